@@ -1,5 +1,5 @@
 """The command line: turns arguments into calls."""
 
-from hwd.cli.run_command import main
+from hwd.cli.entry import main
 
 __all__ = ["main"]

@@ -1,5 +1,5 @@
 """`python -m hwd.cli`: the command line in the present interpreter, for processes that start another."""
 
-from hwd.cli.run_command import main
+from hwd.cli.entry import main
 
 main()

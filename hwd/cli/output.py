@@ -12,6 +12,7 @@ import typer
 
 from hwd.model.plural import plural
 from hwd_drivers.core.printable import printable
+from hwd_drivers.core.standard_streams import speaks_unicode
 
 GOOD = frozenset({"up", "connected", "succeeded", "confirmed", "tuned", "ready", "done"})
 BAD = frozenset({"down", "not connected", "failed", "crashed", "unknown", "overrun", "critical", "little"})
@@ -133,7 +134,7 @@ def words(data: Mapping[str, Any]) -> str:
 
 def _json(value: object, indent: int | None = None) -> str:
     """A surrogate without its partner has no UTF-8 form; JSON can escape it."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False, default=_plain)
+    text = json.dumps(value, indent=indent, ensure_ascii=not speaks_unicode(), default=_plain)
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,20 +1,25 @@
 """The program `hwd`: runs one command, and maps its errors to exit statuses."""
 
+import errno
 import itertools
-import os
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import typer
 
 from hwd.cli.command_table import make_program
 from hwd.cli.output import Output
 from hwd.model.plural import plural
-from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, HwdError, NotRolledBackError
+from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, FailedError, HwdError, NotRolledBackError
+from hwd_drivers.core.standard_streams import ReaderGoneError
+
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of disks that no code of ours expects at each write, such as that of a temporary folder."""
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the command in sys.argv, and exit with its status."""
     sys.exit(run(sys.argv[1:]))
 
 
@@ -45,10 +50,15 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_status
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader of our output closed it, as `head` does; Python would complain again at the exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ReaderGoneError:
         return 0
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        failed = FailedError(f"{error.filename or 'a file'}: cannot be written: {error.strerror}. Free some room")
+        output.note(text_of(failed))
+        output.data({"error": data_of(failed)})
+        return failed.exit_status
 
 
 def _show(error: typer.TyperException) -> None:

@@ -3,17 +3,15 @@
 """
 
 import contextlib
-import os
 import sys
 from collections.abc import Generator, Iterable, Iterator
 from typing import BinaryIO, TypeVar
-
-import typer
 
 from hwd.cli.output import Output
 from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.printable import printable
+from hwd_drivers.core.standard_streams import end_with_reader
 
 T = TypeVar("T")
 
@@ -30,13 +28,9 @@ def standard(*, binary: bool) -> Generator[BinaryIO, None, None]:
         raise ConfigError(
             "-o -: this is no text, and standard output is a terminal. Name a file, or send it into a pipe"
         )
-    try:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-    except BrokenPipeError as error:
-        # The reader closed it, as `head` does; Python would complain again at the exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from error
+    end_with_reader()
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
 
 
 def counted(items: Iterable[T], output: Output, what: str) -> Iterator[T]:

@@ -8,7 +8,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from hwd.client.find_token import find_token
-from hwd.config.run_files.places import DaemonPlace, daemon_of, daemons
+from hwd.config.run_files.places import DaemonPlace, daemon_at, daemon_of, daemons
 from hwd_drivers.core.errors import ConfigError, LinkError
 
 
@@ -29,8 +29,7 @@ class Whereabouts:
         """The token of the environment, else that of a daemon of this user which listens at this URL. It is never sent
         to anything else.
         """
-        places = (place for place in daemons(self._environment) if place.http == self.url)
-        return find_token(next(places, None), self._environment)
+        return find_token(daemon_at(lambda place: place.http == self.url, self._environment), self._environment)
 
     @classmethod
     def find(
@@ -95,7 +94,8 @@ def _own_name(url: str, environment: Mapping[str, str]) -> str:
     asked = urlsplit(url)
     if asked.hostname != "localhost":
         return url
-    return next((place.http for place in daemons(environment) if urlsplit(place.http).port == asked.port), url)
+    place = daemon_at(lambda place: urlsplit(place.http).port == asked.port, environment)
+    return url if place is None else place.http
 
 
 def _checked(url: str) -> str:

@@ -1,6 +1,5 @@
 """The data directory, with a lock for one daemon at a time."""
 
-import fcntl
 import logging
 import os
 import stat
@@ -10,6 +9,7 @@ from typing import Final, Self
 
 from hwd.daemon.disk_space import Space
 from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.file_lock import take_lock
 from hwd_drivers.core.private_files import FILE_MODE, FOLDER_MODE, make_private
 
 FILES: Final = ("lock", "journal*", "job-events*", "records.db*", "reserve")
@@ -40,14 +40,17 @@ class DataDirectory:
                 f"{self.path}: cannot be used as data directory: {error.strerror}. Name another with --data"
             ) from error
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            take_lock(self._fd, self.path / "lock", remedy="Name a data directory on a local disk with --data")
         except BlockingIOError:
-            holder = os.pread(self._fd, 32, 0).decode().strip() or "unknown"
+            holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip() or "unknown"
             os.close(self._fd)
             raise RefusedError(
                 f"{self.path}: in use by the daemon with pid {holder}. Stop that one first, or name another directory "
                 "with --data"
             ) from None
+        except ConfigError:
+            os.close(self._fd)
+            raise
         try:
             text = f"{os.getpid()}\n".encode()
             os.pwrite(self._fd, text, 0)

@@ -25,6 +25,7 @@ def run_until_stopped(main: Coroutine[None, None, None]) -> None:
 
     That cancellation is no error; an exception that `main` raises meanwhile is.
     """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where whoever started us ignores it, ends of children are unknown
     asyncio.run(_until_stopped(main))
 
 

@@ -15,13 +15,14 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 
 from hwd.bus.broker import EmbeddedBroker, Logins, UserRights
-from hwd.config.run_files.places import Announcement, DaemonPlace, RackPlace, data_dir, rack_of, records_path, run_dir
+from hwd.config.run_files.announcement import Announcement
+from hwd.config.run_files.places import DaemonPlace, RackPlace, data_dir, records_path, run_dir
 from hwd.daemon.broker_choice import EMBEDDED, chosen_broker
 from hwd.daemon.commit import find_commit
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.datadir import DataDirectory
 from hwd.daemon.installed_drivers import load, load_text
-from hwd.daemon.launch import RackProcess, has_twins
+from hwd.daemon.launch import RackFinder, RackProcess, has_twins
 from hwd.daemon.limits import Limits
 from hwd.daemon.reload import TestbedFile
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
@@ -55,6 +56,8 @@ HTTP_PORT = 8642
 """The default port, where it is free: bookmarks and Prometheus find a restarted daemon."""
 THREADS = 4
 """One to write records, since SQLite has one writer; one to read them; one to load playbooks; one to search paths."""
+SPAWNING_THREADS = 2
+"""They start programs on twin hosts, and wait for the keeper of the rack."""
 
 log = logging.getLogger(__name__)
 
@@ -110,24 +113,27 @@ async def serve(
             stack.push_async_callback(embedded.close)
         mqtt_url = logins.for_daemon(broker)
         agents = {host: logins.for_host(host, broker) for host in testbed.hosts}
-        offload = ThreadOffload(THREADS)
+        offload, spawning = ThreadOffload(THREADS), ThreadOffload(SPAWNING_THREADS)
         stack.callback(offload.close)
+        stack.callback(spawning.close)
         version = version_of("hwd-daemon")
 
         testbed_file = shlex.quote(str(options.testbed.absolute()))  # for commands that a message names
         started: list[RackProcess] = []
 
+        find_rack = RackFinder(testbed.name, environment)
+
         def rack_starting() -> int | None:
             """The pid of a rack that this daemon started and that is not up yet."""
-            up = rack_of(testbed.name, environment) is not None
+            up = find_rack() is not None
             return next((process.pid for process in started if not process.ended and not up), None)
 
         def twin_address(name: str) -> str | None:
-            rack = rack_of(testbed.name, environment)
+            rack = find_rack()
             return None if rack is None else rack.addresses.get(name)
 
         async def set_fault(fault: Fault) -> None:
-            rack = rack_of(testbed.name, environment)
+            rack = find_rack()
             if rack is None:
                 if (pid := rack_starting()) is not None:
                     raise NoRackError(f"fault: {fault}: the twin rack is starting (pid {pid}). Try again when it is up")
@@ -163,7 +169,7 @@ async def serve(
                     testbed_file=testbed_file,
                 ),
                 set_fault=set_fault,
-                processes=HostProcesses(partial(rack_of, testbed.name, environment), clock),
+                processes=HostProcesses(find_rack, clock, spawning),
             ),
             process=Process(
                 version=version,
@@ -201,17 +207,17 @@ async def serve(
             notifier, subject=f"testbed {testbed.name}", looked=daemon.looked, readiness=daemon.service.ready
         )
         async with asyncio.TaskGroup() as group:
+            watches = [group.create_task(announcement.watch(), name="hwd:announcement")]
             process = _rack(options, testbed, folder)
-            rack = None
             if process is not None:
                 started.append(process)
-                rack = group.create_task(process.watch(), name="hwd:twins/watch")
+                watches.append(group.create_task(process.watch(), name="hwd:twins/watch"))
             try:
                 await _run(daemon, server, manager, announcement, testbed, mqtt_url, agents, data.path, token)
             finally:
-                if rack is not None:
-                    rack.cancel()
-                _say_what_goes_on(testbed, testbed_file, rack_of(testbed.name, environment), started)
+                for watch in watches:
+                    watch.cancel()
+                _say_what_goes_on(testbed, testbed_file, find_rack(), started)
 
 
 async def _run(
@@ -291,7 +297,7 @@ def _rack(options: ServeOptions, testbed: Testbed, folder: Path) -> RackProcess 
     log.info(
         "twins   rack starts as pid %d, log %s; it outlives this daemon, end it by `kill %d`",
         process.pid,
-        process.log_path,
+        process.log.path,
         process.pid,
     )
     return process

@@ -25,6 +25,8 @@ from hwd_drivers.core.ids import Ids
 
 MOST: Final = 256
 """Programs at a time: each has a process, and over SSH a connection and two threads."""
+MOST_ON_HOST: Final = 64
+"""Of them on one host, as many as ranks of one job."""
 BEAT_S: Final = 10.0
 """So often a silent program says that it still runs, to whoever waits for its output."""
 ID_LENGTH: Final = 8
@@ -54,7 +56,8 @@ class Programs:
         self._emit = Emitter(clock, sink)
         self._runs: dict[str, ProgramRun] = {}
         self._over: dict[str, None] = {}
-        self._starting: set[asyncio.Task[RunningProgram]] = set()
+        self._starting: dict[asyncio.Task[RunningProgram], str] = {}
+        """By the task that starts a program, its host."""
         self._is_closing = False
 
     def use_testbed(self, fabric: Fabric) -> None:
@@ -87,6 +90,12 @@ class Programs:
             raise RefusedError(
                 f"{host}: {program.name}: {MOST} programs run already, the most at a time. End one first"
             )
+        there = sum(run.told.host == host for run in self._runs.values())
+        if there + sum(one == host for one in self._starting.values()) >= MOST_ON_HOST:
+            raise RefusedError(
+                f"{host}: {program.name}: {MOST_ON_HOST} programs run on {host} already, the most on one host at a "
+                "time. End one first"
+            )
         told = _Told(
             id=self._ids.token(length=ID_LENGTH),
             host=host,
@@ -97,11 +106,11 @@ class Programs:
         starting = asyncio.ensure_future(
             self._processes.start(self._testbed.hosts[host], told.command, user=program.user, within_s=program.within_s)
         )
-        self._starting.add(starting)
+        self._starting[starting] = host
         try:
             await asyncio.wait((starting,))
         finally:
-            self._starting.discard(starting)
+            del self._starting[starting]
             starting.cancel()  # does nothing but where whoever waits here was cancelled
         if starting.cancelled():
             raise RefusedError(f"{host}: {program.name}: the daemon is ending")

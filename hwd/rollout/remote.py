@@ -1,7 +1,6 @@
 """RemoteHost: one host over SSH, and the calls of `hwd.rollout.onhost` there."""
 
 import asyncio
-import getpass
 import json
 import shlex
 import socket
@@ -19,6 +18,7 @@ from hwd.rollout.ssh.session import Ssh
 from hwd_drivers.core.clock import Clock, SystemClock
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, ProtocolError, RefusedError
 from hwd_drivers.core.offload import ThreadOffload
+from hwd_drivers.core.user import user_name
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class RemoteHost:
         """Exclude other roll-outs to the host. Raises RefusedError that names the other one; where the connection
         breaks the host is released.
         """
-        who = f"{getpass.getuser()}@{socket.gethostname()}"
+        who = f"{user_name()}@{socket.gethostname()}"
         command, program = self._command("hold", who=who), make_program()
 
         def start() -> tuple[str, Callable[[], None]]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from hwd_drivers.core.errors import ConfigError, FailedError
+from hwd_drivers.core.own_python import own_python
 
 AGENT: Final = "hwd-agents"
 OWN: Final = {"hwd-drivers": "hwd_drivers", AGENT: "hwd_agents"}
@@ -177,7 +178,7 @@ def _fetch(target: Target, own: Sequence[Path], drivers: str, folder: Path, pins
     constraints.write_text("\n".join(pins))
     extras = drivers.removeprefix("hwd-drivers")
     wanted = [f"{path}{extras if path.name.startswith('hwd_drivers') else ''}" for path in own]
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command = own_python("-m", "pip", "download", "--quiet", "--disable-pip-version-check")
     command += ["--only-binary=:all:", "--dest", str(folder), "--implementation", "cp"]
     command += ["--python-version", target.python, "--abi", f"cp{target.python.replace('.', '')}", "--abi", "abi3"]
     command += ["--abi", "none", *(word for tag in target.platforms for word in ("--platform", tag)), *wanted, "pip"]

@@ -1,6 +1,5 @@
 """The fixture `lab`: the daemon under a lease of the test, and crossconnects restored when the test is over."""
 
-import getpass
 import socket
 import threading
 from collections.abc import Generator, Iterable, Mapping
@@ -13,6 +12,7 @@ from hwd.model.answers import DocumentList, HeldLease, ReconfigurationStatus, St
 from hwd.testing.running_lab import POLL_S, RunningLab
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
+from hwd_drivers.core.user import user_name
 
 LEASE_S = 600.0
 """A longer test says so: @pytest.mark.hwd_lease(for_s=3600)."""
@@ -51,7 +51,7 @@ class Lab:
     @property
     def holder(self) -> str:
         """The holder of the test's lease, as others see it."""
-        return f"{getpass.getuser()}@{socket.gethostname()}, pytest {self.test}"[:200]
+        return f"{user_name()}@{socket.gethostname()}, pytest {self.test}"[:200]
 
     def aclient(self) -> AsyncClient:
         """A client for coroutines: `async with lab.aclient() as hwd: ...`."""

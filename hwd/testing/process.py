@@ -2,11 +2,11 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from hwd_drivers.core.errors import FailedError
+from hwd_drivers.core.own_python import own_python
 
 END_WITHIN_S = 15.0
 WORDS = 12
@@ -18,7 +18,7 @@ class Process:
 
     def __init__(self, log: Path, *arguments: str, environment: Mapping[str, str]) -> None:
         self.log = log
-        command = [sys.executable, "-m", "hwd.testing.parent_death", str(os.getpid()), *arguments]
+        command = own_python("-m", "hwd.testing.parent_death", str(os.getpid()), *arguments)
         with log.open("ab") as words:
             self._process = subprocess.Popen(
                 command,

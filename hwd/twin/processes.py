@@ -4,13 +4,13 @@ import asyncio
 import logging
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from hwd.twin import parent_death
 from hwd_drivers.core.child_process import end_of
+from hwd_drivers.core.own_python import own_python
 
 AGAIN_AFTER_S: Final = 1.0
 """As systemd's `RestartSec=1` for a real host's agent."""
@@ -59,26 +59,33 @@ class AgentProcess:
         """Keep it running until cancelled; then SIGTERM, and SIGKILL after `END_WITHIN_S`."""
         deaths = 0
         while True:
-            async with self._turns:
-                process, ended = await self._start_up()
             try:
-                done, _ = await asyncio.wait((ended,), timeout=WELL_AFTER_S if deaths else None)
-                if not done:
-                    log.info("%s: its agent is well again, as pid %d, after %d deaths", self._host, process.pid, deaths)
-                    deaths = 0
-                    await asyncio.wait((ended,))
-            finally:
-                if not ended.done():
-                    await _end(process, ended)
-            self._process = None
-            self._on_pid(None)
+                async with self._turns:
+                    process, ended = await self._start_up()
+            except OSError as error:  # a run directory that a clean-up has removed, a full disk, no process left
+                how = f"cannot be started: {error.filename or self._log_file}: {error.strerror or error}"
+            else:
+                healthy_after_s = WELL_AFTER_S if deaths else None
+                try:
+                    done, _ = await asyncio.wait((ended,), timeout=healthy_after_s)
+                    if not done:
+                        log.info(
+                            "%s: its agent is well again, as pid %d, after %d deaths", self._host, process.pid, deaths
+                        )
+                        deaths = 0
+                        await asyncio.wait((ended,))
+                finally:
+                    if not ended.done():
+                        await _end(process, ended)
+                self._process = None
+                self._on_pid(None)
+                how = f"pid {process.pid}, {_how(ended.result())}"
             deaths += 1
             log.log(
                 logging.WARNING if deaths == 1 else logging.DEBUG,
-                "%s: its agent, pid %d, %s. Starting it again in %g s; its words are in %s",
+                "%s: its agent, %s. Starting it again in %g s; its words are in %s",
                 self._host,
-                process.pid,
-                _how(ended.result()),
+                how,
                 AGAIN_AFTER_S,
                 self._log_file,
             )
@@ -98,23 +105,24 @@ class AgentProcess:
         return process, ended
 
     def _start(self) -> "tuple[subprocess.Popen[bytes], asyncio.Future[int]]":
-        """Start it in a session of its own: Ctrl-C is the rack's to handle."""
-        mode = "ab" if self._log_file.exists() and self._log_file.stat().st_size < LOG_LIMIT_BYTES else "wb"
-        command = [
-            sys.executable,
-            "-P",
-            os.fspath(parent_death.__file__),
-            str(os.getpid()),
-            "--config",
-            str(self._config()),
-        ]
-        with self._log_file.open(mode) as words:
+        """Start it in a session of its own: Ctrl-C is the rack's to handle. Raises OSError."""
+        command = own_python(os.fspath(parent_death.__file__), str(os.getpid()), "--config", str(self._config()))
+        with self._open_log() as words:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, start_new_session=True
             )
         self._process = process
         self._on_pid(process.pid)
         return process, end_of(process)
+
+    def _open_log(self) -> BinaryIO:
+        """The file for its words; where that cannot be opened it goes without them."""
+        try:
+            has_room = self._log_file.exists() and self._log_file.stat().st_size < LOG_LIMIT_BYTES
+            return self._log_file.open("ab" if has_room else "wb")
+        except OSError as error:
+            log.warning("%s: the words of its agent are lost: %s: %s", self._host, self._log_file, error.strerror)
+            return open(os.devnull, "wb")
 
 
 async def _end(process: "subprocess.Popen[bytes]", ended: "asyncio.Future[int]") -> None:

@@ -128,6 +128,11 @@ class TwinRack:
         self._light_changed(now_ns, self._rays.everything())
         return addresses
 
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """Where agents connect to their host twins."""
+        return tuple(self._listeners)
+
     async def close(self) -> None:
         """Stop all twins and disconnect their agents; safe to call any number of times."""
         if self._timer is not None:

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from hwd.config.run_files.places import Announcement, RackPlace
+from hwd.config.run_files.announcement import Announcement
+from hwd.config.run_files.places import RackPlace
 from hwd.config.scenario import Scenario
 from hwd.fabric.graph import Graph
 from hwd.model.testbed import Testbed
@@ -37,6 +38,7 @@ from hwd.twin.rack_sockets import (
     select_socket,
     transfer_socket,
 )
+from hwd.twin.run_files import RunFiles
 from hwd.twin.truth import TruthFile
 from hwd_agents.process.config import (
     BrokerFrom,
@@ -85,9 +87,7 @@ async def serve_rack(
     check_sockets(testbed, run_dir)
     with Announcement(run_dir / "rack.json") as announcement:
         async with AsyncExitStack() as stack:
-            announce = _Announcer(announcement.write)
-            stack.callback(announce.close)
-            rack = await _Rack.open(testbed, run_dir, stack, process_hosts=process_hosts, announce=announce)
+            rack = await _Rack.open(testbed, run_dir, stack, process_hosts=process_hosts, announcement=announcement)
             try:
                 await rack.live(mqtt_from or run_dir / "daemon.json", with_agents=with_agents, scenario=scenario)
             finally:
@@ -134,11 +134,13 @@ class _Rack:
         keeper: Keeper | None,
         kernel: KernelNetwork | None,
         place: RackPlace,
-        announce: Callable[[RackPlace], None],
+        announce: "_Announcer",
         agents: dict[str, AgentProcess],
         faults: RackFaults,
         rack: TwinRack,
+        files: RunFiles,
     ) -> None:
+        self._files = files
         self._agents = agents
         self._faults = faults
         self.testbed = testbed
@@ -161,9 +163,11 @@ class _Rack:
         stack: AsyncExitStack,
         *,
         process_hosts: bool,
-        announce: Callable[[RackPlace], None],
+        announcement: Announcement,
     ) -> "_Rack":
         """Start keeper, twins and control socket; `stack` closes them, last first."""
+        announce = _Announcer(announcement.write)
+        stack.callback(announce.close)
         clock, dialer = SystemClock(), TerminalDialer()
         if process_hosts and (machines := machine_hosts(testbed)):
             raise RefusedError(
@@ -228,6 +232,7 @@ class _Rack:
             agents=agents,
             faults=faults,
             rack=rack,
+            files=RunFiles(announcement, [*rack.listeners, control], truths),
         )
 
     async def live(self, mqtt_from: Path, *, with_agents: bool, scenario: Scenario | None) -> None:
@@ -250,6 +255,7 @@ class _Rack:
                 )
                 tasks.append(group.create_task(agent.run(), name=f"hwd:{host}/agent"))
             self._announce()
+            tasks.append(group.create_task(self._files.watch(), name="hwd:run-files"))
             if scenario is not None:
                 tasks.append(group.create_task(play(scenario, self._faults), name="hwd:scenario"))
             kernel = sum(bool(entry["kernel"]) for entry in self.place.hosts.values())
@@ -303,6 +309,7 @@ class _Rack:
             graph=self._graph,
         )
         path = self._run_dir / f"agent-{host}.yaml"
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # a clean-up may have removed it
         path.write_text(yaml.dump(msgspec.to_builtins(config), Dumper=_DUMPER, sort_keys=False))
         return path
 

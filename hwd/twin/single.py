@@ -17,7 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from hwd.config.run_files.places import Announcement, RackPlace, run_dir
+from hwd.config.run_files.announcement import Announcement
+from hwd.config.run_files.places import RackPlace, run_dir
 from hwd.config.scenario import load_scenario
 from hwd.model.fault import Clear, Fault, Reboot, SwitchFault
 from hwd.model.fault_check import check_ends
@@ -26,6 +27,7 @@ from hwd.twin.faults.active_faults import ActiveFaults
 from hwd.twin.faults.scenario_player import play
 from hwd.twin.faults.switch_faults import is_over, set_switch_fault
 from hwd.twin.rack_sockets import check_path, control_socket
+from hwd.twin.run_files import RunFiles
 from hwd.twin.twin_settings import TwinSettings
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import BugError, ConfigError, RefusedError
@@ -134,9 +136,11 @@ async def serve_single(
             )
         )
         say(Serving(name=name, address=address, addresses=dict(twin.addresses)))
-        if plan is not None:
-            await play(plan, faults)
-        await asyncio.Event().wait()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(RunFiles(announcement, [control]).watch(), name="hwd:run-files")
+            if plan is not None:
+                await play(plan, faults)
+            await asyncio.Event().wait()
 
 
 def _hold_name(name: str, stack: AsyncExitStack, *, fixed: bool) -> tuple[str, Announcement]:

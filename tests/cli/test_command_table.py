@@ -320,6 +320,13 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
     assert "Traceback" not in ended.stderr
 
 
+def test_reader_that_goes_changes_neither_what_is_applied_nor_the_exit_status(hwd: Any) -> None:
+    words = f"{sys.executable} -P -m hwd.cli apply ocs1:6A-6B -y | true; exit ${{PIPESTATUS[0]}}"
+    ended = subprocess.run(["bash", "-c", words], capture_output=True, text=True, timeout=50, check=False)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False)
+    assert "6A-6B" in hwd("status", "--json").out
+
+
 def test_restore_of_a_rack_as_desired_says_so_and_touches_nothing(hwd: Any) -> None:
     assert hwd("apply", "ocs1:7A-7B").status == 0
     said = hwd("restore")

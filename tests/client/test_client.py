@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from hwd.client import AsyncClient, Client, async_client
-from hwd.config.run_files.places import Announcement, DaemonPlace, run_dir
+from hwd.config.run_files.announcement import Announcement
+from hwd.config.run_files.places import DaemonPlace, run_dir
 from hwd.model.answers import BusStatus, HeldLease, Status, StorageStatus
 from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
 

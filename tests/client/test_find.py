@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from hwd.client import Client, find_daemon
-from hwd.config.run_files.places import Announcement, DaemonPlace, run_dir
+from hwd.config.run_files.announcement import Announcement
+from hwd.config.run_files.places import DaemonPlace, run_dir
 from hwd_drivers.core.errors import ConfigError, LinkError
 
 

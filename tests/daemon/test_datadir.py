@@ -1,5 +1,7 @@
 """The data directory and its lock."""
 
+import errno
+import fcntl
 import os
 import subprocess
 from collections.abc import Iterator
@@ -7,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from hwd.config.run_files.announcement import Announcement
+from hwd.config.run_files.places import is_held
 from hwd.daemon.datadir import DataDirectory
+from hwd.rollout.onhost.lock import exclusive
+from hwd.rollout.onhost.programs import Failure
 from hwd_drivers.core.errors import ConfigError, RefusedError
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -50,3 +56,24 @@ def test_folder_of_everybody_is_refused_before_anything_in_it_is_opened(tmp_path
     with pytest.raises(ConfigError, match=rf"everybody may write there \(mode {mode:o}\)"), DataDirectory(folder):
         pass
     assert victim.read_text() == "a long text that is not the pid of a daemon"
+
+
+def test_file_system_without_locks_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As NFS without a lock service answers."""
+
+    def flock(fd: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    why = (
+        r"lock: cannot be locked: No locks available \(its file system has no locks, as NFS without a lock service\)\. "
+    )
+    with pytest.raises(ConfigError, match=f"{why}Name a data directory on a local disk with --data"):
+        DataDirectory(tmp_path).__enter__()
+    (tmp_path / "run" / "desk").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=f"{why}Name another with HWD_RUN_DIR"):
+        Announcement(tmp_path / "run" / "desk" / "daemon.json").__enter__()
+    with pytest.raises(ConfigError, match=f"{why}Name another with HWD_RUN_DIR"):
+        is_held(tmp_path / "run" / "desk" / "daemon.json")
+    with pytest.raises(Failure, match=r"held: cannot be locked: No locks available\. .* start that service"):
+        exclusive(str(tmp_path / "held"), "me").__enter__()

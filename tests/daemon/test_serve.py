@@ -5,12 +5,14 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import socket
 import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -214,6 +216,49 @@ def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal(
     again = f"`hwd twin up {tmp_path / 'desk.yaml'}` starts it again. The end of "
     assert f"twin rack (pid {rack.pid}) was killed by SIGKILL; {again}" in line
     assert "\\n" not in line
+
+
+def test_daemon_and_rack_outlive_a_clean_up_of_their_run_directory_and_the_daemon_the_end_of_that_rack(
+    serve: Serve, environment: dict[str, str]
+) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as some supervisors of containers start their programs
+    try:
+        process = serve("--http", "127.0.0.1:0")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    said_until(process, "ocs1: up")
+    place, rack = daemon_of("desk", environment), rack_of("desk", environment)
+    assert place is not None
+    assert rack is not None
+    shutil.rmtree(environment["HWD_RUN_DIR"])
+    assert daemon_of("desk", environment) is None
+    deadline_s = time.monotonic() + 20  # noqa: TID251 - of a process of its own
+    while daemon_of("desk", environment) != place or rack_of("desk", environment) != rack:
+        assert time.monotonic() < deadline_s  # noqa: TID251
+        assert process.poll() is None
+        time.sleep(0.05)  # noqa: TID251
+    os.kill(rack.pid, signal.SIGKILL)
+    line = said_until(process, "was killed by").splitlines()[-1]
+    assert "rack.log, a file that was removed: " in line
+    assert "twin rack desk: 1 switches, 0 hosts" in line, "its words are had all the same"
+    assert httpx.get(f"{place.http}/healthz", trust_env=False).status_code == 200
+    status, said = end(process)
+    assert (status, "Traceback" in said) == (0, False)
+
+
+def test_daemon_without_any_standard_stream_runs_and_ends_in_order(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "desk.yaml").write_text(TESTBED)
+    command = [sys.executable, "-P", "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
+    with subprocess.Popen(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", *command], env=environment) as process:
+        try:
+            while (place := daemon_of("desk", environment)) is None:
+                assert process.poll() is None
+                time.sleep(0.05)  # noqa: TID251 - of a process of its own
+            assert httpx.get(f"{place.http}/healthz", trust_env=False).status_code == 200
+            process.terminate()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
 
 
 @pytest.fixture
@@ -457,3 +502,43 @@ def test_a_service_manager_hears_of_start_reloads_and_stop(serve: Serve, tmp_pat
         heard("STOPPING=1")
         process.communicate(timeout=20)
         assert process.returncode == 0
+
+
+NAMELESS = """
+set -u
+hwd="$1 -P -m hwd.cli"
+$hwd serve "$2" --no-twin --http 127.0.0.1:0 --data "$3" 2>"$3.log" &
+daemon=$!
+until $hwd status --json >"$3.status" 2>&1; do kill -0 $daemon || exit 9; sleep 0.1; done
+$hwd lease take ocs1.1 --for 60
+$hwd lease list
+kill $daemon; wait $daemon
+"""
+
+
+@pytest.mark.slow
+def test_user_without_an_entry_in_passwd_and_without_a_home_has_a_daemon_and_leases(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """As in a container that runs with a user id of its own."""
+    (tmp_path / "desk.yaml").write_text(TESTBED)
+    names = ("HOME", "USER", "LOGNAME", "LNAME", "USERNAME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+    bare = {name: value for name, value in environment.items() if name not in names}
+    command = ["unshare", "--user", "--map-user=54321", "--map-group=54321"]
+    if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs user namespaces")
+    arguments = [sys.executable, str(tmp_path / "desk.yaml"), str(tmp_path / "data")]
+    done = subprocess.run(
+        [*command, "sh", "-c", NAMELESS, "sh", *arguments], env=bare, capture_output=True, text=True, timeout=50
+    )
+    said = done.stdout + done.stderr + (tmp_path / "data.log").read_text()
+    assert "Traceback" not in said
+    assert f"uid54321@{socket.gethostname()}" in said
+    assert done.returncode == 0
+    refused = subprocess.run(
+        [*command, sys.executable, "-P", "-m", "hwd.cli", "serve", arguments[1], "--no-twin"],
+        env=bare, capture_output=True, text=True, timeout=50,
+    )  # fmt: skip
+    (line,) = refused.stderr.splitlines()
+    assert "Set HOME or XDG_STATE_HOME, or name the data directory with --data" in line
+    assert refused.returncode == 2

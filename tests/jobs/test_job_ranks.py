@@ -64,7 +64,7 @@ async def host_processes(folder: Path) -> AsyncIterator[HostProcesses]:
         place = RackPlace(
             testbed="two", pid=os.getpid(), hosts={"h0": {"kernel": True, "keeper": str(keeper.path), "agent": None}}
         )
-        yield HostProcesses(lambda: place, SystemClock())
+        yield HostProcesses(lambda: place, SystemClock(), InlineOffload())
 
 
 class EndsAfterWrite:

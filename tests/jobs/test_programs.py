@@ -17,7 +17,7 @@ from hwd.daemon.daemon import Daemon
 from hwd.daemon.installed_drivers import load
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import opener
-from hwd.jobs.programs import Programs
+from hwd.jobs.programs import MOST_ON_HOST, Programs
 from hwd.model.documents.programs import HostProgramEnded, HostProgramStarted
 from hwd.model.fault import Fault
 from hwd.model.program import ProgramEnd, ProgramNews, ProgramOutput, ProgramStarted, RunningProgram
@@ -116,7 +116,7 @@ async def desk(tmp_path: Path, rack: dict[str, RackPlace]) -> AsyncIterator[Desk
             bus=MemoryBus(MemoryBroker(), "daemon", clock),
             open_switch=opener(dialer=dialer, clock=clock, twin_address=lambda name: None, environment={}),
             set_fault=set_fault,
-            processes=HostProcesses(lambda: rack.get("two"), clock),
+            processes=HostProcesses(lambda: rack.get("two"), clock, InlineOffload()),
         ),
         process=Process(version="test", data_dir=str(tmp_path), pid=1),
     )
@@ -270,6 +270,26 @@ async def test_caller_that_is_cancelled_while_a_program_starts_stays_cancelled(t
         with pytest.raises(asyncio.CancelledError):
             await starting
         await programs.close()
+
+
+async def test_more_programs_than_a_host_may_have_are_refused_in_words_and_other_hosts_have_theirs(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text(TESTBED)
+    programs = Programs(
+        load(file).require(), Unreachable(), clock=SystemClock(), ids=RandomIds(), sink=lambda document: None
+    )
+    starting = [asyncio.create_task(programs.start("h2", ["shell", "true"], None)) for _ in range(MOST_ON_HOST)]
+    await asyncio.sleep(0)
+    why = f"h2: shell: {MOST_ON_HOST} programs run on h2 already, the most on one host at a time. End one first"
+    with pytest.raises(RefusedError, match=why):
+        await programs.start("h2", ["shell", "true"], None)
+    other = asyncio.create_task(programs.start("h0", ["shell", "true"], None))
+    await asyncio.sleep(0)
+    assert not other.done()
+    await programs.close()
+    assert all(isinstance(one, RefusedError) for one in await asyncio.gather(*starting, other, return_exceptions=True))
 
 
 async def test_daemon_that_stops_ends_its_programs(desk: Desk) -> None:

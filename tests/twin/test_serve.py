@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -151,6 +152,26 @@ async def test_agents_reach_their_twins_are_started_again_when_they_die_and_end_
     assert not any(map(alive, agents))
     assert "Traceback" not in log_file.read_text()
     assert f"h1: its agent, pid {before}, was killed by signal 9" in await rack.words()
+
+
+async def test_rack_whose_run_directory_a_clean_up_has_removed_goes_on_and_is_found_again(serve: Serve) -> None:
+    rack = await serve(agents="agents")
+    said = await rack.until(lambda said: all(host["agent"] for host in said["hosts"].values()))
+    await rack.until(lambda said: all((rack.run_dir / f"{host}.transfers.sock").exists() for host in said["hosts"]))
+    before = said["hosts"]["h1"]["agent"]
+    shutil.rmtree(rack.run_dir)
+    os.kill(before, signal.SIGKILL)  # its successor needs a configuration, a log and its socket
+    said = await rack.until(lambda said: said["hosts"]["h1"]["agent"] not in (before, None))
+    sockets = [rack.run_dir / f"{host}{end}" for host in said["hosts"] for end in (".sock", ".transfers.sock")]
+    await rack.until(lambda said: all(path.is_socket() for path in sockets))
+    await rack.until(lambda said: "its twin at" in (rack.run_dir / "agent-h1.log").read_text())
+    ask(Path(said["control"]), Clear(switch="ocs1"))
+    assert is_held(rack.run_dir / "rack.json")
+    assert Path(said["truth"]).exists()
+    assert (await rack.end())[0] == 0
+    words = await rack.words()
+    assert "ERROR" not in words
+    assert "files of the twin rack were gone, and were made again: " in words
 
 
 async def test_rack_says_where_it_is_is_the_only_one_takes_faults_and_cleans_up(

@@ -1,8 +1,7 @@
 """LineSocket: a Unix socket for processes of this host, with JSON lines. At most some clients, lines and answers."""
 
 import asyncio
-import os
-import shutil
+import logging
 import socket
 import struct
 from collections import deque
@@ -16,6 +15,7 @@ from hwd_agents.probes.token_bucket import Bucket
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.transports.dial import Acceptor
+from hwd_drivers.transports.unix_listener import RESTORE_EVERY_S, UnixListener
 
 MODE: Final = 0o660
 LINE_LIMIT_BYTES: Final = 64 * 1024
@@ -25,6 +25,8 @@ CLIENTS_MOST: Final = 256
 """Clients at a time; a further one is hung up on."""
 UNIX: Final = "unix:"
 _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid
+
+log = logging.getLogger(__name__)
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], None]
 """Runs a coroutine to its end, in a task of the agent."""
@@ -77,40 +79,38 @@ class LineSocket:
         if not self._place.startswith(UNIX):
             listener = await self._acceptor.listen(self._session, self._place)
             close: Callable[[], Coroutine[Any, Any, None]] = listener.close
+            stay: Callable[[], Coroutine[Any, Any, object]] = asyncio.Event().wait
         else:
-            close = await self._listen(Path(self._place.removeprefix(UNIX)))
+            path = Path(self._place.removeprefix(UNIX))
+            unix = await self._listen(path)
+            close, stay = unix.close, lambda: self._stay_there(unix, path)
         try:
-            await asyncio.Event().wait()
+            await stay()
         finally:
             await close()
             for session in [*self._sessions]:
                 session.hang_up()
 
-    async def _listen(self, path: Path) -> Callable[[], Coroutine[Any, Any, None]]:
-        """Set the mode before the socket has a name: only owner and group can ever connect, whatever the umask."""
+    async def _listen(self, path: Path) -> UnixListener:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_socket():
-                path.unlink()  # left by a dead agent; a running one would hold the spool
-            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-            try:
-                os.fchmod(sock.fileno(), MODE)
-                sock.bind(str(path))
-                path.chmod(MODE)
-                if self._group is not None:
-                    shutil.chown(path, group=self._group)
-                server = await asyncio.get_running_loop().create_unix_server(self._session, sock=sock)
-            except BaseException:
-                sock.close()
-                raise
+            return await UnixListener.open(self._session, path, mode=MODE, group=self._group)
         except (OSError, LookupError) as error:
             raise ConfigError(f"{self._what}: {path}: cannot listen: {reason_of(error)}") from error
 
-        async def close() -> None:
-            server.close()
-            path.unlink(missing_ok=True)
-
-        return close
+    async def _stay_there(self, unix: UnixListener, path: Path) -> None:
+        """Make the socket's file again where a clean-up has removed it, until cancelled."""
+        is_away = False
+        while True:
+            await asyncio.sleep(RESTORE_EVERY_S)
+            try:
+                if await unix.restore():
+                    log.warning("%s: %s: its file was gone, and was made again", self._what, path)
+                    is_away = False
+            except (OSError, LookupError) as error:
+                if not is_away:
+                    log.warning("%s: %s: its file is gone and cannot be made: %s", self._what, path, reason_of(error))
+                is_away = True
 
     def _session(self) -> "_Session":
         bucket = None

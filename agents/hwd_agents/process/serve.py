@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import signal
@@ -43,6 +42,7 @@ from hwd_agents.wire import SourceNote, client_id
 from hwd_drivers.core.clock import BOOT_ID, Clock, ShiftedClock, SystemClock
 from hwd_drivers.core.disk import FileDisk
 from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError
+from hwd_drivers.core.file_lock import take_lock
 from hwd_drivers.core.ids import Draws, RandomIds
 from hwd_drivers.core.offload import Offload, ThreadOffload
 from hwd_drivers.core.printable import LineFormatter
@@ -231,7 +231,7 @@ def spool_folder(config: AgentConfig) -> Iterator[Path]:
         ) from error
     try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            take_lock(lock, folder / "lock", remedy="Set spool.directory to a folder on a local disk")
         except BlockingIOError as error:
             holder = os.read(lock, 32).decode(errors="replace").strip()
             raise RefusedError(

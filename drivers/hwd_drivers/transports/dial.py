@@ -1,15 +1,15 @@
 """Dialers: one way to connect and to listen, over TCP, Unix sockets and serial ports, under asyncio.Protocol."""
 
 import asyncio
-import contextlib
 import ipaddress
-import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from hwd_drivers.transports.serial_line import SerialLine, is_serial
 from hwd_drivers.transports.serial_port import open_serial
+from hwd_drivers.transports.unix_listener import UnixListener
 
 ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
 
@@ -74,7 +74,7 @@ class TcpDialer:
             raise ValueError(f"{address!r}: a serial port cannot listen. Write host:port, [v6]:port or unix:/path")
         loop = asyncio.get_running_loop()
         if (path := _unix_path(address)) is not None:
-            return _SocketListener(await loop.create_unix_server(factory, path), address)
+            return await UnixListener.open(factory, Path(path))
         host, port = _host_and_port(address)
         server = await loop.create_server(factory, host, port)
         bound = server.sockets[0].getsockname()
@@ -93,9 +93,6 @@ class _SocketListener:
     async def close(self) -> None:
         """Close the listening sockets. Not `wait_closed`: from Python 3.12 on it waits for the connections too."""
         self._server.close()
-        if (path := _unix_path(self._address)) is not None:
-            with contextlib.suppress(FileNotFoundError):  # from Python 3.13 on asyncio removes it
-                os.unlink(path)
 
     def cut(self) -> None:
         """Nothing to cut: each connection has its protocol."""

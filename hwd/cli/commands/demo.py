@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -25,9 +24,11 @@ from hwd.model.documents.runs import RunStep
 from hwd.report import RunReport, stage_table, stage_text
 from hwd.report.figures.waterfall import typical, waterfall
 from hwd.report.page.html import html
+from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import FailedError, LinkError
 from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.core.output_file import write_file
+from hwd_drivers.core.own_python import own_python
 
 UP_WITHIN_S = 60.0
 """For daemon, twin rack and agents to connect and align their clocks; 4 s on two idle cores, over 25 s on two that five
@@ -44,12 +45,13 @@ BY = ("topology",)
 POLL_S = 0.2
 
 
-def main(*, report: Path, json: bool) -> int:
-    """Returns the exit status."""
+def main(*, report: Path, json: bool, clock: Clock, began_ns: int) -> int:
+    """Returns the exit status. `began_ns`: when the command began, before the imports of this module."""
     output = Output(json=json)
     with tempfile.TemporaryDirectory(prefix="hwd-demo-") as name:
         folder = Path(name)
-        real, place, virtual, took_s = asyncio.run(_runs(folder, output))
+        real, place, virtual = asyncio.run(_runs(folder, output))
+        measured_ns = clock.monotonic_ns()
         reports = [*_load(folder / "data", real), *_load(folder / "virtual", virtual)]
     first = typical(reports[0].timelines)
     write_file(report, html(reports, by=BY, comparisons=()))  # two repeats have no verdict
@@ -64,22 +66,25 @@ def main(*, report: Path, json: bool) -> int:
     output.block(stage_text(rows).rstrip())
     output.say()
     output.say(f"report: {report.absolute()} (open it in a browser){alone}")
-    output.note(f"demo: {took_s:.0f} s")
+    output.note(_times(began_ns, measured_ns, clock.monotonic_ns()))
     output.data({"report": str(report.absolute()), "hosts": place, "stages": rows})
     return 0 if all(one.run.outcome == "succeeded" for one in reports) else 1
 
 
-async def _runs(folder: Path, output: Output) -> tuple[str, str, str, float]:
-    """Do both runs: the id of the one in real time, its kind of hosts, the id of the one in virtual time, seconds for
-    both.
+def _times(began_ns: int, measured_ns: int, ended_ns: int) -> str:
+    """The time of the whole, as somebody who waits for it has it, and that of its last part."""
+    whole_s, report_s = (ended_ns - began_ns) / 1e9, (ended_ns - measured_ns) / 1e9
+    return f"demo: {whole_s:.0f} s in all, {report_s:.0f} s of them for the report"
+
+
+async def _runs(folder: Path, output: Output) -> tuple[str, str, str]:
+    """Do both runs: the id of the one in real time, its kind of hosts, the id of the one in virtual time.
 
     The one in real time mostly waits for twins: the other one is computed meanwhile, at the lowest priority.
     """
-    loop = asyncio.get_running_loop()
-    began_s = loop.time()
     up = asyncio.Event()
     (real, place), virtual = await asyncio.gather(_real(folder, output, up), _virtual(folder, output, up))
-    return real, place, virtual, loop.time() - began_s
+    return real, place, virtual
 
 
 async def _real(folder: Path, output: Output, up: asyncio.Event) -> tuple[str, str]:
@@ -123,7 +128,7 @@ async def _virtual(folder: Path, output: Output, up: asyncio.Event) -> str:
     await up.wait()
     output.note(f"demo: {VIRTUAL_REPEATS * 2} reconfigurations in virtual time, meanwhile")
     process = await asyncio.create_subprocess_exec(
-        "nice", "-n", "19", sys.executable, "-m", "hwd.sim", str(testbed), str(playbook),
+        "nice", "-n", "19", *own_python("-m", "hwd.sim"), str(testbed), str(playbook),
         "--records", str(records_path(folder / "virtual")),
         "-D", f"repeats={VIRTUAL_REPEATS}", "--today", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
@@ -181,7 +186,7 @@ async def _process(log: Path, environment: dict[str, str], *arguments: str) -> A
     """An `hwd` process, stopped with the block."""
     with log.open("wb") as file:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "hwd.cli", *arguments, stdout=file, stderr=file, env=environment
+            *own_python("-m", "hwd.cli", *arguments), stdout=file, stderr=file, env=environment
         )
     try:
         yield _Process(process, log)

@@ -11,6 +11,7 @@ from hwd.cli.commands.leases import me
 from hwd.cli.options import JsonLines, Url
 from hwd.cli.output import Output
 from hwd_drivers.core.errors import LinkError
+from hwd_drivers.core.standard_streams import end_with_reader
 
 _host = typer.Typer(
     help="Programs on hosts.",
@@ -51,6 +52,7 @@ def execute(
     from hwd.model.program import ProgramEnd, ProgramOutput
 
     output = Output(json=json)
+    end_with_reader()
     end = ProgramEnd()
     with Client.find(url) as hwd, closing(hwd.run_program(host, *words, by=me())) as all_news:
         for news in all_news:

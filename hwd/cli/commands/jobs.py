@@ -15,6 +15,7 @@ from hwd.model.answers import JobStatus
 from hwd.model.local_time import local_time
 from hwd.model.plural import plural
 from hwd_drivers.core.errors import FailedError, LinkError
+from hwd_drivers.core.standard_streams import end_with_reader
 
 LOOK_S: Final = 0.25
 """Between two looks at a job that is followed."""
@@ -121,6 +122,7 @@ def logs(
     from hwd.client import Client
 
     first = 0
+    end_with_reader()
     with Client.find(url) as hwd:
         while True:
             ended = hwd.job(job).ended

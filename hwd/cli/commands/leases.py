@@ -1,6 +1,5 @@
 """`hwd lease`: leases of ports."""
 
-import getpass
 import math
 import socket
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from hwd.model.local_time import date_and_time
 from hwd.model.plural import plural
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.user import user_name
 
 if TYPE_CHECKING:
     from msgspec import UnsetType
@@ -45,7 +45,7 @@ def add_to(program: typer.Typer) -> None:
 
 def me() -> str:
     """The holder of leases that are taken here."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+    return f"{user_name()}@{socket.gethostname()}"
 
 
 @_lease.command(epilog="Example: hwd lease take ocs1.3 h0.eth0 --for 3600")

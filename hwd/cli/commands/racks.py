@@ -53,9 +53,13 @@ def demo(
     json: Json = False,
 ) -> None:
     """Run a whole twin rack and its main experiment in one process tree, under a minute."""
+    from hwd_drivers.core.clock import SystemClock
+
+    clock = SystemClock()
+    began_ns = clock.monotonic_ns()  # the imports for the report take seconds
     from hwd.cli.commands.demo import main
 
-    raise typer.Exit(main(report=report, json=json))
+    raise typer.Exit(main(report=report, json=json, clock=clock, began_ns=began_ns))
 
 
 def check(

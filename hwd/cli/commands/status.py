@@ -19,6 +19,7 @@ from hwd.model.plural import plural
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.standard_streams import end_with_reader
 
 if TYPE_CHECKING:
     from hwd.model.answers import (
@@ -187,6 +188,7 @@ def watch(
     from hwd.client.async_client import OLDEST
 
     output = Output(json=json)
+    end_with_reader()
     _check_kinds(kind or ())
     if after is not None and since_ is not None:
         raise ConfigError("--after, --since: name one of them")

@@ -2,20 +2,26 @@
 default data directory.
 
 `<run dir>/<testbed>/daemon.json` exists while a daemon is ready, `rack.json` while a twin rack is up. The process that
-writes one holds its `.lock` until it ends, so that the file of a dead process is recognised.
+writes one (`hwd.config.run_files.announcement`) holds its `.lock` until it ends, so that the file of a dead process is
+recognised.
 """
 
-import fcntl
-import json
 import os
 import stat
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from hwd_drivers.core.documents import Json
-from hwd_drivers.core.errors import ConfigError, RefusedError
+import msgspec
+
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.file_lock import take_lock
+from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user import home
+
+OTHER_RUN_DIR: Final = "Name another with HWD_RUN_DIR"
+_REMEDY: Final = "Another version may have written it: stop that process, or use --url and HWD_URL"
 
 PlaceT = TypeVar("PlaceT", "DaemonPlace", "RackPlace")
 
@@ -54,72 +60,30 @@ class RackPlace:
     testbed: str
     pid: int
     addresses: Mapping[str, str] = field(default_factory=dict)
-    hosts: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     control: str = ""
     truth: str = ""
     protocols: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-class Announcement:
-    """One of the files, held by the process that writes it; use it as a context.
-
-    with Announcement(run_dir(testbed.name) / "daemon.json") as announcement:
-        announcement.write(DaemonPlace(...))     # when ready; the file is removed at the end
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd = -1
-
-    def __enter__(self) -> "Announcement":
-        """Raises RefusedError, with the pid of the holder, where another process holds it."""
-        self._fd = os.open(_lock_of(self._path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            _hold(self._fd)
-        except BlockingIOError:
-            holder = os.pread(self._fd, 32, 0).decode().strip() or "unknown"
-            os.close(self._fd)
-            what = {"daemon.json": "daemon", "rack.json": "twin rack"}.get(self._path.name, self._path.name)
-            raise RefusedError(
-                f"testbed {self._path.parent.name}: its {what} runs already, with pid {holder}. Stop that one first"
-            ) from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
-        self._path.unlink(missing_ok=True)
-        return self
-
-    def write(self, place: DaemonPlace | RackPlace) -> None:
-        """Atomic: a reader sees the old file or the new one. Only this user can read it: it has the
-        password of a broker.
-        """
-        new = self._path.with_name(f"{self._path.name}.new")
-        new.unlink(missing_ok=True)
-        new.touch(mode=0o600)
-        new.write_text(json.dumps(asdict(place), indent=2) + "\n")
-        new.replace(self._path)
-
-    def __exit__(self, *error: object) -> None:
-        self._path.unlink(missing_ok=True)
-        os.close(self._fd)
-
-
 def run_dir(testbed: str, environment: Mapping[str, str] = os.environ) -> Path:
     """The run directory of one testbed, created where it does not exist."""
-    path = _top(environment) / testbed
-    path.mkdir(mode=0o700, exist_ok=True)
-    return path
+    return make_private(_top(environment) / testbed)
 
 
 def data_dir(testbed: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """The default data directory of a testbed's daemon; not created here."""
-    state = environment.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "hwd" / testbed
+    """The default data directory of a testbed's daemon; not created here. Raises ConfigError where there is no home."""
+    if state := environment.get("XDG_STATE_HOME"):
+        return Path(state) / "hwd" / testbed
+    remedy = " or XDG_STATE_HOME, or name the data directory with --data"
+    return home(environment, remedy=remedy) / ".local" / "state" / "hwd" / testbed
 
 
 def cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
     """The directory for files that can be fetched again; not created here."""
-    cache = environment.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "hwd"
+    if cache := environment.get("XDG_CACHE_HOME"):
+        return Path(cache) / "hwd"
+    return home(environment, remedy=" or XDG_CACHE_HOME") / ".cache" / "hwd"
 
 
 def records_path(data: Path) -> Path:
@@ -143,6 +107,18 @@ def daemons(environment: Mapping[str, str] = os.environ) -> tuple[DaemonPlace, .
     return tuple(place for place in found if place is not None)
 
 
+def daemon_at(is_it: Callable[[DaemonPlace], bool], environment: Mapping[str, str] = os.environ) -> DaemonPlace | None:
+    """The first ready daemon of this user that is the one asked for. A file that cannot be read is none of it."""
+    for path in sorted(_top(environment).glob("*/daemon.json")):
+        try:
+            place = _read(path, DaemonPlace)
+        except ConfigError:  # of another daemon, which the caller did not ask for
+            continue
+        if place is not None and is_it(place):
+            return place
+    return None
+
+
 def racks(environment: Mapping[str, str] = os.environ) -> tuple[RackPlace, ...]:
     """All twin racks of this user that are up on this machine, by testbed."""
     found = (_read(path, RackPlace) for path in sorted(_top(environment).glob("*/rack.json")))
@@ -150,18 +126,26 @@ def racks(environment: Mapping[str, str] = os.environ) -> tuple[RackPlace, ...]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether the process that wrote this file is running."""
+    """Whether the process that wrote this file is running. Raises ConfigError where its lock cannot be asked for."""
+    lock = lock_of(path)
     try:
-        fd = os.open(_lock_of(path), os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
+    except OSError as error:
+        raise ConfigError(f"{lock}: cannot be opened: {error.strerror}. Remove it, or make it readable") from error
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        take_lock(fd, lock, shared=True, remedy=OTHER_RUN_DIR)
     except BlockingIOError:
         return True
     finally:
         os.close(fd)
     return False
+
+
+def lock_of(path: Path) -> Path:
+    """The file that the process which writes `path` holds locked."""
+    return path.with_name(f"{path.stem}.lock")
 
 
 def _top(environment: Mapping[str, str]) -> Path:
@@ -171,41 +155,33 @@ def _top(environment: Mapping[str, str]) -> Path:
         path = Path(runtime) / "hwd"
     else:
         path = Path(f"/tmp/hwd-{os.getuid()}")
+    return make_private(path)
+
+
+def make_private(path: Path) -> Path:
+    """The directory itself, made where it is not there. Raises ConfigError where others could write to it."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()
     except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot be the run directory: {error.strerror}. Name another with HWD_RUN_DIR"
-        ) from error
+        raise ConfigError(f"{path}: cannot be the run directory: {error.strerror}. {OTHER_RUN_DIR}") from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH:
         raise ConfigError(
             f"{path}: cannot be the run directory: it must be a directory of user {os.getuid()} "
-            "that others cannot write to. Name another with HWD_RUN_DIR"
+            f"that others cannot write to. {OTHER_RUN_DIR}"
         )
     return path
 
 
-def _hold(fd: int) -> None:
-    """Raises BlockingIOError where another process holds the lock. One that looks with `is_held` shares it for an
-    instant: that is not a holder.
-    """
-    while True:
-        try:
-            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-
-
-def _lock_of(path: Path) -> Path:
-    return path.with_name(f"{path.stem}.lock")
-
-
 def _read(path: Path, kind: type[PlaceT]) -> PlaceT | None:
+    """Raises ConfigError for a file that cannot be read, or that says something else: unknown keys are left out."""
     if not is_held(path):
         return None
     try:
-        data: dict[str, Any] = json.loads(path.read_text())
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
-    return kind(**data)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}. {_REMEDY}") from error
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{path}: cannot be understood: {reason_of(error)}. {_REMEDY}") from error

@@ -3,10 +3,10 @@
 import logging
 import stat
 from collections.abc import Mapping
-from pathlib import Path
 
 from hwd.model.testbed import SecretRef
 from hwd_drivers.core.errors import BugError, ConfigError
+from hwd_drivers.core.user import in_home
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,10 @@ def resolve(reference: SecretRef, *, environment: Mapping[str, str]) -> str:
 
 
 def _read(reference: SecretRef) -> str:
-    path = Path(reference.name).expanduser()
+    try:
+        path = in_home(reference.name)
+    except ConfigError as error:
+        raise ConfigError(f"secret {reference}: {error}") from error
     try:
         mode = path.stat().st_mode
         secret = path.read_text(encoding="utf-8")

@@ -33,13 +33,15 @@ from hwd.rollout.onhost.supervisor import BEATS, GRACE_S, Child, Supervisor, lin
 
 MOST_BYTES: Final = 1 << 20
 """Of output that nobody has taken."""
+LOOK_EVERY_S: Final = 2.0
+"""Between two looks whether the socket's file is there."""
 LINES_BYTES: Final = 131_072
 """Of lines that wait to be written: few, since each goes through the log anew for the next reader."""
 
 
 class LastingSupervisor(Supervisor):
-    """`starter`: the connection to whoever started it; `door`: the socket on which others attach; `remove`: takes its
-    file away.
+    """`starter`: the connection to whoever started it; `door`: the socket on which others attach; `restore`: makes it
+    anew where a clean-up of temporary files has removed its file, else None; `remove`: takes its file away.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class LastingSupervisor(Supervisor):
         *,
         starter: socket.socket,
         door: socket.socket,
+        restore: Callable[[], socket.socket | None],
         remove: Callable[[], None],
     ) -> None:
         super().__init__(child, wanted)
@@ -56,7 +59,10 @@ class LastingSupervisor(Supervisor):
         self._gives_up_s: float | None = None
         """When nobody is waited for any more, once the program has ended."""
         self._door = door
+        self._restore = restore
         self._remove = remove
+        self._look_s = time.monotonic() + LOOK_EVERY_S
+        """When it looks again whether the file is there."""
         self._log = OutputLog()
         self._is_known = False
         """Whether whoever started it knows that it runs."""
@@ -67,9 +73,13 @@ class LastingSupervisor(Supervisor):
         self._connect(starter, None)
 
     def run(self) -> None:
-        self._door.setblocking(False)
-        self._selector.register(self._door, selectors.EVENT_READ, self._accept)
+        self._open(self._door)
         super().run()
+
+    def _open(self, door: socket.socket) -> None:
+        door.setblocking(False)
+        self._selector.register(door, selectors.EVENT_READ, self._accept)
+        self._door = door
 
     # --- connections
 
@@ -198,7 +208,21 @@ class LastingSupervisor(Supervisor):
 
     # --- time
 
+    def _keep_time(self) -> None:
+        super()._keep_time()
+        if time.monotonic() < self._look_s:
+            return
+        self._look_s = time.monotonic() + LOOK_EVERY_S
+        if (door := self._restore()) is not None:
+            self._selector.unregister(self._door)
+            self._door.close()
+            self._open(door)
+
     def _wait_s(self) -> float:
+        return min(self._due_s(), max(0.0, self._look_s - time.monotonic()))
+
+    def _due_s(self) -> float:
+        """Until something is due that has to do with the program, or with whoever is attached."""
         if not self._has_ended():
             return super()._wait_s()
         now_s = time.monotonic()

@@ -26,6 +26,10 @@ BEAT_MS: Final = 10_000
 after a quarter of an hour at most.
 """
 MORE_BYTES: Final = 200
+WITHOUT_LOCKS: Final = (
+    "A file system such as NFS without a lock service has none: start that service (rpc-statd) on this host, or roll "
+    "out to a folder on a local disk"
+)
 
 
 def hold(layout: dict[str, str], who: str) -> dict[str, Any]:
@@ -56,6 +60,9 @@ def exclusive(path: str, who: str) -> Iterator[str | None]:
             os.close(fd)
             waiting.poll(ROUND_MS)
             continue
+        except OSError as error:
+            os.close(fd)
+            raise Failure(f"{path}: cannot be locked: {error.strerror}. {WITHOUT_LOCKS}") from None
         if _is_there(fd, path):
             break
         os.close(fd)  # its holder removed it before we had it

@@ -42,7 +42,7 @@ from hwd.rollout.onhost.facts import (
     runs,
     service,
 )
-from hwd.rollout.onhost.lock import hold
+from hwd.rollout.onhost.lock import WITHOUT_LOCKS, hold
 from hwd.rollout.onhost.programs import Failure, last, run, say
 from hwd.rollout.onhost.staging import clear_staging, stage, unstage
 
@@ -116,7 +116,7 @@ def install(layout: dict[str, str], staging: str, id: str, spec: list[str], vers
 
 
 def fill(environment: Path, staging: Path, spec: list[str]) -> None:
-    made = run([sys.executable, "-B", "-m", "venv", "--without-pip", str(environment)], fails=True)
+    made = run([sys.executable, "-I", "-B", "-m", "venv", "--without-pip", str(environment)], fails=True)
     if made.returncode:
         raise Failure(
             f"{sys.executable} cannot make a virtual environment: {last(made)}. "
@@ -127,11 +127,11 @@ def fill(environment: Path, staging: Path, spec: list[str]) -> None:
     say(step="installing the wheels")
     options = ["--no-index", "--find-links", str(staging), "--no-cache-dir", "--disable-pip-version-check", "--quiet"]
     options += ["--no-compile"]  # most of it is never imported; the check below compiles what is
-    done = run([python, f"{pip}/pip", "install", *options, *spec], fails=True)
+    done = run([python, "-I", f"{pip}/pip", "install", *options, *spec], fails=True)
     if done.returncode:
         raise Failure(f"pip could not install what was copied: {last(done)}")
     if (found := pyverbs()) is not None:
-        library = run([python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"]).stdout.strip()
+        library = run([python, "-I", "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"]).stdout.strip()
         os.symlink(found, Path(library) / "pyverbs")
     done = run([python, "-I", "-c", "import hwd_agents.process.serve"], fails=True)
     if done.returncode:
@@ -153,6 +153,8 @@ def held(root: Path) -> Iterator[None]:
                 f"{root}: another roll-out is in progress on this host, or an interrupted one is completing its step. "
                 "Try again in a minute"
             ) from None
+        except OSError as error:
+            raise Failure(f"{root}: cannot be locked: {error.strerror}. {WITHOUT_LOCKS}") from None
         yield
     finally:
         os.close(fd)

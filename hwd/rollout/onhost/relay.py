@@ -53,16 +53,14 @@ def main() -> None:
 def _start(wanted: Mapping[str, Any]) -> None:
     name: str = wanted["keep"]
     try:
-        folder = _open_folder()
+        folder = _open_folder(_place())
         with _locked(folder):
             if (found := _call(folder, name)) is not None:
                 found.close()
                 why = f"a program of this id is there already, or its end waits to be taken: {name.split('.')[0]}"
                 _say({"refused": why})
                 return
-            door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            door.bind(_path(folder, name))
-            door.listen(CALLERS)
+            door = _make_door(folder, name)
     except OSError as error:
         _say({"failed": f"{wanted['command'][0]}: {error.strerror or error}"})
         return
@@ -87,19 +85,21 @@ def _become_supervisor(wanted: Mapping[str, Any], folder: int, door: socket.sock
         os.dup2(null, descriptor)
     os.close(null)
     os.chdir("/")
-    remove = partial(_remove, folder, wanted["keep"])
+    name: str = wanted["keep"]
+    place = _place()
     try:
         child = start(wanted)
     except OSError as error:
-        remove()
+        _remove(folder, name)
         starter.sendall(line_of({"failed": f"{wanted['command'][0]}: {error.strerror or error}"}))
         return
-    LastingSupervisor(child, wanted, starter=starter, door=door, remove=remove).run()
+    restore, remove = partial(_restore_door, place, name), partial(_remove_present, place, name)
+    LastingSupervisor(child, wanted, starter=starter, door=door, restore=restore, remove=remove).run()
 
 
 def _attach(name: str, taken: int | None) -> None:
     try:
-        folder = _open_folder()
+        folder = _open_folder(_place())
         with _locked(folder):
             supervisor = _call(folder, name)
     except OSError as error:
@@ -135,10 +135,15 @@ def _pass_on_input(supervisor: socket.socket) -> None:
         supervisor.shutdown(socket.SHUT_WR)
 
 
-def _open_folder() -> int:
+def _place() -> str:
+    """Of that folder. Not to be asked for after the program's start, which may make us root of a user namespace."""
+    uid = os.geteuid()
+    return FOLDER.format(uid=uid) if uid else ROOT_FOLDER
+
+
+def _open_folder(place: str) -> int:
     """A descriptor of the private folder of this user, which is made where it is not there. Raises OSError."""
     uid = os.geteuid()
-    place = FOLDER.format(uid=uid) if uid else ROOT_FOLDER
     with contextlib.suppress(FileExistsError):
         os.mkdir(place, 0o700)
     try:
@@ -181,6 +186,39 @@ def _call(folder: int, name: str) -> socket.socket | None:
         raise OSError(errno.EBUSY, "its supervisor does not answer") from None
     supervisor.setblocking(True)
     return supervisor
+
+
+def _make_door(folder: int, name: str) -> socket.socket:
+    """A socket where others attach. Raises OSError."""
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        door.bind(_path(folder, name))
+        door.listen(CALLERS)
+    except OSError:
+        door.close()
+        raise
+    return door
+
+
+def _restore_door(place: str, name: str) -> socket.socket | None:
+    """A new one where its file is gone; None where it is there, or cannot be made now."""
+    if os.path.lexists(os.path.join(place, name)):
+        return None
+    try:
+        folder = _open_folder(place)
+        try:
+            with _locked(folder):
+                return _make_door(folder, name)
+        finally:
+            os.close(folder)
+    except OSError:  # a full disk, a folder of somebody else: it looks again
+        return None
+
+
+def _remove_present(place: str, name: str) -> None:
+    """Of the folder that is there now, which may not be the one that it was made in."""
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(place, name))
 
 
 def _path(folder: int, name: str) -> str:

@@ -333,13 +333,10 @@ def start(wanted: Mapping[str, Any]) -> Child:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     command: list[str] = wanted["command"]
-    try:
-        user = pwd.getpwnam(wanted["user"])
-    except KeyError:
-        raise OSError(errno.EPERM, f"there is no user {wanted['user']} here") from None
+    user = _user(wanted["user"])
     become = os.geteuid() == 0
     if not become and user.pw_uid != os.geteuid():
-        own = pwd.getpwuid(os.geteuid()).pw_name
+        own = _own_user().pw_name
         raise OSError(errno.EPERM, f"it cannot be run as {user.pw_name}: only root could, and this is {own}")
     if (keeper := wanted.get("keeper")) is not None:
         os.set_inheritable(keeper, False)  # the program is not to have it
@@ -401,6 +398,25 @@ def _become_it(
     except OSError:
         os.chdir("/")
     os.execve(command[0], command, environment)
+
+
+def _own_user() -> pwd.struct_passwd:
+    """`uid12345`, where passwd has no entry, as in containers."""
+    uid = os.geteuid()
+    try:
+        return pwd.getpwuid(uid)
+    except KeyError:
+        return pwd.struct_passwd((f"uid{uid}", "", uid, os.getegid(), "", os.environ.get("HOME", "/"), "/bin/sh"))
+
+
+def _user(name: str) -> pwd.struct_passwd:
+    """Raises OSError where there is none of this name."""
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        if (own := _own_user()).pw_name == name:
+            return own
+        raise OSError(errno.EPERM, f"there is no user {name} here") from None
 
 
 def _environment_of(user: pwd.struct_passwd) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Starts programs on the hosts of a testbed: in the network of a twin host, or over SSH."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -12,15 +13,27 @@ from hwd.rollout.processes.twin_processes import attach_in_namespace, start_in_n
 from hwd_agents.transfers.client import SOCKET_VARIABLE
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import LinkError, RefusedError
+from hwd_drivers.core.offload import Offload
 
 SOCKET_VARIABLES: Final = {"transfers": SOCKET_VARIABLE, "select": "HWD_SELECT_SOCKET"}
 """By kind of socket, the variable in which programs find its path."""
 
 
-class HostProcesses:
-    """`hwd.model.program.Processes`. `rack`: the twin rack that is up, None where there is none. `home` has `.ssh`."""
+STARTS_AT_ONCE: Final = 4
+"""Programs on twin hosts that start at a time: each is the start of an interpreter, on the cores of the daemon."""
 
-    def __init__(self, rack: Callable[[], RackPlace | None], clock: Clock, *, home: Path | None = None) -> None:
+
+class HostProcesses:
+    """`hwd.model.program.Processes`. `rack`: the twin rack that is up, None where there is none. `home` has `.ssh`.
+
+    `offload` starts processes on twin hosts, outside the loop.
+    """
+
+    def __init__(
+        self, rack: Callable[[], RackPlace | None], clock: Clock, offload: Offload, *, home: Path | None = None
+    ) -> None:
+        self._offload = offload
+        self._turns = asyncio.Semaphore(STARTS_AT_ONCE)
         self._rack = rack
         self._clock = clock
         self._home = home
@@ -36,15 +49,18 @@ class HostProcesses:
         keep: str | None = None,
     ) -> RunningProgram:
         if host.ssh is None:
-            return await start_in_namespace(
-                host.name,
-                self._keeper(host),
-                command,
-                user=user,
-                within_s=within_s,
-                environment={**self._sockets(host), **environment},
-                keep=keep,
-            )
+            keeper = self._keeper(host)
+            async with self._turns:
+                return await start_in_namespace(
+                    host.name,
+                    keeper,
+                    command,
+                    user=user,
+                    within_s=within_s,
+                    offload=self._offload,
+                    environment={**self._sockets(host), **environment},
+                    keep=keep,
+                )
         from hwd.rollout.processes.ssh_processes import start_over_ssh  # a daemon of twin hosts loads no SSH
 
         return await start_over_ssh(
@@ -61,7 +77,9 @@ class HostProcesses:
 
     async def attach(self, host: Host, keep: str, *, user: str, taken: int | None = None) -> RunningProgram:
         if host.ssh is None:
-            return await attach_in_namespace(host.name, self._keeper(host), keep, taken=taken)
+            keeper = self._keeper(host)
+            async with self._turns:
+                return await attach_in_namespace(host.name, keeper, keep, offload=self._offload, taken=taken)
         from hwd.rollout.processes.ssh_processes import attach_over_ssh
 
         return await attach_over_ssh(

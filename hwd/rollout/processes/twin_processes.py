@@ -6,7 +6,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,8 @@ from hwd.rollout.processes.running import (
 )
 from hwd_agents.sources.kernel.sockets import ANSWER_TIMEOUT_S, KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.core.child_process import end_of
-from hwd_drivers.core.errors import LinkError
+from hwd_drivers.core.errors import FailedError, LinkError
+from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
 
 CHUNK_BYTES: Final = 65_536
@@ -33,6 +35,7 @@ async def start_in_namespace(
     *,
     user: str,
     within_s: float,
+    offload: Offload,
     environment: Mapping[str, str] | None = None,
     keep: str | None = None,
 ) -> SupervisedProgram:
@@ -43,50 +46,94 @@ async def start_in_namespace(
     the keeper is gone.
     """
     name = None if keep is None else _name(host, keeper, keep)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as keeper_lives:
-        keeper_lives.settimeout(ANSWER_TIMEOUT_S)
-        try:
-            keeper_lives.connect(os.fspath(keeper))
-            namespace = ask_for_descriptor(keeper, KeeperRequest(verb=Verb.NAMESPACE, ns=host))
-        except OSError as error:
-            raise LinkError(f"{host}: its network cannot be had: {reason_of(error)}. Is its twin rack up?") from error
-        passed = {"namespace": namespace, "keeper": keeper_lives.fileno()}
-        try:
-            asked = wanted(command, user=user, within_s=within_s, environment=environment, keep=name, **passed)
-            ours, process = _spawn(asked, *passed.values())
-        finally:
-            os.close(namespace)
-    return await SupervisedProgram.start(host, _ChildPipe(ours, process), asked, kept=keep is not None)
+
+    def spawn() -> _Spawned:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as keeper_lives:
+            keeper_lives.settimeout(ANSWER_TIMEOUT_S)
+            try:
+                keeper_lives.connect(os.fspath(keeper))
+                namespace = ask_for_descriptor(keeper, KeeperRequest(verb=Verb.NAMESPACE, ns=host))
+            except OSError as error:
+                raise LinkError(
+                    f"{host}: its network cannot be had: {reason_of(error)}. Is its twin rack up?"
+                ) from error
+            passed = {"namespace": namespace, "keeper": keeper_lives.fileno()}
+            try:
+                asked = wanted(command, user=user, within_s=within_s, environment=environment, keep=name, **passed)
+                return _spawn(host, asked, *passed.values())
+            finally:
+                os.close(namespace)
+
+    spawned = await _off_the_loop(offload, spawn)
+    return await SupervisedProgram.start(host, spawned.pipe(), spawned.asked, kept=keep is not None)
 
 
-async def attach_in_namespace(host: str, keeper: Path, keep: str, *, taken: int | None = None) -> SupervisedProgram:
+async def attach_in_namespace(
+    host: str, keeper: Path, keep: str, *, offload: Offload, taken: int | None = None
+) -> SupervisedProgram:
     """Attach to the program that `start_in_namespace` started with this `keep`. Raises UnknownError where there is
     none. `taken`: as `hwd.model.program.Processes`.
     """
     asked = wanted_attach(_name(host, keeper, keep), taken)
-    ours, process = _spawn(asked)
-    return await SupervisedProgram.attach(host, _ChildPipe(ours, process), asked)
+    spawned = await _off_the_loop(offload, lambda: _spawn(host, asked))
+    return await SupervisedProgram.attach(host, spawned.pipe(), asked)
 
 
 def _name(host: str, keeper: Path, keep: str) -> str:
     return socket_name(keep, host, str(keeper.absolute()))
 
 
-def _spawn(asked: str, *passed: int) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
-    """A supervisor or a relay, with these descriptors, and the socket that is its input and its output. It has a
-    session of its own: Ctrl-C is the daemon's to handle.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spawned:
+    """A supervisor or a relay, what it is asked, and the socket that is its input and its output."""
+
+    process: "subprocess.Popen[bytes]"
+    sock: socket.socket
+    asked: str
+
+    def pipe(self) -> "_ChildPipe":
+        """To be called in the loop, once."""
+        return _ChildPipe(self.sock, self.process)
+
+
+def _spawn(host: str, asked: str, *passed: int) -> _Spawned:
+    """Start one, with these descriptors. It has a session of its own: Ctrl-C is the daemon's to handle."""
     ours, theirs = socket.socketpair()
     with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-B", "-c", boot(asked)],
-            stdin=theirs.fileno(),
-            stdout=theirs.fileno(),
-            pass_fds=passed,
-            start_new_session=True,
-        )
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-B", "-c", boot(asked)],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                pass_fds=passed,
+                start_new_session=True,
+            )
+        except OSError as error:  # no process or descriptor is left, or no memory
+            ours.close()
+            raise FailedError(f"{host}: cannot start the supervisor of a program: {reason_of(error)}") from error
     ours.setblocking(False)
-    return ours, process
+    return _Spawned(process=process, sock=ours, asked=asked)
+
+
+async def _off_the_loop(offload: Offload, spawn: Callable[[], _Spawned]) -> _Spawned:
+    """A start takes tens of milliseconds, and a keeper that does not answer seconds. Whoever is cancelled meanwhile
+    leaves nothing behind.
+    """
+    spawning = asyncio.ensure_future(offload(spawn))
+    try:
+        return await asyncio.shield(spawning)
+    except asyncio.CancelledError:
+        spawning.add_done_callback(_drop)
+        raise
+
+
+def _drop(spawning: "asyncio.Future[_Spawned]") -> None:
+    if spawning.cancelled() or spawning.exception() is not None:
+        return
+    spawned = spawning.result()
+    spawned.sock.close()
+    spawned.process.kill()
+    end_of(spawned.process)
 
 
 class _ChildPipe:

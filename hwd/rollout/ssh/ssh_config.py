@@ -17,6 +17,7 @@ from typing import Final, Self
 from hwd.model.ssh import SshPlace
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user import home
 
 READ_S: Final = 20.0
 """For `ssh -G`, which may look up names for `CanonicalizeHostname`, and runs the programs of `Match exec`."""
@@ -191,7 +192,7 @@ def user_home() -> Path:
     try:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError:
-        return Path.home()
+        return home(remedy=": the configuration, keys and known hosts of ssh are in its .ssh")
 
 
 def _ask(command: Sequence[str], file: Path) -> dict[str, tuple[str, ...]]:

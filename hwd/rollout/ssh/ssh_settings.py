@@ -1,6 +1,5 @@
 """SshSettings: the settings for reaching a host, from the testbed file and the configuration of `ssh`."""
 
-import getpass
 import os
 import socket
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from typing import Final, Self
 from hwd.model.ssh import SshPlace
 from hwd.rollout.ssh.ssh_config import SshConfig, user_home
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.user import in_home, user_name
 
 MOST_JUMPS: Final = 8
 """In a row; `ProxyJump via-%h` would name another one each time."""
@@ -71,7 +71,7 @@ class SshSettings:
         return cls(
             address=address,
             port=port,
-            user=config.first("user", place.user or "") or getpass.getuser(),
+            user=config.first("user", place.user or "") or user_name(),
             known_as=alias,
             known_hosts=_known_hosts(place, config, home),
             keys=_keys(place, config, home),
@@ -120,7 +120,7 @@ def _check_way(way: tuple[SshPlace, ...], config: str) -> None:
 def _known_hosts(place: SshPlace, config: SshConfig, home: Path | None) -> tuple[Path, ...]:
     own = config.files("userknownhostsfile")
     if place.known_hosts is not None:
-        own = (Path(place.known_hosts).expanduser(),)
+        own = (in_home(place.known_hosts),)
     elif home is not None:  # as if it were that of the user, whose files `ssh` names
         folder, users = home / ".ssh", user_home() / ".ssh"
         own = tuple(folder / one.relative_to(users) if one.is_relative_to(users) else one for one in own)
@@ -130,7 +130,7 @@ def _known_hosts(place: SshPlace, config: SshConfig, home: Path | None) -> tuple
 def _keys(place: SshPlace, config: SshConfig, home: Path | None) -> tuple[str, ...]:
     """Files with keys, and files beside which there is a public key; what the testbed file names must exist."""
     if place.key is not None:
-        key = os.path.expanduser(place.key)
+        key = str(in_home(place.key))
         if not Path(key).exists():
             raise ConfigError(f"{place}: there is no key file {key}. Correct `key` in the testbed file")
         return (key,)

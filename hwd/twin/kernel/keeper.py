@@ -6,7 +6,6 @@ import os
 import socket
 import stat
 import subprocess
-import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +16,7 @@ from hwd.twin.rack_sockets import SOCKET_PATH_LIMIT_BYTES, keeper_path
 from hwd_agents.sources.kernel.sockets import KeeperRequest, NamespaceSockets, Verb, ask, ask_for_descriptor
 from hwd_drivers.core.child_process import end_of
 from hwd_drivers.core.errors import BugError, ConfigError, LinkError, RefusedError
+from hwd_drivers.core.own_python import own_python
 
 from . import namespaces
 
@@ -161,14 +161,7 @@ def _spawn(control: socket.socket, path: Path, names: Sequence[str]) -> subproce
 
     It has a session of its own: Ctrl-C is the rack's to handle.
     """
-    command = [
-        sys.executable,
-        "-P",
-        os.fspath(namespaces.__file__),
-        str(control.fileno()),
-        str(os.getpid()),
-        os.fspath(path),
-    ]
+    command = own_python(os.fspath(namespaces.__file__), str(control.fileno()), str(os.getpid()), os.fspath(path))
     return subprocess.Popen(
         [*command, *names],
         pass_fds=[control.fileno()],

@@ -36,6 +36,8 @@ CLONE_NEWNET: Final = 0x40000000
 PR_SET_PDEATHSIG: Final = 1
 TUNSETIFF: Final = 0x400454CA  # linux/if_tun.h
 TUNSETIFINDEX: Final = 0x400454DA
+RESTORE_EVERY_S: Final = 2.0
+"""Between two looks whether the socket's file is there."""
 IFF_TAP: Final = 0x0002
 IFF_NO_PI: Final = 0x1000
 
@@ -57,9 +59,9 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     control.send(f"ready {mode}".encode())
     try:
-        _serve(control, listener, namespaces)
+        _serve(control, listener, path, namespaces)
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             os.unlink(path)
     return 0
 
@@ -99,12 +101,20 @@ def _listen(path: str) -> socket.socket:
     return listener
 
 
-def _serve(control: socket.socket, listener: socket.socket, namespaces: Mapping[str, int]) -> None:
+def _serve(control: socket.socket, listener: socket.socket, path: str, namespaces: Mapping[str, int]) -> None:
     with selectors.DefaultSelector() as selector:
         selector.register(control, selectors.EVENT_READ)
         selector.register(listener, selectors.EVENT_READ)
         while True:
-            for key, _events in selector.select():
+            events = selector.select(RESTORE_EVERY_S)
+            if not events and not os.path.lexists(path):  # a clean-up of temporary files removes it
+                with contextlib.suppress(OSError):  # its folder may be gone too, and comes again
+                    fresh = _listen(path)
+                    selector.unregister(listener)
+                    listener.close()
+                    listener = fresh
+                    selector.register(listener, selectors.EVENT_READ)
+            for key, _events in events:
                 if key.fileobj is control:
                     return  # nothing is ever sent to us there: it was closed
                 if key.fileobj is listener:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hwd.config.run_files.announcement import Announcement
 from hwd.config.run_files.places import (
-    Announcement,
     DaemonPlace,
     RackPlace,
     daemon_of,

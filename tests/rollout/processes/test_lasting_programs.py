@@ -26,6 +26,7 @@ from hwd.twin.kernel import Keeper
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, RefusedError, UnknownError
 from hwd_drivers.core.ids import RandomIds
+from hwd_drivers.core.offload import InlineOffload
 
 from .conftest import DEBIAN_PYTHON, WITHIN_S, said_without_root
 
@@ -73,7 +74,7 @@ class Place:
 def on_twin(keeper: Keeper, stack: AsyncExitStack) -> Place:
     rack = RackPlace(testbed="two", pid=os.getpid(), hosts={"h0": {"kernel": True, "keeper": str(keeper.path)}})
     host = Host(name="h0", ports=(), twin=HostTwin(seed=1, kernel=True, timing="ideal"))
-    return Place(host, HostProcesses(lambda: rack, SystemClock()), stack, {"keeper": str(keeper.path)})
+    return Place(host, HostProcesses(lambda: rack, SystemClock(), InlineOffload()), stack, {"keeper": str(keeper.path)})
 
 
 @pytest.fixture(params=["twin", "ssh"])
@@ -82,7 +83,7 @@ def place(request: pytest.FixtureRequest, make_sshd: Any, stack: AsyncExitStack,
         return on_twin(keeper, stack)
     sshd = make_sshd()
     host = Host(name="h0", ports=(), ssh=sshd.place)
-    processes = HostProcesses(lambda: None, SystemClock(), home=sshd.home)
+    processes = HostProcesses(lambda: None, SystemClock(), InlineOffload(), home=sshd.home)
     return Place(host, processes, stack, {"port": sshd.port, "home": str(sshd.home), "hang_up": sshd.hang_up})
 
 
@@ -173,8 +174,9 @@ async def main():
     command, user = ["/bin/sh", "-c", script], getpass.getuser()
     if "keeper" in where:
         from hwd.rollout.processes.twin_processes import start_in_namespace
+        from hwd_drivers.core.offload import InlineOffload
         program = await start_in_namespace(
-            "h0", Path(where["keeper"]), command, user=user, within_s=30, keep=keep
+            "h0", Path(where["keeper"]), command, offload=InlineOffload(), user=user, within_s=30, keep=keep
         )
     else:
         from hwd.rollout.processes.ssh_processes import start_over_ssh
@@ -318,6 +320,23 @@ async def test_reader_that_is_cancelled_does_not_keep_the_program_from_its_end(p
     await program.close()
     await gone(program.pid)
     assert place.sockets == []
+
+
+async def test_socket_of_a_program_that_a_clean_up_has_removed_comes_again(twin: Place) -> None:
+    program = await twin.start(UNTIL_TERM)
+    await until(program, b"ready\n")
+    await program.leave()
+    (socket_file,) = twin.sockets
+    socket_file.unlink()
+    async with asyncio.timeout(WITHIN_S):
+        while not twin.sockets:  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.02)
+    again = await twin.attach()
+    assert again.pid == program.pid
+    await again.signal("TERM")
+    assert (await again.wait()).status == 5
+    await again.close()
+    assert not twin.sockets
 
 
 async def test_longest_time_ends_a_program_to_which_nobody_is_attached(twin: Place) -> None:
@@ -578,16 +597,17 @@ import asyncio, getpass, sys
 from pathlib import Path
 from hwd.rollout.processes.twin_processes import attach_in_namespace, start_in_namespace
 from hwd.twin.kernel import Keeper
+from hwd_drivers.core.offload import InlineOffload
 
 async def main():
     async with Keeper() as keeper:
         await keeper.start(["h0"], Path(sys.argv[1]))
         command = ["/bin/sh", "-c", "id -un; grep CapEff /proc/self/status; grep -c : /proc/net/dev"]
         program = await start_in_namespace(
-            "h0", keeper.path, command, user=getpass.getuser(), within_s=30, keep=sys.argv[2]
+            "h0", keeper.path, command, offload=InlineOffload(), user=getpass.getuser(), within_s=30, keep=sys.argv[2]
         )
         await program.leave()
-        program = await attach_in_namespace("h0", keeper.path, sys.argv[2])
+        program = await attach_in_namespace("h0", keeper.path, sys.argv[2], offload=InlineOffload())
         async for piece in program.output():
             print(piece.data.decode(), end="")
         await program.close()

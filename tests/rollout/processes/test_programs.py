@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import tempfile
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -24,8 +24,10 @@ from hwd.rollout.processes.running import SUPERVISOR, SupervisedProgram, boot, w
 from hwd.rollout.processes.ssh_processes import start_over_ssh
 from hwd.rollout.processes.twin_processes import start_in_namespace
 from hwd.twin.kernel import Crossbar, Keeper
+from hwd_agents.sources.kernel.sockets import ANSWER_TIMEOUT_S
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import FailedError, LinkError
+from hwd_drivers.core.offload import InlineOffload, ThreadOffload
 
 from .conftest import DEBIAN_PYTHON, WITHIN_S, said_without_root
 
@@ -46,9 +48,11 @@ async def start(
         program: RunningProgram
         command, user = ["/bin/sh", "-c", script], user or getpass.getuser()
         if request.param == "twin":
-            program = await start_in_namespace("h0", keeper.path, command, user=user, within_s=within_s)
+            program = await start_in_namespace(
+                "h0", keeper.path, command, offload=InlineOffload(), user=user, within_s=within_s
+            )
         else:
-            processes = HostProcesses(lambda: None, SystemClock(), home=sshd.home)
+            processes = HostProcesses(lambda: None, SystemClock(), InlineOffload(), home=sshd.home)
             host = Host(name="h0", ports=(), ssh=sshd.place)
             program = await processes.start(host, command, user=user, within_s=within_s)
         stack.push_async_callback(program.close)
@@ -274,18 +278,24 @@ async def test_host_that_vanishes_is_noticed() -> None:
 
 async def test_end_by_a_signal_without_a_name_and_an_argument_with_a_zero_byte_are_told(keeper: Keeper) -> None:
     command = ["/bin/sh", "-c", "kill -35 $$"]
-    program = await start_in_namespace("h0", keeper.path, command, user=getpass.getuser(), within_s=WITHIN_S)
+    program = await start_in_namespace(
+        "h0", keeper.path, command, offload=InlineOffload(), user=getpass.getuser(), within_s=WITHIN_S
+    )
     end = await program.wait()
     await program.close()
     assert (end, end.exit_status) == (ProgramEnd(signal="SIG35"), 128 + 35)
     with pytest.raises(FailedError, match=r"cannot start /bin/echo: .*null byte"):
-        await start_in_namespace("h0", keeper.path, ["/bin/echo", "a\0b"], user=getpass.getuser(), within_s=1)
+        await start_in_namespace(
+            "h0", keeper.path, ["/bin/echo", "a\0b"], offload=InlineOffload(), user=getpass.getuser(), within_s=1
+        )
 
 
 async def test_closing_under_a_reader_ends_the_reader(keeper: Keeper) -> None:
     """One that stayed in the loop would take the data of the next socket of its number."""
     command = ["/bin/sleep", "1000"]
-    program = await start_in_namespace("h0", keeper.path, command, user=getpass.getuser(), within_s=WITHIN_S)
+    program = await start_in_namespace(
+        "h0", keeper.path, command, offload=InlineOffload(), user=getpass.getuser(), within_s=WITHIN_S
+    )
     waiting = asyncio.create_task(program.wait())
     await asyncio.sleep(0)
     await program.close()
@@ -296,7 +306,9 @@ async def test_closing_under_a_reader_ends_the_reader(keeper: Keeper) -> None:
 
 async def test_missing_program_is_named(keeper: Keeper) -> None:
     with pytest.raises(FailedError, match="h0: cannot start /no/such: No such file or directory"):
-        await start_in_namespace("h0", keeper.path, ["/no/such"], user=getpass.getuser(), within_s=1)
+        await start_in_namespace(
+            "h0", keeper.path, ["/no/such"], offload=InlineOffload(), user=getpass.getuser(), within_s=1
+        )
 
 
 async def test_program_on_a_twin_host_has_the_interfaces_of_that_host(keeper: Keeper, stack: AsyncExitStack) -> None:
@@ -304,7 +316,9 @@ async def test_program_on_a_twin_host_has_the_interfaces_of_that_host(keeper: Ke
     crossbar.plug("h0.eth7", host="h0", interface="eth7")
     crossbar.close()
     command = ["/bin/cat", "/proc/net/dev"]
-    program = await start_in_namespace("h0", keeper.path, command, user=getpass.getuser(), within_s=WITHIN_S)
+    program = await start_in_namespace(
+        "h0", keeper.path, command, offload=InlineOffload(), user=getpass.getuser(), within_s=WITHIN_S
+    )
     stack.push_async_callback(program.close)
     lines = (await said(program))["out"].decode().splitlines()[2:]
     assert {line.split(":")[0].strip() for line in lines} >= {"lo", "eth7"}
@@ -316,12 +330,15 @@ import asyncio, getpass, sys
 from pathlib import Path
 from hwd.rollout.processes.twin_processes import start_in_namespace
 from hwd.twin.kernel import Keeper
+from hwd_drivers.core.offload import InlineOffload
 
 async def main():
     async with Keeper() as keeper:
         await keeper.start(["h0"], Path(sys.argv[1]))
         command = ["/bin/sh", "-c", "id -un; grep CapEff /proc/self/status; grep -c : /proc/net/dev"]
-        program = await start_in_namespace("h0", keeper.path, command, user=getpass.getuser(), within_s=30)
+        program = await start_in_namespace(
+            "h0", keeper.path, command, offload=InlineOffload(), user=getpass.getuser(), within_s=30
+        )
         async for piece in program.output():
             print(piece.data.decode(), end="")
         await program.close()
@@ -341,7 +358,9 @@ async def test_killed_supervisor_takes_the_program_with_it_and_the_end_is_not_kn
     keeper: Keeper, stack: AsyncExitStack
 ) -> None:
     command = ["/bin/sleep", "1000"]
-    program = await start_in_namespace("h0", keeper.path, command, user=getpass.getuser(), within_s=WITHIN_S)
+    program = await start_in_namespace(
+        "h0", keeper.path, command, offload=InlineOffload(), user=getpass.getuser(), within_s=WITHIN_S
+    )
     stack.push_async_callback(program.close)
     parent = int(Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(parent, signal.SIGKILL)
@@ -409,13 +428,70 @@ async def test_keeper_that_is_stopped_holds_nobody_up(keeper: Keeper) -> None:
                 caller.setblocking(False)
                 caller.connect(os.fspath(keeper.path))
         with pytest.raises(LinkError, match=r"h0: its network cannot be had: .* Is its twin rack up"):
-            await start_in_namespace("h0", keeper.path, ["/bin/true"], user=getpass.getuser(), within_s=WITHIN_S)
+            await start_in_namespace(
+                "h0", keeper.path, ["/bin/true"], offload=InlineOffload(), user=getpass.getuser(), within_s=WITHIN_S
+            )
     finally:
         os.kill(keeper.pid, signal.SIGCONT)
         for caller in callers:
             caller.close()
 
 
+async def test_keeper_that_does_not_answer_holds_up_no_loop_and_who_does_not_wait_leaves_nothing(
+    keeper: Keeper, stack: AsyncExitStack
+) -> None:
+    offload = ThreadOffload(1)
+    stack.callback(offload.close)
+    user, loop = getpass.getuser(), asyncio.get_running_loop()
+    os.kill(keeper.pid, signal.SIGSTOP)
+    try:
+        begun_s = loop.time()
+        command = ["/bin/sleep", "1000"]
+        starting = asyncio.create_task(
+            start_in_namespace("h0", keeper.path, command, offload=offload, user=user, within_s=WITHIN_S)
+        )
+        for _ in range(10):
+            await asyncio.sleep(0.01)
+        assert not starting.done()
+        assert loop.time() - begun_s < ANSWER_TIMEOUT_S / 2
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+    finally:
+        os.kill(keeper.pid, signal.SIGCONT)
+    await offload(int)  # after it
+    async with asyncio.timeout(WITHIN_S):
+        while children() != {keeper.pid}:  # noqa: ASYNC110 - nothing tells of the end of one that was dropped
+            await asyncio.sleep(0.01)
+
+
+def children() -> set[int]:
+    return {int(pid) for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()}
+
+
+NAMELESS = """
+import os, sys
+from hwd.rollout.onhost.supervisor import start
+child = start({"command": ["/bin/sh", "-c", "id -u; echo $USER $HOME"], "user": sys.argv[1], "environment": {}})
+os.waitpid(child.pid, 0)
+for pipe in child.pipes:
+    os.set_blocking(pipe, True)
+    print(os.read(pipe, 4096).decode())
+"""
+
+
+@pytest.mark.parametrize(("user", "said"), [("uid54321", "54321 uid54321 /"), ("daemon", "and this is uid54321")])
+async def test_user_without_an_entry_in_passwd_is_named_by_its_number(user: str, said: str) -> None:
+    command = ["unshare", "--user", "--map-user=54321", "--map-group=54321", sys.executable, "-P", "-c", NAMELESS, user]
+    process = await asyncio.create_subprocess_exec(*command, env={}, stdout=PIPE, stderr=STDOUT)
+    words, _ = await process.communicate()
+    if b"unshare" in words:
+        pytest.skip("needs user namespaces")
+    assert said in " ".join(words.decode().split())
+
+
 async def test_lost_keeper_is_named(tmp_path: Path) -> None:
     with pytest.raises(LinkError, match=r"h0: its network cannot be had: .* Is its twin rack up"):
-        await start_in_namespace("h0", tmp_path / "keeper", ["/bin/true"], user=getpass.getuser(), within_s=1)
+        await start_in_namespace(
+            "h0", tmp_path / "keeper", ["/bin/true"], offload=InlineOffload(), user=getpass.getuser(), within_s=1
+        )

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -39,6 +40,16 @@ def test_each_host_and_the_switch_have_a_network_of_their_own(keeper: Keeper) ->
     networks = {network_of(keeper.socket(ns, socket.AF_INET, socket.SOCK_DGRAM)) for ns in (SWITCH, "h0", "h1")}
     ours = network_of(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     assert len(networks | {ours}) == 4
+
+
+async def test_socket_of_a_keeper_that_a_clean_up_has_removed_comes_again(keeper: Keeper) -> None:
+    before = network_of(keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM))
+    shutil.rmtree(keeper.path.parent)
+    keeper.path.parent.mkdir(mode=0o700)
+    async with asyncio.timeout(WITHIN_S):
+        while not keeper.path.is_socket():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.02)
+    assert network_of(keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM)) == before
 
 
 def test_a_namespace_is_the_same_each_time(keeper: Keeper) -> None:
