@@ -1,6 +1,7 @@
 """How a run's end gets into its record, and then to everybody else."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from hwd.daemon.installed_drivers import load
@@ -30,7 +31,7 @@ def test_whoever_is_told_of_an_end_finds_it_in_the_records(tmp_path: Path) -> No
         """The database as another process sees it."""
         end = document.fact
         if isinstance(end, RunEnded) or (isinstance(end, RunStatus) and end.state is RunState.SUCCEEDED):
-            with sqlite3.connect(tmp_path / "records.db") as records:
+            with closing(sqlite3.connect(tmp_path / "records.db")) as records:
                 [(outcome,)] = records.execute("select outcome from runs").fetchall()
                 last = records.execute("select kind from documents where run is not null order by id desc limit 2")
                 said = end.outcome if isinstance(end, RunEnded) else ""

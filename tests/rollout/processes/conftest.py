@@ -24,10 +24,11 @@ async def said_without_root(program: str, *arguments: str) -> tuple[str, list[st
     """Run a Python program as an ordinary user, with a folder of its own as the first argument: who that is, the words
     that it wrote, and its errors. Skips the test where no such user can make namespaces.
     """
-    if os.geteuid() == 0 and not Path(DEBIAN_PYTHON).exists():
-        pytest.skip(f"needs {DEBIAN_PYTHON}")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"  # our packages are for no other
+    if os.geteuid() == 0 and not Path(f"/usr/bin/python{version}").exists():
+        pytest.skip(f"needs /usr/bin/python{version}")
     who = getpass.getuser() if os.geteuid() else "nobody"
-    python = sys.executable if os.geteuid() else DEBIAN_PYTHON
+    python = sys.executable if os.geteuid() else f"/usr/bin/python{version}"
     with tempfile.TemporaryDirectory(prefix="hwd-") as folder:
         shutil.chown(folder, who)
         process = await asyncio.create_subprocess_exec(
