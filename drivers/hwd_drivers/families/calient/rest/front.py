@@ -92,7 +92,9 @@ class RestFront:
                 return [self._row(each, states, brief=brief) for each, states in self.unit.states()], 0.0
             case "GET", "crossconnects", "detail":
                 wanted = self.unit.find(parameters.get("conn", ""))
-                return next(self._row(each, states) for each, states in self.unit.states() if each is wanted), 0.0
+                rows = [self._row(each, states) for each, states in self.unit.states() if each is wanted]
+                # the vendor's sample takes the first of a list, and its half2 only where there is one
+                return [{key: value for key, value in row.items() if key != "half2" or value} for row in rows], 0.0
             case "POST", "crossconnects", "add":
                 return self._change([_wish(self._single(request, parameters))], self._add, wrapped=False)
             case "POST", "crossconnects", "badd":

@@ -149,7 +149,7 @@ def read_powers(body: bytes) -> tuple[float | None, float | None]:
 
 
 def read_rows(body: bytes) -> tuple[Row, ...]:
-    """Connections of `crossconnects/?id=list`, or the one of `?id=detail`."""
+    """Connections of `crossconnects/?id=list`, or the one of `?id=detail`, with or without a list around it."""
     value = load(body)
     return tuple(_row(_object(item)) for item in (_list(value) if isinstance(value, list) else [value]))
 

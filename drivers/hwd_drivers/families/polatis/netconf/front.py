@@ -6,6 +6,7 @@ Behaviour that no source documents is an option in `TwinOptions`; its default is
 import asyncio
 import itertools
 import logging
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -42,6 +43,11 @@ from hwd_drivers.twins.server import TwinServer, TwinSession
 
 SUBSYSTEM: Final = "netconf"
 STREAMS: Final = ("Polatis", "NETCONF")
+SYSTEM: Final = "urn:ietf:params:xml:ns:yang:ietf-system"
+DATE_AND_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
+"""The type of this name of ietf-yang-types (RFC 6991)."""
+CLOCK_END_S: Final = 2**32
+"""The end of a clock of 32 bits."""
 NEXT_S: Final = 1e-6
 """Gap between replies, which leave in the order of their requests, even if a later one is ready earlier."""
 EVENTS: Final = {
@@ -62,6 +68,7 @@ class NetconfFront:
         self.datastore = Datastore(unit)
         self.host_key = ""
         self.locked_by: int | None = None
+        self.clock_ahead_ns = 0
         self._dialer = dialer
         self._clock = clock
         self._address = address
@@ -120,6 +127,10 @@ class NetconfFront:
             f"{protocol.PLTS}?module=polatis-switch&revision={protocol.PLTS_REVISION}",
         )
 
+    def set_clock(self, unix_s: float) -> None:
+        """Set the clock of the unit, which its notifications have."""
+        self.clock_ahead_ns = round(unix_s * 1e9) - self._clock.wall_ns()
+
     def _sessions(self) -> "list[_Session]":
         sessions = [] if self._server is None else self._server.sessions
         return [each for each in sessions if isinstance(each, _Session)]
@@ -129,7 +140,8 @@ class NetconfFront:
         event = Element(f"{{{protocol.PLTS}}}{EVENTS[alarm.type, alarm.raised]}")
         xml.leaf(event, "port-id", alarm.port)
         xml.leaf(event, "port-label", self.unit.labels.get(alarm.port, ""))
-        at = datetime.fromtimestamp(self._clock.wall_ns() / 1e9, tz=UTC).isoformat(timespec="milliseconds")
+        at_ns = self._clock.wall_ns() + self.clock_ahead_ns
+        at = datetime.fromtimestamp(at_ns / 1e9, tz=UTC).isoformat(timespec="milliseconds")
         for session in self._sessions():
             session.tell(Notification(time=at.replace("+00:00", "Z"), event=event))
 
@@ -154,6 +166,7 @@ class _Session(TwinSession):
             (BASE, "close-session"): lambda operation: (_OK, 0.0),
             (BASE, "kill-session"): self._kill_session,
             (NOTIFICATION, "create-subscription"): self._subscribe,
+            (SYSTEM, "set-current-datetime"): self._set_clock,
         }
         if not front.datastore.old:
             unit = front.unit
@@ -303,6 +316,22 @@ class _Session(TwinSession):
         if self._subscribed:
             raise refuse("operation-failed", "This session has subscribed before", type="protocol")
         self._subscribed = True
+        return _OK, 0.0
+
+    def _set_clock(self, operation: Element) -> tuple[tuple[Element, ...], float]:
+        """RFC 7317, 3.3; a unit without NTP."""
+        name = "current-datetime"
+        given = xml.child(operation, name)
+        if given is None:
+            raise refuse("missing-element", f"{xml.name(operation)} without {name}", bad_element=name)
+        word = xml.text(given)
+        try:
+            unix_s = datetime.fromisoformat(word).timestamp() if DATE_AND_TIME.fullmatch(word) else -1.0
+        except ValueError:  # such as the 31st of February
+            unix_s = -1.0
+        if not 0 <= unix_s < CLOCK_END_S:
+            raise refuse("invalid-value", f"{word[:80]} is no time of this clock", bad_element=name)
+        self._front.set_clock(unix_s)
         return _OK, 0.0
 
     def _set_states(

@@ -280,7 +280,9 @@ async def test_another_client_works_with_a_cookie_a_form_and_json() -> None:
         ] == "1"
         assert (await client.get("ports/?id=summary")).json()[0]["inalias"] == "h0"
         detail = (await client.get("crossconnects/", params={"id": "detail", "conn": "1.1.1>1.1.2"})).json()
-        assert detail["half1"]["os"] == "IS"
+        assert (len(detail), detail[0]["half1"]["os"], "half2" in detail[0]) == (1, "IS", False)
+        two_way = (await client.get("crossconnects/", params={"id": "detail", "conn": "1.1.3-1.1.4"})).json()
+        assert two_way[0]["half2"]["conn"] == "1.1.4>1.1.3"
         assert (await client.post("crossconnects/?id=deactivate&conn=1.1.1%3E1.1.2")).json()[0]["status"] == "1"
         assert (await client.post("crossconnects/?id=activate&conn=1.1.1%3E1.1.2")).json()[0]["status"] == "1"
         assert (await client.delete("crossconnects/", params={"conn": "1.1.1>1.1.2"})).json()[0]["status"] == "1"
@@ -294,6 +296,11 @@ async def test_another_client_works_with_a_cookie_a_form_and_json() -> None:
         ):
             assert (await client.get(path)).status_code == status
         assert (await client.post("crossconnects/?id=badd", content=b"[[")).status_code == 400
+        kinds: dict[str, type] = {"info/?id=softwareversion": dict, "info/?id=restversion": dict}
+        kinds |= {"node/?id=summary&detail=HARDWARE": dict, "node/?id=summary&detail=SYSCFG": dict}
+        kinds |= {"node/?id=summary&detail=SOFTWARE": list, "ports/?id=summary": list}
+        for route, kind in kinds.items():
+            assert isinstance((await client.get(route)).json(), kind), route
         node = (await client.get("node/?id=summary&detail=HARDWARE")).json()["nodeSysConfigInfo"]
         assert node["serialnumber"] == twin.unit.serial
     await twin.close()

@@ -240,6 +240,53 @@ async def test_alarms_come_as_notifications_to_those_who_subscribed(judge: Judge
     assert "<eventTime>20" in text
 
 
+SYSTEM = "urn:ietf:params:xml:ns:yang:ietf-system"
+
+
+def datetime_rpc(text: str) -> str:
+    return f'<set-current-datetime xmlns="{SYSTEM}"><current-datetime>{text}</current-datetime></set-current-datetime>'
+
+
+async def test_clock_that_a_client_sets_is_that_of_notifications(judge: Judge) -> None:
+    def work(twin: PolatisTwin) -> str:
+        with connected(twin) as session:
+            assert session.dispatch(to_ele(datetime_rpc("2031-05-06T07:08:09.5+02:00"))).ok
+            session.create_subscription(stream_name="Polatis")
+            twin_loop.call_soon_threadsafe(
+                lambda: twin.unit.alarms.configure((9,), AlarmType.LOS, mode=AlarmMode.CONT, low_dbm=-20.0)
+            )
+            note = session.take_notification(timeout=5)
+            assert note is not None
+            return str(note.notification_xml)
+
+    twin_loop = asyncio.get_running_loop()
+    assert "<eventTime>2031-05-06T05:08:" in await judge(work)
+
+
+@pytest.mark.parametrize(
+    ("rpc", "tag"),
+    [
+        (f'<set-current-datetime xmlns="{SYSTEM}"/>', "missing-element"),
+        (datetime_rpc("yesterday"), "invalid-value"),
+        (datetime_rpc("2031-05-06 07:08:09"), "invalid-value"),
+        (datetime_rpc("2031-02-31T07:08:09Z"), "invalid-value"),
+        (datetime_rpc("9999-12-31T23:59:59Z"), "invalid-value"),
+        (datetime_rpc("0001-01-01T00:00:00+14:00"), "invalid-value"),
+        (f'<system-restart xmlns="{SYSTEM}"/>', "operation-not-supported"),
+        (f'<system-shutdown xmlns="{SYSTEM}"/>', "operation-not-supported"),
+    ],
+)
+async def test_operation_on_the_system_that_cannot_be_done_has_its_tag(judge: Judge, rpc: str, tag: str) -> None:
+    def work(twin: PolatisTwin) -> None:
+        with connected(twin) as session:
+            with pytest.raises(RPCError) as raised:
+                session.dispatch(to_ele(rpc))
+            assert raised.value.tag == tag
+            assert pairs(session) == [], "the session goes on"
+
+    await judge(work)
+
+
 async def test_port_states_by_the_units_own_rpc_and_what_is_not_supported(judge: Judge) -> None:
     def work(twin: PolatisTwin) -> None:
         with connected(twin) as session:
