@@ -136,7 +136,8 @@ class ScpiClient:
                 if self._asked_why is not None:
                     await self._await_why(self._asked_why, deadline_s)
             except DeadlineError as error:
-                raise DeadlineError(f"{self._name}: {what}: no answer within {allowed_s:.3g} s") from error
+                hint = self._connection.hint
+                raise DeadlineError(f"{self._name}: {what}: no answer within {allowed_s:.3g} s{hint}") from error
             except asyncio.CancelledError:
                 self._connection.cut(f"{what} was abandoned before its answer came")
                 raise

@@ -15,6 +15,7 @@ from hwd_drivers.core.reason import reason_of
 from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.transports.mask import Mask
 from hwd_drivers.transports.masked_dialer import mask_of
+from hwd_drivers.transports.terminal_server import SEEN_BYTES, hint_of
 
 MessageT = TypeVar("MessageT")
 
@@ -89,6 +90,11 @@ class Link(asyncio.Protocol, ABC, Generic[MessageT]):
         self._transport: asyncio.Transport | None = None
         self._cause: LinkError | ProtocolError | None = None
         self._lost: asyncio.Future[Exception] = self._loop.create_future()
+        self._first = b""
+        """What came first, until there was an answer."""
+        self._has_answered = False
+        self._is_understood = False
+        """Whether anything that came could be parsed."""
 
     @abstractmethod
     def _received(self, data: bytes, received_ns: int) -> None:
@@ -139,14 +145,18 @@ class Link(asyncio.Protocol, ABC, Generic[MessageT]):
         received_ns = self._clock.monotonic_ns()
         if self._cause is not None:
             return
+        if not self._has_answered and len(self._first) < SEEN_BYTES:
+            self._first += data[:SEEN_BYTES]
         try:
             self._received(data, received_ns)
         except ProtocolError as error:
             self._garble(data, error)
+        else:
+            self._is_understood = True
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(LinkError(f"{self._name}: connection lost: {exc or 'the other side closed it'}"))
+        self._end(LinkError(f"{self._name}: connection lost: {exc or 'the other side closed it'}{self.hint}"))
         if not self._lost.done() and self._cause is not None:
             self._lost.set_result(self._cause)
 
@@ -177,18 +187,29 @@ class Link(asyncio.Protocol, ABC, Generic[MessageT]):
             messages = await pending.done
         finally:
             timer.cancel()
+        self._has_answered = self._has_answered or bool(messages)
         return Answered(messages=messages, sent_ns=sent_ns, received_ns=pending.received_ns)
 
     def _expire(self, pending: Pending[MessageT], allowed_s: float) -> None:
-        pending.fail(DeadlineError(f"{self._name}: {pending.what}: no answer within {allowed_s:.3g} s"))
+        pending.fail(DeadlineError(f"{self._name}: {pending.what}: no answer within {allowed_s:.3g} s{self.hint}"))
+
+    @property
+    def hint(self) -> str:
+        """For an error of a connection that brought no answer: what seems to stand in the way; may be empty."""
+        hint = "" if self._has_answered else hint_of(self._first)
+        return f". {hint}" if hint else ""
 
     def _garble(self, data: bytes, error: ProtocolError) -> None:
         self.garbled += 1
         more = "..." if len(data) > LOGGED_BYTES else ""
         began = self.mask.text(repr(data))[:LOGGED_BYTES]
         words = self.mask.text(str(error))
-        log.warning("%s: cannot parse %s%s: %s; closing the connection", self._name, began, more, words)
-        self._cut(ProtocolError(f"{self._name}: connection closed: {error}"))
+        hint = self.hint
+        # Of a connection that never made sense its user warns, once for all attempts, with this error: see Supervisor.
+        level = logging.WARNING if self._is_understood and not hint else logging.DEBUG
+        began_with = "" if self._is_understood or hint else f". It began with {began}{more}"
+        log.log(level, "%s: cannot parse %s%s: %s; closing the connection", self._name, began, more, words)
+        self._cut(ProtocolError(f"{self._name}: connection closed: {error}{began_with}{hint}"))
 
     def _cut(self, cause: LinkError | ProtocolError) -> None:
         """End it now; unsent bytes are dropped."""

@@ -1,0 +1,114 @@
+"""A terminal server in the way of a serial line: said once, with what to do, however often it is tried."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.devices.abilities import Device
+from hwd_drivers.devices.registry import OpenContext, find
+from hwd_drivers.devices.supervisor import Supervisor
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.transports.terminal_server import hint_of
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+
+TELNET = b"\xff\xfd\x18\xff\xfb\x01\xff\xfb\x03"
+SAID = {
+    "telnet": (TELNET, "negotiates telnet: is it a terminal server? Set that port of it to raw TCP"),
+    "telnet with a banner": (b"\r\nWelcome\r\n" + TELNET, "negotiates telnet"),
+    "busy": (b"Port 4 is busy\r\n", "'Port 4 is busy': does somebody else have this port of a terminal server"),
+    "in use": (b"\r\nPort already in use\r\n", "'Port already in use': does somebody else have this port"),
+    "refused": (b"% Connection refused by remote host\r\n", "does somebody else have this port"),
+    "login": (b"\r\nNS-16\r\nlogin: ", "'NS-16 login:': is it a terminal server that asks for a login"),
+}
+
+
+class Talker(asyncio.Protocol):
+    """Says something to whoever connects, and leaves or stays."""
+
+    def __init__(self, words: bytes, *, hangs_up: bool) -> None:
+        self._words = words
+        self._hangs_up = hangs_up
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(self._words)
+        if self._hangs_up:
+            transport.close()
+
+
+@asynccontextmanager
+async def supervised(driver: str, words: bytes, *, hangs_up: bool) -> AsyncIterator[list[HwdError]]:
+    """A supervisor that tries to reach a switch there. The errors of its attempts."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    clock, net = VirtualClock(loop, wall_start_ns=0), MemoryNet()
+    dialer = MemoryDialer(net)
+    await dialer.listen(lambda: Talker(words, hangs_up=hangs_up), "mem:sw1")
+    spec = find(driver)
+    context = OpenContext(
+        name="sw1",
+        address="mem:sw1",
+        dialer=dialer,
+        clock=clock,
+        sink=lambda document: None,
+        user="admin",
+        password="root",
+        options=spec.options(),
+        capabilities=spec.capabilities(*MODELS[driver]),
+    )
+    errors: list[HwdError] = []
+
+    async def open_() -> Device:
+        try:
+            return await spec.open(context)
+        except HwdError as error:
+            errors.append(error)
+            raise
+
+    supervisor = Supervisor(
+        name="sw1", open=open_, clock=clock, sink=lambda document: None, draws=Draws(7), poll_s=1.0, answer_s=0.5
+    )
+    running = asyncio.create_task(supervisor.run())
+    try:
+        yield errors
+    finally:
+        running.cancel()
+        await asyncio.wait((running,))
+
+
+MODELS = {"polatis-tl1": ("polatis-6000", "8x8"), "polatis-scpi": ("polatis-6000", "8x8")}
+
+
+@pytest.mark.parametrize("hangs_up", [True, False])
+@pytest.mark.parametrize("name", SAID)
+@pytest.mark.parametrize("driver", MODELS)
+def test_what_stands_in_the_way_is_warned_of_once_with_a_hint(
+    driver: str, name: str, hangs_up: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    words, hint = SAID[name]
+    caplog.set_level(logging.DEBUG)
+
+    async def scenario() -> None:
+        async with supervised(driver, words, hangs_up=hangs_up) as errors:
+            await asyncio.sleep(120)
+        assert len(errors) > 3
+        assert all(hint in str(error) for error in errors)
+        warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+        assert len(warnings) == 1, warnings
+        assert warnings[0].startswith("sw1: down: ")
+        assert hint in warnings[0]
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize(
+    "first",
+    [b"", b"Huber+Suhner Polatis 6000\r\n", b"\xff\x00\xff", b"business hours\r\n", "caf\xe9 \xff".encode("latin-1")],
+)
+def test_what_a_device_may_say_first_is_no_sign(first: bytes) -> None:
+    assert hint_of(first) == ""
