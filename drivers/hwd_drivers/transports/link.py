@@ -207,8 +207,9 @@ class Link(asyncio.Protocol, ABC, Generic[MessageT]):
         hint = self.hint
         # Of a connection that never made sense its user warns, once for all attempts, with this error: see Supervisor.
         level = logging.WARNING if self._is_understood and not hint else logging.DEBUG
+        began_with = "" if self._is_understood or hint else f". It began with {began}{more}"
         log.log(level, "%s: cannot parse %s%s: %s; closing the connection", self._name, began, more, words)
-        self._cut(ProtocolError(f"{self._name}: connection closed: {error}{hint}"))
+        self._cut(ProtocolError(f"{self._name}: connection closed: {error}{began_with}{hint}"))
 
     def _cut(self, cause: LinkError | ProtocolError) -> None:
         """End it now; unsent bytes are dropped."""

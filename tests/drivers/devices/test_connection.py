@@ -188,6 +188,8 @@ def test_garbage_is_logged_and_counted_and_ends_the_connection(caplog: pytest.Lo
         connection = await world.connect()
         waiter = asyncio.create_task(connection.request(ask("1"), deadline_s=world.loop.time() + 9))
         await asyncio.sleep(0.1)
+        world.peer.send(b"9 late\n")
+        await asyncio.sleep(0.1)
         world.peer.send(b"#garbage#\n")
         with pytest.raises(ProtocolError, match="has no tag"):
             await waiter
@@ -198,6 +200,23 @@ def test_garbage_is_logged_and_counted_and_ends_the_connection(caplog: pytest.Lo
     with caplog.at_level(logging.WARNING):
         in_world(story)()
     assert "#garbage#" in caplog.text
+
+
+def test_garbage_that_comes_first_is_in_the_error_and_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """As of a wrong speed: whoever tries again and again warns once, with that error."""
+
+    async def story(world: World) -> None:
+        connection = await world.connect()
+        waiter = asyncio.create_task(connection.request(ask("1"), deadline_s=world.loop.time() + 9))
+        await asyncio.sleep(0.1)
+        world.peer.send(b"#garbage#\n")
+        with pytest.raises(ProtocolError, match=r"has no tag.*It began with b'#garbage#"):
+            await waiter
+        await connection.close()
+
+    with caplog.at_level(logging.WARNING):
+        in_world(story)()
+    assert caplog.text == ""
 
 
 @in_world

@@ -296,10 +296,11 @@ async def test_another_client_works_with_a_cookie_a_form_and_json() -> None:
         ):
             assert (await client.get(path)).status_code == status
         assert (await client.post("crossconnects/?id=badd", content=b"[[")).status_code == 400
-        forms = {"info/?id=softwareversion": dict, "info/?id=restversion": dict, "ports/?id=summary": list}
-        forms |= {f"node/?id=summary&detail={word}": dict for word in ("HARDWARE", "SYSCFG")}
-        for path, form in forms.items():
-            assert isinstance((await client.get(path)).json(), form), path
+        kinds: dict[str, type] = {"info/?id=softwareversion": dict, "info/?id=restversion": dict}
+        kinds |= {"node/?id=summary&detail=HARDWARE": dict, "node/?id=summary&detail=SYSCFG": dict}
+        kinds |= {"node/?id=summary&detail=SOFTWARE": list, "ports/?id=summary": list}
+        for route, kind in kinds.items():
+            assert isinstance((await client.get(route)).json(), kind), route
         node = (await client.get("node/?id=summary&detail=HARDWARE")).json()["nodeSysConfigInfo"]
         assert node["serialnumber"] == twin.unit.serial
     await twin.close()
