@@ -1,6 +1,8 @@
 """Exit statuses and words of what goes wrong before a daemon is asked."""
 
+import errno
 import json
+import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -63,6 +65,21 @@ def test_a_defect_of_hwd_is_json_too_and_keeps_its_traceback(
     with pytest.raises(BugError):
         run(("status",))
     assert capsys.readouterr().out == ""
+
+
+def test_full_disk_where_nobody_expects_it_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def find(url: str | None) -> Client:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/hwd-demo-x/data")
+
+    monkeypatch.setattr(Client, "find", find)
+    assert run(("status", "--json")) == 1
+    said = capsys.readouterr()
+    why = "/tmp/hwd-demo-x/data: cannot be written: No space left on device. Free some room"
+    assert json.loads(said.out)["error"]["detail"] == why
+    assert said.err.endswith(f": {why}\n")
+    assert said.err.count("\n") == 1
 
 
 def test_every_problem_of_a_file_is_said_with_its_line(hwd: Any, tmp_path: Path) -> None:
