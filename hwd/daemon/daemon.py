@@ -369,7 +369,6 @@ class Daemon:
             ledger=ledger,
             runs=runs,
             clock=clock,
-            offload=machine.offload,
             emit=self._emit,
             recorded=self._recorder.flush,
         )
@@ -489,6 +488,7 @@ class Daemon:
         self._gateway.refused(client_id, why)
 
     async def _close(self) -> None:
+        self.reloads.stop()
         try:
             async with asyncio.timeout(CLOSE_WITHIN_S + self._testbed.transfers.drain_s):
                 try:

@@ -7,20 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from hwd.config.check import check_files
-from hwd.config.testbed.testbed import Loaded, load_read, load_testbed
+from hwd.config.testbed.testbed import Loaded, load_read
 from hwd.config.yaml.file_problem import Problem
-from hwd.config.yaml.tree import parse_tree
+from hwd.config.yaml.tree import Reading, parse_tree, read_tree
 from hwd_drivers.devices import registry
 
 
 def load(path: str | Path) -> Loaded:
     """The testbed of a file and everything that is wrong in it."""
-    return load_testbed(path, **_known())
+    return load_reading(read_tree(path))
+
+
+def load_reading(reading: Reading) -> Loaded:
+    """The same of a file that was read already."""
+    return load_read(reading, **_known())
 
 
 def load_text(text: str, *, file: str) -> Loaded:
     """As `load`, of a text; `file` is its name in problems."""
-    return load_read(parse_tree(text.encode(), file=file), **_known())
+    return load_reading(parse_tree(text.encode(), file=file))
 
 
 def check(paths: Sequence[str | Path], environment: Mapping[str, str] = os.environ) -> tuple[Problem, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import msgspec
+import sqlalchemy as sa
 
 from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.documents.hosts import HostEvent, HostLost
@@ -34,7 +35,7 @@ class LastLook:
     """Checks what must hold at the end. The records are read by a connection of its own."""
 
     def __init__(
-        self, world: World, records_url: str, rack: Rack, witness: Witness, tell: Callable[[str], None]
+        self, world: World, records_url: sa.URL, rack: Rack, witness: Witness, tell: Callable[[str], None]
     ) -> None:
         self._world = world
         self._url = records_url

@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+import sqlalchemy as sa
+
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import opener
@@ -79,7 +81,7 @@ class World:
         testbed_text: str,
         *,
         seed: int,
-        records_url: str = "sqlite://",
+        records_url: str | sa.URL = "sqlite://",
         version: str = "sim",
         start_wall_ns: int = START_WALL_NS,
         sinks: Sequence[Sink] = (),

@@ -1,12 +1,13 @@
 """Reads secrets from the places that a testbed file names. Messages name the place, never the secret."""
 
 import logging
+import os
 import stat
 from collections.abc import Mapping
-from pathlib import Path
 
 from hwd.model.testbed import SecretRef
 from hwd_drivers.core.errors import BugError, ConfigError
+from hwd_drivers.core.user_file import SECRET_BYTES_MAX, read_user_file
 
 _log = logging.getLogger(__name__)
 
@@ -27,14 +28,8 @@ def resolve(reference: SecretRef, *, environment: Mapping[str, str]) -> str:
 
 
 def _read(reference: SecretRef) -> str:
-    path = Path(reference.name).expanduser()
-    try:
-        mode = path.stat().st_mode
-        secret = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"secret {reference}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:  # its own message contains the bytes
-        raise ConfigError(f"secret {reference}: not UTF-8 text") from error.__cause__
-    if mode & (stat.S_IRGRP | stat.S_IROTH):
-        _log.warning("secret %s may be read by others (mode %o); chmod 600 it", reference, stat.S_IMODE(mode))
-    return secret.rstrip("\r\n")
+    path = os.path.expanduser(reference.name)
+    file = read_user_file(path, most_bytes=SECRET_BYTES_MAX, what=f"secret {reference}")
+    if file.mode & (stat.S_IRGRP | stat.S_IROTH):
+        _log.warning("secret %s may be read by others (mode %o); chmod 600 it", reference, file.mode)
+    return file.text().rstrip("\r\n")

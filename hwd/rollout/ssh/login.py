@@ -9,6 +9,7 @@ from typing_extensions import override
 from hwd.rollout.ssh.ssh_settings import SshSettings
 from hwd_drivers.core.errors import ConfigError, DeviceError, LinkError, LoginError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user_file import SECRET_BYTES_MAX, read_user_file
 from hwd_drivers.transports.ssh.keys import fingerprint, public_line
 from hwd_drivers.transports.ssh.known_hosts import KnownHosts, authority_words
 
@@ -45,6 +46,8 @@ def log_in(
 ) -> None:
     """Connect, check the host's key, log in; raises as `Ssh.open`."""
     known = KnownHosts(settings.known_hosts)
+    for file in settings.keys:  # paramiko opens them itself, and would wait for the writer of a FIFO
+        read_user_file(file, most_bytes=SECRET_BYTES_MAX, what=f"{name}: key {file}")
     client.set_missing_host_key_policy(NobodyVouches(name, settings, known))
     for kind, key in (known.keys.lookup(settings.known_as) or {}).items():
         if not known.is_revoked(settings.known_as, key):

@@ -12,11 +12,13 @@ import paramiko
 from hwd.model.ssh import SshPlace
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user_file import read_user_file
 
 KEY_NAMES: Final = ("id_ed25519", "id_ecdsa", "id_rsa")
 """As OpenSSH looks for them (ssh(1), -i)."""
 MOST_JUMPS: Final = 8
 """In a row; `ProxyJump via-%h` would name another one each time."""
+CONFIG_BYTES_MAX: Final = 1_000_000
 SYSTEM_KNOWN_HOSTS: Final = Path("/etc/ssh/ssh_known_hosts")
 
 
@@ -44,8 +46,9 @@ class SshSettings:
         config = folder / "config"
         if config.exists():
             try:
-                found = paramiko.SSHConfig.from_path(str(config)).lookup(place.address)
-            except (OSError, paramiko.SSHException, paramiko.ConfigParseError, UnicodeDecodeError) as error:
+                text = read_user_file(config, most_bytes=CONFIG_BYTES_MAX).text()
+                found = paramiko.SSHConfig.from_text(text).lookup(place.address)
+            except (paramiko.SSHException, paramiko.ConfigParseError) as error:
                 raise ConfigError(f"{config}: cannot be read: {reason_of(error)}") from error
         jump: SshPlace | None = place.jump
         named = str(found.get("proxyjump", "none"))
@@ -66,7 +69,7 @@ class SshSettings:
             port=place.port or int(str(found.get("port", 22))),
             user=place.user or str(found.get("user", "")) or getpass.getuser(),
             keys=_keys(place, found.get("identityfile", []), folder),
-            known_hosts=(*(Path(one).expanduser() for one in files), SYSTEM_KNOWN_HOSTS),
+            known_hosts=(*(Path(os.path.expanduser(one)) for one in files), SYSTEM_KNOWN_HOSTS),
             jump=jump,
         )
 

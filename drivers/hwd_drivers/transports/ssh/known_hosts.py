@@ -11,10 +11,12 @@ import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user_file import read_user_file
 
 REVOKED: Final = "@revoked"
 AUTHORITY: Final = "@cert-authority"
+FILE_BYTES_MAX: Final = 16_000_000
+"""40,000 lines."""
 FIELDS: Final = 3
 """Fields of a line: hosts, the kind of the key, the key."""
 _BRACKETED: Final = re.compile(r"\[(.+)\]:\d+")
@@ -74,10 +76,7 @@ class KnownHosts:
         return next((line for line in lines if line.concerns(known_as)), None)
 
     def _read(self, file: Path) -> None:
-        try:
-            lines = file.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{file}: cannot be read as a known_hosts file: {reason_of(error)}") from error
+        lines = read_user_file(file, most_bytes=FILE_BYTES_MAX).text().splitlines()
         for number, text in enumerate(lines, start=1):
             line = text.strip()
             if not line or line.startswith("#"):
