@@ -368,6 +368,7 @@ class Daemon:
             switches=driven,
             ledger=ledger,
             runs=runs,
+            crossconnects=linkboard.state,
             clock=clock,
             emit=self._emit,
             recorded=self._recorder.flush,

@@ -11,6 +11,7 @@ from hwd.config.testbed.testbed import Loaded
 from hwd.config.yaml.tree import Reading, parse_tree, uncollected
 from hwd.daemon.driven_switches import DrivenSwitches
 from hwd.fabric.fabric import Fabric
+from hwd.fabric.state import State
 from hwd.model.answers import ReloadReport, TestbedChangeReport
 from hwd.model.bodies import ReloadBody
 from hwd.model.documents.daemon import TestbedReloaded
@@ -82,6 +83,7 @@ class Reload:
 
     `parts`: all that hold the testbed; each is asked once. Should one raise, which is a bug, those before it go back to
     the former testbed, and the reload is refused. `switches` come last: their sessions follow the testbed of all else.
+    `crossconnects()`: what each switch carries, as it was reported last.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Reload:
         switches: DrivenSwitches,
         ledger: Ledger,
         runs: Runs,
+        crossconnects: Callable[[], State],
         clock: Clock,
         emit: Emitter,
         recorded: Callable[[], Awaitable[None]],
@@ -105,6 +108,7 @@ class Reload:
         self._switches = switches
         self._ledger = ledger
         self._runs = runs
+        self._crossconnects = crossconnects
         self._clock = clock
         self._emit = emit
         self._recorded = recorded
@@ -142,8 +146,9 @@ class Reload:
 
     async def _reload(self, body: ReloadBody, by: Caller | None) -> ReloadReport:
         proposal = await self._propose()
+        hides = [*self._hidden(proposal)]
         if body.dry_run:
-            return self._report(proposal, done=False)
+            return self._report(proposal, done=False, hides=hides)
         if body.hash is not None and body.hash != proposal.hash:
             raise RefusedError(f"{self._name}: it was changed after it was shown. Look at it again: hwd reload")
         self._check_obstacles(proposal)
@@ -153,8 +158,10 @@ class Reload:
             self._swap(proposal)
         finally:
             self._ledger.release(Reason.RELOAD, CLAIM)
+        for hidden in hides:
+            log.warning("%s: %s", self._name, hidden)
         remarks = await self._tell(proposal, by)
-        return self._report(proposal, done=True, drained_s=drained_s, remarks=remarks)
+        return self._report(proposal, done=True, drained_s=drained_s, remarks=remarks, hides=hides)
 
     # --- before: nothing is changed
 
@@ -251,6 +258,21 @@ class Reload:
                 some = f"{', '.join(named[:4])}{', ...' if len(named) > 4 else ''}"
                 yield f"{some}: queued run {run.id} wants them. `hwd abort {run.id}` takes it out of the queue"
 
+    def _hidden(self, proposal: _Proposal) -> Iterator[str]:
+        """Links that are lit, and whose light nobody would see any more: a fibre or a switch of them goes. A reload
+        moves no switch.
+        """
+        state = self._crossconnects()
+        left = {name: state[name] for name in state if name in proposal.fabric.testbed.switches}
+        links = {*proposal.fabric.links_of(left)}
+        for routed in self._fabric.routed_of(state):
+            if routed.link not in links:
+                passed = ", ".join(in_order(map(str, routed.crossconnects)))
+                yield (
+                    f"link {routed.link} is lit over {passed}, and the file has no fibres for it any more: these "
+                    "crossconnects stay, and no link shows them. Dark first: `hwd apply` without that link"
+                )
+
     # --- the swap
 
     def _swap(self, proposal: _Proposal) -> None:
@@ -298,7 +320,13 @@ class Reload:
         return []
 
     def _report(
-        self, proposal: _Proposal, *, done: bool, drained_s: float = 0.0, remarks: Sequence[str] = ()
+        self,
+        proposal: _Proposal,
+        *,
+        done: bool,
+        drained_s: float = 0.0,
+        remarks: Sequence[str] = (),
+        hides: Sequence[str] = (),
     ) -> ReloadReport:
         return ReloadReport(
             testbed=proposal.fabric.testbed.name,
@@ -317,4 +345,5 @@ class Reload:
             ],
             held=[] if done else [*self._holders(proposal)],
             remarks=[*remarks],
+            hides=[*hides],
         )

@@ -537,6 +537,65 @@ def test_all_is_as_before_once_a_reload_gives_up_or_is_cancelled() -> None:
     run_desk(test)
 
 
+def test_a_reload_says_which_lit_link_it_hides_and_the_status_names_what_is_left_of_it() -> None:
+    """The light goes on; only nobody would see it any more."""
+
+    async def test(desk: Desk) -> None:
+        await desk.apply("h0.eth0<->h1.eth0")
+        assert [one.link for one in desk.service.status().lit] == ["h0.eth0<->h1.eth0"]
+        assert desk.service.status().orphans == []
+        desk.text = TEXT.replace("  - h1.eth0 <-> ocs1.2\n", "")
+        shown = await desk.reload(dry_run=True)
+        assert len(shown.hides) == 1
+        assert shown.hides[0].startswith(
+            "link h0.eth0<->h1.eth0 is lit over ocs1:1A-2B, ocs1:2A-1B, and the file has no fibres for it any more"
+        )
+        assert (await desk.reload()).hides == shown.hides
+        assert desk.crossconnects("ocs1") == ("1A-2B", "2A-1B"), "a reload moves no switch"
+        status = desk.service.status()
+        assert (status.lit, status.orphans) == ([], ["ocs1:1A-2B", "ocs1:2A-1B"])
+        desk.text = TEXT
+        assert (await desk.reload()).hides == []
+        assert ([one.link for one in desk.service.status().lit], desk.service.status().orphans) == (
+            ["h0.eth0<->h1.eth0"],
+            [],
+        )
+
+    run_desk(test)
+
+
+def test_crossconnects_of_a_switch_without_any_fibre_in_the_file_are_no_orphans() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.apply("ocs2:1A-2B")
+        assert desk.service.status().orphans == []
+
+    run_desk(test)
+
+
+def test_a_reload_that_adds_one_job_names_that_job_alone() -> None:
+    def job(name: str, more: str = "") -> str:
+        return f"  {name}: {{command: [/srv/{name}.py], user: lab, hosts: [h0, h1], plane: static{more}}}\n"
+
+    async def test(desk: Desk) -> None:
+        before = f"{TEXT}jobs:\n" + "".join(job(f"train{number}") for number in range(12))
+        desk.text = before
+        assert len((await desk.reload()).changes) == 12
+        desk.text = before + job("probe")
+        report = await desk.reload()
+        added = "job probe added: 2 ranks of /srv/probe.py as lab, plane static"
+        assert [str(change) for change in report.changes] == [added]
+        (newest, *_) = await desk.service.history(limit=1)
+        assert newest.what == f"testbed file: {added}"
+        desk.text = before.replace(job("train3"), job("train3", " topology=ring"))
+        report = await desk.reload()
+        assert [str(change) for change in report.changes] == [
+            "job probe removed",
+            "job train3 changed: plane.topology none -> ring",
+        ]
+
+    run_desk(test)
+
+
 def test_a_second_reload_is_refused_while_one_runs() -> None:
     async def test(desk: Desk) -> None:
         desk.file_answers.clear()

@@ -26,6 +26,11 @@ from hwd.cli.output import Output, coloured
 if TYPE_CHECKING:
     from hwd.model.answers import HistoryEntry
 
+WHAT_MOST = 100
+"""Characters of what a reconfiguration was asked for, or a reload changed, in one row: a line of a terminal has room
+for no more, and one long row makes all others as wide.
+"""
+
 
 def add_to(program: typer.Typer) -> None:
     program.command(epilog="Example: hwd restore; hwd restore ocs1 h0.eth0 --dry-run")(restore)
@@ -113,4 +118,5 @@ def history_row(one: "HistoryEntry") -> tuple[object, ...]:
     """A reconfiguration in the table of `hwd history`."""
     at = datetime.fromtimestamp(one.wall_ns / 1e9, UTC).astimezone()
     outcome = coloured(one.outcome_or_state)
-    return f"{at:%Y-%m-%d %H:%M:%S}", one.id or "", one.what, one.who, outcome
+    what = one.what if len(one.what) <= WHAT_MOST else f"{one.what[:WHAT_MOST]}... (the rest: --json)"
+    return f"{at:%Y-%m-%d %H:%M:%S}", one.id or "", what, one.who, outcome

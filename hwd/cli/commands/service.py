@@ -144,6 +144,8 @@ def _show_changes(report: "ReloadReport", output: Output) -> None:
         output.say(str(change))
         if change.obstacle:
             output.say(f"  cannot be taken by a running daemon: {change.obstacle}")
+    for hidden in report.hides:
+        output.say(f"hides: {hidden}")
     for held in report.held:
         output.say(f"held now: {held}")
 
