@@ -27,6 +27,7 @@ from hwd.records.move_table import MoveTable, add_moves
 from hwd.records.old_documents import OldDocuments
 from hwd.records.queue_table import QueueTable
 from hwd.records.reconfiguration_documents import ReconfigurationDocuments
+from hwd.records.records_file import DatabaseUrl
 from hwd.records.reserve import Reserve
 from hwd.records.store import Store, insert_rows
 from hwd.records.store_access import Access
@@ -78,7 +79,7 @@ class Records:
 
     def __init__(
         self,
-        url: str | sa.URL,
+        url: DatabaseUrl,
         offload: Offload,
         *,
         read_only: bool = False,

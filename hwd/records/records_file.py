@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeAlias
 from urllib.parse import quote
 
 import sqlalchemy as sa
 
 from hwd_drivers.core.errors import ConfigError, FailedError
 from hwd_drivers.core.reason import reason_of
+
+DatabaseUrl: TypeAlias = str | sa.URL
 
 
 def file_url(path: Path) -> sa.URL:

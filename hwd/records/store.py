@@ -10,6 +10,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, StaticPool
 
 from hwd.records import tables
+from hwd.records.records_file import DatabaseUrl
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError
 from hwd_drivers.core.private_files import FILE_MODE
 
@@ -30,7 +31,7 @@ class Store:
     """
 
     def __init__(
-        self, url: str | sa.URL, *, max_bytes: int | None = None, read_only: bool = False, name: str | None = None
+        self, url: DatabaseUrl, *, max_bytes: int | None = None, read_only: bool = False, name: str | None = None
     ) -> None:
         try:
             parsed = sa.make_url(url)

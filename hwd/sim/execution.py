@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import sqlalchemy as sa
 from msgspec.structs import replace
 from typing_extensions import override
 
 from hwd.daemon.daemon import Daemon
 from hwd.model.documents.daemon import DaemonRecovered, DaemonStarted, JournalOpen
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
-from hwd.records.records_file import file_url
+from hwd.records.records_file import DatabaseUrl, file_url
 from hwd.sim.job_rank import train
 from hwd.sim.last_look import LastLook
 from hwd.sim.operators import Operators
@@ -106,7 +105,9 @@ class _Order:
 class _Scene:
     """One plan in one world."""
 
-    def __init__(self, plan: WorldPlan, records_url: sa.URL, folder: str, make_daemon: Callable[..., Daemon]) -> None:
+    def __init__(
+        self, plan: WorldPlan, records_url: DatabaseUrl, folder: str, make_daemon: Callable[..., Daemon]
+    ) -> None:
         self.story: list[tuple[float, str]] = []
         self.start_s = 0.0
         """When the plan began, since the world did."""

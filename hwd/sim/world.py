@@ -14,8 +14,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-import sqlalchemy as sa
-
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import opener
@@ -24,6 +22,7 @@ from hwd.model.testbed import Testbed
 from hwd.playbook.twin_faults import SetFault
 from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
+from hwd.records.records_file import DatabaseUrl
 from hwd.sim.programs import Program, SimProcesses
 from hwd.sim.records_disk import RecordsDisk
 from hwd.twin.agent_config import agent_config
@@ -81,7 +80,7 @@ class World:
         testbed_text: str,
         *,
         seed: int,
-        records_url: str | sa.URL = "sqlite://",
+        records_url: DatabaseUrl = "sqlite://",
         version: str = "sim",
         start_wall_ns: int = START_WALL_NS,
         sinks: Sequence[Sink] = (),

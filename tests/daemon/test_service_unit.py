@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_bytes_that_mean_something_in_a_command_alone_are_kept_elsewhere() -> No
 
 
 @pytest.mark.parametrize("place", [{"file": Path("/etc/hwd/a\nUser=root")}, {"http": "127.0.0.1\n:80"}])
-def test_a_line_break_in_a_place_is_refused(place: dict[str, object]) -> None:
+def test_a_line_break_in_a_place_is_refused(place: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="a systemd unit takes no such character"):
         _ = unit(**place).text
 

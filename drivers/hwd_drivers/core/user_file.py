@@ -47,23 +47,26 @@ class UserFile:
         return text
 
 
-def read_user_file(path: str | Path, *, most_bytes: int, what: str | None = None, pipes: bool = False) -> UserFile:
+def read_user_file(
+    path: str | Path, *, most_bytes: int, what: str | None = None, pipes: bool = False, remedy: str = ""
+) -> UserFile:
     """Read a regular file whole. Blocks no longer than its file system does.
 
     `pipes`: a pipe that this process inherited is read, too, to its end: `/dev/stdin`, and `/dev/fd/63` of a shell's
     `<(...)`. For files alone that a person names for a command of his own. Raises ConfigError for what is no such file,
-    cannot be read, is longer than `most_bytes`, or changes while it is read; `what`, by default the path, begins it.
+    cannot be read, is longer than `most_bytes`, or changes while it is read; `what`, by default the path, begins it;
+    `remedy`: what to do with a file that is too long.
     """
     what = str(path) if what is None else what
     with open_user_file(path, what=what, pipes=pipes) as file, _readable(path, what):
         before = os.fstat(file.fileno())
         if before.st_size > most_bytes:
-            raise _too_long(what, most_bytes)
+            raise _too_long(what, most_bytes, remedy)
         data = bytearray()
         while len(data) <= most_bytes and (more := os.read(file.fileno(), CHUNK_BYTES)):
             data += more
         if len(data) > most_bytes:
-            raise _too_long(what, most_bytes)
+            raise _too_long(what, most_bytes, remedy)
         after = os.fstat(file.fileno())
     if stat.S_ISREG(before.st_mode):
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
@@ -108,8 +111,9 @@ def _is_null(found: os.stat_result) -> bool:
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(1, 3)
 
 
-def _too_long(what: str, most_bytes: int) -> ConfigError:
-    return ConfigError(f"{what}: is over the {most_bytes} bytes allowed for such a file")
+def _too_long(what: str, most_bytes: int, remedy: str) -> ConfigError:
+    more = f"; {remedy}" if remedy else ""
+    return ConfigError(f"{what}: is over the {most_bytes} bytes allowed for such a file{more}")
 
 
 @contextmanager

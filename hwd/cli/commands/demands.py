@@ -175,7 +175,7 @@ def remove(name: _Name, url: Url = None, json: Json = False) -> None:
 
 def _content(file: Path) -> bytes:
     """Raises ConfigError where it cannot be read, or is longer than a demand may be."""
-    return read_user_file(file, most_bytes=FILE_BYTES_MAX, pipes=True).data
+    return read_user_file(file, most_bytes=FILE_BYTES_MAX, pipes=True, remedy="add it in parts, or as NPZ").data
 
 
 def _row(one: DemandSummary) -> tuple[object, ...]:

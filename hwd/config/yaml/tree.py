@@ -170,7 +170,7 @@ def parse_tree(data: bytes, *, file: str) -> Reading:
     try:
         text = reading.text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        reading.add_at(data.count(b"\n", 0, error.start) + 1, f"not UTF-8: {error.reason}; save it as UTF-8")
+        reading.add_at(data.count(b"\n", 0, error.start) + 1, f"not UTF-8: {error.reason}")
         return reading
     try:
         root = _Builder(reading).build(text)
