@@ -113,7 +113,7 @@ class _Directory:
     """Reads while a daemon may be writing: SQLite's write-ahead log allows both."""
 
     def __init__(self, path: Path) -> None:
-        self._url = f"sqlite:///{path.absolute()}"
+        self._path = path
 
     def runs(self, limit: int) -> Sequence[RunSummary]:
         async def read(records: "Records") -> Sequence[RunSummary]:
@@ -136,31 +136,31 @@ class _Directory:
 
     def stream(self, id: str, kinds: Sequence[str] = ()) -> Iterator[Document]:
         """Read a page at a time."""
-        from hwd.records.records import Records
-        from hwd_drivers.core.offload import InlineOffload
-
-        records = Records(self._url, InlineOffload())
         after = 0
-        with asyncio.Runner() as runner:
+        with asyncio.Runner() as runner, self._open() as records:
             runner.run(records.open())
-            try:
-                run = runner.run(records.run(id))
-                while page := runner.run(records.documents(run=run.id, kinds=kinds, after=after, limit=PAGE)):
-                    after = page[-1].id
-                    yield from (stored.document for stored in page)
-            finally:
-                records.close()
+            run = runner.run(records.run(id))
+            while page := runner.run(records.documents(run=run.id, kinds=kinds, after=after, limit=PAGE)):
+                after = page[-1].id
+                yield from (stored.document for stored in page)
 
     def _read(self, question: "Callable[[Records], Awaitable[T]]") -> "T":
-        from hwd.records.records import Records
-        from hwd_drivers.core.offload import InlineOffload
-
         async def ask() -> "T":
-            records = Records(self._url, InlineOffload())
-            await records.open()
-            try:
+            with self._open() as records:
+                await records.open()
                 return await question(records)
-            finally:
-                records.close()
 
         return asyncio.run(ask())
+
+    @contextlib.contextmanager
+    def _open(self) -> "Iterator[Records]":
+        from hwd.records.records import Records
+        from hwd.records.records_file import reading_url
+        from hwd_drivers.core.offload import InlineOffload
+
+        with reading_url(self._path) as url:
+            records = Records(url, InlineOffload(), read_only=True, name=str(self._path))
+            try:
+                yield records
+            finally:
+                records.close()

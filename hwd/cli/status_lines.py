@@ -18,7 +18,7 @@ SUMMARY = 240
 REPEATED = 40
 """A reason that is shorter is said again."""
 SHOWN_SWITCHES = 6
-"""Names in one line."""
+"""Names in one line; crossconnects, too."""
 
 
 def since(wall_ns: int | None, now_wall_ns: int | None) -> str:
@@ -105,3 +105,10 @@ def disk_line(disk: "DiskSpace | None", now_wall_ns: int | None) -> tuple[str | 
     if now_wall_ns is not None and (age_s := (now_wall_ns - disk.read_wall_ns) / 1e9) > 2 * DISK_EACH_S:
         old = f", read {seconds(age_s)} ago"
     return "disk ", *loud, f"{disk}{old}"
+
+
+def orphan_line(orphans: "Sequence[str]") -> str:
+    """Crossconnects that belong to no fibre of the testbed file, as they are left when a reload takes a fibre out."""
+    more = f" and {len(orphans) - SHOWN_SWITCHES} more" if len(orphans) > SHOWN_SWITCHES else ""
+    named = f"{', '.join(orphans[:SHOWN_SWITCHES])}{more}"
+    return f"no fibre of the testbed file leads to an end of {named}: whether light is in them is not known here"

@@ -6,7 +6,7 @@ from pathlib import Path
 from hwd.config.run_files.places import DaemonPlace
 from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user_file import SECRET_BYTES_MAX, read_user_file
 
 
 def find_token(place: DaemonPlace | None, environment: Mapping[str, str]) -> str | None:
@@ -25,10 +25,7 @@ def find_token(place: DaemonPlace | None, environment: Mapping[str, str]) -> str
 
 
 def _read(path: Path, what: str) -> str:
-    try:
-        words = path.read_text(encoding="ascii").split()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{what}: cannot be read: {reason_of(error)}") from error
+    words = read_user_file(path, most_bytes=SECRET_BYTES_MAX, what=what, pipes=True).text().split()
     if len(words) != 1:
         raise ConfigError(f"{what}: holds {plural(len(words), 'word')}; one token is expected")
     return words[0]

@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 
 from hwd.config.file_kind import KINDS, kind_of
-from hwd.config.playbook.playbook import load_playbook
-from hwd.config.scenario import load_scenario
+from hwd.config.playbook.playbook import load_read_playbook
+from hwd.config.scenario import load_read_scenario
 from hwd.config.testbed.testbed import Loaded
-from hwd.config.testbed.topology_file import load_topology
+from hwd.config.testbed.topology_file import load_read_topology
 from hwd.config.yaml.file_problem import Problem, nearest
 from hwd.config.yaml.tree import Reading, read_tree
 from hwd.model.fault_check import check_fault
@@ -37,13 +37,13 @@ def check_file(reading: Reading, testbed: Testbed | None = None) -> tuple[Proble
     """
     match kind_of(reading):
         case "playbook":
-            return load_playbook(reading.file, testbed=testbed).problems
+            return load_read_playbook(reading, testbed=testbed).problems
         case "topology":
-            return load_topology(reading.file, testbed).problems
+            return load_read_topology(reading, testbed).problems
         case "scenario" if testbed is not None:
-            return load_scenario(reading.file, check=partial(check_fault, testbed=testbed)).problems
+            return load_read_scenario(reading, check=partial(check_fault, testbed=testbed)).problems
         case "scenario":
-            return load_scenario(reading.file, switch="twin").problems
+            return load_read_scenario(reading, switch="twin").problems
         case _ if reading.root is None:
             return reading.in_order()
         case _:

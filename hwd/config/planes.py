@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hwd.config.plug_ins import PlugIns
 from hwd.config.yaml.file_problem import nearest
 from hwd.model.plane import GROUP, Plane, PlaneKind
-from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError, HwdError
 
 _ALL = PlugIns(GROUP, PlaneKind, "plane")
 names = _ALL.names
@@ -22,6 +22,8 @@ def make(name: str, arguments: Mapping[str, str]) -> Plane:
             )
     try:
         return kind.make(arguments)
-    except ValueError as error:
-        words = " ".join(f"{key}={value}" for key, value in arguments.items())
-        raise ConfigError(f"plane {name} {words}: {error}") from error
+    except HwdError:
+        raise
+    except Exception as error:  # a plane is a guest
+        words = "".join(f" {key}={value}" for key, value in arguments.items())
+        raise ConfigError(f"plane {name}{words}: {error if isinstance(error, ValueError) else repr(error)}") from error

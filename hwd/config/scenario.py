@@ -83,17 +83,21 @@ def load_scenario(
     """Read a scenario file. `switch`: the subject of faults without one. `check` raises HwdError for a fault that
     cannot be injected.
     """
-    return _load(read_tree(path), switch, check)
+    return load_read_scenario(read_tree(path), switch=switch, check=check)
 
 
 def read_scenario(
     text: str, *, file: str, switch: str | None = None, check: Callable[[Fault], None] | None = None
 ) -> LoadedScenario:
     """Read a scenario from its text; `file` is its name in messages."""
-    return _load(parse_tree(text.encode("utf-8", "surrogatepass"), file=file), switch, check)
+    reading = parse_tree(text.encode("utf-8", "surrogatepass"), file=file)
+    return load_read_scenario(reading, switch=switch, check=check)
 
 
-def _load(reading: Reading, switch: str | None, check: Callable[[Fault], None] | None) -> LoadedScenario:
+def load_read_scenario(
+    reading: Reading, *, switch: str | None = None, check: Callable[[Fault], None] | None = None
+) -> LoadedScenario:
+    """The same of a file that was read already."""
     if reading.root is None or is_other_kind(reading, "scenario"):
         return LoadedScenario(None, reading.in_order())
     top = validate(ScenarioFile, reading.root, (), reading)

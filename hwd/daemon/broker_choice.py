@@ -8,7 +8,7 @@ from typing import Final
 from hwd.model.plural import plural
 from hwd_agents.bus.mqtt import BrokerUrl
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user_file import SECRET_BYTES_MAX, read_user_file
 
 EMBEDDED: Final = "embedded"
 URL_VARIABLE: Final = "HWD_MQTT"
@@ -48,18 +48,19 @@ def _checked(text: str) -> str:
 
 
 def _read(path: Path) -> str:
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-        mode = path.stat().st_mode
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{FILE_VARIABLE} {path}: cannot be read: {reason_of(error)}") from error
+    file = read_user_file(path, most_bytes=SECRET_BYTES_MAX, what=f"{FILE_VARIABLE} {path}", pipes=True)
+    text = file.text().strip()
     if not text or len(text.split()) != 1:
         raise ConfigError(
             f"{FILE_VARIABLE} {path}: holds {plural(len(text.split()), 'word')}, and one URL of a broker is wanted"
         )
-    if not _is_embedded(text) and BrokerUrl.parse(text).password is not None and mode & (stat.S_IRGRP | stat.S_IROTH):
+    if (
+        not _is_embedded(text)
+        and BrokerUrl.parse(text).password is not None
+        and file.mode & (stat.S_IRGRP | stat.S_IROTH)
+    ):
         raise ConfigError(
-            f"{FILE_VARIABLE} {path}: others can read it (mode {stat.S_IMODE(mode):o}), and a password is in it: "
+            f"{FILE_VARIABLE} {path}: others can read it (mode {file.mode:o}), and a password is in it: "
             f"chmod 600 {path}"
         )
     return text

@@ -393,8 +393,8 @@ class Daemon:
             switches=driven,
             ledger=ledger,
             runs=runs,
+            crossconnects=linkboard.state,
             clock=clock,
-            offload=machine.offload,
             emit=self._emit,
             recorded=self._recorder.flush,
         )
@@ -520,6 +520,7 @@ class Daemon:
         self._emit(fact)
 
     async def _close(self) -> None:
+        self.reloads.stop()
         try:
             async with asyncio.timeout(CLOSE_WITHIN_S + self._testbed.transfers.drain_s):
                 try:

@@ -2,30 +2,71 @@
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hwd.config import planes
 from hwd.config.check import check_files
-from hwd.config.testbed.testbed import Loaded, load_read, load_testbed
+from hwd.config.testbed.testbed import Loaded, load_read
 from hwd.config.yaml.file_problem import Problem
-from hwd.config.yaml.tree import parse_tree
+from hwd.config.yaml.tree import Reading, parse_tree, read_tree
+from hwd.jobs.job_check import job_obstacle
+from hwd.model.testbed import Switch
+from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
 
 
 def load(path: str | Path) -> Loaded:
     """The testbed of a file and everything that is wrong in it."""
-    return load_testbed(path, **_known())
+    return load_reading(read_tree(path))
+
+
+def load_reading(reading: Reading) -> Loaded:
+    """The same of a file that was read already."""
+    return load_read(reading, **_known())
 
 
 def load_text(text: str, *, file: str) -> Loaded:
     """As `load`, of a text; `file` is its name in problems."""
-    return load_read(parse_tree(text.encode(), file=file), **_known())
+    return load_reading(parse_tree(text.encode(), file=file))
 
 
 def check(paths: Sequence[str | Path], environment: Mapping[str, str] = os.environ) -> tuple[Problem, ...]:
-    """Everything that is wrong in files of any kind; secrets that are not in the environment are warned of."""
-    return check_files(paths, partial(load_read, environment=environment, **_known()))
+    """Everything that is wrong in files of any kind, also what a driver or a plane would refuse only when it is used;
+    secrets that are not in the environment are warned of.
+    """
+    known = _known()
+
+    def load_checked(reading: Reading) -> Loaded:
+        loaded = load_read(reading, environment=environment, **known)
+        if loaded.testbed is None:
+            return loaded
+        for name, switch in loaded.testbed.switches.items():
+            if (why := _switch_obstacle(switch, known["specs"][switch.driver])) is not None:
+                reading.add(("switches", name), why)
+        for name, entry in loaded.testbed.jobs.items():
+            if entry.plane in planes.names() and (why := job_obstacle(entry, loaded.testbed)) is not None:
+                reading.add(("jobs", name, "plane"), why)
+        return Loaded(loaded.testbed, reading.in_order())
+
+    return check_files(paths, load_checked)
+
+
+def _switch_obstacle(switch: Switch, spec: registry.DriverSpec) -> str | None:
+    """Why its driver could open no session with it, whatever there is at its address."""
+    settings = registry.SwitchSettings(
+        name=switch.name,
+        capabilities=switch.capabilities,
+        options=spec.options.model_validate(switch.options),
+        user=switch.login_user,
+        has_password=switch.login_password is not None,
+        is_twin=switch.twin is not None,
+    )
+    try:
+        spec.check(settings)
+    except ConfigError as error:
+        return f"driver {spec.name}: {str(error).removeprefix(f'{switch.name}: ')}"
+    return None
 
 
 def _known() -> dict[str, Any]:

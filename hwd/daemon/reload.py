@@ -8,8 +8,10 @@ from hashlib import sha256
 from typing import Final, Protocol
 
 from hwd.config.testbed.testbed import Loaded
+from hwd.config.yaml.tree import Reading, parse_tree, uncollected
 from hwd.daemon.driven_switches import DrivenSwitches
 from hwd.fabric.fabric import Fabric
+from hwd.fabric.state import State
 from hwd.model.answers import ReloadReport, TestbedChangeReport
 from hwd.model.bodies import ReloadBody
 from hwd.model.documents.daemon import TestbedReloaded
@@ -23,7 +25,6 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError
 from hwd_drivers.core.offload import Offload
-from hwd_drivers.core.reason import reason_of
 
 LOOK_S: Final = 0.1
 """Between two looks at who holds the ports."""
@@ -32,6 +33,8 @@ HELD: Final = tuple(reason for reason in Reason if reason not in (Reason.DELEGAT
 CLAIM: Final = "reload"
 """The id of its claim in the ledger: there is one at a time."""
 HASH_CHARS: Final = 12
+READ_S: Final = 20.0
+"""The longest that the file is read and checked: that of the largest allowed takes some seconds."""
 
 log = logging.getLogger(__name__)
 
@@ -46,13 +49,17 @@ class UsesTestbed(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestbedFile:
-    """`name`: for messages. `read`: its text now. `load`: the testbed of a text, and all that is wrong in it."""
+    """`name`: for messages. `read`: its bytes now. `load`: the testbed of its tree, and all that is wrong in it.
+
+    `offload`: where both are done. It may raise TimeoutError: what is at that path can be of a dead file server.
+    """
 
     __test__ = False
 
     name: str
-    read: Callable[[], str]
-    load: Callable[[str], Loaded]
+    read: Callable[[], bytes]
+    load: Callable[[Reading], Loaded]
+    offload: Offload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +83,7 @@ class Reload:
 
     `parts`: all that hold the testbed; each is asked once. Should one raise, which is a bug, those before it go back to
     the former testbed, and the reload is refused. `switches` come last: their sessions follow the testbed of all else.
+    `crossconnects()`: what each switch carries, as it was reported last.
     """
 
     def __init__(
@@ -88,8 +96,8 @@ class Reload:
         switches: DrivenSwitches,
         ledger: Ledger,
         runs: Runs,
+        crossconnects: Callable[[], State],
         clock: Clock,
-        offload: Offload,
         emit: Emitter,
         recorded: Callable[[], Awaitable[None]],
     ) -> None:
@@ -100,35 +108,60 @@ class Reload:
         self._switches = switches
         self._ledger = ledger
         self._runs = runs
+        self._crossconnects = crossconnects
         self._clock = clock
-        self._offload = offload
         self._emit = emit
         self._recorded = recorded
-        self._turn = asyncio.Lock()
+        self._asker: str | None = None
+        self._reading: asyncio.Future[_Proposal] | None = None
+        self._is_stopped = False
 
     async def reload(self, body: ReloadBody, caller: Caller | None = None) -> ReloadReport:
         """Take the file, or with `dry_run` say what it would change.
 
         Raises ConfigError with every problem of the file, RefusedError where it differs from what `hash` was shown for,
-        has a change that a running daemon cannot take, or where ports that it touches are held for longer than
-        `drain_s`. Then nothing has changed. Records that do not take it are a remark: the testbed is in use then.
+        has a change that a running daemon cannot take, where ports that it touches are held for longer than `drain_s`,
+        where another reload is under way, or where the daemon ends. Then nothing has changed. Records that do not take
+        it are a remark: the testbed is in use then.
         """
-        async with self._turn:
-            proposal = await self._propose()
-            if body.dry_run:
-                return self._report(proposal, done=False)
-            if body.hash is not None and body.hash != proposal.hash:
-                raise RefusedError(f"{self._name}: it was changed after it was shown. Look at it again: hwd reload")
-            self._check_obstacles(proposal)
-            by = caller or (None if body.by is None else Caller(name=body.by))
-            try:
-                self._hold_off(proposal, body.drain_s, by)
-                drained_s = await self._drain(proposal, body.drain_s)
-                self._swap(proposal)
-            finally:
-                self._ledger.release(Reason.RELOAD, CLAIM)
-            remarks = await self._tell(proposal, by)
-            return self._report(proposal, done=True, drained_s=drained_s, remarks=remarks)
+        by = caller or (None if body.by is None else Caller(name=body.by))
+        if self._asker is not None:
+            raise RefusedError(
+                f"{self._name}: a reload{self._asker} is under way, and this one changed nothing. "
+                "Try again when it has ended"
+            )
+        self._asker = "" if by is None else f" by {by.name}"
+        try:
+            return await self._reload(body, by)
+        finally:
+            self._asker = None
+
+    def stop(self) -> None:
+        """Refuse what has changed nothing yet: neither a file that cannot be read nor a holder of ports delays the end
+        of the daemon.
+        """
+        self._is_stopped = True
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def _reload(self, body: ReloadBody, by: Caller | None) -> ReloadReport:
+        proposal = await self._propose()
+        hides = [*self._hidden(proposal)]
+        if body.dry_run:
+            return self._report(proposal, done=False, hides=hides)
+        if body.hash is not None and body.hash != proposal.hash:
+            raise RefusedError(f"{self._name}: it was changed after it was shown. Look at it again: hwd reload")
+        self._check_obstacles(proposal)
+        try:
+            self._hold_off(proposal, body.drain_s, by)
+            drained_s = await self._drain(proposal, body.drain_s)
+            self._swap(proposal)
+        finally:
+            self._ledger.release(Reason.RELOAD, CLAIM)
+        for hidden in hides:
+            log.warning("%s: %s", self._name, hidden)
+        remarks = await self._tell(proposal, by)
+        return self._report(proposal, done=True, drained_s=drained_s, remarks=remarks, hides=hides)
 
     # --- before: nothing is changed
 
@@ -153,18 +186,32 @@ class Reload:
             raise RefusedError("reload: this daemon was not started from a testbed file")
 
         def propose(old: Fabric) -> _Proposal:
-            try:
-                text = file.read()
-            except OSError as error:
-                raise ConfigError(f"{file.name}: cannot be read: {reason_of(error)}") from error
-            except UnicodeDecodeError as error:
-                raise ConfigError(f"{file.name}: cannot be read: it is no UTF-8, at byte {error.start}") from error
-            testbed = file.load(text).require()
-            changes = testbed_diff(old.testbed, testbed)
-            hash = sha256(text.encode()).hexdigest()[:HASH_CHARS]
-            return _Proposal(text=text, hash=hash, fabric=Fabric(testbed), changes=changes)
+            data = file.read()
+            with uncollected():
+                reading = parse_tree(data, file=file.name)
+                testbed, text = file.load(reading).require(), reading.text
+                del reading
+                changes = testbed_diff(old.testbed, testbed)
+                hash = sha256(text.encode()).hexdigest()[:HASH_CHARS]
+                return _Proposal(text=text, hash=hash, fabric=Fabric(testbed), changes=changes)
 
-        return await self._offload(propose, self._fabric)
+        self._check_stopped()
+        self._reading = asyncio.ensure_future(file.offload(propose, self._fabric))
+        try:
+            return await self._reading
+        except asyncio.CancelledError:
+            self._check_stopped()
+            raise
+        except TimeoutError as error:
+            raise ConfigError(
+                f"{file.name}: cannot be read: not within {READ_S:g} s. Does its file system answer?"
+            ) from error
+        finally:
+            self._reading = None
+
+    def _check_stopped(self) -> None:
+        if self._is_stopped:
+            raise RefusedError(f"{self._name}: the daemon ends, and nothing was changed: its next start reads the file")
 
     def _hold_off(self, proposal: _Proposal, within_s: float, by: Caller | None) -> None:
         """Let nobody claim anew what changes, until this ends: new holders one after the other would starve it."""
@@ -193,6 +240,7 @@ class Reload:
                     "Wait for longer: `hwd reload --drain-within S`. To end one of these is up to whose it is"
                 )
             await asyncio.sleep(min(LOOK_S, left_s))
+            self._check_stopped()
         return loop.time() - began_s
 
     def _holders(self, proposal: _Proposal) -> Iterator[str]:
@@ -211,6 +259,21 @@ class Reload:
                 yield (
                     f"{some}: queued run {run.id} ({run.queued.playbook}) wants them. It goes on once that is over; "
                     f"who queued it may take it out: `hwd abort {run.id}`"
+                )
+
+    def _hidden(self, proposal: _Proposal) -> Iterator[str]:
+        """Links that are lit, and whose light nobody would see any more: a fibre or a switch of them goes. A reload
+        moves no switch.
+        """
+        state = self._crossconnects()
+        left = {name: state[name] for name in state if name in proposal.fabric.testbed.switches}
+        links = {*proposal.fabric.links_of(left)}
+        for routed in self._fabric.routed_of(state):
+            if routed.link not in links:
+                passed = ", ".join(in_order(map(str, routed.crossconnects)))
+                yield (
+                    f"link {routed.link} is lit over {passed}, and the file has no fibres for it any more: these "
+                    "crossconnects stay, and no link shows them. Dark first: `hwd apply` without that link"
                 )
 
     # --- the swap
@@ -260,7 +323,13 @@ class Reload:
         return []
 
     def _report(
-        self, proposal: _Proposal, *, done: bool, drained_s: float = 0.0, remarks: Sequence[str] = ()
+        self,
+        proposal: _Proposal,
+        *,
+        done: bool,
+        drained_s: float = 0.0,
+        remarks: Sequence[str] = (),
+        hides: Sequence[str] = (),
     ) -> ReloadReport:
         return ReloadReport(
             testbed=proposal.fabric.testbed.name,
@@ -279,4 +348,5 @@ class Reload:
             ],
             held=[] if done else [*self._holders(proposal)],
             remarks=[*remarks],
+            hides=[*hides],
         )

@@ -17,14 +17,15 @@ from pathlib import Path
 from hwd.bus.broker import EmbeddedBroker, Logins, UserRights
 from hwd.config.run_files.announcement import Announcement
 from hwd.config.run_files.places import DaemonPlace, RackPlace, data_dir, records_path, run_dir
+from hwd.config.yaml.tree import FILE_BYTES_MAX, read_tree
 from hwd.daemon.broker_choice import EMBEDDED, chosen_broker
 from hwd.daemon.commit import find_commit
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.datadir import DataDirectory
-from hwd.daemon.installed_drivers import load, load_text
+from hwd.daemon.installed_drivers import load_reading
 from hwd.daemon.launch import RackFinder, RackProcess, has_twins
 from hwd.daemon.limits import Limits
-from hwd.daemon.reload import TestbedFile
+from hwd.daemon.reload import READ_S, TestbedFile
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.service_manager import ServiceManager
 from hwd.daemon.switch_opener import opener
@@ -35,6 +36,7 @@ from hwd.model.plural import plural
 from hwd.model.testbed import Testbed
 from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records
+from hwd.records.records_file import file_url
 from hwd.records.reserve import Reserve
 from hwd.rollout.processes.host_processes import HostProcesses
 from hwd.twin.control import ask
@@ -49,7 +51,8 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import Disk, FileDisk
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.ids import Draws, RandomIds
-from hwd_drivers.core.offload import ThreadOffload
+from hwd_drivers.core.offload import DetachedOffload, ThreadOffload
+from hwd_drivers.core.user_file import read_user_file
 from hwd_drivers.transports.dial import TcpDialer
 
 HTTP_PORT = 8642
@@ -88,7 +91,8 @@ async def serve(
     Raises ConfigError with all problems of the testbed file, RefusedError where another daemon has the testbed or its
     data.
     """
-    loaded = load(options.testbed)
+    reading = read_tree(options.testbed)
+    loaded = load_reading(reading)
     testbed = loaded.require()
     for problem in loaded.problems:
         log.warning("%s", problem)
@@ -148,12 +152,10 @@ async def serve(
         stack.callback(job_events.close)
         daemon = Daemon(
             testbed=testbed,
-            testbed_text=options.testbed.read_text(encoding="utf-8"),
+            testbed_text=reading.text,
             machine=Machine(clock=clock, clock_name=clock.name, ids=ids, draws=draws, offload=offload),
             storage=Storage(
-                records=Records(
-                    f"sqlite:///{records_path(data.path.absolute())}", offload, reserve=Reserve(data.path / "reserve")
-                ),
+                records=Records(file_url(records_path(data.path)), offload, reserve=Reserve(data.path / "reserve")),
                 journal=journal,
                 job_events=job_events,
                 space=data.space,
@@ -181,8 +183,9 @@ async def serve(
             on_turn=Watchdog(notifier).feed,
             testbed_file=TestbedFile(
                 name=str(options.testbed),
-                read=partial(options.testbed.read_text, encoding="utf-8"),
-                load=partial(load_text, file=str(options.testbed)),
+                read=partial(_read, options.testbed),
+                load=load_reading,
+                offload=DetachedOffload(READ_S),
             ),
         )
         if embedded is not None:
@@ -264,6 +267,10 @@ async def _run(
         await asyncio.wait([main])
         await server.stop()
         log.info("ended")
+
+
+def _read(testbed: Path) -> bytes:
+    return read_user_file(testbed, most_bytes=FILE_BYTES_MAX, what=f"{testbed}:1").data
 
 
 def _listen(http: str | None, tokens: Mapping[str, str]) -> socket.socket:

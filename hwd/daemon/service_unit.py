@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from hwd.model.testbed import Testbed
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.printable import printable
 from hwd_drivers.transports.serial_line import PREFIX as SERIAL
 
 STATE: Final = "/var/lib/hwd"
@@ -113,11 +115,11 @@ class ServiceUnit:
         """The whole file, with the mark by which `is_ours` knows it."""
         body = TEXT.format(
             testbed=self.testbed.name,
-            program=_quoted(self.program),
-            file=_quoted(self.file),
-            data=_quoted(self.data_folder),
-            http=self.http,
-            mqtt="" if self.mqtt is None else f" --mqtt {_quoted(self.mqtt)}",
+            program=_quoted(self.program),  # systemd replaces no variable in the first word
+            file=_argument(self.file),
+            data=_argument(self.data_folder),
+            http=_argument(self.http),
+            mqtt="" if self.mqtt is None else f" --mqtt {_argument(self.mqtt)}",
             pauses="RestartSec=1\nRestartSteps=6\nRestartMaxDelaySec=60" if self.steps else "RestartSec=5",
             user="\n".join(self._user()),
             homes="read-only" if self.uses_homes else "yes",
@@ -168,7 +170,7 @@ class ServiceUnit:
             return
         yield "DevicePolicy=closed"
         for place in self.devices:
-            yield f"DeviceAllow={place} rw"
+            yield f"DeviceAllow={_quoted(place)} rw"
         for group in self.device_groups:
             yield f"SupplementaryGroups={group}"
 
@@ -183,7 +185,16 @@ def _check_sum(body: str) -> str:
     return sha256(body.encode()).hexdigest()[:16]
 
 
+def _argument(word: object) -> str:
+    """A word of a command line of systemd, where `$` means something, too."""
+    return _quoted(word).replace("$", "$$")
+
+
 def _quoted(word: object) -> str:
-    """A word of a command line of systemd: `%`, `$`, quotes and spaces mean something there."""
-    text = str(word).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    """A word of a unit: `%`, quotes, backslashes and spaces mean something there. Raises ConfigError for a line break,
+    which would begin a setting of its own.
+    """
+    if not str(word).isprintable():
+        raise ConfigError(f"{printable(str(word))}: a systemd unit takes no such character. Name another place")
+    text = str(word).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{text}"' if any(one.isspace() or one in "\"';" for one in text) else text

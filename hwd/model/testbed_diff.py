@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from hwd.model.interlock import InterlockRules
-from hwd.model.testbed import Host, HostTwin, Module, NicPort, Strand, Switch, SwitchTwin, Testbed
+from hwd.model.testbed import Host, HostTwin, JobEntry, Module, NicPort, Strand, Switch, SwitchTwin, Testbed
 from hwd_drivers.core.values import FibreEnd, natural_key
 
 
@@ -52,6 +52,7 @@ YAML: Final[Mapping[type, Mapping[str, str]]] = {
     Switch: {"login_user": "login.user", "login_password": "login.password"},
     HostTwin: {"clock_offset_s": "clock.offset_s", "clock_drift_ppm": "clock.drift_ppm"},
     Module: {"standard": "memory"},
+    JobEntry: {"plane_arguments": "plane", "ranks": "hosts"},
     InterlockRules: {
         "input_max_dbm": "input-power.max_dbm",
         "moves_max": "wear.moves",
@@ -63,7 +64,7 @@ YAML: Final[Mapping[type, Mapping[str, str]]] = {
     },
 }
 """By type, the fields that have other names in a testbed file."""
-KEYS: Final = ("leases", "drift", "interlocks", "host_actions", "transfers", "retention", "programs", "jobs")
+KEYS: Final = ("leases", "drift", "interlocks", "transfers", "retention")
 """Fields of `Testbed` that are rules: they count from the next plan on, and nothing is drained for them."""
 
 
@@ -204,6 +205,15 @@ class _Diff:
             yield TestbedChange(kind=kind, subject=f"state of port {name}", what=what)
 
     def _rules(self) -> Iterator[TestbedChange]:
+        for noun, old, new in (
+            ("host action", dict.fromkeys(self.old.host_actions), dict.fromkeys(self.new.host_actions)),
+            ("program", self.old.programs, self.new.programs),
+            ("job", self.old.jobs, self.new.jobs),
+        ):
+            for kind, name, one, other in _pairs(old, new):
+                added = "" if other is None else str(other).removeprefix(f"{name}: ")
+                what = _fields(one, other) if one is not None and other is not None else added
+                yield TestbedChange(kind=kind, subject=f"{noun} {name}", what=what)
         for key in KEYS:
             before, after = getattr(self.old, key), getattr(self.new, key)
             if before != after:

@@ -28,6 +28,7 @@ from hwd.records.move_table import MoveTable, add_moves
 from hwd.records.old_documents import OldDocuments
 from hwd.records.queue_table import QueueTable
 from hwd.records.reconfiguration_documents import ReconfigurationDocuments
+from hwd.records.records_file import DatabaseUrl
 from hwd.records.reserve import Reserve
 from hwd.records.store import Store, insert_rows
 from hwd.records.store_access import Access
@@ -67,6 +68,7 @@ class Stored:
 class Records:
     """All methods but `close` go through `offload`. One writer at a time; a file's readers do not wait for it.
 
+    With `read_only` nothing is created or upgraded: see `Store`. `name`: for messages, by default the URL.
     `reserve` is released where the end of a run, or the start of the daemon after a crash, finds the disk full, and
     taken again when documents can be written.
 
@@ -78,14 +80,16 @@ class Records:
 
     def __init__(
         self,
-        url: str,
+        url: DatabaseUrl,
         offload: Offload,
         *,
+        read_only: bool = False,
+        name: str | None = None,
         max_bytes: int | None = None,
         unowned_kept: int = UNOWNED_KEPT,
         reserve: Reserve | None = None,
     ) -> None:
-        self._store = Store(url, max_bytes=max_bytes)
+        self._store = Store(url, max_bytes=max_bytes, read_only=read_only, name=name)
         self._access = Access(self._store, offload)
         self._read_fact = FactReader(self._store.name)
         self.alignments = AlignmentTable(self._access, self._last_resort, self._read_fact)

@@ -10,6 +10,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, StaticPool
 
 from hwd.records import tables
+from hwd.records.records_file import DatabaseUrl
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError
 from hwd_drivers.core.private_files import FILE_MODE
 
@@ -25,10 +26,13 @@ class Store:
     """One database by SQLAlchemy URL. `sqlite://` is in memory: one connection, deleted with the object.
 
     SQLite runs with a write-ahead log and synchronous FULL: what a transaction wrote is on the disk when it returns.
-    `max_bytes` bounds an SQLite file; beyond it writing fails as on a full disk.
+    `max_bytes` bounds an SQLite file; beyond it writing fails as on a full disk. With `read_only` nothing is created or
+    upgraded: what an older version lacks is read as empty. `name`: for messages, by default the URL.
     """
 
-    def __init__(self, url: str, *, max_bytes: int | None = None) -> None:
+    def __init__(
+        self, url: DatabaseUrl, *, max_bytes: int | None = None, read_only: bool = False, name: str | None = None
+    ) -> None:
         try:
             parsed = sa.make_url(url)
             self.in_memory = parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:")
@@ -45,16 +49,19 @@ class Store:
             raise ConfigError(
                 f"records {url!r}: {error}. Install the driver that the URL names, or use sqlite:///FILE"
             ) from error
-        ours = parsed.get_backend_name() == "sqlite" and not self.in_memory
+        ours = parsed.get_backend_name() == "sqlite" and not self.in_memory and not read_only
         self._file = parsed.database if ours else None
-        self.name = parsed.render_as_string(hide_password=True)
+        self.name = parsed.render_as_string(hide_password=True) if name is None else name
         self._max_bytes = max_bytes
-        if parsed.get_backend_name() == "sqlite":
+        self._read_only = read_only
+        if read_only:
+            sa.event.listen(self._engine, "connect", self._prepare_reader)
+        elif parsed.get_backend_name() == "sqlite":
             sa.event.listen(self._engine, "connect", self._prepare_sqlite)
 
     def open(self) -> None:
-        """Create or upgrade the tables; refuse a newer version. A new file, and those that SQLite makes beside it, can
-        be read by this user only.
+        """Create or upgrade the tables, unless this reads only; refuse a newer version. A new file, and those that
+        SQLite makes beside it, can be read by this user only.
         """
         if self._file is not None:
             with contextlib.suppress(OSError):  # SQLite, which opens it next, reports what is wrong with the place
@@ -65,6 +72,8 @@ class Store:
             if tables.about.name not in present:
                 if foreign := present & ours:
                     raise ConfigError(f"records {self.name}: has tables {', '.join(sorted(foreign))} that are not ours")
+                if self._read_only:
+                    raise ConfigError(f"records {self.name}: has no tables of hwd. Name the folder of a daemon's data")
                 tables.metadata.create_all(connection)
                 connection.execute(sa.insert(tables.about).values(key="schema", value=str(tables.VERSION)))
                 return
@@ -104,6 +113,8 @@ class Store:
                 f"records {self.name}: written by a newer hwd (schema {version}, this one knows {tables.VERSION}). "
                 "Use that hwd, or another file"
             )
+        if self._read_only:
+            return
         for older in range(version, tables.VERSION):
             for table, column in tables.UPGRADES[older]:
                 if table in present:
@@ -112,6 +123,25 @@ class Store:
             tables.metadata.create_all(connection)
             changed = sa.update(tables.about).where(tables.about.c.key == "schema")
             connection.execute(changed.values(value=str(tables.VERSION)))
+
+    def _prepare_reader(self, connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+        """Where the file is of an older version, views of this connection add the columns that its tables lack."""
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        cursor.execute("PRAGMA temp_store=MEMORY")
+        cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        if tables.about.name in (present := {name for (name,) in cursor.fetchall()}):
+            cursor.execute(f"SELECT value FROM {tables.about.name} WHERE key = 'schema'")
+            version = int((cursor.fetchone() or ("0",))[0])
+            lacking: dict[str, list[str]] = {}
+            for older in range(version, tables.VERSION):
+                for table, column in tables.UPGRADES[older]:
+                    if table in present:
+                        default = column.partition(" DEFAULT ")[2] or "NULL"
+                        lacking.setdefault(table, []).append(f"{default} AS {column.split()[0]}")
+            for table, columns in lacking.items():
+                cursor.execute(f"CREATE TEMP VIEW {table} AS SELECT *, {', '.join(columns)} FROM main.{table}")
+        cursor.close()
 
     def _prepare_sqlite(self, connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()

@@ -14,6 +14,7 @@ import typer
 from hwd.config.playbook.playbook import bundle_playbook
 from hwd.daemon.installed_drivers import load
 from hwd.model.documents.runs import RunStep
+from hwd.records.records_file import file_url
 from hwd.sim.world import START_WALL_NS, World
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
@@ -40,7 +41,7 @@ async def _run(arguments: argparse.Namespace) -> str:
         testbed,
         arguments.testbed.read_text(encoding="utf-8"),
         seed=arguments.seed,
-        records_url=f"sqlite:///{arguments.records.absolute()}",
+        records_url=file_url(arguments.records),
         version=version("hwd-daemon"),
         start_wall_ns=SystemClock().wall_ns() if arguments.today else START_WALL_NS,
         sinks=[_tell],

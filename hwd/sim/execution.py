@@ -19,6 +19,7 @@ from typing_extensions import override
 from hwd.daemon.daemon import Daemon
 from hwd.model.documents.daemon import DaemonRecovered, DaemonStarted, JournalOpen
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.records.records_file import DatabaseUrl, file_url
 from hwd.sim.job_rank import train
 from hwd.sim.last_look import LastLook
 from hwd.sim.operators import Operators
@@ -64,7 +65,7 @@ def play(plan: WorldPlan, *, make_daemon: Callable[..., Daemon] = Daemon) -> Wor
     logging.getLogger().addHandler(errors)
     try:
         with tempfile.TemporaryDirectory(prefix="hwd-sim-") as folder:
-            url = f"sqlite:///{Path(folder) / 'records.db'}"
+            url = file_url(Path(folder) / "records.db")
             scene = _Scene(plan, url, folder, make_daemon)
             run_virtual(scene.play(), seed=plan.seed, loop=lambda: DrawnOrderLoop(order.turns))
     finally:
@@ -104,7 +105,9 @@ class _Order:
 class _Scene:
     """One plan in one world."""
 
-    def __init__(self, plan: WorldPlan, records_url: str, folder: str, make_daemon: Callable[..., Daemon]) -> None:
+    def __init__(
+        self, plan: WorldPlan, records_url: DatabaseUrl, folder: str, make_daemon: Callable[..., Daemon]
+    ) -> None:
         self.story: list[tuple[float, str]] = []
         self.start_s = 0.0
         """When the plan began, since the world did."""

@@ -10,6 +10,7 @@ from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.documents.hosts import HostEvent, HostLost
 from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.records.records import Records
+from hwd.records.records_file import DatabaseUrl
 from hwd.sim.racks import Rack
 from hwd.sim.witness import Seen, Witness
 from hwd.sim.world import DAEMON, World
@@ -34,7 +35,7 @@ class LastLook:
     """Checks what must hold at the end. The records are read by a connection of its own."""
 
     def __init__(
-        self, world: World, records_url: str, rack: Rack, witness: Witness, tell: Callable[[str], None]
+        self, world: World, records_url: DatabaseUrl, rack: Rack, witness: Witness, tell: Callable[[str], None]
     ) -> None:
         self._world = world
         self._url = records_url

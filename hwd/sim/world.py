@@ -22,6 +22,7 @@ from hwd.model.testbed import Testbed
 from hwd.playbook.twin_faults import SetFault
 from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
+from hwd.records.records_file import DatabaseUrl
 from hwd.sim.programs import Program, SimProcesses
 from hwd.sim.records_disk import RecordsDisk
 from hwd.twin.agent_config import agent_config
@@ -79,7 +80,7 @@ class World:
         testbed_text: str,
         *,
         seed: int,
-        records_url: str = "sqlite://",
+        records_url: DatabaseUrl = "sqlite://",
         version: str = "sim",
         start_wall_ns: int = START_WALL_NS,
         sinks: Sequence[Sink] = (),

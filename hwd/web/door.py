@@ -7,7 +7,6 @@ import logging
 import re
 import stat
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import parse_qs, quote
 
@@ -20,11 +19,12 @@ from hwd.model.request import Caller
 from hwd.web.problem import problem_of_kind, problem_response
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.ip_address import is_loopback
-from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user_file import read_user_file
 
 OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
 """Paths that need no token, for watchdogs and Prometheus: they report the state of the rack, and no secret."""
 SHORTEST_TOKEN = 16
+TOKENS_BYTES_MAX = 1_000_000
 """Characters; fewer can be guessed over a fast network."""
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing; a page of another origin cannot read what they answer."""
@@ -152,17 +152,14 @@ def read_tokens(environment: Mapping[str, str]) -> Mapping[str, str]:
     """
     text = environment.get("HWD_TOKENS", "").replace(",", "\n")
     if name := environment.get("HWD_TOKENS_FILE"):
-        try:
-            mode = Path(name).stat().st_mode
-            text += "\n" + Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"HWD_TOKENS_FILE {name}: cannot be read: {reason_of(error)}") from error
-        if mode & stat.S_IROTH:
+        file = read_user_file(name, most_bytes=TOKENS_BYTES_MAX, what=f"HWD_TOKENS_FILE {name}", pipes=True)
+        text += "\n" + file.text()
+        if file.mode & stat.S_IROTH:
             log.warning(
                 "HWD_TOKENS_FILE %s: every user of this machine may read it (mode %o), and has all rights by that; "
                 "chmod o-r it, and change the tokens",
                 name,
-                stat.S_IMODE(mode),
+                file.mode,
             )
     lines = [line for line in map(str.strip, text.splitlines()) if line and not line.startswith("#")]
     tokens = {token: name.strip() for name, _, token in (line.rpartition(" ") for line in lines)}

@@ -17,7 +17,7 @@ from hwd.model.nic_port import NicPortId
 from hwd.web.port_states import PortStates
 from hwd_agents.wire.events import CarrierData, InterfaceData, LightData, RdmaData
 from hwd_drivers.core.documents import Document
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading, natural_key
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PortSide, natural_key
 from hwd_drivers.devices.facts import CrossconnectReport
 
 MONITORED_NS = 6 * 10**9
@@ -128,6 +128,29 @@ class Linkboard:
                 )
             )
         return links
+
+    def state(self) -> dict[str, frozenset[Crossconnect]]:
+        """What each switch carries, as it was reported last."""
+        return {one.switch: frozenset(map(Crossconnect.parse, one.crossconnects)) for one in self._switches()}
+
+    def orphans(self) -> list[str]:
+        """Crossconnects with an end that no fibre of the testbed leads to, on switches that fibres lead to: what a
+        fibre that was taken out of its file leaves behind. Elements of composites are not among them.
+        """
+        testbed = self._fabric.testbed
+        patched: dict[str, set[PortSide]] = {}
+        for strand in testbed.strands:
+            for end in strand.ends:
+                patched.setdefault(end.owner, set()).add(end.port_side)
+        inside = {name for one in self._fabric.composites.values() for name in one.inside.switches}
+        found = [
+            f"{switch}:{one}"
+            for switch, crossconnects in self.state().items()
+            if (ends := patched.get(switch)) is not None and switch not in inside
+            for one in crossconnects
+            if not ends.issuperset(one.ends)
+        ]
+        return sorted(found, key=natural_key)
 
     def unlit(self, desired: Mapping[str, tuple[Crossconnect, ...]]) -> list[UnlitLink]:
         """Links that the desired crossconnects would make beside all that is not in their way, and that are not lit.

@@ -137,6 +137,10 @@ class RackStatus:
             )
         return found
 
+    def orphans(self) -> list[str]:
+        """See `Linkboard.orphans`."""
+        return self._links.orphans()
+
     def unlit(self) -> list[UnlitLink]:
         """Links that are wanted, and that the crossconnects do not make now."""
         desired = self._reconfigurer.desired

@@ -166,6 +166,7 @@ class Service:
             lit=self._rack.links(),
             desired=self._rack.desired(),
             unlit=self._rack.unlit(),
+            orphans=self._rack.orphans(),
             leases=self.leases(),
             lease_requests=self.lease_requests(),
             transfers=self._transfers.status(),

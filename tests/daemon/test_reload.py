@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from hwd.daemon.daemon import Daemon
-from hwd.daemon.installed_drivers import load_text
-from hwd.daemon.reload import TestbedFile
+from hwd.daemon.installed_drivers import load_reading, load_text
+from hwd.daemon.reload import READ_S, TestbedFile
 from hwd.daemon.retention import EACH_S
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import OpenSwitch, opener
@@ -34,7 +34,7 @@ from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.ids import Draws, SeededIds
-from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.offload import InlineOffload, T, Ts
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices import registry
 from hwd_drivers.devices.abilities import Device
@@ -75,6 +75,9 @@ class Desk:
         self.text = TEXT
         self.records_disk = records_disk
         self.changed = asyncio.Event()
+        self.file_answers = asyncio.Event()
+        """Cleared: the file system of the testbed file does not answer."""
+        self.file_answers.set()
 
     @property
     def service(self) -> Service:
@@ -122,10 +125,16 @@ def run_desk(test: Test, *, recorded: Sequence[Document] = ()) -> None:
             if holder:
                 holder[0].changed.set()
 
+        async def offload(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+            async with asyncio.timeout(READ_S):
+                await holder[0].file_answers.wait()
+                return await InlineOffload()(fn, *args)
+
         file = TestbedFile(
             name="desk.yaml",
-            read=lambda: holder[0].text,
-            load=lambda text: load_text(text, file="desk.yaml"),
+            read=lambda: holder[0].text.encode(),
+            load=load_reading,
+            offload=offload,
         )
         testbed = load_text(TEXT, file="desk.yaml").require()
         async with AsyncExitStack() as stack:
@@ -524,6 +533,110 @@ def test_all_is_as_before_once_a_reload_gives_up_or_is_cancelled() -> None:
         reload.cancel()
         await asyncio.gather(reload, return_exceptions=True)
         await desk.service.take_lease(ports=["h0.eth0"], for_s=5.0, holder="bob")
+
+    run_desk(test)
+
+
+def test_a_reload_says_which_lit_link_it_hides_and_the_status_names_what_is_left_of_it() -> None:
+    """The light goes on; only nobody would see it any more."""
+
+    async def test(desk: Desk) -> None:
+        await desk.apply("h0.eth0<->h1.eth0")
+        assert [one.link for one in desk.service.status().lit] == ["h0.eth0<->h1.eth0"]
+        assert desk.service.status().orphans == []
+        desk.text = TEXT.replace("  - h1.eth0 <-> ocs1.2\n", "")
+        shown = await desk.reload(dry_run=True)
+        assert len(shown.hides) == 1
+        assert shown.hides[0].startswith(
+            "link h0.eth0<->h1.eth0 is lit over ocs1:1A-2B, ocs1:2A-1B, and the file has no fibres for it any more"
+        )
+        assert (await desk.reload()).hides == shown.hides
+        assert desk.crossconnects("ocs1") == ("1A-2B", "2A-1B"), "a reload moves no switch"
+        status = desk.service.status()
+        assert (status.lit, status.orphans) == ([], ["ocs1:1A-2B", "ocs1:2A-1B"])
+        desk.text = TEXT
+        assert (await desk.reload()).hides == []
+        assert ([one.link for one in desk.service.status().lit], desk.service.status().orphans) == (
+            ["h0.eth0<->h1.eth0"],
+            [],
+        )
+
+    run_desk(test)
+
+
+def test_crossconnects_of_a_switch_without_any_fibre_in_the_file_are_no_orphans() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.apply("ocs2:1A-2B")
+        assert desk.service.status().orphans == []
+
+    run_desk(test)
+
+
+def test_a_reload_that_adds_one_job_names_that_job_alone() -> None:
+    def job(name: str, more: str = "") -> str:
+        return f"  {name}: {{command: [/srv/{name}.py], user: lab, hosts: [h0, h1], plane: static{more}}}\n"
+
+    async def test(desk: Desk) -> None:
+        before = f"{TEXT}jobs:\n" + "".join(job(f"train{number}") for number in range(12))
+        desk.text = before
+        assert len((await desk.reload()).changes) == 12
+        desk.text = before + job("probe")
+        report = await desk.reload()
+        added = "job probe added: 2 ranks of /srv/probe.py as lab, plane static"
+        assert [str(change) for change in report.changes] == [added]
+        (newest, *_) = await desk.service.history(limit=1)
+        assert newest.what == f"testbed file: {added}"
+        desk.text = before.replace(job("train3"), job("train3", " topology=ring"))
+        report = await desk.reload()
+        assert [str(change) for change in report.changes] == [
+            "job probe removed",
+            "job train3 changed: plane.topology none -> ring",
+        ]
+
+    run_desk(test)
+
+
+def test_a_second_reload_is_refused_while_one_runs() -> None:
+    async def test(desk: Desk) -> None:
+        desk.file_answers.clear()
+        first = asyncio.create_task(desk.reload())
+        await asyncio.sleep(1.0)
+        for more in ({"dry_run": True}, {"drain_s": 5.0}):
+            assert "a reload by ada is under way" in await desk.refused(**more)
+        desk.file_answers.set()
+        assert (await first).done
+        assert (await desk.reload()).done
+
+    run_desk(test)
+
+
+def test_a_file_that_cannot_be_read_in_time_is_refused_and_the_daemon_goes_on() -> None:
+    async def test(desk: Desk) -> None:
+        desk.file_answers.clear()
+        with pytest.raises(ConfigError, match=r"desk\.yaml: cannot be read: not within 20 s"):
+            await desk.reload()
+        desk.file_answers.set()
+        assert (await desk.reload()).done
+
+    run_desk(test)
+
+
+@pytest.mark.parametrize("reads", [True, False], ids=["while it reads", "while it waits for a holder"])
+def test_the_end_of_the_daemon_refuses_a_reload_and_does_not_wait_for_it(reads: bool) -> None:
+    async def test(desk: Desk) -> None:
+        if reads:
+            desk.file_answers.clear()
+            reload = asyncio.create_task(desk.reload(drain_s=600.0))
+            await asyncio.sleep(1.0)
+        else:
+            await desk.service.take_lease(ports=["ocs1.1"], for_s=600.0, holder="ada")
+            reload = await draining(desk, drain_s=600.0)
+        ended_s = asyncio.get_running_loop().time()
+        desk.daemon.reloads.stop()
+        with pytest.raises(RefusedError, match="the daemon ends, and nothing was changed"):
+            await reload
+        assert asyncio.get_running_loop().time() - ended_s < 0.2
+        assert "the daemon ends" in await desk.refused()
 
     run_desk(test)
 

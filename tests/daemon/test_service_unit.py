@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from hwd.cli.commands.service import obstacles
 from hwd.daemon.installed_drivers import load_text
 from hwd.daemon.service_unit import ServiceUnit, is_ours
 from hwd.model.testbed import Testbed
+from hwd_drivers.core.errors import ConfigError
 
 MOST_EXPOSED = 1.5
 """Of 10, as `systemd-analyze security` counts it."""
@@ -81,6 +83,20 @@ def test_the_group_of_the_token_passes_the_data_folder() -> None:
 def test_bytes_that_mean_something_to_systemd_are_kept() -> None:
     text = unit(file=Path("/etc/hwd/50% of $HOME/lab.yaml")).text
     assert 'serve "/etc/hwd/50%% of $$HOME/lab.yaml" --data' in values(text, "ExecStart")[0]
+
+
+def test_bytes_that_mean_something_in_a_command_alone_are_kept_elsewhere() -> None:
+    """A folder of `ReadWritePaths` with `$$` in its name would be another one, and the service could write nowhere."""
+    text = unit(program=Path("/opt/$x/hwd"), data=Path("/srv/50% $x"), user="lab").text
+    assert values(text, "ReadWritePaths") == ['"/srv/50%% $x"']
+    assert values(text, "ExecStart")[0].startswith("/opt/$x/hwd serve ")
+    assert '--data "/srv/50%% $$x" ' in values(text, "ExecStart")[0]
+
+
+@pytest.mark.parametrize("place", [{"file": Path("/etc/hwd/a\nUser=root")}, {"http": "127.0.0.1\n:80"}])
+def test_a_line_break_in_a_place_is_refused(place: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="a systemd unit takes no such character"):
+        _ = unit(**place).text
 
 
 def test_a_unit_that_somebody_changed_is_not_ours() -> None:

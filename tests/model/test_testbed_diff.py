@@ -13,11 +13,13 @@ from hwd.model.interlock import InterlockRules
 from hwd.model.testbed import (
     Host,
     HostTwin,
+    JobEntry,
     LeaseRules,
     Module,
     NicPort,
     PacketSwitch,
     Passive,
+    Program,
     RetentionRules,
     Strand,
     Switch,
@@ -42,6 +44,8 @@ ENTRIES: list[tuple[type, type[BaseModel]]] = [
     (TransferRules, schema.TransfersEntry),
     (RetentionRules, schema.RetentionEntry),
     (InterlockRules, InterlocksEntry),
+    (JobEntry, schema.JobsEntry),
+    (Program, schema.ProgramEntry),
 ]
 
 

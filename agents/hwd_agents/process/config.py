@@ -13,7 +13,9 @@ from hwd_agents.spool.spool import LIMIT_LEAST_BYTES
 from hwd_agents.spool.syncer import SpoolSync
 from hwd_drivers.core.errors import ConfigError, LinkError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user_file import read_user_file
 
+CONFIG_BYTES_MAX: Final = 4_000_000
 PORT_MOST: Final = 65535
 ACK_TIMEOUT_MOST: Final = 31
 RETRIES_MOST: Final = 7
@@ -224,10 +226,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 def load_config(path: Path) -> AgentConfig:
     """Read and check `path`. Raises ConfigError with file, position and problem."""
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot read: {error.strerror}") from error
+    text = read_user_file(path, most_bytes=CONFIG_BYTES_MAX, pipes=True).text()
     try:
         data: Any = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -255,9 +254,9 @@ def broker_url(config: AgentConfig) -> str:
         return config.broker
     path = Path(config.broker.path)
     try:
-        data = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except OSError as error:
-        raise LinkError(f"{path}: cannot read the broker's address: {error.strerror}. Is the daemon up?") from error
+        data = msgspec.json.decode(read_user_file(path, most_bytes=CONFIG_BYTES_MAX).data, type=dict[str, Any])
+    except ConfigError as error:
+        raise LinkError(f"broker's address: {error}. Is the daemon up?") from error
     except msgspec.MsgspecError as error:
         raise LinkError(f"{path}: not a JSON object: {reason_of(error)}") from error
     agents = data.get("agents")

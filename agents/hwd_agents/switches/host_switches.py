@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +14,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.user_file import SECRET_BYTES_MAX, read_user_file
 from hwd_drivers.devices.abilities import Device
 from hwd_drivers.devices.facts import SwitchDown, SwitchUp
 from hwd_drivers.devices.supervisor import Supervisor
@@ -155,7 +155,5 @@ class Switches:
 
 
 def _password(name: str, path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8").partition("\n")[0]
-    except OSError as error:
-        raise ConfigError(f"switches.{name}.password_file: {path}: {error.strerror}") from error
+    what = f"switches.{name}.password_file: {path}"
+    return read_user_file(path, most_bytes=SECRET_BYTES_MAX, what=what).text().partition("\n")[0]

@@ -1,10 +1,13 @@
-"""Offload: the only way to run blocking code (SQL, SSH, GPIO) in threads."""
+"""Offload: the only way to run blocking code (SQL, SSH, GPIO, files of users) in threads."""
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar, TypeVarTuple
+
+from hwd_drivers.core.errors import RefusedError
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -33,6 +36,37 @@ class ThreadOffload:
     def close(self) -> None:
         """Drop the functions that have not started and wait for those that have. This blocks the loop: close last."""
         self._pool.shutdown(cancel_futures=True)
+
+
+class DetachedOffload:
+    """Runs one function at a time in a daemon thread: for what may block for ever, as a file on a dead file server.
+
+    Neither its caller waits for longer than `within_s`, nor the end of the process for it.
+    """
+
+    def __init__(self, within_s: float) -> None:
+        self.within_s = within_s
+        self._running: Future[object] | None = None
+
+    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        """Raises TimeoutError after `within_s`, and RefusedError while a former function has not ended since then."""
+        if self._running is not None and not self._running.done():
+            raise RefusedError("the former reading has not ended: its file system does not answer")
+        context, ran = contextvars.copy_context(), Future[T]()
+
+        def run() -> None:
+            try:
+                result = context.run(_call, fn, args)
+            except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+                ran.set_exception(error)
+            else:
+                ran.set_result(result)
+
+        self._running = ran  # type: ignore[assignment] # Future is invariant
+        ran.set_running_or_notify_cancel()  # a cancelled caller does not make the thread another one's
+        threading.Thread(target=run, name="hwd-detached", daemon=True).start()
+        async with asyncio.timeout(self.within_s):
+            return await asyncio.wrap_future(ran)
 
 
 class InlineOffload:

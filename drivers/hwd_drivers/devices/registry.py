@@ -55,6 +55,26 @@ class OpenContext:
         return self.options
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchSettings:
+    """What a testbed file says of a switch, before there is a session. A twin takes any login."""
+
+    name: str
+    capabilities: Capabilities
+    options: BaseModel
+    user: str | None
+    has_password: bool
+    is_twin: bool
+
+
+def check_login(settings: SwitchSettings) -> None:
+    """Raises ConfigError without a user, or without a password where no option `key_file` takes its place."""
+    has_key = getattr(settings.options, "key_file", None) is not None
+    if settings.is_twin or (settings.user is not None and (settings.has_password or has_key)):
+        return
+    raise ConfigError("needs a login: write login: {user: NAME, password: {env: VARIABLE}}")
+
+
 class TwinDeclaration(Protocol):
     """The part of `hwd_drivers.twins.registry.TwinSpec` that is needed to check a testbed file."""
 
@@ -90,8 +110,9 @@ class DriverSpec:
     It is imported only where a twin is needed: a daemon that drives real switches never loads the simulator.
     `default_port`: TCP port where an address names none, 0 where it must. `sizes`: a size of each model for the checks.
     `evidence`: the sources of its protocol. `threads`: it works in threads (paramiko) and is checked in real time only.
-    `blind`: the device cannot be asked for its state; a reading is what this session set last. `usual`: of several
-    drivers that know a model, the one to take where nobody names one.
+    `check`: raises ConfigError for settings with which no session can be opened. `blind`: the device cannot be asked
+    for its state; a reading is what this session set last. `usual`: of several drivers that know a model, the one to
+    take where nobody names one.
     """
 
     name: str
@@ -103,6 +124,7 @@ class DriverSpec:
     sizes: Mapping[str, str] = field(default_factory=dict)
     evidence: Evidence = Evidence.PUBLISHED
     threads: bool = False
+    check: Callable[["SwitchSettings"], None] = lambda settings: None
     blind: bool = False
     usual: bool = False
 

@@ -14,12 +14,14 @@ from typing_extensions import override
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.tls_context import client_context
+from hwd_drivers.core.user_file import read_user_file
 from hwd_drivers.transports.dial import Dialer, Listener
 from hwd_drivers.transports.masked_dialer import mask_of
 
 ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
 
 READ_BYTES: Final = 1 << 16
+CERTIFICATES_BYTES_MAX: Final = 4_000_000
 
 
 class TlsOptions(BaseModel):
@@ -40,10 +42,13 @@ class TlsOptions(BaseModel):
         """The dialer to use. Raises ConfigError where the file of certificates cannot be read."""
         if not self.tls:
             return dialer
+        what = f"tls_ca_file {self.tls_ca_file}"
+        if self.tls_ca_file is not None:  # OpenSSL opens it itself, and would wait for the writer of a FIFO
+            read_user_file(self.tls_ca_file, most_bytes=CERTIFICATES_BYTES_MAX, what=what)
         try:
             context = client_context(self.tls_ca_file)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"tls_ca_file {self.tls_ca_file}: cannot be read: {reason_of(error)}") from error
+            raise ConfigError(f"{what}: cannot be read: {reason_of(error)}") from error
         if not self.tls_verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -59,6 +64,7 @@ def serving(dialer: Dialer, pem: str | None) -> Dialer:
     if pem is None:
         return dialer
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    read_user_file(pem, most_bytes=CERTIFICATES_BYTES_MAX)
     try:
         context.load_cert_chain(pem)
     except (OSError, ValueError) as error:

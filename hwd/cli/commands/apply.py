@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
@@ -413,6 +412,9 @@ def wanted_of(words: list[str], **wanted: "Unpack[Wanted]") -> "Wanted":
     """What `Client.plan` and `Client.apply` take, with the words of WHAT. A file is read here; the name of a playbook
     is a ConfigError.
     """
+    from hwd.config.yaml.tree import FILE_BYTES_MAX
+    from hwd_drivers.core.user_file import read_user_file
+
     text = " ".join(words)
     if not text.endswith((".yaml", ".yml")):
         from hwd.config.shipped import names_of
@@ -420,11 +422,7 @@ def wanted_of(words: list[str], **wanted: "Unpack[Wanted]") -> "Wanted":
         if text in names_of("playbooks"):
             raise ConfigError(f"{text}: is a playbook, not a topology: run it with `hwd run {text}`")
         return {**wanted, "what": text}
-    try:
-        return {**wanted, "file": (text, Path(text).read_text(encoding="utf-8"))}
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise ConfigError(f"{text}: cannot be read: {reason}") from error
+    return {**wanted, "file": (text, read_user_file(text, most_bytes=FILE_BYTES_MAX, pipes=True).text())}
 
 
 def drive(

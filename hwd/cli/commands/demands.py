@@ -14,7 +14,7 @@ from hwd.model.answers import DemandMatrix, DemandSummary
 from hwd.model.demand import FILE_BYTES_MAX
 from hwd.model.local_time import local_time
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user_file import read_user_file
 
 HOSTS_SHOWN: Final = 12
 """The largest matrix that is printed whole; of others the largest entries are."""
@@ -175,14 +175,7 @@ def remove(name: _Name, url: Url = None, json: Json = False) -> None:
 
 def _content(file: Path) -> bytes:
     """Raises ConfigError where it cannot be read, or is longer than a demand may be."""
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {reason_of(error)}") from error
-    if len(data) > FILE_BYTES_MAX:
-        raise ConfigError(f"{file}: is over the {FILE_BYTES_MAX} bytes of one demand; add it in parts, or as NPZ")
-    return data
+    return read_user_file(file, most_bytes=FILE_BYTES_MAX, pipes=True, remedy="add it in parts, or as NPZ").data
 
 
 def _row(one: DemandSummary) -> tuple[object, ...]:

@@ -26,6 +26,11 @@ from hwd.model.local_time import date_and_time
 if TYPE_CHECKING:
     from hwd.model.answers import HistoryEntry
 
+WHAT_MOST = 100
+"""Characters of what a reconfiguration was asked for, or a reload changed, in one row: a line of a terminal has room
+for no more, and one long row makes all others as wide.
+"""
+
 
 def add_to(program: typer.Typer) -> None:
     program.command(epilog="Example: hwd restore; hwd restore ocs1 h0.eth0 --dry-run")(restore)
@@ -112,4 +117,5 @@ def history(
 def history_row(one: "HistoryEntry") -> tuple[object, ...]:
     """A reconfiguration in the table of `hwd history`."""
     outcome = coloured(one.outcome_or_state)
-    return date_and_time(one.wall_ns), one.id or "", one.what, one.who, outcome
+    what = one.what if len(one.what) <= WHAT_MOST else f"{one.what[:WHAT_MOST]}... (the rest: --json)"
+    return date_and_time(one.wall_ns), one.id or "", what, one.who, outcome

@@ -144,6 +144,8 @@ def _show_changes(report: "ReloadReport", output: Output) -> None:
         output.say(str(change))
         if change.obstacle:
             output.say(f"  cannot be taken by a running daemon: {change.obstacle}")
+    for hidden in report.hides:
+        output.say(f"hides: {hidden}")
     for held in report.held:
         output.say(f"held now: {held}")
 
@@ -218,8 +220,9 @@ def _closed(place: Path) -> Path | None:
 def _check_ours(path: Path) -> None:
     from hwd.daemon.service_unit import is_ours
     from hwd_drivers.core.errors import RefusedError
+    from hwd_drivers.core.user_file import SECRET_BYTES_MAX, read_user_file
 
-    if path.exists() and not is_ours(path.read_text(encoding="utf-8")):
+    if path.exists() and not is_ours(read_user_file(path, most_bytes=SECRET_BYTES_MAX).text()):
         raise RefusedError(
             f"{path}: `hwd install-service` did not write it, or it was changed since. Move it away; "
             f"`systemctl edit {path.stem}` keeps changes in a file of their own"

@@ -12,7 +12,7 @@ from hwd.cli.commands.sets import show_sets
 from hwd.cli.options import READY_WITHIN_S, Json, JsonLines, Url
 from hwd.cli.output import Output, Styled, coloured, seconds, words
 from hwd.cli.run_steps import pause_reason
-from hwd.cli.status_lines import alert_lines, change_lines, disk_line, since, storage_lines
+from hwd.cli.status_lines import alert_lines, change_lines, disk_line, orphan_line, since, storage_lines
 from hwd.cli.times import begin_at
 from hwd.model.local_time import time_of_day
 from hwd.model.plural import plural
@@ -94,6 +94,8 @@ def status(url: Url = None, json: Json = False) -> None:
             output.say(*parts)
         if restart := restart_line(switch, now.sets):
             output.say(restart)
+    if now.orphans:
+        output.say(orphan_line(now.orphans))
     if now.composites:
         output.say()
         output.table(("composite", "state", "crossconnects"), [composite_row(one) for one in now.composites])

@@ -66,6 +66,7 @@ __all__ = [
     "bundle_playbook",
     "load_playbook",
     "load_playbook_text",
+    "load_read_playbook",
 ]
 
 STEPS_MAX = 100_000
@@ -128,7 +129,14 @@ def load_playbook(
     """Read a playbook. `overrides` (`-D k=v`) take the types of their defaults; names are checked where
     there is a testbed.
     """
-    return _load(read_tree(path), overrides or {}, testbed, folder=Path(path).parent)
+    return load_read_playbook(read_tree(path), overrides, testbed=testbed)
+
+
+def load_read_playbook(
+    reading: Reading, overrides: Mapping[str, Value] | None = None, *, testbed: Testbed | None = None
+) -> LoadedPlaybook:
+    """The same for a file that was read already."""
+    return _load(reading, overrides or {}, testbed, folder=Path(reading.file).parent)
 
 
 def load_playbook_text(
@@ -151,14 +159,13 @@ def bundle_playbook(path: str | Path, overrides: Mapping[str, Value] | None = No
 
     Raises ConfigError where one of them cannot be read; other problems are found by the reader, which has the testbed.
     """
-    loaded = load_playbook(path, overrides)
+    reading = read_tree(path)
+    loaded = load_read_playbook(reading, overrides)
     if loaded.files is None:
         loaded.require()
     assert loaded.files is not None
-    text = Path(path).read_text(encoding="utf-8-sig")
-    root = parse_tree(text.encode(), file=str(path)).root
-    already = root.child("files") if root else None
-    return text if already is not None else bundled(text, loaded.files, file=str(path))
+    already = reading.root.child("files") if reading.root else None
+    return reading.text if already is not None else bundled(reading.text, loaded.files, file=str(path))
 
 
 def _load(

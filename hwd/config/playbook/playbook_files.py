@@ -8,13 +8,13 @@ playbook cannot make its user send other files.
 import json
 import os
 import posixpath
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from hwd.config.yaml.tree import FILE_BYTES_MAX, parse_tree
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.user_file import read_user_file
 
 OUTSIDE = "leads out of the folder of the playbook; put the file there, or below"
 
@@ -64,31 +64,10 @@ class PlaybookFiles:
             return self.sent[name]
         if self.folder is None:
             raise ConfigError(f"{name}: was not sent along with the playbook; `hwd run` does that")
-        try:
-            data = _read(self.folder, name)
-        except OSError as error:
-            raise ConfigError(f"{name}: cannot be read: {error.strerror}") from error
-        if len(data) > FILE_BYTES_MAX:
-            raise ConfigError(f"{name}: is over the {FILE_BYTES_MAX} bytes allowed for such a file")
-        try:
-            return data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{name}: not UTF-8: {error.reason}") from error
-
-
-def _read(folder: Path, name: str) -> bytes:
-    """Read a regular file in the folder or below, links followed; at most one byte more than allowed.
-
-    Raises OSError, and ConfigError for what is no such file.
-    """
-    path = os.path.realpath(folder / name)
-    if not Path(path).is_relative_to(os.path.realpath(folder)):
-        raise ConfigError(f"{name}: is a link; {OUTSIDE}")
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO without a writer blocks otherwise
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ConfigError(f"{name}: is no regular file")
-        return file.read(FILE_BYTES_MAX + 1)
+        path = os.path.realpath(self.folder / name)
+        if not Path(path).is_relative_to(os.path.realpath(self.folder)):
+            raise ConfigError(f"{name}: is a link; {OUTSIDE}")
+        return read_user_file(path, most_bytes=FILE_BYTES_MAX, what=name).text()
 
 
 def bundled(text: str, files: Mapping[str, str], *, file: str) -> str:

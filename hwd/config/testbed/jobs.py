@@ -7,7 +7,7 @@ jobs:
 from collections.abc import Mapping
 from typing import Final
 
-from hwd.config.planes import find
+from hwd.config.planes import find, make
 from hwd.config.testbed.programs import on_hosts
 from hwd.config.testbed.sections import Sections
 from hwd.config.testbed.testbed_schema import GroupEntry, JobsEntry
@@ -59,16 +59,23 @@ def _plane(sections: Sections, where: Where, text: str) -> tuple[str, dict[str, 
         key, equals, value = word.partition("=")
         if not equals:
             sections.reading.add(where, f"{word!r}: write an argument as {key}=VALUE")
+        if key in arguments:
+            sections.reading.add(where, f"argument {key} is named twice")
         arguments[key] = value
     try:
         kind = find(name)
     except ConfigError as error:
         sections.reading.add(where, f"{error}; its jobs are refused until it is there", warning=True)
         return name, arguments
-    for key in arguments:
-        if key not in kind.arguments:
-            there = nearest(key, kind.arguments) or "it takes none"
-            sections.reading.add(where, f"plane {name}: no argument {key!r}; {there}")
+    strange = [key for key in arguments if key not in kind.arguments]
+    for key in strange:
+        there = nearest(key, kind.arguments) or "it takes none"
+        sections.reading.add(where, f"plane {name}: no argument {key!r}; {there}")
+    if not strange:
+        try:
+            make(name, arguments)
+        except ConfigError as error:
+            sections.reading.add(where, str(error))
     return name, arguments
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from hwd.model.testbed import SecretRef
 from hwd_drivers.core.errors import BugError, ConfigError
 from hwd_drivers.core.user import in_home
+from hwd_drivers.core.user_file import SECRET_BYTES_MAX, read_user_file
 
 _log = logging.getLogger(__name__)
 
@@ -31,13 +32,7 @@ def _read(reference: SecretRef) -> str:
         path = in_home(reference.name)
     except ConfigError as error:
         raise ConfigError(f"secret {reference}: {error}") from error
-    try:
-        mode = path.stat().st_mode
-        secret = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"secret {reference}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:  # its own message contains the bytes
-        raise ConfigError(f"secret {reference}: not UTF-8 text") from error.__cause__
-    if mode & (stat.S_IRGRP | stat.S_IROTH):
-        _log.warning("secret %s may be read by others (mode %o); chmod 600 it", reference, stat.S_IMODE(mode))
-    return secret.rstrip("\r\n")
+    file = read_user_file(path, most_bytes=SECRET_BYTES_MAX, what=f"secret {reference}")
+    if file.mode & (stat.S_IRGRP | stat.S_IROTH):
+        _log.warning("secret %s may be read by others (mode %o); chmod 600 it", reference, file.mode)
+    return file.text().rstrip("\r\n")

@@ -6,6 +6,7 @@ testbed = loaded.require()
 """
 
 import grp
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,7 @@ def load_read(
     testbed = _Loader(reading, reading.root, specs, broken, switch_timings, host_timings).load()
     if testbed is not None and environment is not None:
         _warn_of_secrets(reading, testbed, environment)
+        _warn_of_files(reading, testbed)
         _warn_of_group(reading, testbed)
     return Loaded(testbed if reading.sound else None, reading.in_order())
 
@@ -108,6 +110,21 @@ def _warn_of_secrets(reading: Reading, testbed: Testbed, environment: Mapping[st
                 f"without it no session with {', '.join(names[:NAMES_SHOWN])}{more} is opened",
                 warning=True,
             )
+
+
+def _warn_of_files(reading: Reading, testbed: Testbed) -> None:
+    """Warn of keys and certificates that are named and not there: the daemon may run elsewhere."""
+    named: list[tuple[Where, object]] = [
+        (("switches", name, "options", option), value)
+        for name, switch in testbed.switches.items()
+        if switch.twin is None
+        for option, value in switch.options.items()
+        if option.endswith("_file")
+    ]
+    named += [(("hosts", name, "ssh"), host.ssh.key) for name, host in testbed.hosts.items() if host.ssh is not None]
+    for where, file in named:
+        if isinstance(file, str) and not os.path.exists(os.path.expanduser(file)):
+            reading.add(where, f"{file}: there is no such file here. The daemon needs it where it runs", warning=True)
 
 
 def _warn_of_group(reading: Reading, testbed: Testbed) -> None:

@@ -43,7 +43,7 @@ class LoadedTopology(NamedTuple):
 
 def load_topology(path: str | Path, testbed: Testbed | None = None) -> LoadedTopology:
     """Read a topology file; names are checked where there is a testbed."""
-    return _load(read_tree(path), testbed)
+    return load_read_topology(read_tree(path), testbed)
 
 
 def load_topology_text(text: str, *, file: str, testbed: Testbed | None = None) -> Topology:
@@ -53,10 +53,11 @@ def load_topology_text(text: str, *, file: str, testbed: Testbed | None = None) 
 
 def read_topology(text: str, *, file: str, testbed: Testbed | None = None) -> LoadedTopology:
     """The same, with its problems."""
-    return _load(parse_tree(text.encode("utf-8", "surrogatepass"), file=file), testbed)
+    return load_read_topology(parse_tree(text.encode("utf-8", "surrogatepass"), file=file), testbed)
 
 
-def _load(reading: Reading, testbed: Testbed | None) -> LoadedTopology:
+def load_read_topology(reading: Reading, testbed: Testbed | None = None) -> LoadedTopology:
+    """The same of a file that was read already."""
     if reading.root is None or is_other_kind(reading, "topology"):
         return LoadedTopology(None, reading.in_order())
     top = validate(TopologyFile, reading.root, (), reading)

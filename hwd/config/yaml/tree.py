@@ -4,8 +4,10 @@ Scalars follow the YAML 1.2 core schema, so that `on`, `no`, `1:30` and `2027-01
 within the limits.
 """
 
+import gc
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from typing import Any
 import yaml
 
 from hwd.config.yaml.file_problem import Problem, Where, render_path
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.user_file import read_user_file
 
 FILE_BYTES_MAX = 4_000_000
 """A rack of 10,000 fibres fits four times; more is a wrong file."""
@@ -113,6 +117,7 @@ class Reading:
     file: str
     root: Node | None = None
     problems: list[Problem] = field(default_factory=list)
+    text: str = ""
 
     def add(self, where: Where, text: str, *, warning: bool = False) -> None:
         line = self.root.line_of(where) if self.root else 1
@@ -130,19 +135,28 @@ class Reading:
         return tuple(sorted(dict.fromkeys(self.problems), key=lambda problem: (problem.line, problem.path)))
 
 
-def read_tree(path: str | Path) -> Reading:
-    """Read a YAML file whose top is a mapping."""
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """For work in a thread that makes a million values, none of them garbage: to look through them again and again
+    holds all threads, for half a second each time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def read_tree(path: str | Path, *, pipes: bool = True) -> Reading:
+    """Read a YAML file whose top is a mapping. Without `pipes` nothing but a regular file is read: see `UserFile`."""
     file = str(path)
     try:
-        with open(path, "rb") as opened:
-            data = opened.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
+        data = read_user_file(path, most_bytes=FILE_BYTES_MAX, pipes=pipes).data
+    except ConfigError as error:
         reading = Reading(file)
-        reading.add_at(1, f"cannot be read: {error.strerror}")
-        return reading
-    except ValueError as error:  # a NUL in the path
-        reading = Reading(file)
-        reading.add_at(1, f"cannot be read: {error}")
+        reading.add_at(1, str(error).removeprefix(f"{file}: "))
         return reading
     return parse_tree(data, file=file)
 
@@ -154,7 +168,7 @@ def parse_tree(data: bytes, *, file: str) -> Reading:
         reading.add_at(1, f"is over the {FILE_BYTES_MAX} bytes allowed for such a file")
         return reading
     try:
-        text = data.decode("utf-8-sig")
+        text = reading.text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         reading.add_at(data.count(b"\n", 0, error.start) + 1, f"not UTF-8: {error.reason}")
         return reading

@@ -29,6 +29,7 @@ class TestbedChangeReport(Answer, frozen=True, kw_only=True):
 class ReloadReport(Answer, frozen=True, kw_only=True):
     """What a reload changed, or with `done` false what it would change. `hash`: of the file's text.
 
+    `hides`: links that are lit and that the new file knows no fibres for: their crossconnects stay, in words.
     `held`: who holds ports that it touches now, in words. `drained_s`: how long it waited for them.
     `remarks`: what did not go as it should after it was taken.
     """
@@ -40,3 +41,4 @@ class ReloadReport(Answer, frozen=True, kw_only=True):
     changes: list[TestbedChangeReport]
     held: list[str]
     remarks: list[str] = field(default_factory=list)
+    hides: list[str] = field(default_factory=list)

@@ -59,7 +59,9 @@ class Status(Answer, frozen=True, kw_only=True):
     `wall_ns`: the daemon's unix time of this answer. `alerts`: those in force, the worst first. `disk`: of the data
     folder; None where the daemon has no disk, or has not read it yet. `desired`: what is
     wanted of each switch by confirmed reconfigurations, and how it differs. `unlit`: links that are wanted so and that
-    the crossconnects do not make now. `transfers`: those in flight, and hosts that have not said yet whether they send.
+    the crossconnects do not make now. `orphans`: crossconnects, `ocs1:1A-2B`, with an end that no fibre of the
+    testbed file leads to, on switches that fibres lead to. `transfers`: those in flight, and hosts that have not said
+    yet whether they send.
     `programs`: those that run on hosts. `sets`: prepared sets, which say what is desired of their ports; `ended_sets`:
     those of the last day that ended without a release, as with their lease.
     """
@@ -78,6 +80,7 @@ class Status(Answer, frozen=True, kw_only=True):
     lit: list[LinkStatus] = field(name="links")
     desired: list[SwitchDesired] = field(default_factory=list)
     unlit: list[UnlitLink] = field(default_factory=list)
+    orphans: list[str] = field(default_factory=list)
     leases: list[HeldLease]
     lease_requests: list[HeldLease] = field(default_factory=list)
     transfers: list[TransferStatus] = field(default_factory=list)

@@ -30,6 +30,7 @@ from hwd.report.bundle.manifest import (
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.printable import printable
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user_file import open_user_file
 
 FILE_BYTES_MAX = 2 * 1024**3
 TOTAL_BYTES_MAX = 2 * RECORD_BYTES_MAX
@@ -113,13 +114,7 @@ class Archive:
 @contextlib.contextmanager
 def open_bundle(path: Path) -> Iterator[Archive]:
     """Raises ConfigError where the file is no bundle, is damaged, or is larger than a bundle can be."""
-    if path.exists() and not path.is_file():
-        raise ConfigError(f"{path}: is no regular file")
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {reason_of(error)}") from error
-    with file:
+    with open_user_file(path) as file:
         size = _check_end(path, file)
         with _damage(str(path)):
             archive = zipfile.ZipFile(file)

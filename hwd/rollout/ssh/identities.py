@@ -5,7 +5,6 @@ import binascii
 import socket
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Self
 
 import paramiko
@@ -14,7 +13,9 @@ from paramiko.pkey import PublicBlob, UnknownKeyType
 from typing_extensions import override
 
 from hwd.rollout.ssh.ssh_settings import Algorithms, SshSettings
+from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user_file import SECRET_BYTES_MAX, read_user_file
 
 AGENT_S: Final = 20.0
 """For an answer of the SSH agent, which may ask its user."""
@@ -196,8 +197,8 @@ def _public_blob(path: str) -> bytes | None:
         if (public := _public(one)) is not None:
             return public.key_blob
     try:
-        text = Path(path).read_bytes()
-    except OSError:
+        text = read_user_file(path, most_bytes=SECRET_BYTES_MAX).data
+    except ConfigError:
         return None
     if not text.startswith(b"-----BEGIN OPENSSH PRIVATE KEY-----"):
         return None
@@ -217,16 +218,19 @@ def _public_blob(path: str) -> bytes | None:
 def _public(path: str) -> PublicBlob | None:
     """The key or certificate of one line of text; None where there is no such file, or it is something else."""
     try:
-        return PublicBlob.from_string(Path(path).read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError):
+        data = read_user_file(path, most_bytes=SECRET_BYTES_MAX).data
+        return PublicBlob.from_string(data.decode(errors="replace"))
+    except (ConfigError, ValueError):
         return None
 
 
 def _private_key(path: str, remarks: list[str]) -> paramiko.PKey | None:
     try:
-        text = Path(path).read_bytes()
-    except OSError as error:
-        remarks.append(f"{path}: {error.strerror}")
+        text = read_user_file(
+            path, most_bytes=SECRET_BYTES_MAX
+        ).data  # else paramiko would wait for the writer of a FIFO
+    except ConfigError as error:
+        remarks.append(str(error))
         return None
     if b"PRIVATE KEY-----" not in text:
         words = "is a public key, whose private key the SSH agent does not have" if _public(path) else "is no key"

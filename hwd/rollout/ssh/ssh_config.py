@@ -18,7 +18,9 @@ from hwd.model.ssh import SshPlace
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.user import home
+from hwd_drivers.core.user_file import read_user_file
 
+CONFIG_BYTES_MAX: Final = 1_000_000
 READ_S: Final = 20.0
 """For `ssh -G`, which may look up names for `CanonicalizeHostname`, and runs the programs of `Match exec`."""
 SYSTEM: Final = Path("/etc/ssh/ssh_config")
@@ -179,8 +181,8 @@ class SshConfig:
         found = []
         for file in dict.fromkeys(map(os.fsdecode, files)):
             try:
-                lines = Path(file).read_bytes().splitlines()
-            except OSError:
+                lines = read_user_file(file, most_bytes=CONFIG_BYTES_MAX).data.splitlines()
+            except ConfigError:
                 continue  # a pipe, or gone meanwhile: the line is only for the message
             starts = (line.replace(b"=", b" ").replace(b'"', b" ").split(None, 1)[:1] for line in lines)
             found += [f"{file}:{n}" for n, start in enumerate(starts, 1) if start and start[0].lower() == word.encode()]

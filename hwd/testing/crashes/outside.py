@@ -13,6 +13,7 @@ from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.records.records import Records
+from hwd.records.records_file import file_url
 from hwd_drivers.core.frames import decode_frames
 from hwd_drivers.core.offload import InlineOffload
 
@@ -80,7 +81,7 @@ def read_journal(path: Path) -> Story:
 
 async def read_records(path: Path) -> Story:
     """By a connection of our own. An end with the outcome `failed` is none: the journal keeps that open."""
-    records = Records(f"sqlite:///{path}", InlineOffload())
+    records = Records(file_url(path), InlineOffload())
     await records.open()
     try:
         stored = await records.documents(kinds=[one.KIND for one in KINDS])

@@ -100,7 +100,10 @@ def test_demand_of_experts_goes_in_is_listed_shown_and_removed(call: Call, tmp_p
     ("content", "why"),
     [
         (b"h0,h1\n0,x\n1,0\n", "CSV, line 2, column 2: 'x' is no number of bytes"),
-        (b"\0" * (FILE_BYTES_MAX + 1), f"over the {FILE_BYTES_MAX} bytes of one demand"),
+        (
+            b"\0" * (FILE_BYTES_MAX + 1),
+            f"over the {FILE_BYTES_MAX} bytes allowed for such a file; add it in parts, or as NPZ",
+        ),
     ],
 )
 def test_file_that_is_wrong_is_bad_input(call: Call, tmp_path: Path, content: bytes, why: str) -> None:

@@ -67,6 +67,31 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("runs",),
+        ("show", FIRST),
+        ("report", FIRST, SECOND, "-o", "OUT"),
+        ("export", FIRST, "--as", "jsonl", "-o", "OUT"),
+        ("export", FIRST, "--as", "bundle", "-o", "OUT"),
+        ("show", "nobody"),
+    ],
+    ids=" ".join,
+)
+def test_commands_that_read_records_change_nothing_of_their_folder(
+    hwd: Any, data: str, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    def state() -> dict[str, tuple[int, bytes]]:
+        found = {one.name: (one.stat().st_mtime_ns, one.read_bytes()) for one in Path(data).iterdir()}
+        return {".": (Path(data).stat().st_mtime_ns, b""), **found}
+
+    before = state()
+    said = hwd(*(str(tmp_path / "out") if word == "OUT" else word for word in command), "--data", data)
+    assert said.status == (2 if "nobody" in command else 0), said.err
+    assert state() == before
+
+
 def test_report_is_one_page_and_drawings_for_a_paper(hwd: Any, data: str, tmp_path: Path) -> None:
     page, folder, paper = tmp_path / "r.html", tmp_path / "svg", tmp_path / "r.pdf"
     said = hwd(

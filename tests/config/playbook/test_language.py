@@ -312,14 +312,14 @@ def test_included_files_are_those_of_the_playbooks_folder(read: Read, tmp_path: 
         assert why(file) == f"{file}: {out}"
     for file in ("parts/outer.yaml", "parts/zeros.yaml"):
         assert why(file) == f"{file}: is a link; {out}"
-    assert why("parts/fifo.yaml") == "parts/fifo.yaml: is no regular file"
+    assert why("parts/fifo.yaml") == "parts/fifo.yaml: is no regular file, but a FIFO"
     assert why("parts") == "parts: cannot be read: Is a directory"
     assert why("parts/long.yaml") == "parts/long.yaml: is over the 4000000 bytes allowed for such a file"
 
 
 def test_file_that_is_read_without_end_is_refused(tmp_path: Path) -> None:
     [problem] = load_playbook("/dev/zero").problems
-    assert problem.text == "is over the 4000000 bytes allowed for such a file"
+    assert problem.text == "is no regular file, but a device"
 
 
 # --- host, fault, note, assert

@@ -134,5 +134,5 @@ def test_all_mistakes_of_a_job_are_said_at_once(load: Load) -> None:
 def test_jobs_are_a_rule_that_a_running_daemon_takes_in(load: Load) -> None:
     before, after = load(HEAD).require(), load(SOUND).require()
     (change,) = diff.testbed_diff(before, after)
-    assert str(change) == "key jobs changed: none -> train: 2 ranks of /usr/bin/true as lab, plane static"
+    assert str(change) == "job train added: 2 ranks of /usr/bin/true as lab, plane static"
     assert (change.ports, change.switches, change.obstacle) == (frozenset(), frozenset(), "")

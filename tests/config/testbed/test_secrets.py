@@ -48,5 +48,5 @@ def test_bytes_that_are_no_text_are_not_shown(tmp_path: Path) -> None:
     path.write_bytes(b"\xffhunter2")
     with pytest.raises(ConfigError) as caught:
         resolve(SecretRef(kind="file", name=str(path)), environment={})
-    assert str(caught.value) == f"secret file:{path}: not UTF-8 text"
+    assert str(caught.value) == f"secret file:{path}: not UTF-8: byte 0: invalid start byte. Save it as UTF-8"
     assert caught.value.__cause__ is None

@@ -2,20 +2,26 @@
 
 import asyncio
 import contextvars
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from hwd_drivers.core.offload import InlineOffload, Offload, ThreadOffload
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.offload import DetachedOffload, InlineOffload, Offload, ThreadOffload
 
 label: contextvars.ContextVar[str] = contextvars.ContextVar("label", default="none")
 
 
-@pytest.fixture(params=["thread", "inline"])
+@pytest.fixture(params=["thread", "inline", "detached"])
 def offload(request: pytest.FixtureRequest) -> Iterator[Offload]:
     if request.param == "inline":
         yield InlineOffload()
+        return
+    if request.param == "detached":
+        yield DetachedOffload(20.0)
         return
     threads = ThreadOffload(2)
     yield threads
@@ -88,3 +94,32 @@ async def test_cancelled_caller_does_not_wait_for_its_thread() -> None:
 
 async def test_inline_work_stays_in_the_thread_of_the_loop() -> None:
     assert await InlineOffload()(threading.current_thread) is threading.current_thread()
+
+
+async def test_nobody_waits_for_detached_work_beyond_its_time_and_no_other_begins_meanwhile() -> None:
+    released = threading.Event()
+    offload = DetachedOffload(0.05)
+    with pytest.raises(TimeoutError):
+        await offload(released.wait)
+    with pytest.raises(RefusedError, match="has not ended"):
+        await offload(divmod, 1, 1)
+    released.set()
+    for thread in threading.enumerate():
+        if thread.name == "hwd-detached":
+            thread.join()
+    assert await offload(divmod, 7, 2) == (3, 1)
+
+
+def test_the_end_of_a_process_does_not_wait_for_detached_work() -> None:
+    script = (
+        "import asyncio, os, threading\n"
+        "from hwd_drivers.core.offload import DetachedOffload\n"
+        "async def main():\n"
+        "    try:\n"
+        "        await DetachedOffload(0.01)(threading.Event().wait)\n"
+        "    except TimeoutError:\n"
+        "        print('gone on')\n"
+        "asyncio.run(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    assert (done.stdout, done.stderr) == ("gone on\n", "")

@@ -73,7 +73,7 @@ def test_a_spec_with_another_name_than_its_entry_point_is_refused(site: Path, mo
 def test_commands_go_on_without_it(site: Path, arguments: tuple[str, ...]) -> None:
     (site / "acme_broken.py").write_text(BROKEN["name"][0])
     (site / "t.yaml").write_text(
-        "testbed: t\nswitches:\n  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, address: 10.0.0.5}\n"
+        "testbed: t\nswitches:\n  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal}}\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "hwd.cli", *arguments],

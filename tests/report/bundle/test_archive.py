@@ -48,7 +48,7 @@ def test_file_that_is_no_bundle_is_refused(tmp_path: Path, verified: Verified) -
     assert "manifest.json: is no JSON" in refused(verified, zipped(path, [("manifest.json", b"{")]))
     path.unlink()
     path.mkdir()
-    assert "is no regular file" in refused(verified, path)
+    assert "cannot be read: Is a directory" in refused(verified, path)
     os.mkfifo(pipe := tmp_path / "pipe")
     assert "is no regular file" in refused(verified, pipe)
 

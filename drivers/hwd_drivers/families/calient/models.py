@@ -5,7 +5,7 @@ from typing import Final
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, PortSide, Side
-from hwd_drivers.devices.registry import DriverSpec
+from hwd_drivers.devices.registry import DriverSpec, check_login
 from hwd_drivers.families.calient.rest.driver import CalientRestOptions, CalientRestSwitch
 from hwd_drivers.families.calient.rest.protocol import DEFAULT_PORT as REST_PORT
 from hwd_drivers.families.calient.tl1.driver import CalientOptions, CalientSwitch
@@ -55,6 +55,7 @@ SIZES: Final = dict.fromkeys(MODELS, "8")
 tl1_driver: Final = DriverSpec(
     name="calient-tl1",
     open=CalientSwitch.open,
+    check=check_login,
     options=CalientOptions,
     models=MODELS,
     twin="hwd_drivers.families.calient.twin:TL1_TWIN",
@@ -65,6 +66,7 @@ tl1_driver: Final = DriverSpec(
 rest_driver: Final = DriverSpec(
     name="calient-rest",
     open=CalientRestSwitch.open,
+    check=check_login,
     options=CalientRestOptions,
     models=MODELS,
     twin="hwd_drivers.families.calient.twin:REST_TWIN",

@@ -7,7 +7,7 @@ from typing import Final
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, PortSide, Side
-from hwd_drivers.devices.registry import DriverSpec
+from hwd_drivers.devices.registry import DriverSpec, check_login
 from hwd_drivers.families.polatis.restconf.driver import PolatisRestconfSwitch, RestconfOptions
 from hwd_drivers.families.polatis.restconf.protocol import DEFAULT_PORT as RESTCONF_PORT
 from hwd_drivers.families.polatis.scpi.driver import PolatisScpiOptions, PolatisScpiSwitch
@@ -107,6 +107,7 @@ SIZES: Final = {"polatis-6000": "8x8", "polatis-7000": "12x12", "polatis-vst": "
 tl1_driver: Final = DriverSpec(
     name="polatis-tl1",
     open=PolatisSwitch.open,
+    check=check_login,
     options=PolatisOptions,
     models=MODELS_REPORTING_BEFORE,
     twin="hwd_drivers.families.polatis.twin:TL1_TWIN",
@@ -128,6 +129,7 @@ scpi_driver: Final = DriverSpec(
 restconf_driver: Final = DriverSpec(
     name="polatis-restconf",
     open=PolatisRestconfSwitch.open,
+    check=check_login,
     options=RestconfOptions,
     models=MODELS_REPORTING_BEFORE,
     twin="hwd_drivers.families.polatis.twin:RESTCONF_TWIN",

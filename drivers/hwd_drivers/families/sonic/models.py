@@ -5,7 +5,7 @@ from typing import Final
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, PortSide, Side
-from hwd_drivers.devices.registry import DriverSpec, Evidence
+from hwd_drivers.devices.registry import DriverSpec, Evidence, check_login
 from hwd_drivers.families.sonic.driver import SonicOptions, SonicSwitch
 from hwd_drivers.families.sonic.protocol import DEFAULT_PORT
 
@@ -48,6 +48,7 @@ def sonic_ocs(size: str | None) -> Capabilities:
 driver: Final = DriverSpec(
     name="sonic-ocs",
     open=SonicSwitch.open,
+    check=check_login,
     options=SonicOptions,
     models={"sonic-ocs": sonic_ocs},
     twin="hwd_drivers.families.sonic.twin:TWIN",

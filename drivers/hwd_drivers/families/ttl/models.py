@@ -8,7 +8,7 @@ from typing import Final
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, Element, PortSide
 from hwd_drivers.devices.elements import selector, selectors, two_by_twos
-from hwd_drivers.devices.registry import DriverSpec, Evidence
+from hwd_drivers.devices.registry import DriverSpec, Evidence, SwitchSettings
 from hwd_drivers.families.ttl.driver import TtlOptions, TtlSwitch
 
 PARTS_MAX: Final = 64
@@ -53,9 +53,16 @@ _MADE: Final[dict[str, Callable[[int], tuple[tuple[PortSide, ...], tuple[Element
     "2x2": two_by_twos,
 }
 
+
+def _check(settings: SwitchSettings) -> None:
+    if isinstance(settings.options, TtlOptions):
+        settings.options.parts_of(settings.name, settings.capabilities)
+
+
 driver: Final = DriverSpec(
     name="ttl",
     open=TtlSwitch.open,
+    check=_check,
     options=TtlOptions,
     models={
         "1x2": partial(_parts, model="1x2", latching=False),

@@ -11,10 +11,12 @@ import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user_file import read_user_file
 
 REVOKED: Final = "@revoked"
 AUTHORITY: Final = "@cert-authority"
+FILE_BYTES_MAX: Final = 16_000_000
+"""40,000 lines."""
 FIELDS: Final = 3
 """Fields of a line: hosts, the kind of the key, the key."""
 _HASHED: Final = re.compile(r"(?:\|1)(?:\|[A-Za-z0-9+/]{27}=){2}")
@@ -94,12 +96,8 @@ class KnownHosts:
         return next((line for line in lines if line.concerns(known_as)), None)
 
     def _read(self, file: Path) -> None:
-        if file.is_fifo():
-            raise ConfigError(f"{file}: cannot be read as a known_hosts file: it is a pipe. Name a file")
-        try:
-            lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
-        except OSError as error:
-            raise ConfigError(f"{file}: cannot be read as a known_hosts file: {reason_of(error)}") from error
+        data = read_user_file(file, most_bytes=FILE_BYTES_MAX).data
+        lines = data.decode(errors="replace").split("\n")
         for number, text in enumerate(lines, start=1):
             line = text.strip()
             if not line or line.startswith("#"):

@@ -13,6 +13,7 @@ from typing_extensions import override
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ConfigError, DeadlineError, HwdError, LinkError, LoginError, ProtocolError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user_file import SECRET_BYTES_MAX, read_user_file
 from hwd_drivers.transports.dial import Connector
 from hwd_drivers.transports.link import CLOSE_S, LOGGED_BYTES
 from hwd_drivers.transports.mask import Mask
@@ -357,6 +358,7 @@ async def _connect(dialer: Connector, address: str, name: str) -> SocketPump:
 
 
 def _read_key(path: Path) -> paramiko.PKey:
+    read_user_file(path, most_bytes=SECRET_BYTES_MAX)  # paramiko would wait for the writer of a FIFO
     try:
         return paramiko.PKey.from_path(path)
     except (OSError, ValueError, TypeError, paramiko.SSHException) as error:

@@ -290,7 +290,7 @@ async def test_a_key_file_logs_in_without_a_password(tmp_path: Path) -> None:
         session = await there.open(user="keyed", password=None, key_file=key_file)
         assert (await session.run("say on", deadline_s=soon())).out == b"on"
         await session.close()
-        with pytest.raises(ConfigError, match="cannot be read as a private key"):
+        with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
             await there.open(user="keyed", key_file=tmp_path / "none")
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from hwd_drivers.devices.registry import DriverSpec, Evidence
+from hwd_drivers.devices.registry import DriverSpec, Evidence, check_login
 from hwd_drivers.families.polatis.models import MODELS_REPORTING_BEFORE, SIZES
 from hwd_drivers.families.polatis.netconf.driver import NetconfOptions, PolatisNetconfSwitch
 from hwd_drivers.families.polatis.netconf.protocol import DEFAULT_PORT
@@ -10,6 +10,7 @@ from hwd_drivers.families.polatis.netconf.protocol import DEFAULT_PORT
 driver: Final = DriverSpec(
     name="polatis-netconf",
     open=PolatisNetconfSwitch.open,
+    check=check_login,
     options=NetconfOptions,
     models=MODELS_REPORTING_BEFORE,
     twin="hwd_drivers.families.polatis.twin:NETCONF_TWIN",

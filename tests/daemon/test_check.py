@@ -1,0 +1,112 @@
+"""`check`: what would be refused later, by a driver, a plane or a job, is said before, with its line."""
+
+from pathlib import Path
+
+import pytest
+
+from hwd.daemon.installed_drivers import check
+from hwd_drivers.devices import registry
+
+JOB = """\
+testbed: lab
+switches:
+  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal}}
+PACKETS
+hosts:
+  h0: {twin: {timing: ideal}, nics: {eth0: {module: 100g-lr4}, eth1: {module: 100g-lr4}}}
+  h1: {twin: {timing: ideal}, nics: {eth0: {module: 100g-lr4}, eth1: {module: 100g-lr4}}}
+fibres: [h0.eth0 <-> ocs1.1, h1.eth0 <-> ocs1.2ELECTRICAL]
+jobs:
+  train: {command: [/bin/true], user: lab, hosts: [h0, h1], plane: "PLANE"}
+"""
+ALL_OPTICAL = {"PACKETS\n": "", "ELECTRICAL": ", h0.eth1 <-> ocs1.3, h1.eth1 <-> ocs1.4"}
+WITH_PACKETS = {
+    "PACKETS": "packet_switches: {sn1: {ports: 4}}",
+    "ELECTRICAL": ", h0.eth1 <-> sn1.1, h1.eth1 <-> sn1.2",
+}
+
+
+def problems(text: str, tmp_path: Path, environment: dict[str, str] | None = None) -> list[str]:
+    (tmp_path / "lab.yaml").write_text(text)
+    found = check([tmp_path / "lab.yaml"], environment or {})
+    return [str(one).removeprefix(f"{tmp_path}/") for one in found]
+
+
+def job(plane: str, rack: dict[str, str]) -> str:
+    text = JOB.replace("PLANE", plane)
+    for before, after in rack.items():
+        text = text.replace(before, after)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("plane", "rack", "why"),
+    [
+        ("mfabric", WITH_PACKETS, "layers=: is the number of layers with experts"),
+        ("mfabric layers=many", WITH_PACKETS, "layers=many: is the number of layers with experts"),
+        ("mfabric layers=4", ALL_OPTICAL, "h0, h1: no NIC port on a packet switch"),
+        ("static topology=nonsense", ALL_OPTICAL, "'nonsense' is no topology"),
+        ("static topology=torus", ALL_OPTICAL, "torus: needs dims=4x2"),
+        ("static", WITH_PACKETS, "ring: needs 2 NIC ports on optical switches a host; h0 has 1"),
+        ("static topology=ring topology=pairs", ALL_OPTICAL, "argument topology is named twice"),
+    ],
+)
+def test_plane_that_refuses_its_job_is_said_with_its_line(
+    plane: str, rack: dict[str, str], why: str, tmp_path: Path
+) -> None:
+    text = job(plane, rack)
+    line = next(at for at, line in enumerate(text.splitlines(), start=1) if "plane:" in line)
+    (found,) = problems(text, tmp_path)
+    assert found.startswith(f"lab.yaml:{line}: jobs.train.plane: ")
+    assert why in found
+
+
+@pytest.mark.parametrize(("plane", "rack"), [("mfabric layers=4", WITH_PACKETS), ("static", ALL_OPTICAL)])
+def test_plane_that_takes_its_job_is_no_problem(plane: str, rack: dict[str, str], tmp_path: Path) -> None:
+    assert problems(job(plane, rack), tmp_path) == []
+
+
+def switch(driver: str, model: str, more: str) -> str:
+    size = registry.find(driver).sizes.get(model)
+    sized = "" if size is None else f"size: '{size}', "
+    entry = f"{{driver: {driver}, model: {model}, {sized}{more}}}"
+    return f"testbed: lab\nswitches:\n  s: {entry}\nhosts: {{}}\nfibres: []\n"
+
+
+@pytest.mark.parametrize("driver", registry.names())
+def test_model_of_another_driver_is_said_for_each_driver(driver: str, tmp_path: Path) -> None:
+    own = registry.find(driver).models
+    other = "polatis-6000" if "polatis-6000" not in own else "mxs-9100"
+    found = problems(switch(driver, other, "twin: {timing: ideal}"), tmp_path)
+    assert [one for one in found if f"lab.yaml:3: switches.s.model: driver {driver} has no model '{other}'" in one]
+
+
+WITH_LOGIN = ("calient-rest", "calient-tl1", "polatis-netconf", "polatis-restconf", "polatis-tl1", "sonic-ocs")
+
+
+@pytest.mark.parametrize("driver", WITH_LOGIN)
+@pytest.mark.parametrize("login", ["", ", login: {user: ada}"])
+def test_driver_that_opens_no_session_without_a_login_says_so(driver: str, login: str, tmp_path: Path) -> None:
+    model = next(iter(registry.find(driver).models))
+    text = switch(driver, model, f"address: '10.0.0.5:99'{login}")
+    assert f"lab.yaml:3: switches.s: driver {driver}: needs a login: write login: " in "\n".join(
+        problems(text, tmp_path)
+    )
+    complete = switch(driver, model, "address: '10.0.0.5:99', login: {user: ada, password: {env: P}}")
+    assert problems(complete, tmp_path, {"P": "x"}) == []
+    assert problems(switch(driver, model, "twin: {timing: ideal}"), tmp_path) == []
+
+
+def test_key_takes_the_place_of_a_password_and_one_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "key").touch()
+    with_key = "address: '10.0.0.5:99', login: {user: ada}, options: {key_file: KEY}"
+    text = switch("sonic-ocs", "sonic-ocs", with_key)
+    assert problems(text.replace("KEY", f"{tmp_path}/key"), tmp_path) == []
+    (found,) = problems(text.replace("KEY", "/nowhere/key"), tmp_path)
+    assert "switches.s.options.key_file: warning: /nowhere/key: there is no such file here" in found
+
+
+def test_wiring_for_another_number_of_parts_is_said(tmp_path: Path) -> None:
+    wired = "address: /dev/gpiochip0, options: {parts: [{level: 1, contacts: [2, 3]}]}"
+    (found,) = problems(switch("ttl", "2x2", wired), tmp_path)
+    assert found == "lab.yaml:3: switches.s: driver ttl: options.parts has 1 parts, the switch has 2 elements"

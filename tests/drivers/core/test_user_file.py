@@ -1,0 +1,160 @@
+"""`read_user_file`: what is no regular file of bounded size is refused in one line, and blocks nobody."""
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.user_file import open_user_file, read_user_file
+
+LIMIT = 5000
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
+
+
+def _sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+def _link(target: str) -> Callable[[Path], None]:
+    return lambda path: path.symlink_to(target)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (os.mkfifo, "is no regular file, but a FIFO"),
+        (_socket, "is no regular file, but a socket"),
+        (Path.mkdir, "cannot be read: Is a directory"),
+        (_link("/dev/zero"), "is no regular file, but a device"),
+        (_link("/nowhere/at/all"), "cannot be read: No such file or directory; it is a link to /nowhere/at/all"),
+        (_link("x"), "cannot be read: Too many levels of symbolic links"),
+        (lambda path: path.write_bytes(b"x" * (LIMIT + 1)), "is over the 5000 bytes allowed for such a file"),
+        (_sparse, "is over the 5000 bytes allowed for such a file"),
+        (_link("/proc/self/pagemap"), "is over the 5000 bytes allowed for such a file"),
+        (_link("/proc/self/stat"), "and its size is said to be 0"),
+        (_link("/sys/kernel/mm/transparent_hugepage/enabled"), "and its size is said to be 4096"),
+        (lambda path: None, "cannot be read: No such file or directory"),
+    ],
+    ids=["fifo", "socket", "folder", "zeros", "dangling", "loop", "long", "sparse", "endless", "proc", "sys", "none"],
+)
+def test_what_is_no_file_of_a_user_is_refused_in_a_line(
+    make: Callable[[Path], object], why: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "x"
+    make(path)
+    with pytest.raises(ConfigError) as refusal:
+        read_user_file(path, most_bytes=LIMIT)
+    assert str(refusal.value).startswith(f"{path}: ")
+    assert why in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_path_that_no_file_can_have_is_refused() -> None:
+    for path in ("a\0b", "x" * 9000):
+        with pytest.raises(ConfigError, match=r"^the key: cannot be read: "):
+            read_user_file(path, most_bytes=LIMIT, what="the key")
+
+
+def test_file_without_permission_is_refused(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may read all files")
+    (tmp_path / "x").touch(mode=0o000)
+    with pytest.raises(ConfigError, match="cannot be read: Permission denied"):
+        read_user_file(tmp_path / "x", most_bytes=LIMIT)
+
+
+@pytest.mark.parametrize("change", [b"", b"longer than before" * 20], ids=["shrinks", "grows"])
+def test_file_that_changes_while_it_is_read_is_refused(
+    change: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, read = tmp_path / "x", os.read
+    path.write_bytes(b"before")
+
+    def slow_read(descriptor: int, count: int) -> bytes:
+        data = read(descriptor, count)
+        if data:
+            path.write_bytes(change)
+        return data
+
+    monkeypatch.setattr(os, "read", slow_read)
+    with pytest.raises(ConfigError, match="changed while it was read"):
+        read_user_file(path, most_bytes=LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"a\xffb", "not UTF-8: byte 1: "),
+        ("password".encode("utf-16"), "not UTF-8: byte 0: "),
+        ("password".encode("utf-16-le"), "byte 1 is NUL"),
+    ],
+)
+def test_what_is_no_text_is_refused_without_its_bytes(data: bytes, why: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(data)
+    file = read_user_file(tmp_path / "x", most_bytes=LIMIT)
+    with pytest.raises(ConfigError, match=f"^{tmp_path}/x: {why}.*Save it as UTF-8$") as refusal:
+        file.text()
+    assert refusal.value.__cause__ is None
+
+
+def test_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"\xef\xbb\xbfsecret\n")
+    (tmp_path / "x").chmod(0o640)
+    file = read_user_file(tmp_path / "x", most_bytes=LIMIT)
+    assert (file.text(), file.mode) == ("secret\n", 0o640)
+
+
+def test_null_device_is_an_empty_file() -> None:
+    assert read_user_file("/dev/null", most_bytes=LIMIT).data == b""
+
+
+def test_pipe_of_a_shells_process_substitution_is_read_where_a_person_names_it() -> None:
+    def piped(data: bytes, *, pipes: bool) -> bytes:
+        reader, writer = os.pipe()
+        with open(reader, "rb"), open(writer, "wb") as file:
+            file.write(data)
+            file.close()
+            return read_user_file(f"/dev/fd/{reader}", most_bytes=LIMIT, pipes=pipes).data
+
+    assert piped(b"x" * LIMIT, pipes=True) == b"x" * LIMIT
+    with pytest.raises(ConfigError, match="is over the 5000 bytes"):
+        piped(b"x" * (LIMIT + 1), pipes=True)
+    with pytest.raises(ConfigError, match="is no regular file, but a FIFO"):
+        piped(b"x", pipes=False)
+
+
+def test_slow_writer_of_a_pipe_is_waited_for() -> None:
+    reader, writer = os.pipe()
+
+    def write() -> None:
+        for part in (b"a", b"b"):
+            os.write(writer, part)
+        os.close(writer)
+
+    later = threading.Timer(0.05, write)
+    later.start()
+    with open(reader, "rb"):
+        assert read_user_file(f"/dev/fd/{reader}", most_bytes=LIMIT, pipes=True).data == b"ab"
+    later.join()
+
+
+def test_fifo_with_a_name_is_refused_where_pipes_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x")
+    with pytest.raises(ConfigError, match="is no regular file, but a FIFO"):
+        read_user_file(tmp_path / "x", most_bytes=LIMIT, pipes=True)
+
+
+def test_opened_file_is_closed_at_the_end(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"abc")
+    with open_user_file(tmp_path / "x") as file:
+        assert file.read(2) == b"ab"
+    assert file.closed
