@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from docs.generate.pages import code, table
 from hwd.telemetry import Exposition
+from hwd.web.access import CALLS
 from hwd.web.app import make_app
 from hwd.web.bodies import ANSWERS, BODIES, REFERENCE
 from hwd.web.hub import Hub
@@ -31,7 +32,7 @@ def openapi() -> dict[str, Any]:
 
 
 def calls() -> str:
-    return table(("call", "takes", "answers", "does"), _calls(openapi()))
+    return table(("call", "who may", "takes", "answers", "does"), _calls(openapi()))
 
 
 def bodies() -> str:
@@ -114,7 +115,7 @@ def _with_words(schema: dict[str, Any], words: Mapping[str, dict[str, Any]]) -> 
     return {key: one for key, one in schema.items() if key != "$ref" or not named} | named | either
 
 
-def _calls(document: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+def _calls(document: dict[str, Any]) -> Iterator[tuple[str, str, str, str, str]]:
     for path, methods in document["paths"].items():
         for method, call in methods.items():
             takes = [f"`?{one['name']}`" for one in call.get("parameters", []) if one["in"] == "query"]
@@ -127,7 +128,8 @@ def _calls(document: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
             answer: dict[str, Any] = next((one for status, one in call["responses"].items() if status[0] == "2"), {})
             shown = answer.get("content", {}).get("application/json", {}).get("schema")
             gives = kind_of(shown) if shown else ""
-            yield code(f"{method.upper()} {path}"), ", ".join(takes), gives, call.get("description", "")
+            name = f"{method.upper()} {path}"
+            yield code(name), str(CALLS[name]), ", ".join(takes), gives, call.get("description", "")
 
 
 def _limits(schema: dict[str, Any]) -> str:

@@ -66,6 +66,15 @@ Override = Annotated[
         help="Do not let this interlock refuse it, where the testbed allows that; the reason is recorded. Repeatable.",
     ),
 ]
+OverrideJob = Annotated[
+    str | None,
+    typer.Option(
+        "--override",
+        metavar="job=WHY",
+        help="Also the set of a job, which is told and recorded with this reason. It brings its light back, or fails.",
+    ),
+]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, which is recorded with your name.")]
 DrainWithin = Annotated[
     float | None,
     duration(

@@ -197,11 +197,12 @@ class AsyncClient:
         query = urlencode({key: value for key, value in chosen.items() if value is not None})
         return await self._connection.get(f"jobs/{quote(id, safe='')}/demand?{query}", list[JobDemand])
 
-    async def stop_job(self, id: str, *, by: str | None = None) -> JobStatus:
-        """Let a job end. Raises RefusedError where none of this id is under way: it may have just ended."""
-        return await self._connection.post(
-            f"jobs/{quote(id, safe='')}/stop", JobStatus, bodies.ByBody() if by is None else bodies.ByBody(by=by)
-        )
+    async def stop_job(self, id: str, *, by: str | None = None, why: str = "") -> JobStatus:
+        """Let a job end; `by` and `why` are recorded. Raises RefusedError where none of this id is under way: it may
+        have just ended.
+        """
+        body = bodies.ActBody(why=why) if by is None else bodies.ActBody(by=by, why=why)
+        return await self._connection.post(f"jobs/{quote(id, safe='')}/stop", JobStatus, body)
 
     async def job_output(self, id: str, rank: int = 0, *, first: int = 0) -> JobOutput:
         """What a rank has written, from byte `first` on, at most 1 MiB."""
@@ -372,13 +373,15 @@ class AsyncClient:
         epoch: int | None = None,
         id: str | None = None,
         by: str | None = None,
+        override: Mapping[str, str] | None = None,
         tell: Tell | None = None,
     ) -> ReconfigurationStatus:
         """Bring a prepared set to one of its targets. Answers when the switches are read back, and where the set says
-        so the links are ready. `id`, `by`, `tell`: see `apply`.
+        so the links are ready. `override`: `{"job": why}` for the set of a job, which is recorded; the job brings its
+        light back, or fails. `id`, `by`, `tell`: see `apply`.
         """
         path = f"sets/{_part(prepared_set)}/switch"
-        body = bodies.SwitchBody(target=target, epoch=epoch, id=id, by=by)
+        body = bodies.SwitchBody(target=target, epoch=epoch, override=_overriding(override), id=id, by=by)
         call = partial(self._connection.post, path, ReconfigurationStatus, body, within_s=10 * DRIVE_S)
         return await self._followed(call, id, tell)
 
@@ -386,10 +389,18 @@ class AsyncClient:
         """Prepared sets that have not ended."""
         return await self._connection.get("sets", list[PreparedSetStatus])
 
-    async def release_set(self, prepared_set: str, *, epoch: int | None = None) -> PreparedSetStatus:
-        """End a prepared set: its ports are free, its switches stay as they are."""
+    async def release_set(
+        self,
+        prepared_set: str,
+        *,
+        epoch: int | None = None,
+        override: Mapping[str, str] | None = None,
+        by: str | None = None,
+    ) -> PreparedSetStatus:
+        """End a prepared set: its ports are free, its switches stay as they are. `override`, `by`: as of `switch`."""
+        body = bodies.ReleaseSetBody(epoch=epoch, override=_overriding(override), by=by)
         path = f"sets/{_part(prepared_set)}/release"
-        return await self._connection.post(path, PreparedSetStatus, bodies.EpochBody(epoch=epoch), within_s=DRIVE_S)
+        return await self._connection.post(path, PreparedSetStatus, body, within_s=DRIVE_S)
 
     async def confirm(self, reconfiguration: str | None = None) -> ReconfigurationStatus:
         """Keep the new state. None: the only reconfiguration under way."""
@@ -401,13 +412,13 @@ class AsyncClient:
         path = f"reconfigurations/{_part(reconfiguration or '-')}/rollback"
         return await self._connection.post(path, ReconfigurationStatus, within_s=DRIVE_S)
 
-    async def give_up(self, reconfiguration: str, *, by: str = "a Python client") -> JournalGivenUp:
+    async def give_up(self, reconfiguration: str, *, by: str = "a Python client", why: str = "") -> JournalGivenUp:
         """Stop trying to roll back an interrupted reconfiguration, which frees its ports.
 
         The switches stay as they are. Raises RefusedError for a reconfiguration that is not open.
         """
         path = f"reconfigurations/{_part(reconfiguration)}/give-up"
-        return await self._connection.post(path, JournalGivenUp, bodies.ByBody(by=by), within_s=DRIVE_S)
+        return await self._connection.post(path, JournalGivenUp, bodies.ActBody(by=by, why=why), within_s=DRIVE_S)
 
     async def _followed(self, call: Callable[[], Awaitable[T]], id: str | None, tell: Tell | None) -> T:
         """The answer of a call that applies `id`; meanwhile `tell` gets how far it is."""
@@ -541,11 +552,11 @@ class AsyncClient:
         """Continue a run that was paused."""
         return await self._connection.post(f"runs/{_part(run)}/resume", RunStatus, bodies.ByBody(by=by))
 
-    async def abort(self, run: str, *, by: str) -> AbortedRun:
+    async def abort(self, run: str, *, by: str, why: str = "") -> AbortedRun:
         """End a run in its safe state; answers when that is reached, within 5 s. A queued run is removed from the
         queue.
         """
-        return await self._connection.post(f"runs/{_part(run)}/abort", AbortedRun, bodies.ByBody(by=by))
+        return await self._connection.post(f"runs/{_part(run)}/abort", AbortedRun, bodies.ActBody(by=by, why=why))
 
     async def run_documents(self, id: str) -> list[Document]:
         """All documents of a run, oldest first."""
@@ -732,6 +743,11 @@ class AsyncClient:
         Raises RefusedError where the subject is no twin, or others lease it.
         """
         await self._connection.post("faults", FaultConfirmation, {**fault, "lease": lease})
+
+
+def _overriding(override: Mapping[str, str] | None) -> "dict[bodies.OverrideOf, str]":
+    """Only the daemon checks whose right it is."""
+    return cast("dict[bodies.OverrideOf, str]", dict(override or {}))
 
 
 def _part(id: str) -> str:

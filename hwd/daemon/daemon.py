@@ -238,7 +238,6 @@ class Daemon:
             announce=sink.without(self._recorder),
         )
         await transfers.load()
-        gateway.asks.serve(ClaimTransfer, transfers.claim)
         baselines = Baselines(testbed, leases, clock=clock, sink=sink)
         planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects, device_times)
         background_planner = BackgroundPlanner(planner, machine.offload)
@@ -301,7 +300,7 @@ class Daemon:
             store=records.jobs,
             event_log=self._event_log,
             applies=applies,
-            sets=reconfigurer.sets,
+            reconfigurer=reconfigurer,
             leases=leases,
             planner=background_planner,
             transfers=transfers,
@@ -327,6 +326,7 @@ class Daemon:
         )
         job_efficiency = EfficiencyReader(records.jobs, events=self._event_log.events, offload=machine.offload)
         job_training = TrainingReader(records.jobs, events=self._event_log.events, offload=machine.offload)
+        gateway.asks.serve(ClaimTransfer, jobs.claim_transfer)
         gateway.asks.serve(EndTransfers, jobs.end_transfers)
         gateway.asks.serve(JoinJob, jobs.join)
         gateway.asks.serve(ClaimOperation, jobs.claim)
@@ -440,6 +440,7 @@ class Daemon:
         if has_host_switches:
             sink.subscribe(host_switches, selections)
         sink.subscribe(reconfigurer, reconfigurer.sets, drift, recovery, runs.recovery, board, topics, light_of_jobs)
+        sink.subscribe(jobs)  # after those who know where sets and switches are
         self._tasks: dict[str, Callable[[], Coroutine[None, None, None]]] = {
             "switches/supervisors": driven.run,
             "bus/gateway": gateway.run,

@@ -5,6 +5,7 @@ from hwd.model.answers import PreparedSetStatus
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.web.service import Service
 from hwd_agents.wire import PreparedSetSwitched, SwitchPreparedSet
+from hwd_agents.wire.access import ASKS
 from hwd_drivers.core.errors import FailedError, RefusedError
 
 
@@ -16,7 +17,7 @@ class SetSwitchAsks:
         self._reconfigurer = reconfigurer
 
     async def switch(self, by: AskedBy, asked: SwitchPreparedSet) -> PreparedSetSwitched:
-        """Raises what `Applies.switch` raises, and RefusedError for a set without a port of that host, and for a
+        """Raises what `Service.switch` raises, and RefusedError for a set without a port of that host, and for a
         reconfiguration that was asked for before.
         """
         id = asked.reconfiguration
@@ -24,7 +25,13 @@ class SetSwitchAsks:
         if (became := self._reconfigurer.became(id)) is not None:
             raise RefusedError(f"reconfiguration {became}. It was asked for before, and is not done again")
         status = await self._service.switch(
-            asked.prepared_set, asked.target, id=id, epoch=asked.epoch, by=f"{asked.process} on {by.host}"
+            asked.prepared_set,
+            asked.target,
+            id=id,
+            epoch=asked.epoch,
+            by=f"{asked.process} on {by.host}",
+            access=ASKS[asked.VERB],
+            key=asked.key,
         )
         if status.outcome is None:
             raise FailedError(f"reconfiguration {id}: has not ended yet, it is {status.state}. See `hwd status`")

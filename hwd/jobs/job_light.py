@@ -1,7 +1,7 @@
 """JobLight: what a job holds of the rack, and how its light goes from target to target. Under its lease, always."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final, Protocol
 
@@ -10,19 +10,21 @@ from hwd.fabric.fabric import Fabric
 from hwd.model.answers import PreparedSetStatus, ReconfigurationStatus
 from hwd.model.bodies import PrepareBody, ReconfigurationBody, TargetBody
 from hwd.model.job import JobRecord
-from hwd.model.link import Link
+from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Target, View
 from hwd.model.prepared import BEFORE, FINISH, TARGETS_MOST
 from hwd.model.request import Request
 from hwd.model.testbed import Testbed
+from hwd.ports.rules import Reason
 from hwd.ports.testbed_ports import all_ports
 from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.plans.planner import BackgroundPlanner
-from hwd.reconfigure.prepared.sets import PreparedSets
+from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.transfers import Transfers
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.reason import reason_of
-from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.core.values import Crossconnect, CrossconnectState
 
 MARGIN_S: Final = 600.0
 """A lease lasts so much longer than its job: for the start, and for its end."""
@@ -56,14 +58,15 @@ class JobLight:
         testbed: Testbed,
         *,
         applies: Applies,
-        sets: PreparedSets,
+        reconfigurer: Reconfigurer,
         leases: Leases,
         planner: BackgroundPlanner,
         transfers: Transfers,
     ) -> None:
         self._testbed = testbed
         self._applies = applies
-        self._sets = sets
+        self._reconfigurer = reconfigurer
+        self._sets = reconfigurer.sets
         self._leases = leases
         self._planner = planner
         self._transfers = transfers
@@ -109,6 +112,17 @@ class JobLight:
             by_s = asyncio.get_running_loop().time() + SETTLED_WITHIN_S
             await self._until(lambda: self._is_settled(record.prepared_set, by_s), is_over)
 
+    async def wait_until_read(self, record: JobRecord, *, is_over: Callable[[], bool]) -> None:
+        """As `wait_until_known`, for light at a target: until each switch of its lease was read, or cannot be."""
+        named = {port.partition(".")[0] for port in self.ports(record)}
+        by_s = asyncio.get_running_loop().time() + SETTLED_WITHIN_S
+
+        def are_read() -> bool:
+            away = self._reconfigurer.unread
+            return named.isdisjoint(away) or asyncio.get_running_loop().time() >= by_s
+
+        await self._until(are_read, is_over)
+
     async def go(self, record: JobRecord, id: str, target: Target, *, reconfiguration: str) -> None:
         """Bring the light to a target, read back and with its links ready; `wait_until_known` comes first. Raises what
         a switch or an apply raises.
@@ -151,6 +165,65 @@ class JobLight:
             return self._sets.get(record.prepared_set).at or ""
         except RefusedError:
             return id
+
+    def ports(self, record: JobRecord) -> frozenset[str]:
+        """The ports of its lease: a change of any of them may be one of its light."""
+        lease = self._leases.ledger.get(Reason.LEASE, record.lease)
+        return frozenset() if lease is None else lease.ports
+
+    def left(self, record: JobRecord, id: str, target: Target, ports: Collection[NicPortId]) -> str:
+        """How the light of these ports has left a target, by the last reports of its switches; empty where it has not,
+        or where that is not known.
+        """
+        if not what_of(target):
+            return ""
+        try:
+            of_set = self._sets.get(record.prepared_set)
+        except RefusedError:
+            links = [link for link in target.links if {*link.ends} <= {*ports}]
+            made = self._made(links)
+            found = [f"{link} is no more what is desired" for link in links if link not in made]
+            wanted = dict.fromkeys((*target.crossconnects, *(one for link in links for one in made.get(link, ()))))
+            return ", ".join((*found, *self._lacks(wanted)))
+        states = {one.id: one.crossconnects for one in of_set.targets}
+        if id not in states or of_set.switching is not None or not self._sets.is_settled(of_set.id):
+            return ""
+        if of_set.at is None:
+            return ", ".join(self._lacks(map(SwitchCrossconnect.parse, states[id]))) or of_set.why
+        if {*states[of_set.at]} != {*states[id]}:
+            return f"set {of_set.id} is at {of_set.at}"
+        return ", ".join(self._lacks(map(SwitchCrossconnect.parse, states[id])))
+
+    def is_of_set(self, record: JobRecord, id: str) -> bool:
+        """Whether its prepared set has this target."""
+        sets = (one for one in self._sets.all() if one.id == record.prepared_set)
+        return any(target.id == id for one in sets for target in one.targets)
+
+    def way_back(self, target: Target, ports: Collection[NicPortId]) -> Target:
+        """What brings the light of these ports back to a target: the crossconnects that made it, where these are
+        known.
+        """
+        links = [link for link in target.links if {*link.ends} <= {*ports}]
+        made = self._made(links)
+        if target.crossconnects or not made.keys() >= {*links}:
+            return Target(links=tuple(links), crossconnects=target.crossconnects)
+        return Target(crossconnects=tuple(dict.fromkeys(one for link in links for one in made[link])))
+
+    def _lacks(self, wanted: Iterable[SwitchCrossconnect]) -> Iterator[str]:
+        """What of this passes no light. What a switch carries that was not read yet is not known."""
+        latest = self._reconfigurer.observed
+        for one in wanted:
+            if (readings := latest.get(one.switch)) is None:
+                continue
+            state = next((each.state for each in readings if each.crossconnect == one.crossconnect), None)
+            if state in (None, CrossconnectState.FAILED, CrossconnectState.BLOCKED):
+                yield f"{one.switch} {'lacks' if state is None else f'says {state}:'} {one.crossconnect}"
+
+    def _made(self, links: Collection[Link]) -> dict[Link, list[SwitchCrossconnect]]:
+        """The crossconnects of these links, as the reconfigurations that made them want them."""
+        desired = self._reconfigurer.desired.crossconnects()
+        made = self._planner.routed_of({name: frozenset(found) for name, found in desired.items()}) if links else ()
+        return {one.link: sorted(one.crossconnects, key=str) for one in made if one.link in links}
 
     def links_of(self, target: Target) -> tuple[Link, ...]:
         """The links that a target makes, also one of crossconnects."""

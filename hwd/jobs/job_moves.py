@@ -18,7 +18,7 @@ from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Applied, Event, NotReady, Target
 from hwd.ports.ledger import ClaimedError
 from hwd.ports.rules import Reason
-from hwd_drivers.core.errors import HwdError, RefusedError
+from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
 
@@ -63,6 +63,8 @@ class JobMoves:
         self._emit = emit
         self._under_way: dict[asyncio.Task[None], str] = {}
         """Each with the id of its reconfiguration."""
+        self._suspected: dict[str, str] = {}
+        """By reconfiguration under way: who else may have moved its light meanwhile."""
         self._paced_s: dict[NicPortId | None, float] = {}
         """From when on the light of a port may move: a plane may try again and again. None: of a job without any."""
         self._not_ready: dict[str, tuple[frozenset[NicPortId], str]] = {}
@@ -79,8 +81,35 @@ class JobMoves:
         is_planned = self.has_outgrown_set  # what is prepared from now on does not concern it
         work = self._move(id, target, about, reconfiguration, fallback, is_planned=is_planned)
         task = asyncio.create_task(work, name=f"hwd:jobs/{self._record().id}/light")
+        self._track(task, reconfiguration)
+
+    def has(self, reconfiguration: str) -> bool:
+        """Whether it is under way for the job."""
+        return reconfiguration in self._under_way.values()
+
+    def suspect(self, by: str) -> None:
+        """Somebody else may have moved light of the job: what is under way is looked at when it ends."""
+        self._suspected |= dict.fromkeys(self._under_way.values(), by)
+
+    async def bring_back(self, id: str, target: Target) -> str:
+        """Bring the light to a target at which its plane has it; returns the reconfiguration. Raises what a switch or
+        an apply raises.
+        """
+        reconfiguration = self._ids.token(length=8)
+        work = self._back(id, target, reconfiguration)
+        task = asyncio.create_task(work, name=f"hwd:jobs/{self._record().id}/light-back")
+        self._track(task, reconfiguration)
+        await asyncio.wait((task,))
+        task.result()
+        return reconfiguration
+
+    def _track(self, task: asyncio.Task[None], reconfiguration: str) -> None:
         self._under_way[task] = reconfiguration
-        task.add_done_callback(self._under_way.pop)
+        task.add_done_callback(lambda done: self._suspected.pop(self._under_way.pop(done), None))
+
+    async def _back(self, id: str, target: Target, reconfiguration: str) -> None:
+        await self._light.wait_until_known(self._record(), target, is_over=self._is_over)
+        await self._go(id, target, reconfiguration)
 
     def cancel(self) -> None:
         """The daemon ends, and the job goes on."""
@@ -133,6 +162,8 @@ class JobMoves:
             await self._go(id, target, reconfiguration)
             if not self._is_over() and not target.ports:
                 await self._routes.set(self._record(), target.routes)
+            if (by := self._suspected.pop(reconfiguration, "")) and (how := self._left(id, target)):
+                raise FailedError(f"moved by {by}: {how}")
         except Exception as error:
             if not isinstance(error, HwdError):
                 log.exception("%s: on the way to %s: a defect of hwd", self._record(), id)
@@ -155,6 +186,10 @@ class JobMoves:
             fallback=fallback or UNSET,
         )
         self._tell(Told(event=event, reconfiguration=reconfiguration))
+
+    def _left(self, id: str, target: Target) -> str:
+        links = {end for link in target.links for end in link.ends}
+        return self._light.left(self._record(), id, target, frozenset(target.ports or links))
 
     async def _go(self, id: str, target: Target, reconfiguration: str) -> None:
         """Waits while another move of the job is in the way: light of before it may go from one region to another. And

@@ -1,6 +1,7 @@
 """JobOperations: the operations of the ranks of one job. Each waits for its plane, sends under a transfer, and ends."""
 
 import asyncio
+import hmac
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -116,6 +117,10 @@ class JobOperations:
         self._all_ended = asyncio.Event()
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._refusals = 0
+        self._held, self._held_s = "", 0.0
+        """Why nobody is let go now, empty where that is not so; and since when."""
+        self._free = asyncio.Event()
+        self._free.set()
         self._agreement = Agreement(self._job.groups)
 
     # --- what the job says
@@ -144,7 +149,24 @@ class JobOperations:
     def close(self, why: str) -> None:
         """The job is ending."""
         self._over = why
+        self._free.set()
         self._all_ended.set()
+
+    def hold(self, why: str) -> None:
+        """Let nobody go, and tell the plane of no rank, until `go_on`."""
+        if not self._held:
+            self._held_s = asyncio.get_running_loop().time()
+        self._held = why
+        self._free.clear()
+
+    def go_on(self) -> None:
+        """No error where it was not held. Its plane has had no time meanwhile to answer those who wait."""
+        if self._held:
+            held_s = asyncio.get_running_loop().time() - self._held_s
+            for one in self._waiting.values():
+                one.since_s += held_s
+        self._held = ""
+        self._free.set()
 
     def answer(self, ranks: Iterable[int], why: str) -> None:
         """Their plane lets these go, or (`why`) refuses them."""
@@ -185,6 +207,8 @@ class JobOperations:
 
     def late(self, unanswered: Collection[int]) -> Iterator[str]:
         """Who has waited too long for the plane, and for whom that waits. `unanswered`: whom it has not answered."""
+        if self._held:
+            return
         within_s, now_s = self._record.answer_within_s, asyncio.get_running_loop().time()
         for number, one in self._waiting.items():
             if number not in unanswered or now_s - one.since_s < within_s:
@@ -199,9 +223,13 @@ class JobOperations:
 
     # --- what ranks ask
 
+    def knows(self, key: str) -> bool:
+        """Whether this is the key of the job, which its ranks have."""
+        return hmac.compare_digest(key.encode(), self._record.key.encode())
+
     def check_rank(self, by: AskedBy, rank: int, key: str) -> None:
         """Raises RefusedError for who is no rank of the job, DeadlineError while the job starts and while it ends."""
-        if key != self._record.key:
+        if not self.knows(key):
             self._refuse(by, rank, "it does not know the key of the job", is_own=False)
         if rank >= len(self._record.ranks) or self._record.ranks[rank].host != by.host:
             self._refuse(by, rank, f"the job has no rank {rank} on {by.host}", is_own=False)
@@ -214,6 +242,7 @@ class JobOperations:
         self.check_rank(by, asked.rank, asked.key)
         self._check_operation(by, asked)
         began_s = asyncio.get_running_loop().time()
+        await self._until_free(by)
         async with self._turns[asked.rank]:  # two processes may say that they are one rank
             return await self._granted(by, asked, began_s)
 
@@ -221,6 +250,7 @@ class JobOperations:
         """An operation has ended. Raises DeadlineError where its plane cannot hear of it yet: tell it again."""
         if self._over is None and self._view is None:
             raise DeadlineError(f"{self._record}: it is not running yet. Tell it again")
+        await self._until_free(by)
         one = self._sending.get(ended.rank)
         if one is not None and one.operation == ended.operation and self._record.ranks[ended.rank].host == by.host:
             self._done(ended.rank, self._sent(by, ended))
@@ -229,6 +259,7 @@ class JobOperations:
         """A rank whose agent was started anew has ended its operation."""
         rank = asked.rank
         self.check_rank(by, rank, asked.key)
+        await self._until_free(by)
         if (one := self._sending.get(rank)) is not None and one.operation == asked.operation:
             await self._end_transfer(rank)
             self._done(rank, sent_of(by, asked))
@@ -254,11 +285,23 @@ class JobOperations:
                 await self._transfers.claim(by, claim)
         except RefusedError as error:  # its plane has let it go; what is in the way of that passes
             raise DeadlineError(f"{self._record}: {reason_of(error)}. Ask again") from error
+        if self._held:
+            await self._transfers.end(by, EndTransfers(transfers=[asked.transfer]))
+            raise DeadlineError(f"{self._record}: {self._held}. Ask again")
         links = self._sending[rank].links
         self._sending[rank] = replace(self._sending[rank], by=by, transfer=asked.transfer)
         waited_s = asyncio.get_running_loop().time() - began_s
         self._announce(JobGranted, rank=rank, operation=str(asked.operation), stall_s=waited_s)
         return OperationGranted(within_s=asked.within_s, waited_s=waited_s, ports=ports, links=[*links])
+
+    async def _until_free(self, by: AskedBy) -> None:
+        """Raises DeadlineError where ranks are held until the ask expires: its agent or its rank tells it again."""
+        while self._held and self._over is None:
+            try:
+                async with asyncio.timeout_at(by.by_s):
+                    await self._free.wait()
+            except TimeoutError:
+                raise DeadlineError(f"{self._record}: {self._held}. Ask again") from None
 
     async def _answered(self, by: AskedBy, asked: ClaimOperation) -> None:
         """Wait for the plane's answer to a rank."""

@@ -7,8 +7,8 @@ one was.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from hwd.jobs.job_places import JobPlaces
 from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import JobRoutes
 from hwd.jobs.job_status import named, status_of
+from hwd.jobs.light_watch import LightWatch
 from hwd.jobs.played_plane import PlayedPlane, Told
 from hwd.jobs.rack_health import RackHealth
 from hwd.model.answers import JobEfficiencyRow, JobStatus
@@ -151,6 +152,21 @@ class JobRun:
             tell=self._tell_plane,
             emit=self._emit,
         )
+        self._watching = LightWatch(
+            record=lambda: self.record,
+            save=self._save,
+            actor=lambda: None if self._plane is None else self._plane.actor,
+            light=light,
+            moves=self._moves,
+            hold=self.operations.hold,
+            go_on=self._go_on,
+            fail=lambda why: self._come_to(JobState.FAILED, why),
+            is_over=self._is_over,
+            clock=clock,
+            emit=self._emit,
+        )
+        self._unheard: list[Told] = []
+        """What its plane is to hear once its light is back."""
         self._outcome: tuple[JobState, str] | None = None
         self._is_decided = asyncio.Event()
         self._over_s = 0.0
@@ -165,19 +181,42 @@ class JobRun:
         actor, record = self._plane.actor if self._plane else None, self.record
         if self._outcome is not None and not record.state.ended:
             record = replace(record, state=JobState.STOPPING, why=self._outcome[1])
-        at = [] if actor is None else [self._light.seen_at(record, id, actor.targets[id]) for id in actor.at]
+        moved = self._watching.moved
+        there = [] if actor is None else [id for id in actor.at if id not in moved]
+        at = [] if actor is None else [self._light.seen_at(record, id, actor.targets[id]) for id in there]
         return status_of(
             record,
             at=", ".join(filter(None, at)),
             moving="" if actor is None else ", ".join(actor.moving),
             not_ready="; ".join(self._moves.not_ready),
             failed=[] if self._failures is None else self._failures.told,
+            moved="; ".join(moved.values()),
             states=self.operations.states,
         )
 
     def stop(self, why: str) -> None:
         """Let it end. `run` returns when it has."""
         self._come_to(JobState.STOPPED, why)
+
+    # --- what others do to its light
+
+    def act(self, by: str) -> AbstractContextManager[None]:
+        """Somebody else acts on its light: no rank is let go until it is known where that is."""
+        return self._watching.act(by)
+
+    def light_changed(self, ports: Collection[str], by: str) -> None:
+        """Ports of switches have changed, and not by the job."""
+        if not self._light.ports(self.record).isdisjoint(ports):
+            self._watching.look(by)
+
+    def check_lease(self) -> None:
+        """Come to an end where it has its lease no more."""
+        if self._outcome is None and (why := self._light.why_unleased(self.record)):
+            self._come_to(JobState.FAILED, f"its lease has ended, so others may take its light: {why}")
+
+    def moves_by(self, reconfiguration: str) -> bool:
+        """Whether this is a move of its light that is under way."""
+        return self._moves.has(reconfiguration)
 
     # --- what ranks ask
 
@@ -209,6 +248,7 @@ class JobRun:
             await asyncio.shield(self._ranks.leave())
             raise
         finally:
+            self._watching.cancel()
             self._moves.cancel()
 
     async def _begin(self) -> None:
@@ -282,6 +322,7 @@ class JobRun:
             await self._routes.resume(self.record, plane.actor.routes, busy, is_over=self._is_over)
             await self._save(lambda record: replace(record, routed=played.routed))
         self._open(plane)  # only now: ranks that waited behind a route may go by what is recorded
+        self._watching.resume()
         for target, about in plane.actor.moving.items():  # where it was done already, nothing moves now
             self._moves.begin(target, plane.actor.targets[target], about)
 
@@ -315,7 +356,8 @@ class JobRun:
     async def _watch(self) -> None:
         """Tell the plane the time, and what has failed; see whether the job has to end."""
         while self._outcome is None:
-            self._tell_plane(*self._failed())
+            if not self._watching.is_held:
+                self._tell_plane(*self._failed())
             self._check_time()
             with suppress(TimeoutError):
                 async with asyncio.timeout(TICK_S):
@@ -324,6 +366,9 @@ class JobRun:
     def _tell_plane(self, *all_told: Told) -> None:
         """Tell the plane what has happened, and do what it asks for; nothing where the job is ending."""
         if self._outcome is not None:
+            return
+        if self._watching.is_held:
+            self._unheard += all_told
             return
         assert self._plane is not None
         with self._or_fail():
@@ -334,6 +379,13 @@ class JobRun:
                     self._commands.put_nowait(command)
                 else:
                     self._do(command)
+
+    def _go_on(self) -> None:
+        """Its light is at its targets: its plane hears what came meanwhile."""
+        self.operations.go_on()
+        unheard, self._unheard = self._unheard, []
+        if unheard:
+            self._tell_plane(*unheard)
 
     async def _do_all(self) -> None:
         """One after the other. What waits for a host that is away does not keep the plane from hearing of that."""
@@ -519,8 +571,7 @@ class JobRun:
         assert self._plane is not None
         now_s, record = asyncio.get_running_loop().time(), self.record
         numbers = range(len(record.ranks))
-        if why := self._light.why_unleased(record):
-            self._come_to(JobState.FAILED, f"its lease has ended, so others may take its light: {why}")
+        self.check_lease()
         if self._lasted_s() > record.within_s + LATE_S:
             self._come_to(JobState.FAILED, f"its longest time of {record.within_s:g} s is over")
         if (missing := [n for n in numbers if n not in record.joined]) and (

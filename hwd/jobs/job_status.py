@@ -13,6 +13,7 @@ def status_of(
     moving: str = "",
     not_ready: str = "",
     failed: Sequence[str] = (),
+    moved: str = "",
     states: Mapping[int, tuple[str, str]] | None = None,
 ) -> JobStatus:
     """The answer about a job, under way or ended."""
@@ -37,6 +38,8 @@ def status_of(
         moving=moving,
         not_ready=not_ready,
         failed=[*failed],
+        moved=moved,
+        moves_of_others=record.moved,
         started_wall_ns=record.started_wall_ns,
         ended_wall_ns=record.ended_wall_ns,
         ranks=ranks,

@@ -8,9 +8,12 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
+
+from msgspec import UNSET
 
 from hwd.bus.asks import AskedBy
 from hwd.config.planes import make
@@ -26,33 +29,42 @@ from hwd.jobs.job_status import status_of
 from hwd.jobs.rack_health import RackHealth
 from hwd.jobs.training.training import training
 from hwd.model.answers import JobStatus
+from hwd.model.documents.jobs import JobOverridden
+from hwd.model.documents.leases import LeaseReleased
+from hwd.model.documents.prepared import SetSettled
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
 from hwd.model.documents.runs import RunJob
 from hwd.model.job import JobRank, JobRecord, JobState
 from hwd.model.program import Processes, ProgramEnd
 from hwd.model.request import Caller
 from hwd.model.testbed import JobEntry, Testbed
-from hwd.ports.claim import holder_of
+from hwd.ports.claim import holder_of, job_of
+from hwd.ports.rules import Reason
 from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.plans.planner import BackgroundPlanner
-from hwd.reconfigure.prepared.sets import PreparedSets
+from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.transfers import Transfers
 from hwd_agents.wire import (
     ClaimOperation,
+    ClaimTransfer,
     EndOperation,
     EndTransfers,
     JobJoined,
     JoinJob,
     OperationEnded,
     OperationGranted,
+    TransferGranted,
     TransfersEnded,
 )
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Json, Sink
+from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError, UnknownError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.values import Crossconnect, PortSide, natural_key
+from hwd_drivers.devices.facts import SwitchOverride, SwitchRead, SwitchRestarted, SwitchUp
 
 MOST: Final = 64
 """Jobs at a time."""
@@ -60,6 +72,7 @@ CLOSE_WITHIN_S: Final = 8.0
 """For the jobs of runs to end when the daemon ends; the next one goes on with their ends."""
 SHOWN: Final = 100
 """Jobs that a list shows, newest first."""
+NOBODY: Final = "a caller of the HTTP API"
 LOG_BYTES: Final = 1024 * 1024
 """Of the output of a rank in one answer."""
 
@@ -77,10 +90,16 @@ class Store(JobStore, Protocol):
 
 
 class Jobs:
-    """Owns every job, and is a task: `run`. Without `processes` none can be started.
+    """Owns every job. Also a task, `run`, and a `Sink`: what others do to the light of jobs.
 
-    `folder` gets the output of ranks. `sink` takes what is recorded, `announce` what comes by the hundred and is not.
+    Without `processes` none can be started. `folder` gets the output of ranks. `sink` takes what is recorded,
+    `announce` what comes by the hundred and is not.
     """
+
+    TAKES: ClassVar = (
+        *(LeaseReleased, SwitchUp, SwitchRestarted, SwitchRead, SwitchOverride),
+        *(ReconfigurationEnded, SetSettled),
+    )
 
     def __init__(
         self,
@@ -90,7 +109,7 @@ class Jobs:
         store: Store,
         event_log: EventLog,
         applies: Applies,
-        sets: PreparedSets,
+        reconfigurer: Reconfigurer,
         leases: Leases,
         planner: BackgroundPlanner,
         transfers: Transfers,
@@ -109,7 +128,7 @@ class Jobs:
         self._store = store
         self._log = event_log
         self._applies = applies
-        self._sets = sets
+        self._reconfigurer = reconfigurer
         self._leases = leases
         self._planner = planner
         self._transfers = transfers
@@ -125,6 +144,8 @@ class Jobs:
         self._announce = announce
         self._runs: dict[str, JobRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._read_next: dict[str, str] = {}
+        """By switch that was connected anew: who may have moved its light before its first report."""
         self._is_loaded = self._is_closing = False
 
     def use_testbed(self, fabric: Fabric) -> None:
@@ -201,7 +222,7 @@ class Jobs:
         """
         entry = self._entry(name, words)
         make(entry.plane, entry.plane_arguments)  # raises ConfigError for one that is not installed
-        by = "a caller of the HTTP API" if caller is None else str(caller)
+        by = NOBODY if caller is None else str(caller)
         record = JobRecord(
             id=self._ids.token(length=8),
             entry=entry.name,
@@ -228,12 +249,12 @@ class Jobs:
             raise RefusedError(f"job {name}: the daemon is ending")
         return self._go(record, is_new=True).status()
 
-    def stop(self, id: str, caller: Caller | None) -> JobStatus:
+    def stop(self, id: str, caller: Caller | None, *, why: str = "") -> JobStatus:
         """Let a job end; it ends within seconds, and then holds nothing. Raises RefusedError where none of this id is
         under way: it may have just ended. Raises DeadlineError where that is not known yet.
         """
         run = self._of(id)
-        run.stop(f"stopped by {'a caller of the HTTP API' if caller is None else caller}")
+        run.stop(f"stopped by {_words(caller, why)}")
         return run.status()
 
     async def output(self, id: str, rank: int, first: int) -> bytes:
@@ -254,7 +275,110 @@ class Jobs:
 
         return await self._offload(read)
 
+    # --- what others do to the light of a job
+
+    def knows(self, id: str, key: str) -> bool:
+        """Whether this is the key of a job. Raises as `stop` does."""
+        return self._of(id).operations.knows(key)
+
+    def new_id(self) -> str:
+        """Of a reconfiguration."""
+        return self._ids.token(length=8)
+
+    def mover(self, reconfiguration: str) -> str | None:
+        """The job whose light a reconfiguration under way moves, by its plane; None for any other one."""
+        return next((id for id, run in self._runs.items() if run.moves_by(reconfiguration)), None)
+
+    @contextmanager
+    def overridden(
+        self,
+        id: str,
+        prepared_set: str,
+        *,
+        target: str = "",
+        reconfiguration: str = "",
+        caller: Caller | None,
+        why: str,
+    ) -> Iterator[str]:
+        """Somebody acts on the set of a job: an operator, for `why`, or (empty) a rank by the key of the job. The job
+        is told before and after; an override is recorded. Yields whose right is overridden and why, else nothing.
+        """
+        run = self._runs.get(id)
+        words = _words(caller, why) + (f", as {reconfiguration}" if reconfiguration else "")
+        overridden = ""
+        if why:
+            entry = "" if run is None else run.record.entry
+            overridden = f"job {id}{f' ({entry})' if entry else ''}: {why}"
+            log.warning("job %s: prepared set %s is acted on by override of %s", id, prepared_set, words)
+            self._emit(
+                JobOverridden(
+                    job=id,
+                    entry=entry,
+                    act="switch" if target else "release",
+                    prepared_set=prepared_set,
+                    target=target or UNSET,
+                    reconfiguration=reconfiguration or UNSET,
+                    by=NOBODY if caller is None else caller.name,
+                    verified=caller is not None and caller.is_verified,
+                    why=why,
+                )
+            )
+        with nullcontext() if run is None else run.act(words):
+            yield overridden
+
+    def __call__(self, document: Document) -> None:
+        if not self._runs:
+            return
+        match document.fact:
+            case LeaseReleased():
+                for run in [*self._runs.values()]:
+                    run.check_lease()
+            case SwitchUp(switch=switch):
+                self._read_next[switch] = f"somebody, or a fault of it, while {switch} could not be reached"
+            case SwitchRestarted(switch=switch):
+                self._read_next[switch] = f"a restart of {switch}"
+            case SwitchRead(switch=switch) as read:
+                by = self._read_next.pop(switch, "")
+                if by:
+                    self._changed((f"{switch}.{end.port}" for end in self._testbed.ends[switch]), by)
+                elif not read.ours:
+                    changed = [f"-{one}" for one in read.removed] + [f"+{one}" for one in read.added]
+                    ends = (end for one in (*read.removed, *read.added) for end in Crossconnect.parse(one).ends)
+                    by = f"another client of {switch}, or at its front panel: {' '.join(changed)}"
+                    self._changed((f"{switch}.{end.port}" for end in ends), by)
+            case SwitchOverride(switch=switch, ends=ends, to=to, by=by):
+                ports = (f"{switch}.{PortSide.parse(end).port}" for end in ends)
+                self._changed(ports, f"{by}, who sets {' '.join(ends)} of {switch} {to}")
+            case ReconfigurationEnded(reconfiguration=id, wanted=list(wanted)) if self.mover(id) is None:
+                named = ((one.switch, end) for one in wanted for end in _ends_of(one))
+                self._changed((f"{switch}.{end.port}" for switch, end in named), f"reconfiguration {id}")
+            case SetSettled(prepared_set=id, why=why):
+                for run in [*self._runs.values()]:
+                    if run.record.prepared_set == id:
+                        run.light_changed(self._reconfigurer.sets.get(id).ports, f"its prepared set: {why}")
+
+    def _changed(self, ports: Iterable[str], by: str) -> None:
+        found = frozenset(ports)
+        for run in [*self._runs.values()]:
+            run.light_changed(found, by)
+
     # --- what agents ask
+
+    async def claim_transfer(self, by: AskedBy, asked: ClaimTransfer) -> TransferGranted:
+        """Let a process send. Over ports that a job has leased only one that has its key: any other would hold up its
+        light.
+        """
+        ports, now = {f"{by.host}.{port}" for port in asked.ports}, self._clock.wall_ns()
+        for lease in self._leases.ledger.all(Reason.LEASE):
+            if not lease.is_in_force(now) or ports.isdisjoint(lease.ports) or (job := job_of(lease.owner)) is None:
+                continue
+            if asked.key is None or not self.knows(job, asked.key):
+                named = ", ".join(sorted(ports & lease.ports, key=natural_key))
+                raise RefusedError(
+                    f"{named}: leased to {lease.owner}, whose ranks alone send over it: with its key, which they have "
+                    "in HWD_JOB_KEY"
+                )
+        return await self._transfers.claim(by, asked)
 
     async def join(self, by: AskedBy, asked: JoinJob) -> JobJoined:
         return await self._of(asked.job).join(by, asked.rank, asked.key)
@@ -343,7 +467,7 @@ class Jobs:
             light=JobLight(
                 self._testbed,
                 applies=self._applies,
-                sets=self._sets,
+                reconfigurer=self._reconfigurer,
                 leases=self._leases,
                 planner=self._planner,
                 transfers=self._transfers,
@@ -418,3 +542,13 @@ class Jobs:
         if len(self._runs) >= MOST:
             raise RefusedError(f"job {name}: {MOST} jobs are under way, the most at a time. Wait for one, or stop one")
         return entry
+
+
+def _words(caller: Caller | None, why: str) -> str:
+    """`ada (unverified): measures the loss`."""
+    return f"{NOBODY if caller is None else caller}{why and f': {why}'}"
+
+
+def _ends_of(wanted: WantedSwitch) -> Iterator[PortSide]:
+    yield from (end for one in map(Crossconnect.parse, wanted.crossconnects) for end in one.ends)
+    yield from map(PortSide.parse, wanted.free)

@@ -103,11 +103,18 @@ class PrepareBody(Body, frozen=True, kw_only=True):
     by: Name | None = None
 
 
+OverrideOf = Literal["job"]
+"""Whose right an operator overrides."""
+
+
 class SwitchBody(Body, frozen=True, kw_only=True):
-    """To which target. `epoch`: of the set's lease, refused where another is in force. `id`, `by`: as of an apply."""
+    """To which target. `epoch`: of the set's lease, refused where another is in force. `override`: `{"job": WHY}` for a
+    set of a job, which is told and recorded. `id`, `by`: as of an apply.
+    """
 
     target: Name
     epoch: Epoch | None = None
+    override: dict[OverrideOf, Reason] = field(default_factory=dict)
     id: Annotated[str, Meta(pattern="^[0-9a-z]{8}$")] | None = None
     by: Name | None = None
 
@@ -129,6 +136,12 @@ class ByBody(Body, frozen=True, kw_only=True):
     """Who makes the request; the state of the run names them."""
 
     by: Name = "a caller of the HTTP API"
+
+
+class ActBody(ByBody, frozen=True, kw_only=True):
+    """Who acts on what is another's, and why; both are recorded. A token with a name counts instead of `by`."""
+
+    why: Annotated[str, Meta(max_length=1000)] = ""
 
 
 class ProgramBody(Body, frozen=True, kw_only=True):
@@ -178,16 +191,21 @@ class EpochBody(Body, frozen=True, kw_only=True):
     epoch: Epoch | None = None
 
 
+class ReleaseSetBody(EpochBody, frozen=True, kw_only=True):
+    """`epoch`: of the lease of the set, refused where another is in force. `override`, `by`: as of a switch of it."""
+
+    override: dict[OverrideOf, Reason] = field(default_factory=dict)
+    by: Name | None = None
+
+
 class RenewBody(EpochBody, frozen=True, kw_only=True):
     """The lease expires `for_s` seconds from now."""
 
     for_s: float
 
 
-class KickBody(ByBody, frozen=True, kw_only=True):
+class KickBody(ActBody, frozen=True, kw_only=True):
     """Who takes a lease from its holder, and why; the holder reads both at the next act."""
-
-    why: Annotated[str, Meta(max_length=1000)] = ""
 
 
 class OverrideBody(ByBody, frozen=True, kw_only=True):

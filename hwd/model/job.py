@@ -97,6 +97,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     why: str = ""
     lease: str = ""
     prepared_set: str = ""
+    moved: list[str] = []
+    """How others moved its light away, and when it was back: the last times."""
     joined: list[int] = []
     routed: int = 0
     """How often routes were set that its plane had asked for without a switch."""

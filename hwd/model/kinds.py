@@ -114,6 +114,8 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         jobs.JobResumed,
         jobs.JobRankRefused,
         jobs.JobSwitched,
+        jobs.JobOverridden,
+        jobs.JobMoved,
         jobs.JobFailure,
         jobs.JobGranted,
         jobs.JobMeasured,

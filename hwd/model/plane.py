@@ -168,7 +168,9 @@ class NotReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """Time goes on: `at_s` since the start of the job. At least every 100 ms."""
+    """Time goes on: `at_s` since the start of the job. At least every 100 ms, but while somebody else has moved the
+    light of the job away: until it is back its plane hears nothing.
+    """
 
     at_s: float
 

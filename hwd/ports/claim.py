@@ -1,5 +1,6 @@
 """Claims: ports that somebody has, with the reason."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from hwd.ports.rules import ROWS, Reason
 from hwd_drivers.core.values import natural_key
 
 _RUN: Final = "run "
+_JOB: Final = re.compile(r"job ([0-9a-z]{8}) \(.+\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,12 @@ def utc(wall_ns: int) -> str:
 def run_of(holder: str) -> str | None:
     """The run that a holder of leases is, None for anybody else."""
     return holder.removeprefix(_RUN) if holder.startswith(_RUN) else None
+
+
+def job_of(holder: str) -> str | None:
+    """The id of the job that a holder of leases is, `job k3v9a1xx (train)`; None for anybody else."""
+    match = _JOB.fullmatch(holder)
+    return None if match is None else match[1]
 
 
 def holder_of(run: str) -> str:

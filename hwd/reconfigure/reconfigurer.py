@@ -51,6 +51,7 @@ from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, Refuse
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.values import natural_key
 from hwd_drivers.devices.facts import SwitchDown, SwitchUp
+from hwd_drivers.devices.supervisor import NOT_CONNECTED_YET
 from hwd_drivers.switching.moves import ApplyMode
 
 GRACE_NS = 1_000_000
@@ -172,6 +173,12 @@ class Reconfigurer:
     def observed(self) -> Observed:
         """What each switch that the daemon drives reported last."""
         return self._switches.latest()
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Switches that were not read yet, and may be soon: no attempt to connect to them has failed."""
+        unread = {*self._switches.names} - self._switches.latest().keys()
+        return frozenset(name for name in unread if self._switches.cause(name) in (None, NOT_CONNECTED_YET))
 
     @property
     def left_open(self) -> tuple[LeftOpen, ...]:
@@ -370,9 +377,9 @@ class Reconfigurer:
         self._recovery.write_ends()
         self._completion.finish_written()
 
-    async def give_up(self, id: str, *, by: str) -> JournalGivenUp:
+    async def give_up(self, id: str, *, by: str, reason: str = "") -> JournalGivenUp:
         """Close one that the journal has open, as it is: see `CrashRecovery.give_up`."""
-        return await self._recovery.give_up(id, by=by)
+        return await self._recovery.give_up(id, by=by, reason=reason)
 
     async def close(self) -> None:
         """Roll back all in progress but for what awaits a confirm, which the next start goes on with.

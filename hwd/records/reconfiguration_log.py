@@ -141,6 +141,7 @@ def _take(stored: Stored, ends: dict[str, HistoryEntry]) -> HistoryEntry | None:
                 links=[one.link for one in started.links],
                 prepared_set=started.prepared_set or None,
                 target=started.target or None,
+                override_of=started.override_of or "",
             )
             end = ends.pop(started.reconfiguration, None)
             if end is None:
@@ -152,8 +153,9 @@ def _take(stored: Stored, ends: dict[str, HistoryEntry]) -> HistoryEntry | None:
             ends.setdefault(id, _end(id, outcome, why, wall_ns, [] if remarks is UNSET else remarks))
         case DaemonRecovered(reconfiguration=id, outcome=outcome, why=why):
             ends.setdefault(id, _end(id, outcome, why, wall_ns))
-        case JournalGivenUp(reconfiguration=id, why=why, by=by):
-            ends.setdefault(id, _end(id, GIVEN_UP, f"by {by}: {why}", wall_ns))
+        case JournalGivenUp(reconfiguration=id, why=why, by=by, reason=reason):
+            said = f' ("{reason}")' if reason else ""
+            ends.setdefault(id, _end(id, GIVEN_UP, f"by {by}{said}: {why}", wall_ns))
         case SwitchAdopted(switch=switch, crossconnects=crossconnects, free=free, by=by):
             what = [*crossconnects, *(f"{end}-none" for end in free)]
             return HistoryEntry(

@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from msgspec.structs import asdict
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from hwd.jobs.programs import ProgramRun
@@ -53,6 +54,7 @@ from hwd.model.limit import Reached
 from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.run import RunStatus
 from hwd.telemetry import Exposition
+from hwd.web.access import CALLS
 from hwd.web.bodies import Api, body_of, content_of, decode, described, encoded, object_body
 from hwd.web.bounds import Bounds
 from hwd.web.demand_calls import PATH as DEMANDS
@@ -112,7 +114,7 @@ def make_app(
     app.add_exception_handler(Exception, on_bug)
     app.add_middleware(Bounds, reached=reached, files={f"{API}{DEMANDS}": FILE_BYTES_MAX})
     app.add_middleware(Door, tokens=tokens, names=names, session=session, local=local)  # the first that a request meets
-    for router in (
+    routers = (
         _looks(service),
         _testbed(service),
         _reconfigurations(service),
@@ -125,11 +127,23 @@ def make_app(
         _jobs(service),
         demands_router(service),
         _events(events),
-    ):
+    )
+    probes = (_probes(service), metrics_router(metrics))
+    for router in routers:
+        _check_access(API, router)
         app.include_router(router, prefix=API, responses=PROBLEMS)
-    app.include_router(_probes(service))
-    app.include_router(metrics_router(metrics))
+    for router in probes:
+        _check_access("", router)
+        app.include_router(router)
     return app
+
+
+def _check_access(prefix: str, router: APIRouter) -> None:
+    """Raises BugError for a route of which nobody has said who may call it."""
+    routes = [route for route in router.routes if isinstance(route, Route)]
+    calls = {f"{method} {prefix}{one.path}" for one in routes for method in one.methods or ()}
+    if missing := sorted(calls - CALLS.keys()):
+        raise BugError(f"{', '.join(missing)}: nobody has said who may call it. Add a row to hwd/web/access.py")
 
 
 def _looks(service: Service) -> APIRouter:
@@ -212,10 +226,10 @@ def _reconfigurations(service: Service) -> APIRouter:
         """Roll a reconfiguration back to the state before it. `-` is the only one under way."""
         return encoded(await service.roll_back(_named(id)))
 
-    @router.post("/reconfigurations/{id}/give-up", openapi_extra=described(bodies.ByBody, answer=JournalGivenUp))
-    async def give_up(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
+    @router.post("/reconfigurations/{id}/give-up", openapi_extra=described(bodies.ActBody, answer=JournalGivenUp))
+    async def give_up(id: str, request: Request, body: Annotated[bodies.ActBody, body_of(bodies.ActBody)]) -> Response:
         """Leave one that was cut off as it is, and free its ports."""
-        return encoded(await service.give_up(id, by=body.by))
+        return encoded(await service.give_up(id, by=_name(request, body), why=body.why))
 
     return router
 
@@ -244,19 +258,33 @@ def _sets(service: Service) -> APIRouter:
     ) -> Response:
         """Bring a set to a target: driven at once, without a plan; answers when it is read back and confirmed.
 
-        Every set has the target `before`: what its switches carried at the preparation.
+        Every set has the target `before`: what its switches carried at the preparation. A set of a job: only with
+        `override`; the job brings its light back, or fails.
         """
         status = await service.switch(
-            id, body.target, id=body.id, epoch=body.epoch, by=body.by, caller=caller_of(request)
+            id,
+            body.target,
+            id=body.id,
+            epoch=body.epoch,
+            by=body.by,
+            caller=caller_of(request),
+            override=body.override,
         )
         return encoded(status)
 
     @router.post(
-        "/sets/{id}/release", openapi_extra=described(bodies.EpochBody, needed=False, answer=PreparedSetStatus)
+        "/sets/{id}/release", openapi_extra=described(bodies.ReleaseSetBody, needed=False, answer=PreparedSetStatus)
     )
-    async def release(id: str, body: Annotated[bodies.EpochBody, body_of(bodies.EpochBody, needed=False)]) -> Response:
-        """End a set: its ports are free, its switches stay as they are."""
-        return encoded(await service.release_set(id, epoch=body.epoch))
+    async def release(
+        id: str,
+        request: Request,
+        body: Annotated[bodies.ReleaseSetBody, body_of(bodies.ReleaseSetBody, needed=False)],
+    ) -> Response:
+        """End a set: its ports are free, its switches stay as they are. A set of a job: only with `override`."""
+        ended = await service.release_set(
+            id, epoch=body.epoch, override=body.override, by=body.by, caller=caller_of(request)
+        )
+        return encoded(ended)
 
     return router
 
@@ -312,19 +340,19 @@ def _runs(service: Service, events: EventStream) -> APIRouter:
         return StreamingResponse(array(await service.run_documents(id)), media_type="application/json")
 
     @router.post("/runs/{id}/pause", openapi_extra=described(bodies.ByBody, answer=RunStatus))
-    async def pause(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
+    async def pause(id: str, request: Request, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
         """Pause before the next step, with all leases. Answers at once; the state is `paused` when it is reached."""
-        return encoded(service.pause_run(id, by=body.by))
+        return encoded(service.pause_run(id, by=_name(request, body)))
 
     @router.post("/runs/{id}/resume", openapi_extra=described(bodies.ByBody, answer=RunStatus))
-    async def resume(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
+    async def resume(id: str, request: Request, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
         """Resume a paused run."""
-        return encoded(service.resume_run(id, by=body.by))
+        return encoded(service.resume_run(id, by=_name(request, body)))
 
-    @router.post("/runs/{id}/abort", openapi_extra=described(bodies.ByBody, answer=AbortedRun))
-    async def abort(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
+    @router.post("/runs/{id}/abort", openapi_extra=described(bodies.ActBody, answer=AbortedRun))
+    async def abort(id: str, request: Request, body: Annotated[bodies.ActBody, body_of(bodies.ActBody)]) -> Response:
         """End a run in its safe state, within 5 s; answers after that. A queued run is taken out of the queue."""
-        return encoded(await service.abort_run(id, by=body.by))
+        return encoded(await service.abort_run(id, by=_name(request, body), why=body.why))
 
     return router
 
@@ -413,8 +441,8 @@ def _jobs(service: Service) -> APIRouter:
         """What the hosts of a job, or of all jobs of a run, had for each other in its all-to-alls."""
         return encoded(await service.job_demand(id, iteration=iteration, layer=layer))
 
-    @router.post("/jobs/{id}/stop", openapi_extra=described(bodies.ByBody, answer=JobStatus))
-    async def stop(id: str, request: Request, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
+    @router.post("/jobs/{id}/stop", openapi_extra=described(bodies.ActBody, answer=JobStatus))
+    async def stop(id: str, request: Request, body: Annotated[bodies.ActBody, body_of(bodies.ActBody)]) -> Response:
         """Let a job end: its ranks are ended, and it gives back what it holds, within half a minute."""
         return encoded(service.stop_job(id, body, caller_of(request)))
 
@@ -465,17 +493,19 @@ def _leases(service: Service) -> APIRouter:
         return encoded(await service.release_lease(id, epoch=body.epoch))
 
     @router.post("/leases/{id}/kick", openapi_extra=described(bodies.KickBody, needed=False, answer=HeldLease))
-    async def kick(id: str, body: Annotated[bodies.KickBody, body_of(bodies.KickBody, needed=False)]) -> Response:
+    async def kick(
+        id: str, request: Request, body: Annotated[bodies.KickBody, body_of(bodies.KickBody, needed=False)]
+    ) -> Response:
         """Take a lease from its holder, who reads at the next act by whom and why.
 
         A delegated switch, by its name: its host may not set it until the next grant.
         """
-        return encoded(await service.release_lease(id, kick=True, by=body.by, why=body.why))
+        return encoded(await service.release_lease(id, kick=True, by=_name(request, body), why=body.why))
 
     @router.post("/leases/{id}/grant", openapi_extra=described(bodies.ByBody, answer=HeldLease))
-    async def grant(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
+    async def grant(id: str, request: Request, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
         """Give a switch whose delegated lease was taken back to its host again, under the next epoch."""
-        return encoded(await service.grant_lease(id, by=body.by))
+        return encoded(await service.grant_lease(id, by=_name(request, body)))
 
     return router
 
@@ -484,12 +514,14 @@ def _overrides(service: Service) -> APIRouter:
     router = APIRouter(tags=["overrides"])
 
     @router.post("/overrides", openapi_extra=described(bodies.OverrideBody, answer=HeldEnds))
-    async def override(body: Annotated[bodies.OverrideBody, body_of(bodies.OverrideBody)]) -> Response:
+    async def override(
+        request: Request, body: Annotated[bodies.OverrideBody, body_of(bodies.OverrideBody)]
+    ) -> Response:
         """Hold fibre ends dark (`force-blocked`), or release them (`normal`).
 
         Answers when the switch reports it.
         """
-        by = f"{body.by}: {body.why}" if body.why else body.by
+        by = f"{_name(request, body)}: {body.why}" if body.why else _name(request, body)
         held = await service.override(body.switch, body.ends, body.to, lease=body.lease, epoch=body.epoch, by=by)
         return encoded(held)
 
@@ -589,6 +621,12 @@ async def _lines(run: ProgramRun) -> AsyncGenerator[bytes, None]:
     async with aclosing(run.news()) as found:
         async for news in found:
             yield (b"" if news is None else msgspec.json.encode(news)) + b"\n"
+
+
+def _name(request: Request, body: bodies.ByBody) -> str:
+    """Who asks: as the token says, else as they state."""
+    caller = caller_of(request)
+    return body.by if caller is None else caller.name
 
 
 def _named(id: str) -> str | None:

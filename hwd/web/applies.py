@@ -140,17 +140,19 @@ class Applies:
         epoch: int | None = None,
         by: str | None = None,
         caller: Caller | None = None,
+        override: str = "",
     ) -> ReconfigurationStatus:
         """Drive a prepared set to a target at once, read back, wait for ready links where its terms say so, and
         confirm.
 
-        The arguments are those of `SwitchBody`. It goes on when its caller goes away, and `roll_back` stops it.
+        The arguments are those of `SwitchBody`, but for `override`: whose right is overridden, and why. It goes on when
+        its caller goes away, and `roll_back` stops it.
         """
         if self._closing:
             raise RefusedError("the daemon is ending; nothing new begins")
         id = id or self._ids.token(length=8)
         self._check_new(id)
-        switch = self._switch(id, prepared_set, target, epoch, Caller.of(caller, by))
+        switch = self._switch(id, prepared_set, target, epoch, Caller.of(caller, by), override)
         return await self._carry(id, f"prepared set {prepared_set} to {target}", switch, prepared_set=prepared_set)
 
     async def confirm(self, reconfiguration: str | None) -> ReconfigurationStatus:
@@ -287,10 +289,12 @@ class Applies:
         return await self._complete(await self._reconfigurer.begin(request, planned=planned, id=id, caller=caller))
 
     async def _switch(
-        self, id: str, prepared_set: str, target: str, epoch: int | None, caller: Caller | None
+        self, id: str, prepared_set: str, target: str, epoch: int | None, caller: Caller | None, override: str
     ) -> ReconfigurationStatus:
         return await self._complete(
-            await self._reconfigurer.sets.switch(prepared_set, target, reconfiguration=id, caller=caller, epoch=epoch)
+            await self._reconfigurer.sets.switch(
+                prepared_set, target, reconfiguration=id, caller=caller, epoch=epoch, override=override
+            )
         )
 
     async def _complete(self, reconfiguration: Reconfiguration) -> ReconfigurationStatus:

@@ -38,6 +38,7 @@ from hwd.model.answers import (
     SwitchStatus,
 )
 from hwd.model.bodies import (
+    ActBody,
     Body,
     ByBody,
     EpochBody,
@@ -50,6 +51,7 @@ from hwd.model.bodies import (
     PrepareBody,
     ProgramBody,
     ReconfigurationBody,
+    ReleaseSetBody,
     ReloadBody,
     RenewBody,
     RunBody,
@@ -70,6 +72,7 @@ JSON: Final = "application/json"
 NUMBER_MAX: Final = "1.8e308"
 REFERENCE: Final = "#/components/schemas/{name}"
 BODIES: Final = (
+    ActBody,
     ByBody,
     EpochBody,
     FaultBody,
@@ -81,6 +84,7 @@ BODIES: Final = (
     PrepareBody,
     ProgramBody,
     ReconfigurationBody,
+    ReleaseSetBody,
     ReloadBody,
     RenewBody,
     RunBody,

@@ -43,8 +43,10 @@ from hwd.model.answers import (
 )
 from hwd.model.answers.leases import RESERVED, WAITING
 from hwd.model.bodies import (
+    ActBody,
     ByBody,
     JobBody,
+    OverrideOf,
     PlanBody,
     PrepareBody,
     ProgramBody,
@@ -77,9 +79,12 @@ from hwd.records.finish import to_its_end
 from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
+from hwd.web.access import CALLS
 from hwd.web.applies import Applies, under_way
 from hwd.web.demands import AddDemand, Demands
 from hwd.web.rack_status import RackStatus, delegated
+from hwd.web.rights import Rights
+from hwd_agents.wire.access import Access
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
@@ -132,6 +137,7 @@ class Service:
         self._transfers = transfers
         self._programs = programs
         self._jobs = jobs
+        self._rights = Rights(leases.ledger, jobs)
         self._job_verifier = job_verifier
         self._job_efficiency = job_efficiency
         self._job_training = job_training
@@ -223,10 +229,12 @@ class Service:
     # --- plan, apply, confirm, roll back: see `Applies`
 
     async def plan(self, body: PlanBody) -> PlanSummary:
+        self._rights.check(CALLS["POST /api/v1/plans"], body.lease)
         await self._hear_holder(body.lease, body.epoch)
         return await self._applies.plan(body)
 
     async def apply(self, body: ReconfigurationBody, caller: Caller | None = None) -> ReconfigurationStatus:
+        self._rights.check(CALLS["POST /api/v1/reconfigurations"], body.lease)
         await self._hear_holder(body.lease, body.epoch)
         return await self._applies.apply(body, caller)
 
@@ -243,14 +251,16 @@ class Service:
         return [replace(one, state=states.get(one.id or "")) if one.outcome is None else one for one in found]
 
     async def confirm(self, reconfiguration: str | None) -> ReconfigurationStatus:
+        self._check_reconfiguration(CALLS["POST /api/v1/reconfigurations/{id}/confirm"], reconfiguration)
         return await self._applies.confirm(reconfiguration)
 
     async def roll_back(self, reconfiguration: str | None) -> ReconfigurationStatus:
+        self._check_reconfiguration(CALLS["POST /api/v1/reconfigurations/{id}/rollback"], reconfiguration)
         return await self._applies.roll_back(reconfiguration)
 
-    async def give_up(self, reconfiguration: str, *, by: str) -> JournalGivenUp:
+    async def give_up(self, reconfiguration: str, *, by: str, why: str = "") -> JournalGivenUp:
         """Leave as it is what the journal holds open."""
-        return await self._reconfigurer.give_up(reconfiguration, by=by)
+        return await self._reconfigurer.give_up(reconfiguration, by=by, reason=why)
 
     # --- prepared sets
 
@@ -259,6 +269,7 @@ class Service:
         return [*self._reconfigurer.sets.all()]
 
     async def prepare(self, body: PrepareBody, caller: Caller | None = None) -> PreparedSetStatus:
+        self._rights.check(CALLS["POST /api/v1/sets"], body.lease)
         await self._hear_holder(body.lease, body.epoch)
         return await self._applies.prepare(body, caller)
 
@@ -271,14 +282,48 @@ class Service:
         epoch: int | None = None,
         by: str | None = None,
         caller: Caller | None = None,
+        override: Mapping[OverrideOf, str] | None = None,
+        access: Access = CALLS["POST /api/v1/sets/{id}/switch"],
+        key: str | None = None,
     ) -> ReconfigurationStatus:
-        """Bring a prepared set to a target: see `Applies.switch`."""
-        self._leases.note_act(self._reconfigurer.sets.lease_of(prepared_set))
-        return await self._applies.switch(prepared_set, target, id=id, epoch=epoch, by=by, caller=caller)
+        """Bring a prepared set to a target: see `Applies.switch`. One of a job only by its `key`, or with an
+        `override`, as `access` allows; the job is told before it moves.
+        """
+        lease = self._reconfigurer.sets.lease_of(prepared_set)
+        job = self._rights.check(access, lease, key=key, override=override)
+        self._leases.note_act(lease)
+        if job is None:
+            return await self._applies.switch(prepared_set, target, id=id, epoch=epoch, by=by, caller=caller)
+        why, who = (override or {}).get("job", ""), Caller.of(caller, by)
+        of_switch = id or self._jobs.new_id()
 
-    async def release_set(self, id: str, *, epoch: int | None = None) -> PreparedSetStatus:
-        """End a prepared set; its switches stay as they are."""
-        return await self._reconfigurer.sets.release(id, epoch=epoch)
+        async def switch() -> ReconfigurationStatus:
+            with self._jobs.overridden(
+                job, prepared_set, target=target, reconfiguration=of_switch, caller=who, why=why
+            ) as overridden:
+                return await self._applies.switch(
+                    prepared_set, target, id=of_switch, epoch=epoch, by=by, caller=caller, override=overridden
+                )
+
+        return await to_its_end(switch(), name=f"hwd:jobs/{job}/overridden")  # the job hears of its end
+
+    async def release_set(
+        self,
+        id: str,
+        *,
+        epoch: int | None = None,
+        override: Mapping[OverrideOf, str] | None = None,
+        by: str | None = None,
+        caller: Caller | None = None,
+    ) -> PreparedSetStatus:
+        """End a prepared set; its switches stay as they are. One of a job only with an `override`."""
+        sets, access = self._reconfigurer.sets, CALLS["POST /api/v1/sets/{id}/release"]
+        job = self._rights.check(access, sets.lease_of(id), override=override)
+        if job is None:
+            return await sets.release(id, epoch=epoch)
+        why = (override or {}).get("job", "")
+        with self._jobs.overridden(job, id, caller=Caller.of(caller, by), why=why) as overridden:
+            return await sets.release(id, epoch=epoch, why=f"released by override of {overridden}")
 
     # --- leases and faults
 
@@ -294,6 +339,7 @@ class Service:
         heartbeat_s: float | None = None,
     ) -> HeldLease:
         """A lease in force, one that waits in the queue, or one that is reserved: see `LeaseBody`."""
+        self._rights.check_name(holder)
         wanted = self._ports(ports)
         if at_wall_ns is not None:
             if queue:
@@ -316,6 +362,7 @@ class Service:
         return self._lease(taken)
 
     async def renew_lease(self, id: str, *, for_s: float, epoch: int | None = None) -> HeldLease:
+        self._rights.check(CALLS["POST /api/v1/leases/{id}/renew"], id)
         return self._lease(await self._leases.renew(id, for_s=for_s, epoch=epoch))
 
     async def hear_lease(self, id: str, *, epoch: int | None = None) -> HeldLease:
@@ -323,6 +370,7 @@ class Service:
         if (request := self._requests.get(id)) is not None:
             self._requests.hear(id)
             return self._request(request)
+        self._rights.check(CALLS["POST /api/v1/leases/{id}/heartbeat"], id)
         return self._lease(await self._leases.hear(id, epoch=epoch))
 
     async def grant_lease(self, id: str, *, by: str) -> HeldLease:
@@ -341,6 +389,7 @@ class Service:
         self, id: str, *, kick: bool = False, by: str = "", why: str = "", epoch: int | None = None
     ) -> HeldLease:
         """Release a lease, or withdraw a request for one. `kick`: of somebody else; `by` and `why` are recorded."""
+        self._rights.check(CALLS[f"POST /api/v1/leases/{{id}}/{'kick' if kick else 'release'}"], id)
         end = {"why": "kicked", "by": by, "reason": why} if kick else {"why": "released"}
         if kick and (kicked_claim := self._settings.kick(id)) is not None:
             ports = sorted(kicked_claim.ports, key=natural_key)
@@ -366,6 +415,7 @@ class Service:
     ) -> FaultConfirmation:
         """Set or clear a fault of a twin. Raises RefusedError where another lease has its ports."""
         fault = parse_fault(data)
+        self._rights.check(CALLS["POST /api/v1/faults"], lease)
         ports = harmed(fault, all_ports(self.testbed))
         await self._hear_holder(lease, epoch)
         asker = Asker(lease=lease, epoch=epoch)
@@ -418,7 +468,8 @@ class Service:
 
     def stop_job(self, id: str, body: ByBody, caller: Caller | None) -> JobStatus:
         """Let a job end."""
-        return self._jobs.stop(id, Caller.of(caller, body.by))
+        why = body.why if isinstance(body, ActBody) else ""
+        return self._jobs.stop(id, Caller.of(caller, body.by), why=why)
 
     async def job_output(self, id: str, rank: int, first: int) -> JobOutput:
         """What a rank has written."""
@@ -449,6 +500,7 @@ class Service:
         self, switch: str, ends: Sequence[str], to: str, *, lease: str | None = None, epoch: int | None = None, by: str
     ) -> HeldEnds:
         """Hold fibre ends dark, or release them."""
+        self._rights.check(CALLS["POST /api/v1/overrides"], lease)
         found = parse_ends(switch, ends, self.testbed)
         await self._hear_holder(lease, epoch)
         await self._reconfigurer.overrides.set(switch, found, PortOverride(to), lease=lease, epoch=epoch, by=by)
@@ -478,10 +530,10 @@ class Service:
         """Until it has ended."""
         await self._runs.wait(id)
 
-    async def abort_run(self, id: str, *, by: str) -> AbortedRun:
+    async def abort_run(self, id: str, *, by: str, why: str = "") -> AbortedRun:
         if any(job.id == id for job in self._jobs.under_way()):
             raise RefusedError(f"run {id}: it is a job, and no run. `hwd job stop {id}` ends it")
-        end = await self._runs.abort(id, by=by)
+        end = await self._runs.abort(id, by=f'{by} ("{why}")' if why else by)
         return AbortedRun(run=end.run, outcome=end.state, why=end.why, safe_state=end.safe_state)
 
     def pause_run(self, id: str, *, by: str) -> RunStatus:
@@ -520,6 +572,14 @@ class Service:
         await asyncio.gather(self._runs.close(), self._applies.close(), self._programs.close())
 
     # --- inside
+
+    def _check_reconfiguration(self, access: Access, id: str | None) -> None:
+        """`id` None: the only one under way."""
+        under_way = self._reconfigurer.under_way
+        if id is None and len(under_way) == 1:
+            id = under_way[0].id
+        if id is not None:
+            self._rights.check_reconfiguration(access, id)
 
     def _lease(self, lease: Claim) -> HeldLease:
         return HeldLease(

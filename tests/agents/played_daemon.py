@@ -105,6 +105,9 @@ class HostWithDaemon:
     def refuse(self, ask: Ask, why: str) -> None:
         self._asks.take(Answer(boot=self.boot, seq=1, id=ask.id, outcome="refused", why=why))
 
+    def fail(self, ask: Ask, why: str) -> None:
+        self._asks.take(Answer(boot=self.boot, seq=1, id=ask.id, outcome="failed", why=why))
+
     def verbs(self) -> list[str]:
         """Of all that was asked."""
         return [ask.verb for ask in self.asked]

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from hwd.jobs.job_failures import AWAY_S
 from hwd.jobs.job_moves import PACE_S
 from hwd.model.bodies import ByBody, ReconfigurationBody
-from hwd.model.documents.jobs import JobFailure, JobSwitched
+from hwd.model.documents.jobs import JobFailure, JobMoved, JobSwitched
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.plane import (
     MOST_PREPARED,
@@ -439,18 +439,16 @@ def test_what_is_not_ready_and_what_has_failed_is_said(run_lab: RunLab) -> None:
     run_lab(test, entry="plane: own, ready_within_s: 2, answer_within_s: 60", plane=Waits())
 
 
-def test_light_that_a_restart_of_its_switch_took_is_not_said_to_be_there(run_lab: RunLab) -> None:
+def test_light_that_a_restart_of_its_switch_took_is_brought_back(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         job = await start(lab)
-        there = await when(lab, job, lambda status: status.at)
-        assert there.at == "static"
+        assert (await when(lab, job, lambda status: status.at)).at == "static"
+        lit = lab.light()
         lab.set_fault({"switch": "ocs1", "fault": "reboot", "seconds": 8.0})
-        left = await when(lab, job, lambda status: not status.at)
-        (held,) = lab.service.sets()
-        assert (left.state, held.id, held.at, lab.light()) == ("running", there.prepared_set, None, "")
-        await when(lab, job, lambda status: all(rank.state != "sending" for rank in status.ranks))
-        await lab.world.nodes.run_in_node(DAEMON, lab.service.switch(held.id, "static"))
-        assert (await lab.service.job(job)).at == "static"
+        back = await when(lab, job, lambda status: status.moves_of_others)
+        assert "from static by a restart of ocs1" in back.moves_of_others[0]
+        assert (back.state, back.at, lab.light()) == ("running", "static", lit)
+        assert [one.is_over for one in lab.emitted(JobMoved)] == [False, True]
 
     run_lab(test, steps=100)
 
@@ -459,9 +457,9 @@ def test_port_without_a_carrier_is_not_said_to_have_its_light(run_lab: RunLab) -
     async def test(lab: Lab) -> None:
         job = await start(lab)
         await when(lab, job, lambda status: status.at)
-        lab.set_fault({"switch": "ocs1", "fault": "reboot", "seconds": 8.0})
-        await when(lab, job, lambda status: status.failed)
-        assert lab.light() == ""
+        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+        status = await when(lab, job, lambda status: status.failed)
+        assert ("h1.eth0" in status.failed, status.moved) == (True, ""), "its switches have the light"
         assert {one.why for one in lab.emitted(JobFailure)} == {
             "it has no carrier, though the target of its plane lights it"
         }

@@ -8,8 +8,9 @@ with Rank.from_environment() as rank:
 It needs this package alone, with no part of the daemon.
 """
 
+from hwd_agents.transfers.client import KEY_VARIABLE as KEY_VARIABLE
+
 from .exchange import Exchange as Exchange
-from .rank import KEY_VARIABLE as KEY_VARIABLE
 from .rank import RANK_VARIABLE as RANK_VARIABLE
 from .rank import Rank as Rank
 from .rendezvous import meet as meet

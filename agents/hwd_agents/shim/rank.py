@@ -1,5 +1,6 @@
 """Rank: one process of a job, with the connection to the agent of its host."""
 
+import hmac
 import os
 import threading
 from collections import Counter
@@ -13,14 +14,13 @@ from msgspec.structs import replace
 from hwd_agents.shim.exchange import PORT, Exchange
 from hwd_agents.shim.shims import Ask, Go, Select, SendOver, Shim, find
 from hwd_agents.switches.select_client import Selector
-from hwd_agents.transfers.client import SOCKET_VARIABLE, Transfers
+from hwd_agents.transfers.client import KEY_VARIABLE, SOCKET_VARIABLE, Transfers
 from hwd_agents.wire import Operation, OperationKind, RankPlace
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, DeadlineError, FailedError, HwdError, LinkError, RefusedError
 
 JOB_VARIABLE: Final = "HWD_JOB"
 RANK_VARIABLE: Final = "HWD_RANK"
-KEY_VARIABLE: Final = "HWD_JOB_KEY"
 SHIM_VARIABLE: Final = "HWD_SHIM"
 SELECT_VARIABLE: Final = "HWD_SELECT_SOCKET"
 """What the daemon puts into the environment of each rank; `HWD_SHIM` is `ask` where it is not there."""
@@ -51,7 +51,7 @@ class Rank:
         self._key = key
         self._away_s = away_s
         self._clock = SystemClock()
-        self._transfers = Transfers(path)
+        self._transfers = Transfers(path, key=key)
         self._selector: Selector | None = None
         self._counts: Counter[tuple[str | int, ...]] = Counter()
         self.links: tuple[str, ...] = ()
@@ -102,6 +102,10 @@ class Rank:
         """
         job = f"{self.job} {self._key}".encode()
         return Exchange(self.number, self.places, job=job, port=port, eps_ports=eps_ports)
+
+    def proof(self, number: int) -> str:
+        """What shows the other ranks of the job that rank `number` knows its key."""
+        return hmac.new(self._key.encode(), f"{self.job} rank {number}".encode(), "sha256").hexdigest()
 
     def close(self) -> None:
         """Disconnect. What it was let go for has ended then."""

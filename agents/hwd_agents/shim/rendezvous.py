@@ -1,5 +1,6 @@
 """The rendezvous of a job: all its ranks meet at rank 0, over packet switches, before anything is sent over light."""
 
+import hmac
 import socket
 import threading
 from contextlib import suppress
@@ -15,6 +16,8 @@ PORT: Final = 29_400
 AGAIN_S: Final = 0.1
 SAYS_WITHIN_S: Final = 1.0
 """For one that has connected to say its number."""
+SAID_MOST: Final = 128
+"""Bytes in which it says that."""
 SAYS_MOST: Final = 65_536
 """Bytes in which rank 0 says who is missing."""
 LATE_S: Final = 5.0
@@ -22,7 +25,7 @@ LATE_S: Final = 5.0
 
 
 def meet(rank: Rank, *, port: int = PORT, within_s: float = 30.0) -> None:
-    """Return when all ranks of the job have come.
+    """Return when all ranks of the job have come, each with a proof that it knows the key of the job.
 
     Raises ConfigError for a rank without an address on a packet switch, LinkError where rank 0 cannot be reached, with
     both addresses, and DeadlineError, which names the ranks that did not come, in all that have reached rank 0.
@@ -36,7 +39,7 @@ def meet(rank: Rank, *, port: int = PORT, within_s: float = 30.0) -> None:
     while (left_s := by_s - _now_s()) > 0:
         try:
             with socket.create_connection((address[1], port), timeout=left_s, source_address=(own[1], 0)) as to:
-                to.sendall(f"{rank.number}\n".encode())
+                to.sendall(f"{rank.number} {rank.proof(rank.number)}\n".encode())
                 to.settimeout(within_s + LATE_S)
                 with to.makefile("rb") as lines:
                     said = lines.readline(SAYS_MOST).decode(errors="replace")
@@ -66,11 +69,12 @@ def _receive(rank: Rank, address: str, port: int, by_s: float, within_s: float) 
                 one.settimeout(SAYS_WITHIN_S)
                 try:
                     with one.makefile("rb") as lines:
-                        text = lines.readline(16)
+                        text = lines.readline(SAID_MOST)
                 except TimeoutError:
                     continue  # a stranger, who holds nobody up
-                if text.strip().isdigit():
-                    absent.discard(int(text))
+                number, _, proof = text.decode(errors="replace").strip().partition(" ")
+                if number.isdecimal() and hmac.compare_digest(proof.encode(), rank.proof(int(number)).encode()):
+                    absent.discard(int(number))
             for one in met:
                 one.sendall(b"\n")
     except TimeoutError as error:

@@ -36,6 +36,8 @@ from hwd_drivers.core.errors import DeadlineError, FailedError, LinkError, Proto
 SOCKET: Final = "/run/hwd-agent/transfers.sock"
 """Where agents listen that `hwd agent deploy` installs. Another one: the variable `SOCKET_VARIABLE`."""
 SOCKET_VARIABLE: Final = "HWD_TRANSFER_SOCKET"
+KEY_VARIABLE: Final = "HWD_JOB_KEY"
+"""The secret of a job, in the environment of its ranks."""
 GRACE_S: Final = 4.0
 """The agent answers within 2.5 s beside the wait that is asked for. One that is silent for longer counts as gone."""
 ANSWER_LIMIT_BYTES: Final = 1 << 20
@@ -49,11 +51,14 @@ class Transfers:
     that is forked from this one, as workers of a data loader are, gets a connection of its own.
 
     `path`: by default that in HWD_TRANSFER_SOCKET, else `SOCKET`. `process`: a name for refusals and `hwd status`.
+    `key`: of the job whose ports and set it uses, which nobody else may; by default that in HWD_JOB_KEY, which ranks
+    have.
     """
 
-    def __init__(self, path: str | None = None, *, process: str = "") -> None:
+    def __init__(self, path: str | None = None, *, process: str = "", key: str | None = None) -> None:
         self._path = (path or os.environ.get(SOCKET_VARIABLE) or SOCKET).removeprefix("unix:")
         self._process = process
+        self._key = key or os.environ.get(KEY_VARIABLE) or None
         self._socket: socket.socket | None = None
         self._process_id = os.getpid()
         self._buffer = b""
@@ -104,7 +109,9 @@ class Transfers:
         where it may not go, FailedError where the daemon cannot be asked now, LinkError and DeadlineError where the
         agent cannot: nothing may be sent then.
         """
-        claim = Claim(links=[*links], within_s=within_s, phase=phase, wait_s=wait_s, process=self._process)
+        claim = Claim(
+            links=[*links], within_s=within_s, phase=phase, wait_s=wait_s, process=self._process, key=self._key
+        )
         answer = self._exchange(AnswerLine, Line(claim=claim), within_s=wait_s + GRACE_S)
         _check_granted(answer)
         return answer.transfer
@@ -132,9 +139,10 @@ class Transfers:
         `within_s`: seconds, up to 60, in which an answer is of use; a daemon that gets it later does nothing. `epoch`:
         of the set's lease; refused where another is in force. `reconfiguration`: the id of this switch, 8 of a-z and
         0-9, by default drawn anew; one that was used is refused with what became of it. Raises RefusedError where it is
-        not switched, as under a transfer in flight; FailedError where it failed, which says whether its switches went
-        back, and where no answer came; LinkError and DeadlineError where the agent cannot be reached or goes away.
-        Without an answer it may be switched or not: ask again, and where the set is at the target nothing moves.
+        not switched, as under a transfer in flight, or one of a job without its key; FailedError where it failed, which
+        says whether its switches went back, and where no answer came; LinkError and DeadlineError where the agent
+        cannot be reached or goes away. Without an answer it may be switched or not: ask again, and where the set is at
+        the target nothing moves.
         """
         switch = Switch(
             prepared_set=prepared_set,
@@ -143,6 +151,7 @@ class Transfers:
             epoch=epoch,
             reconfiguration=reconfiguration,
             process=self._process,
+            key=self._key,
         )
         answer = self._exchange(SwitchAnswerLine, Line(switch=switch), within_s=within_s + GRACE_S)
         match answer.outcome:
@@ -263,10 +272,11 @@ def transfer(
     wait_s: float = 0.0,
     path: str | None = None,
     process: str = "",
+    key: str | None = None,
 ) -> Iterator[str]:
     """One transfer on a connection of its own: see `Transfers.transfer`."""
     with (
-        Transfers(path, process=process) as transfers,
+        Transfers(path, process=process, key=key) as transfers,
         transfers.transfer(links, within_s=within_s, phase=phase, wait_s=wait_s) as id,
     ):
         yield id
@@ -281,9 +291,10 @@ def switch_set(
     reconfiguration: str | None = None,
     path: str | None = None,
     process: str = "",
+    key: str | None = None,
 ) -> str:
     """One switch of a prepared set on a connection of its own: see `Transfers.switch_set`."""
-    with Transfers(path, process=process) as transfers:
+    with Transfers(path, process=process, key=key) as transfers:
         return transfers.switch_set(
             prepared_set, target, within_s=within_s, epoch=epoch, reconfiguration=reconfiguration
         )

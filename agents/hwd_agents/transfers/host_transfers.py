@@ -80,6 +80,8 @@ class _Standing:
     until_s: float
     operation: EndedOperation | None = None
     """What it is of a job, with what was counted before it."""
+    key: str = ""
+    """Of that job."""
 
 
 class HostTransfers:
@@ -195,6 +197,7 @@ class HostTransfers:
             process=_process(claim.process, client),
             within_s=claim.within_s,
             wait_s=claim.wait_s,
+            key=claim.key,
         )
         return await self._asked(client, asked, line_id, wait_s=claim.wait_s)
 
@@ -235,7 +238,7 @@ class HostTransfers:
                 granted = await self._asks.ask(asked, within_s=limit_s, again=True)
                 ports, phase = asked.ports, asked.phase
             else:
-                before = self._operations.before(asked.job, asked.rank, asked.operation)
+                before = self._operations.before(asked.job, asked.rank, asked.key, asked.operation)
                 granted = await self._asks.ask(asked, within_s=limit_s, again=True)
                 ports, phase, links = granted.ports, str(asked.operation), granted.links
                 operation = EndedOperation(
@@ -251,6 +254,8 @@ class HostTransfers:
                 raise DeadlineError(f"{phase}: when it was let go is not known here: the daemon was away. Ask again")
         except RefusedError as error:
             own.discard(id)
+            if isinstance(asked, ClaimOperation):
+                self._operations.forget_before(asked.job, asked.rank, asked.key)
             return AnswerLine(id=line_id, outcome="refused", transfer=id, why=clipped(str(error)))
         except HwdError as error:  # the daemon may have granted it, and the answer is lost
             own.discard(id)
@@ -270,6 +275,7 @@ class HostTransfers:
             process=asked.process,
             within_s=asked.within_s,
             operation=operation,
+            key=asked.key or "",
             until_s=asked_s + granted.waited_s + granted.within_s,  # before the daemon's: that began later
         )
         self._changed.set()
@@ -286,13 +292,13 @@ class HostTransfers:
         return JoinAnswerLine(id=line_id, outcome="joined", joined=joined)
 
     async def _done(self, done: DoneOperation, line_id: str | int | None) -> AnswerLine:
-        after = self._operations.after(done.job, done.rank, done.operation)
+        after = self._operations.after(done.job, done.rank, done.key, done.operation)
         asked = EndOperation(job=done.job, rank=done.rank, key=done.key, operation=done.operation, after=after)
         try:
             await self._asks.ask(asked, within_s=ANSWER_WITHIN_S)
-            self._operations.forget_after(done.job, done.rank)
+            self._operations.forget_after(done.job, done.rank, done.key)
         except RefusedError as error:
-            self._operations.forget_after(done.job, done.rank)
+            self._operations.forget_after(done.job, done.rank, done.key)
             return AnswerLine(id=line_id, outcome="refused", why=clipped(str(error)))
         except HwdError as error:
             return AnswerLine(id=line_id, outcome="failed", why=clipped(str(error)))
@@ -355,6 +361,7 @@ class HostTransfers:
         one = self._standing.pop(id)
         if one.operation is not None:
             self._operations.end(one.operation)
+            self._operations.forget_before(one.operation.job, one.operation.rank, one.key)
         if why:
             self._over[id] = why
             one.client.send(msgspec.json.encode(OverLine(over=id, why=why)))

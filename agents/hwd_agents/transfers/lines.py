@@ -34,7 +34,8 @@ from hwd_agents.wire.prepared_sets import ReconfigurationId
 class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ports or links of this host (`eth0`, `h0.eth0`, `h0.eth0<->h1.eth0`), the phase of the work and its longest time.
 
-    `wait_s`: how long to wait for ports that are being moved. `process`: a name, such as `rank 3`.
+    `wait_s`: how long to wait for ports that are being moved. `process`: a name, such as `rank 3`. `key`: of the job
+    that has leased them, where one has.
     """
 
     links: Annotated[list[Name], Meta(min_length=1, max_length=PORTS_MOST)]
@@ -42,13 +43,15 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     phase: Name = "-"
     wait_s: Annotated[float, Meta(ge=0, le=60.0)] = 0.0  # not 60: typing has one object for equal ones, also in schemas
     process: Annotated[str, Meta(max_length=64)] = ""
+    key: Key | None = None
 
 
 class Switch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bring a prepared set to one of its targets. `within_s`: how long the answer is of use.
 
     `epoch`: of the set's lease; refused where another is in force. `reconfiguration`: the id of this switch, drawn by
-    the agent where none is named; one that was used before is refused. `process`: a name, such as `rank 3`.
+    the agent where none is named; one that was used before is refused. `process`: a name, such as `rank 3`. `key`: of
+    the job that holds the set, where one does: it alone switches it.
     """
 
     prepared_set: Name
@@ -57,6 +60,7 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     epoch: Number | None = None
     reconfiguration: ReconfigurationId | None = None
     process: Annotated[str, Meta(max_length=64)] = ""
+    key: Key | None = None
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,8 +14,10 @@ from hwd_agents.wire.transfers import TRANSFERS_MOST
 ENDS_AT_ONCE: Final = 64
 """Ends in one message: each has the counters of all ports twice."""
 
-_Rank = tuple[str, int]
-"""Job and number."""
+_Rank = tuple[str, int, str]
+"""Job, number, and the key that it says: who guesses a number without the key changes nothing of the rank itself."""
+READINGS_MOST: Final = 256
+"""Ranks of which one is kept: anybody may say that they are some, and the daemon alone knows it."""
 
 
 class RankOperations:
@@ -27,22 +29,25 @@ class RankOperations:
         self._done: dict[_Rank, tuple[Operation, CountedBytes]] = {}
         self._untold: deque[EndedOperation] = deque(maxlen=TRANSFERS_MOST)
 
-    def before(self, job: str, rank: int, operation: Operation) -> CountedBytes:
+    def before(self, job: str, rank: int, key: str, operation: Operation) -> CountedBytes:
         """What was counted when a rank asked for this first."""
-        return self._first(self._asked, (job, rank), operation)
+        return self._first(self._asked, (job, rank, key), operation)
 
-    def after(self, job: str, rank: int, operation: Operation) -> CountedBytes:
+    def forget_before(self, job: str, rank: int, key: str) -> None:
+        """It was let go and has ended, or was refused."""
+        self._asked.pop((job, rank, key), None)
+
+    def after(self, job: str, rank: int, key: str, operation: Operation) -> CountedBytes:
         """What was counted when a rank first said that this had ended, which an earlier agent let go."""
-        return self._first(self._done, (job, rank), operation)
+        return self._first(self._done, (job, rank, key), operation)
 
-    def forget_after(self, job: str, rank: int) -> None:
+    def forget_after(self, job: str, rank: int, key: str) -> None:
         """The daemon has answered it."""
-        self._done.pop((job, rank), None)
+        self._done.pop((job, rank, key), None)
 
     def end(self, operation: EndedOperation) -> None:
         """It has ended now. Until the daemon has answered that, the rank's next ask tells it too."""
         self._untold.append(replace(operation, after=self._counted()))
-        self._asked.pop((operation.job, operation.rank), None)
 
     def last_end(self, job: str, rank: int) -> EndedOperation | None:
         """The last of a rank of which the daemon may not know; the ones before were told with the rank's asks."""
@@ -63,5 +68,8 @@ class RankOperations:
         self, known: dict[_Rank, tuple[Operation, CountedBytes]], rank: _Rank, operation: Operation
     ) -> CountedBytes:
         if (first := known.get(rank)) is None or first[0] != operation:
+            known.pop(rank, None)
             first = known[rank] = operation, self._counted()
+            if len(known) > READINGS_MOST:
+                del known[next(iter(known))]
         return first[1]

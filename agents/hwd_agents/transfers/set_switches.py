@@ -32,6 +32,7 @@ class SetSwitches:
             process=process,
             reconfiguration=switch.reconfiguration or self._ids.token(length=8),
             epoch=switch.epoch,
+            key=switch.key,
         )
         self._pending += 1
         try:

@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from .arguments import Arguments
 from .bounds import Name, Number
+from .jobs import Key
 
 ReconfigurationId = Annotated[str, Meta(pattern=r"\A[0-9a-z]{8}\Z")]
 """As over HTTP."""
@@ -24,7 +25,8 @@ class SwitchPreparedSet(Arguments[PreparedSetSwitched], frozen=True, kw_only=Tru
     """A process of the host wants a prepared set at this target.
 
     `reconfiguration`: its id, chosen by the process or its agent; one that the daemon knows already is refused, so that
-    an ask which is repeated switches once. `epoch`: of the set's lease; refused where another is in force.
+    an ask which is repeated switches once. `epoch`: of the set's lease; refused where another is in force. `key`: of
+    the job that holds the lease, where one does: nobody else switches its set.
     """
 
     VERB = "switch-set"
@@ -35,3 +37,4 @@ class SwitchPreparedSet(Arguments[PreparedSetSwitched], frozen=True, kw_only=Tru
     process: Name
     reconfiguration: ReconfigurationId
     epoch: Number | None = None
+    key: Key | None = None

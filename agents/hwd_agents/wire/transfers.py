@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from .arguments import Arguments
 from .bounds import PORTS_MOST, Name, Seconds, Text
-from .jobs import EndedOperation
+from .jobs import EndedOperation, Key
 
 TRANSFERS_MOST = 1024
 """Transfers of one host at a time."""
@@ -28,7 +28,7 @@ class ClaimTransfer(Arguments[TransferGranted], frozen=True, kw_only=True):
     """A process of the host is about to send over `ports`, for one `phase` of `within_s` at most.
 
     `transfer`: its id, chosen by the agent. `ports`: of this host, without its name. `wait_s`: how long it waits for
-    ports that are being moved; 0: it is refused at once.
+    ports that are being moved; 0: it is refused at once. `key`: of the job that has leased them, where one has.
     """
 
     VERB = "claim-transfer"
@@ -40,6 +40,7 @@ class ClaimTransfer(Arguments[TransferGranted], frozen=True, kw_only=True):
     process: Name
     within_s: Seconds
     wait_s: Seconds = 0.0
+    key: Key | None = None
 
 
 class TransfersEnded(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from hwd.cli.options import (
     Steps,
     Url,
     What,
+    Why,
     Yes,
     refuse_others,
 )
@@ -284,6 +285,7 @@ def drive_plan(
 
 def give_up(
     reconfiguration: Annotated[str, typer.Argument(help="One that `hwd status` calls open.")],
+    why: Why = "",
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -294,7 +296,7 @@ def give_up(
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        end = hwd.give_up(reconfiguration, by=me())
+        end = hwd.give_up(reconfiguration, by=me(), why=why)
     output.say(f"reconfiguration {end.reconfiguration} ({end.what}) given up; it was open: {end.why}")
     for line in end.left:
         output.say(f"left as it is: {line}")

@@ -7,7 +7,7 @@ import typer
 
 from hwd.cli import completion as completing
 from hwd.cli.commands.leases import me
-from hwd.cli.options import Data, Json, RunId, Url, duration
+from hwd.cli.options import Data, Json, RunId, Url, Why, duration
 from hwd.cli.output import Output, coloured, seconds
 from hwd.cli.recorded_runs import recorded, started_at
 from hwd.cli.times import IN_MOST_S, due_at
@@ -80,13 +80,13 @@ def run_(
     raise typer.Exit({"succeeded": 0, "aborted": 130}.get(end.state, status or 1))
 
 
-def abort(run: RunId, url: Url = None, json: Json = False) -> None:
+def abort(run: RunId, why: Why = "", url: Url = None, json: Json = False) -> None:
     """End a run in its safe state, within 5 seconds; a queued run is removed from the queue."""
     from hwd.client import Client
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        end = hwd.abort(run, by=me())
+        end = hwd.abort(run, by=me(), why=why)
     output.say(f"run {end.run} ", coloured(end.outcome), f" {end.why}; switches: {end.safe_state}")
     output.data(end)
 

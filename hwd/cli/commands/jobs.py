@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from hwd.cli.commands.leases import me
-from hwd.cli.options import Json, Url
+from hwd.cli.options import Json, Url, Why
 from hwd.cli.output import Output
 from hwd.cli.write_target import busy
 from hwd.model.answers import JobStatus
@@ -136,13 +136,13 @@ def logs(
 
 
 @_job.command(epilog="Example: hwd job stop k3v9a1xx")
-def stop(job: _Id, url: Url = None, json: Json = False) -> None:
+def stop(job: _Id, why: Why = "", url: Url = None, json: Json = False) -> None:
     """End a job: its ranks, and what they started; then it gives back its lease. Its light stays as it is."""
     from hwd.client import Client
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        status = hwd.stop_job(job, by=me())
+        status = hwd.stop_job(job, by=me(), why=why)
         with suppress(KeyboardInterrupt):  # it ends without this command
             while not status.ended:
                 threading.Event().wait(LOOK_S)
@@ -290,6 +290,10 @@ def _show(output: Output, status: JobStatus) -> None:
         output.say(f"plane {status.plane}; lease {status.lease}{held}; {_light(status)}")
     if status.not_ready:
         output.say(f"not brought to {status.not_ready}")
+    if status.moved:
+        output.say(f"moved {status.moved}: no rank is let go until it is back")
+    for line in status.moves_of_others:
+        output.say(f"moved {line}")
     if status.failed:
         output.say(f"failed: {', '.join(status.failed)}")
     rows = [(str(one.rank), one.host, one.state, one.operation) for one in status.ranks]

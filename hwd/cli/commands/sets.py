@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from hwd.cli import completion as completing
 from hwd.cli.commands.apply import Mode, drive, overrides_of, say_how_it_is, wanted_of
 from hwd.cli.commands.leases import me
-from hwd.cli.options import Json, Override, Url, duration
+from hwd.cli.options import Json, Override, OverrideJob, Url, duration
 from hwd.cli.output import Output, seconds
 from hwd.cli.status_lines import since
 from hwd.cli.times import IN_MOST_S
@@ -20,6 +20,8 @@ from hwd_drivers.switching.moves import ApplyMode
 if TYPE_CHECKING:
     from hwd.model.answers import PreparedSetStatus
 
+OF_JOB: Final = "job"
+"""Whose right an operator overrides."""
 SetId = Annotated[
     str, typer.Argument(metavar="SET", help="Its id, as `hwd sets` shows it.", autocompletion=completing.sets)
 ]
@@ -101,6 +103,7 @@ def switch(
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="One of its targets.", autocompletion=completing.targets)
     ],
+    override: OverrideJob = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -110,7 +113,8 @@ def switch(
     output = Output(json=json)
     with Client.find(url) as hwd:
         words = f"set {prepared_set} to {target}"
-        result = drive(hwd, output, words, partial(hwd.switch, prepared_set, target, by=me()))
+        switch = partial(hwd.switch, prepared_set, target, override=_overriding(override), by=me())
+        result = drive(hwd, output, words, switch)
     say_how_it_is(output, result)
     output.data(result)
 
@@ -128,13 +132,13 @@ def sets(url: Url = None, json: Json = False) -> None:
     output.data(found)
 
 
-def release(prepared_set: SetId, url: Url = None, json: Json = False) -> None:
+def release(prepared_set: SetId, override: OverrideJob = None, url: Url = None, json: Json = False) -> None:
     """End a prepared set: its ports are free, its switches stay as they are."""
     from hwd.client import Client
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        ended = hwd.release_set(prepared_set)
+        ended = hwd.release_set(prepared_set, override=_overriding(override), by=me())
     output.say(f"set {ended.id} released; its switches stay at {ended.at or 'what they carry'}")
     output.data(ended)
 
@@ -160,6 +164,16 @@ def show_sets(output: Output, found: "Sequence[PreparedSetStatus]") -> None:
     for one in found:
         if one.why:
             output.say(f"  set {one.id}: {one.why}")
+
+
+def _overriding(text: str | None) -> dict[str, str]:
+    """The override of `--override job=WHY`, or `--override WHY`. Raises ConfigError where it gives no reason."""
+    if text is None:
+        return {}
+    why = text.removeprefix(f"{OF_JOB}=").strip()
+    if not why:
+        raise ConfigError(f"--override {text}: write it as {OF_JOB}=WHY, such as job='measures the loss of 3A'")
+    return {OF_JOB: why}
 
 
 def _targets(texts: list[str]) -> dict[str, str | tuple[str, str]]:

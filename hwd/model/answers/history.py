@@ -19,7 +19,7 @@ class HistoryEntry(Answer, frozen=True, kw_only=True):
     own switches. `lease`, `holder`: those that it acted under. `outcome`: confirmed, rolled-back, failed, given-up,
     adopted, reloaded, deleted or unrecorded; None where no end is known: it is under way, in `state`, or was cut off
     and is open. `ended_wall_ns`: when that was. `prepared_set`, `target`: of one that brought a prepared set to a
-    target.
+    target. `override_of`: whose right was overridden for it, and why.
     """
 
     reconfiguration: str | None
@@ -40,6 +40,7 @@ class HistoryEntry(Answer, frozen=True, kw_only=True):
     remarks: list[str] = field(default_factory=list)
     prepared_set: str | None = None
     target: str | None = None
+    override_of: str = ""
 
     @property
     def id(self) -> str | None:
@@ -50,7 +51,8 @@ class HistoryEntry(Answer, frozen=True, kw_only=True):
         """`ada`, `ada@lab (unverified)`, `run k3v9`, `host h0`: whoever is known to have asked for it."""
         named = f"{self.by}{'' if self.verified else ' (unverified)'}" if self.by else ""
         under = f"run {self.run}" if self.run else f"host {self.host}" if self.host else ""
-        return ", ".join(filter(None, (under, named))) or (f"lease of {self.holder}" if self.holder else "not stated")
+        who = ", ".join(filter(None, (under, named))) or (f"lease of {self.holder}" if self.holder else "not stated")
+        return f"{who}, by override of {self.override_of}" if self.override_of else who
 
     @property
     def outcome_or_state(self) -> str:

@@ -2,6 +2,7 @@
 
 from statistics import median
 
+from msgspec import field
 from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
@@ -32,7 +33,8 @@ class JobStatus(Answer, frozen=True, kw_only=True):
 
     `not_ready`: the last target of each region and why its light was not brought to it; empty where it was, and at
     first after a restart of the daemon. `failed`: the hosts and NIC ports of its part of the rack that its plane was
-    told to have failed, and not to have recovered.
+    told to have failed, and not to have recovered. `moved`: how its light has left a target that it was at, by whom,
+    and why; empty where it has not. `moves_of_others`: the last times that this was so, and that it was brought back.
     `why`: why it did not succeed. `lease` and `prepared_set` are empty where it holds none.
     """
 
@@ -48,6 +50,8 @@ class JobStatus(Answer, frozen=True, kw_only=True):
     moving: str
     not_ready: str
     failed: list[str]
+    moved: str = ""
+    moves_of_others: list[str] = field(default_factory=list)
     started_wall_ns: int
     ended_wall_ns: int | None
     ranks: list[JobRankStatus]

@@ -130,7 +130,8 @@ class JournalOpen(Fact, frozen=True, kw_only=True):
 class JournalGivenUp(Fact, frozen=True, kw_only=True):
     """An operator leaves a reconfiguration as it is.
 
-    `why`: what kept it open. `left`: the last reports of its switches. `from_journal`: see `reconfiguration.ended`.
+    `why`: what kept it open. `by`: who gave it up, `reason`: why, in their words. `left`: the last reports of its
+    switches. `from_journal`: see `reconfiguration.ended`.
     """
 
     KIND: ClassVar = "journal.given-up"
@@ -139,6 +140,7 @@ class JournalGivenUp(Fact, frozen=True, kw_only=True):
     what: str
     why: str
     by: str
+    reason: str | UnsetType = UNSET
     left: list[str]
     from_journal: bool | UnsetType = UNSET
 

@@ -64,6 +64,36 @@ class JobSwitched(JobFact, frozen=True, kw_only=True):
     fallback: str | UnsetType = UNSET
 
 
+class JobOverridden(JobFact, frozen=True, kw_only=True):
+    """An operator acted on what the job holds, for `why`: `act` is `switch` (of its `prepared_set`, to `target`) or
+    `release`. `by`: who, `verified` by a token of that name, else as they stated. `reconfiguration`: that of a switch.
+    """
+
+    KIND: ClassVar = "job.overridden"
+    act: str
+    prepared_set: str
+    target: str | UnsetType = UNSET
+    reconfiguration: str | UnsetType = UNSET
+    by: str
+    verified: bool
+    why: str
+
+
+class JobMoved(JobFact, frozen=True, kw_only=True):
+    """Its light was not at `target` any more, as `what` says, and not by the job: `by` says by whom, and why as far as
+    that is known. No rank is let go until it is back: `is_over`, after `seconds`, by `reconfiguration` where one was
+    needed.
+    """
+
+    KIND: ClassVar = "job.moved"
+    target: str
+    by: str
+    what: str
+    is_over: bool
+    seconds: float
+    reconfiguration: str | UnsetType = UNSET
+
+
 class JobFailure(JobFact, frozen=True, kw_only=True):
     """Its plane was told that these NIC ports (`h0.eth0`), or hosts, cannot be counted on, for `why`; or, `is_over`,
     that they can be used again.

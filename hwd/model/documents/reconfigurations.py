@@ -53,7 +53,8 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     the one under which it was asked for, None without one; `holder` and `lease_epoch`: of that lease. `overridden`:
     interlocks that somebody overrode, with the reason. `by`: who asked for it; `verified`: by a token of that name,
     else it is what the caller stated. `dark_at_once`: of a plan with steps, the most links dark in one of them.
-    `prepared_set`, `target`: of one that brings a prepared set to a target.
+    `prepared_set`, `target`: of one that brings a prepared set to a target. `override_of`: whose right the caller
+    overrode for it, and why: `job k3v9a1xx (train): WHY`.
     `from_journal`: see `reconfiguration.ended`.
     """
 
@@ -73,6 +74,7 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     verified: bool | UnsetType = UNSET
     prepared_set: str | UnsetType = UNSET
     target: str | UnsetType = UNSET
+    override_of: str | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
     epochs: dict[str, int] | UnsetType = UNSET

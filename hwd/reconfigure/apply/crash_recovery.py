@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from msgspec import UNSET
+
 from hwd.fabric.state import State
 from hwd.model.answers import LeftOpen
 from hwd.model.documents.daemon import (
@@ -157,7 +159,7 @@ class CrashRecovery:
         now = self._clock.wall_ns()
         return {claim.id: claim.says(now) for claim in self._claims}
 
-    async def give_up(self, id: str, *, by: str) -> JournalGivenUp:
+    async def give_up(self, id: str, *, by: str, reason: str = "") -> JournalGivenUp:
         """Close one, leave its switches as they are and free its ports, after the end of a try in progress.
 
         Returns what its document says. Raises RefusedError where it is not left open, and FailedError where the
@@ -165,7 +167,7 @@ class CrashRecovery:
         """
         while (trying := self._trying.get(id)) is not None:
             await trying.wait()
-        return self._give_up(id, by)
+        return self._give_up(id, by, reason)
 
     def begin(self, plan: Plan, started: ReconfigurationStarted, wanted: Sequence[WantedSwitch]) -> None:
         """Journal a plan before its first command, after the ends of all others. On OSError send no command.
@@ -292,7 +294,7 @@ class CrashRecovery:
         told: DatedFact[EndFact] = DatedFact(wall_ns=self._clock.wall_ns(), fact=self._journal.bounded(id, fact))
         self._journal.end(id, outcome=outcome_of(fact), told=told)
 
-    def _give_up(self, id: str, by: str) -> JournalGivenUp:
+    def _give_up(self, id: str, by: str, reason: str) -> JournalGivenUp:
         left = [entry for entry in self._journal.open if self._is_left_open(entry)]
         entry = next((entry for entry in left if entry.reconfiguration == id), None)
         if entry is None:
@@ -303,7 +305,9 @@ class CrashRecovery:
             names = ", ".join(other.reconfiguration for other in left) or "none"
             raise RefusedError(f"reconfiguration {id}: cannot be given up, {way}. Left open: {names}")
         why, carried = entry.doubt or self._why(entry), self._carried_now(entry)
-        given_up = JournalGivenUp(reconfiguration=id, run=entry.run, what=entry.what, why=why, by=by, left=carried)
+        given_up = JournalGivenUp(
+            reconfiguration=id, run=entry.run, what=entry.what, why=why, by=by, reason=reason or UNSET, left=carried
+        )
         try:
             self._end(given_up)
         except OSError as error:
@@ -316,7 +320,8 @@ class CrashRecovery:
         self._release(entry)
         self._emit(given_up)
         left_as = f". Left: {'; '.join(carried)}" if carried else ""
-        log.warning("journal: %s (%s) was given up by %s: %s%s", id, entry.what, by, why, left_as)
+        said = f' ("{reason}")' if reason else ""
+        log.warning("journal: %s (%s) was given up by %s%s: %s%s", id, entry.what, by, said, why, left_as)
         return given_up
 
     @property

@@ -128,6 +128,8 @@ class Reconfiguration:
     """Who holds the lease of its plan; None without one."""
     caller: Caller | None = None
     """Who asked for it; None where nobody said."""
+    override: str = ""
+    """Whose right the caller overrode for it, and why."""
     lease_epoch: int | None = None
     """Of the lease of its plan; None without one."""
     asked_ns: int | None = None
@@ -223,6 +225,7 @@ class Reconfiguration:
             verified=UNSET if self.caller is None else self.caller.is_verified,
             prepared_set=UNSET if self.plan.of_set is None else self.plan.of_set.id,
             target=UNSET if self.plan.of_set is None else self.plan.of_set.target,
+            override_of=self.override or UNSET,
         )
 
     @property

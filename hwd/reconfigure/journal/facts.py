@@ -66,7 +66,8 @@ def bounded(fact: EndFact, known: Mapping[str, Any]) -> EndFact:
         case ReconfigurationEnded():
             fact = replace(fact, remarks=UNSET, hangs=UNSET, stale=UNSET, unasked=UNSET, prediction=UNSET)
         case JournalGivenUp():
-            fact = replace(fact, left=[], by=_cut(fact.by, END_BYTES // 4))
+            reason = UNSET if fact.reason is UNSET else _cut(fact.reason, END_BYTES // 4)
+            fact = replace(fact, left=[], by=_cut(fact.by, END_BYTES // 4), reason=reason)
         case DaemonRecovered():
             pass
     over = _size(fact, known) - END_BYTES

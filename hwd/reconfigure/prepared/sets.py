@@ -240,7 +240,14 @@ class PreparedSets:
     # --- switch
 
     async def switch(
-        self, id: str, target: str, *, reconfiguration: str, caller: Caller | None = None, epoch: int | None = None
+        self,
+        id: str,
+        target: str,
+        *,
+        reconfiguration: str,
+        caller: Caller | None = None,
+        epoch: int | None = None,
+        override: str = "",
     ) -> Reconfiguration:
         """Drive the switches to a target of a set, and read them back. The rest of the way is that of any other
         reconfiguration.
@@ -248,7 +255,8 @@ class PreparedSets:
         Nothing is read, planned or synced before the first byte, but where a switch may not be at the target that the
         journal says: then they are read, and it goes from what they carry, synced as any other. Raises RefusedError
         where the set or its lease is over, where one of its ports is not free, and while a restart has not found its
-        target yet; after the way back to what there was FailedError and LinkError.
+        target yet; after the way back to what there was FailedError and LinkError. `override`: whose right the caller
+        overrides, and why.
         """
         asked_ns = self._clock.monotonic_ns()
         live = self._live(id)
@@ -263,7 +271,7 @@ class PreparedSets:
         claim = self._claim_switch(live, reconfiguration, plan.touches, epoch=epoch)
         wanted = live.wanted_between(stored.at, target) if anew is None else live.wanted(plan)
         one = self._reconfiguration(
-            live, reconfiguration, plan, wanted, caller, asked_ns=asked_ns, lease_holder=claim.owner
+            live, reconfiguration, plan, wanted, caller, asked_ns=asked_ns, lease_holder=claim.owner, override=override
         )
         live.switching = reconfiguration
         try:
@@ -352,6 +360,7 @@ class PreparedSets:
         *,
         asked_ns: int | None,
         lease_holder: str,
+        override: str = "",
     ) -> Reconfiguration:
         one = Reconfiguration(
             id=id,
@@ -361,6 +370,7 @@ class PreparedSets:
             read_ns=dict(live.read_ns),
             lease_holder=lease_holder,
             caller=caller,
+            override=override,
             lease_epoch=live.prepared.lease_epoch,
             wanted=wanted,
             asked_ns=asked_ns,
@@ -725,8 +735,7 @@ class PreparedSets:
         if (live := self._sets.get(id)) is None:
             if (ended := self.ends.get(id)) is not None:
                 raise RefusedError(f"{ended}. Prepare it again with `hwd prepare`")
-            names = ", ".join(self._sets) or "none"
-            raise RefusedError(f"prepared set {id}: none of that id is known. There are: {names}")
+            raise RefusedError(f"prepared set {id}: none of that id is known. See `hwd sets`")
         return live
 
     def _stored(self, live: LiveSet) -> StoredSet:

@@ -57,6 +57,33 @@ async def test_ranks_that_meet_wait_for_all_of_them(host: HostWithDaemon, thread
         rank.close()
 
 
+async def opened(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to a rank that may not listen yet."""
+    while True:
+        try:
+            return await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.02)
+
+
+async def test_stranger_who_guesses_the_number_of_a_rank_does_not_meet_for_it(
+    host: HostWithDaemon, threads: ThreadOffload, port: int
+) -> None:
+    ranks = await join(host, threads, "127.0.0.1", "127.0.0.2")
+    meeting = asyncio.ensure_future(threads(partial(meet, ranks[0], port=port, within_s=2)))
+    strangers = []
+    for says in (b"1\n", b"1 guess\n", f"1 {ranks[0].proof(0)}\n".encode()):
+        _, writer = await opened(port)
+        writer.write(says)
+        strangers.append(writer)
+    with pytest.raises(DeadlineError, match="rank 1 on h1: did not come"):
+        await meeting
+    for writer in strangers:
+        writer.close()
+    for rank in ranks:
+        rank.close()
+
+
 async def test_rank_that_rank_0_does_not_hear_says_from_where_to_where_it_tried(
     host: HostWithDaemon, threads: ThreadOffload, port: int
 ) -> None:
@@ -118,6 +145,6 @@ async def test_rank_comes_from_its_own_port_on_a_packet_switch(host: HostWithDae
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as rank_0:
         port = rank_0.sockets[0].getsockname()[1]
         await threads(partial(meet, ranks[1], port=port, within_s=20))
-    assert came == [("127.0.0.2", b"1\n")]
+    assert came == [("127.0.0.2", f"1 {ranks[0].proof(1)}\n".encode())]
     for rank in ranks:
         rank.close()

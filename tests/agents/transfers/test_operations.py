@@ -199,6 +199,37 @@ def test_end_that_a_new_agent_is_told_while_the_daemon_is_away_stays_the_one_of_
     run(tmp_path, play)
 
 
+def test_stranger_who_guesses_a_rank_does_not_change_what_was_counted_for_it(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        guess = {**JOB, "key": "a guess"}
+        host.is_up = False
+        assert (await process.answer(DONE))["outcome"] == "failed"
+        host.is_up, back_ns = True, SystemClock().monotonic_ns()
+        async with await Process.connect(host.path) as stranger:
+            stranger.say({"done": {**guess, "operation": OPERATION}, "id": 1})
+            host.refuse(await host.ask("end-operation"), "it does not know the key of the job")
+            assert (await stranger.line())["outcome"] == "refused"
+            process.say(DONE)
+            first = await host.ask("end-operation")
+            assert first.arguments["after"]["at_ns"] < back_ns
+            host.done(first)
+            assert (await process.line())["outcome"] == "ended"
+            process.say(ASK)
+            asked, began_ns = await host.ask("claim-operation"), SystemClock().monotonic_ns()
+            others = {**guess, "operation": OPERATION | {"index": 8}, "within_s": 5.0, "wait_s": 1.0}
+            stranger.say({"ask": others, "id": 2})
+            host.refuse(await host.ask("claim-operation"), "it does not know the key of the job")
+            assert (await stranger.line())["outcome"] == "refused"
+        host.fail(asked, "the daemon came to no end with it")
+        assert (await process.line())["outcome"] == "failed"
+        id = await granted(host, process)
+        process.say({"end": id, "id": 7})
+        ask = await host.ask("end-transfers")
+        assert ask.arguments["operations"][0]["before"]["at_ns"] < began_ns, "of the first time that it asked"
+
+    run(tmp_path, play)
+
+
 def test_operation_ends_with_the_connection_of_its_process(tmp_path: Path) -> None:
     async def play(host: HostWithDaemon, process: Process) -> None:
         id = await granted(host, process)

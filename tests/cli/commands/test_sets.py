@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd.cli.commands.sets import _targets, show_sets
+from hwd.cli.commands.sets import _overriding, _targets, show_sets
 from hwd.cli.output import Output
 from hwd.model.answers import PreparedSetStatus, SetTarget
 from hwd_drivers.core.errors import ConfigError
@@ -58,3 +58,11 @@ def test_targets_are_words_and_files(tmp_path: Path) -> None:
 def test_what_is_no_target_is_said(texts: list[str], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         _targets(texts)
+
+
+def test_override_of_a_job_has_a_reason() -> None:
+    assert _overriding(None) == {}
+    assert _overriding("job=measures the loss") == _overriding("measures the loss") == {"job": "measures the loss"}
+    for text in ("", "job=", "job=  "):
+        with pytest.raises(ConfigError, match="write it as job=WHY"):
+            _overriding(text)
