@@ -142,7 +142,7 @@ def test_the_newest_python_that_hwd_supports_is_found(clone: Path, than: str, fo
     for name in ("bash", "env", "dirname", "grep", "sort", "tail"):
         (programs / name).symlink_to(shutil.which(name) or name)
     environment = {"PATH": str(programs), "PYENV_ROOT": str(clone / "pyenv")}
-    command = [clone / ".ci/newest-python", than]
+    command = [str(clone / ".ci/newest-python"), than]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == ("" if found is None else str(clone / f"pyenv/versions/{found}.9/bin/python3"))
 

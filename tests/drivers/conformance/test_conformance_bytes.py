@@ -112,7 +112,7 @@ def test_a_device_around_another_has_its_abilities_and_a_check_of_its_own_is_fou
     most: int, text: str
 ) -> None:
     async def open_around(context: OpenContext) -> Device:
-        return Around(await SPEC.open(context), most=most)  # type: ignore[return-value]
+        return Around(await SPEC.open(context), most=most)
 
     found = checked(conformance.check_identity, replace(SPEC, open=open_around))
     assert found.outcome is (Outcome.FAILED if text else Outcome.PASSED), found.text
