@@ -104,7 +104,11 @@ class RemoteHost:
 
         line, end = await self._call(start)
         try:
-            match json.loads(line or "null"):
+            try:
+                said = json.loads(line or "null")
+            except ValueError:
+                said = None
+            match said:
                 case {"held": True}:
                     yield
                 case {"busy": str() as other}:
@@ -134,9 +138,10 @@ class RemoteHost:
         def take(line: str) -> None:
             nonlocal last
             try:
-                last = json.loads(line)
+                found = json.loads(line)
             except ValueError:
-                last = {}
+                found = None
+            last = found if isinstance(found, dict) else {}
             if "step" in last:
                 self._say(str(last["step"]))
 

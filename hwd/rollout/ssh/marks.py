@@ -27,13 +27,12 @@ class Marks:
         """A command line that lets POSIX `sh` run the script, from whatever login shell.
 
         The script is the first `len(script.encode())` bytes of the input, to be sent when the output has begun: before,
-        a start file could read it. `lasting`: the script has the place of the shell, its errors are in its output, and
-        no mark follows them.
+        a start file could read it. `lasting`: the script has the place of the shell, and no mark follows its output.
         """
         read = f'"$(dd bs=1 count={len(script.encode())} 2>/dev/null)"'
         begin = f"echo {self._halves} begin"
         if lasting:
-            words = f"{begin}; exec 2>&1; exec sh -c {read}"
+            words = f"{begin}; exec sh -c {read}"
         else:
             end = f"echo {self._halves} $s"
             words = f"{begin}; {begin} >&2; sh -c {read}; s=$?; {end}; {end} >&2; exit $s"

@@ -107,7 +107,7 @@ class Ssh:
 
         Raises DeadlineError where there is no line in time.
         """
-        program = self.attach(script, within_s=within_s)
+        program = self._begin(script, within_s=within_s, lasting=True)
         try:
             program.send(stdin)
             return program.first_line(), program.close
@@ -116,8 +116,10 @@ class Ssh:
             raise
 
     def attach(self, script: str, *, within_s: float) -> SshProgram:
-        """Run a script that is talked to while it runs. Raises DeadlineError where it was not started in time."""
-        return self._begin(script, within_s=within_s, lasting=True)
+        """Run a script that is talked to while it runs; its errors come in its output. Raises DeadlineError where it
+        was not started in time.
+        """
+        return self._begin(f"exec 2>&1\n{script}", within_s=within_s, lasting=True)
 
     def put(self, folder: str, files: Mapping[str, bytes | Path], *, on_bytes: Callable[[int], None]) -> None:
         """Copy files into a folder of the host, readable by nobody else. `on_bytes` gets the number of bytes copied

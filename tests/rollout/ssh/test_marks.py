@@ -51,7 +51,7 @@ def check(ssh: Ssh, folder: Path | None) -> None:
         return
     ssh.put(str(folder), {"file": bytes(range(256)) * 300}, on_bytes=lambda _: None)
     assert (folder / "file").read_bytes() == bytes(range(256)) * 300
-    line, end = ssh.start("""echo '{"mine": "!"}'; cat""", within_s=30, stdin=b"")
+    line, end = ssh.start("""echo warning >&2; echo '{"mine": "!"}'; cat""", within_s=30, stdin=b"")
     end()
     assert line == '{"mine": "!"}'
     program = ssh.attach("read x; echo $x; echo $x >&2; exec cat", within_s=30)

@@ -54,7 +54,7 @@ IN = {
     "algorithms": f"{PLACE}Ciphers aes128-ctr\nMACs hmac-sha2-256\nKexAlgorithms ecdh-sha2-nistp256\n"
     "HostKeyAlgorithms ssh-ed25519\nPubkeyAcceptedAlgorithms ssh-ed25519\n",
     "more algorithms": f"{PLACE}HostKeyAlgorithms +ssh-rsa\nPubkeyAcceptedAlgorithms +ssh-rsa\n",
-    "what does not matter": f"{PLACE}ControlMaster auto\nControlPath {{ssh}}/c\nControlPersist 1\nForwardAgent yes\n"
+    "what does not matter": f"{PLACE}ControlMaster auto\nControlPath none\nControlPersist 1\nForwardAgent yes\n"
     "AddKeysToAgent yes\nCanonicalizeHostname yes\nServerAliveInterval 5\nSendEnv LANG\nLocalForward 1 a:1\n"
     "ProxyCommand none\nProxyJump none\nKnownHostsCommand none\nIgnoreUnknown Bo*\nBogus yes\n",
 }
