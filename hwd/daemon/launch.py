@@ -12,6 +12,7 @@ from hwd.config.run_files.places import RackPlace, is_held, rack_of
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError, FailedError
 from hwd_drivers.core.own_python import own_python
+from hwd_drivers.core.reason import reason_of
 
 LOG_SHOWN = 5
 """Last lines of the rack's log that are repeated when it ends by itself."""
@@ -39,7 +40,7 @@ class RackFinder:
         try:
             place, trouble = rack_of(self._testbed, self._environment), ""
         except (ConfigError, OSError) as error:
-            place, trouble = None, str(error)
+            place, trouble = None, reason_of(error)
         if trouble and trouble != self._trouble:
             log.warning("the twin rack cannot be found: %s", trouble)
         self._trouble = trouble

@@ -219,7 +219,7 @@ def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal(
 
 
 def test_daemon_and_rack_outlive_a_clean_up_of_their_run_directory_and_the_daemon_the_end_of_that_rack(
-    serve: Serve, environment: dict[str, str]
+    serve: Serve, environment: dict[str, str], request: pytest.FixtureRequest
 ) -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as some supervisors of containers start their programs
     try:
@@ -230,6 +230,7 @@ def test_daemon_and_rack_outlive_a_clean_up_of_their_run_directory_and_the_daemo
     place, rack = daemon_of("desk", environment), rack_of("desk", environment)
     assert place is not None
     assert rack is not None
+    request.addfinalizer(lambda: end_rack(rack.pid))
     shutil.rmtree(environment["HWD_RUN_DIR"])
     assert daemon_of("desk", environment) is None
     deadline_s = time.monotonic() + 20  # noqa: TID251 - of a process of its own
@@ -244,6 +245,11 @@ def test_daemon_and_rack_outlive_a_clean_up_of_their_run_directory_and_the_daemo
     assert httpx.get(f"{place.http}/healthz", trust_env=False).status_code == 200
     status, said = end(process)
     assert (status, "Traceback" in said) == (0, False)
+
+
+def end_rack(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def test_daemon_without_any_standard_stream_runs_and_ends_in_order(tmp_path: Path, environment: dict[str, str]) -> None:
