@@ -201,7 +201,7 @@ def test_status_lists_leases_that_wait_and_that_are_reserved(hwd: Any) -> None:
     with Client.find() as client:
         waits = client.take_lease(holder="ben", ports=["ocs1.8"], for_s=60, queue=True).id
     said = hwd("status").out
-    assert re.search(rf"^{reserved} .* from .* 23:59:00 for 10 min +ocs1.7$", said, re.MULTILINE), said
+    assert re.search(rf"^{reserved} .* from .* 23:59:00 [+-]\d{{4}} for 10 min +ocs1.7$", said, re.MULTILINE), said
     assert re.search(rf"^{waits} +ben +waits, place 1 +ocs1.8$", said, re.MULTILINE), said
     for lease in (reserved, waits, held):
         assert hwd("lease", "release", lease).status == 0
