@@ -25,6 +25,7 @@ from hwd.daemon import installed_drivers as installed
 from hwd.mfabric import demand_csv, demand_file, demand_npz
 from hwd.model import kinds, link, nic_port, ssh, testbed
 from hwd.reconfigure.journal import file as journal_file
+from hwd.rollout.ssh import marks
 from hwd_agents.clock import datagram as clock_wire
 from hwd_agents.probes import datagrams as probe_wire
 from hwd_agents.sources import setting_source as host_settings
@@ -238,6 +239,13 @@ def _rack() -> testbed.Testbed:
     return installed.load(ROOT / "examples" / "opus-testbed.yaml").require()
 
 
+def _marked() -> Callable[[bytes], object]:
+    """As it is once the begin was seen."""
+    stream = marks.Marks("hwd-0123456789").stream()
+    stream.feed(b"hwd-0123456789 begin\n")
+    return stream.feed
+
+
 READERS: Mapping[str, Reader] = {
     "TL1 answers": Reader(modules=(tl1,), makes=lambda: tl1.AnswerDecoder().feed),
     "TL1 answers after prompts": Reader(modules=(tl1,), makes=lambda: tl1.AnswerDecoder(prompt="agent>").feed),
@@ -282,6 +290,8 @@ READERS: Mapping[str, Reader] = {
     "Sercalo": Reader(modules=(sercalo,), makes=lambda: sercalo.AnswerDecoder().feed),
     "Sercalo text": Reader(modules=(sercalo_ascii,), makes=lambda: sercalo_ascii.AnswerDecoder().feed),
     "Agiltron": Reader(modules=(agiltron,), makes=lambda: agiltron.AnswerDecoder().feed),
+    "output before its mark": Reader(modules=(marks,), makes=lambda: marks.Marks("hwd-0123456789").stream().feed),
+    "output after its mark": Reader(modules=(marks,), makes=_marked),
     "line banks": Reader(modules=(ttl,), makes=lambda: ttl.AnswerDecoder().feed),
     "the new driver's": Reader(modules=(lumen,), makes=lambda: lumen.AnswerDecoder().feed),
     "mask": _text(mask, read=_hide),

@@ -63,7 +63,7 @@ def run_(
     file, text = playbook_text(playbook, parameters)
     with Client.find(url) as hwd:
         started = hwd.start_run(text=text, file=file, parameters=parameters, due_wall_ns=due_wall_ns)
-        due = "" if due_wall_ns is None else f", not before {date_and_time(due_wall_ns, offset=True)}"
+        due = "" if at is None or due_wall_ns is None else f", not before {date_and_time(due_wall_ns, offset=True)}"
         output.note(f"run {started.run}: {started.playbook}, {plural(started.steps, 'step')}{due}")
         if detach:
             output.say(f"run {started.run} {started.state}. See: hwd queue, hwd runs")
@@ -125,7 +125,7 @@ def queue(url: Url = None, json: Json = False) -> None:
             one.run,
             one.playbook,
             plural(one.steps, "step"),
-            "" if one.due_wall_ns is None else date_and_time(one.due_wall_ns, offset=True),
+            "" if one.due_wall_ns is None else started_at(one.due_wall_ns),
             ", ".join(one.waits_for),
         )
         for one in waiting

@@ -4,6 +4,7 @@ A login shell runs the user's start files first, also for a command (bash(1), "W
 those print, or what a shell prints at its end, comes over the same channel.
 """
 
+import re
 import shlex
 from typing import Final
 
@@ -49,6 +50,7 @@ class MarkedStream:
 
     def __init__(self, mark: bytes, *, lasting: bool) -> None:
         self._mark = mark
+        self._end = re.compile(re.escape(mark) + rb" (\d{1,3})\n")
         self._is_lasting = lasting
         self._buffer = bytearray()
         self.noise = bytearray()
@@ -65,19 +67,11 @@ class MarkedStream:
             return b""
         if self._is_lasting:
             return self._take(len(self._buffer))
-        at = self._buffer.find(self._mark)
-        if at < 0:
-            return self._take(len(self._buffer) - self._start_of_mark())
-        line = self._buffer[at + len(self._mark) :]
-        if b"\n" not in line[:STATUS_BYTES]:
-            if len(line) < STATUS_BYTES:
-                return self._take(at)
-            return self._take(at + len(self._mark))
-        status = bytes(line.split(b"\n", 1)[0]).strip()
-        if not status.isdigit():
-            return self._take(at + len(self._mark))
-        ours = self._take(at)
-        self.status = int(status)
+        end = self._end.search(self._buffer)
+        if end is None:
+            return self._take(len(self._buffer) - self._begun_mark())
+        self.status = int(end[1])  # before the buffer changes, of which this is a view
+        ours = self._take(end.start())
         self._buffer.clear()
         return ours
 
@@ -94,8 +88,11 @@ class MarkedStream:
         self.noise = (self.noise + before)[-NOISE_BYTES:]
         return self.has_begun
 
-    def _start_of_mark(self) -> int:
-        """How many of the last bytes may be the start of a mark."""
+    def _begun_mark(self) -> int:
+        """How many of the last bytes may be a mark that is not here whole."""
+        at = self._buffer.rfind(self._mark, max(0, len(self._buffer) - len(self._mark) - STATUS_BYTES))
+        if at >= 0:
+            return len(self._buffer) - at
         most = min(len(self._mark) - 1, len(self._buffer))
         return next((size for size in range(most, 0, -1) if self._buffer.endswith(self._mark[:size])), 0)
 

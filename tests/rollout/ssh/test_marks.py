@@ -106,7 +106,7 @@ def test_start_file_that_asks_for_input_gets_none_of_ours_and_is_named(make_sshd
 @given(pieces=st.lists(st.binary(max_size=9)), cut=st.integers(1, 40), noise=st.binary(max_size=60))
 def test_ours_is_found_however_the_stream_is_cut(pieces: list[bytes], cut: int, noise: bytes) -> None:
     marks = Marks("hwd-0123456789")
-    ours = b"".join(pieces) + b"hwd-01234567 89hwd-"
+    ours = b"".join(pieces) + b"hwd-01234567 89hwd-0123456789 no\nhwd-"
     text = noise + b"hwd-0123456789 begin\n" + ours + b"hwd-0123456789 3\nafter hwd-0123456789 4\n"
     stream = marks.stream()
     found = b"".join(stream.feed(text[at : at + cut]) for at in range(0, len(text), cut))
