@@ -4,7 +4,6 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Coroutine
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -271,7 +270,8 @@ def test_end_that_cannot_be_written_is_said_and_tried_again_each_second(
             await records.start_run(run)
         sink = RecordingSink(records)
         writer = asyncio.create_task(sink.run())
-        with closing(sqlite3.connect(tmp_path / "records.db")) as connection, connection:
+        connection = sqlite3.connect(tmp_path / "records.db")
+        with connection:
             connection.execute(
                 "CREATE TRIGGER no BEFORE UPDATE ON runs WHEN new.id = 'a' BEGIN SELECT RAISE(FAIL, 'disk is full'); "
                 "END"

@@ -206,7 +206,8 @@ def test_member_that_is_not_what_it_should_be_is_refused(
 
 
 def test_figure_that_is_nested_deeply_is_refused_or_differs(plant: Plant, verified: Verified) -> None:
-    for depth, words in ((10, ""), (200, "is nested deeper than 64 levels"), (900, "is no JSON: maximum recursion")):
+    """The parser of Python 3.11 ends at 1000 levels, that of 3.13 at 10,000."""
+    for depth, words in ((10, ""), (200, "is nested deeper than 64 levels"), (9000, "is no JSON: maximum recursion")):
         data = b'{"specification": {"layer": ' + b'[{"a":' * depth + b"1" + b"}]" * depth + b"}}"
         path = plant({"figures/waterfall.json": data})
         if words:
