@@ -86,6 +86,11 @@ class RackProcess:
         loop = asyncio.get_running_loop()
         try:
             descriptor = os.pidfd_open(self.pid)
+        except OSError as error:  # no descriptor is left: the rack goes on, and so does the daemon
+            log.warning("twin rack (pid %d): its end cannot be watched: %s", self.pid, reason_of(error))
+            self.log.close()
+            return
+        try:
             loop.add_reader(descriptor, ended.set)
             try:
                 await ended.wait()

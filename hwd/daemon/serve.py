@@ -38,7 +38,7 @@ from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records
 from hwd.records.records_file import file_url
 from hwd.records.reserve import Reserve
-from hwd.rollout.processes.host_processes import HostProcesses
+from hwd.rollout.processes.host_processes import STARTS_AT_ONCE, HostProcesses
 from hwd.twin.control import ask
 from hwd.twin.rack_sockets import check_sockets
 from hwd.web.app import make_app
@@ -59,8 +59,6 @@ HTTP_PORT = 8642
 """The default port, where it is free: bookmarks and Prometheus find a restarted daemon."""
 THREADS = 4
 """One to write records, since SQLite has one writer; one to read them; one to load playbooks; one to search paths."""
-SPAWNING_THREADS = 2
-"""They start programs on twin hosts, and wait for the keeper of the rack."""
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +115,7 @@ async def serve(
             stack.push_async_callback(embedded.close)
         mqtt_url = logins.for_daemon(broker)
         agents = {host: logins.for_host(host, broker) for host in testbed.hosts}
-        offload, spawning = ThreadOffload(THREADS), ThreadOffload(SPAWNING_THREADS)
+        offload, spawning = ThreadOffload(THREADS), ThreadOffload(STARTS_AT_ONCE)
         stack.callback(offload.close)
         stack.callback(spawning.close)
         version = version_of("hwd-daemon")

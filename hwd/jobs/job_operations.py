@@ -246,6 +246,11 @@ class JobOperations:
         async with self._turns[asked.rank]:  # two processes may say that they are one rank
             return await self._granted(by, asked, began_s)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether its ranks are held, and what they say waits."""
+        return bool(self._held) and self._over is None
+
     async def ended(self, by: AskedBy, ended: EndedOperation) -> None:
         """An operation has ended. Raises DeadlineError where its plane cannot hear of it yet: tell it again."""
         if self._over is None and self._view is None:

@@ -47,6 +47,7 @@ from hwd.reconfigure.transfers import Transfers
 from hwd_agents.wire import (
     ClaimOperation,
     ClaimTransfer,
+    EndedOperation,
     EndOperation,
     EndTransfers,
     JobJoined,
@@ -340,7 +341,7 @@ class Jobs:
             case SwitchRead(switch=switch) as read:
                 by = self._read_next.pop(switch, "")
                 if by:
-                    self._changed((f"{switch}.{end.port}" for end in self._testbed.ends[switch]), by)
+                    self._changed((f"{switch}.{end.port}" for end in self._testbed.ends.get(switch, ())), by)
                 elif not read.ours:
                     changed = [f"-{one}" for one in read.removed] + [f"+{one}" for one in read.added]
                     ends = (end for one in (*read.removed, *read.added) for end in Crossconnect.parse(one).ends)
@@ -395,10 +396,20 @@ class Jobs:
         hear of it yet: then the agent tells it again.
         """
         ended = await self._transfers.end(by, asked)
-        for one in asked.operations:
+        held: DeadlineError | None = None
+        for one in sorted(asked.operations, key=self._is_held):  # one job that is held holds up no other
             if one.job in self._runs or not self._is_up:
-                await self._of(one.job).operations.ended(by, one)
+                try:
+                    await self._of(one.job).operations.ended(by, one)
+                except DeadlineError as error:
+                    held = held or error
+        if held is not None:
+            raise held
         return ended
+
+    def _is_held(self, one: EndedOperation) -> bool:
+        run = self._runs.get(one.job)
+        return run is None or run.operations.is_held
 
     # --- the task
 

@@ -137,7 +137,10 @@ class LightWatch:
             log.error("%s: a defect of hwd in bringing its light back", self._record(), exc_info=error)
             self._fail(f"a defect of hwd in bringing its light back: {error!r}; its log has more")
         elif not self._is_over() and not self._acts:
-            self._there()
+            if self._suspected:  # since it was looked at last
+                self.look(self._suspected)
+            else:
+                self._there()
 
     def _there(self) -> None:
         self._suspected = ""
@@ -167,6 +170,8 @@ class LightWatch:
             return
         if self._left():
             await self._bring_back()
+        else:
+            self._suspected = ""
 
     async def _bring_back(self) -> None:
         """Bring back what has left its target, until all is there or the job fails."""
@@ -199,6 +204,7 @@ class LightWatch:
                 await asyncio.sleep(PACE_S)
             left = self._left()
             self._note(left, self._suspected or by)
+        self._suspected = ""
         if not self._is_over():
             await self._tell_back(loop.time() - began_s, tries)
 
@@ -222,6 +228,7 @@ class LightWatch:
             by = words.removeprefix(f"from {id} by ")
             made = tries.get(id, UNSET)
             self._emit(JobMoved, target=id, by=by, what="", is_over=True, seconds=seconds, reconfiguration=made)
+        self._moved = {}
         try:
             await self._save(lambda record: replace(record, moved=[*record.moved, *lines][-MOVES_KEPT:]))
         except HwdError as error:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.documents.daemon import CRASHED, DaemonRecovered
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.playbook.board import Board
 from hwd.playbook.run_lookup import RunLookup
@@ -58,7 +58,7 @@ class RunRecovery:
     def __call__(self, document: Document) -> None:
         """Sink: learns where the switches of ended runs are, from recoveries and from confirms after the end."""
         match document.fact:
-            case DaemonRecovered(outcome="crashed"):
+            case DaemonRecovered(outcome=outcome) if outcome == CRASHED:
                 pass  # that says nothing of its switches
             case DaemonRecovered(run=str(run), outcome=outcome):
                 self._learn(run, outcome)

@@ -32,13 +32,15 @@ def reading_url(path: Path) -> Iterator[sa.URL]:
     path = path.absolute()
     log, index = (path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))
     if not _has_content(log):
+        before = _identity(path)
         yield _read_only(path, "immutable")
-        if _has_content(log):
+        if _has_content(log) or _identity(path) != before:
             raise FailedError(f"{path}: a daemon began to write it while it was read. Try again")
     elif index.exists():
         yield _read_only(path, "readonly_shm")
     else:
         with TemporaryDirectory(prefix="hwd-records-") as folder:
+            copied = _identity(path), _identity(log)
             try:
                 for file in (path, log):
                     shutil.copyfile(file, Path(folder) / file.name)
@@ -47,12 +49,23 @@ def reading_url(path: Path) -> Iterator[sa.URL]:
                     f"{path}: {log.name} lies beside it without {index.name}, and no copy of it can be made in "
                     f"{folder}: {reason_of(error)}. Copy {index.name}, too, or set TMPDIR to where there is space"
                 ) from error
+            if (_identity(path), _identity(log)) != copied:
+                raise FailedError(f"{path}: a daemon wrote it while it was copied. Try again")
             yield file_url(Path(folder) / path.name)
 
 
 def _read_only(path: Path, how: str) -> sa.URL:
     """https://www.sqlite.org/uri.html, https://www.sqlite.org/wal.html#readonly"""
     return sa.URL.create("sqlite", database=f"file:{quote(str(path))}", query={"mode": "ro", how: "1", "uri": "true"})
+
+
+def _identity(file: Path) -> tuple[int, int, int] | None:
+    """What a write changes; None where there is no file."""
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _has_content(file: Path) -> bool:

@@ -6,13 +6,13 @@ alerts.in_force()           # the worst first
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import ClassVar, Final
 
 from msgspec import UNSET
 
 from hwd.model.answers.alerts import Alert
 from hwd.model.documents.daemon import (
+    CRASHED,
     BusDown,
     BusUp,
     DaemonDisk,
@@ -53,6 +53,7 @@ from hwd.model.link import RoutedLink
 from hwd.model.plural import plural
 from hwd.model.run import RunState, RunStatus
 from hwd.model.timeline import Timeline
+from hwd.ports.claim import utc
 from hwd.records.records import Records, Stored
 from hwd.telemetry.alert_rules import RULES, WORST_FIRST
 from hwd.telemetry.carrier_flaps import WITHIN_NS as FLAPS_WITHIN_NS
@@ -226,11 +227,11 @@ class Alerts:
                 self._hold("JournalOpen", id, f"{what} was cut off and is not undone: {why}", True)
                 self._hold("JournalHeld", id, f"{what} waits for a decision: {why}", held)
             case DaemonStarted(died_wall_ns=int(died_wall_ns)):
-                self._note("DaemonDied", DAEMON, f"did not end in order: it was last heard at {_utc(died_wall_ns)}")
+                self._note("DaemonDied", DAEMON, f"did not end in order: it was last heard at {utc(died_wall_ns)}")
             case DaemonRecovered(reconfiguration=id, outcome=outcome, why=why):
                 self._ended_ns = self._now[0]  # its way back moved carriers
                 self._close(id)
-                if outcome != "crashed":  # it ended with its daemon and moved nothing
+                if outcome != CRASHED:  # it ended with its daemon and moved nothing
                     said = f"was cut off, and is {outcome}{f': {why}' if why else ''}"
                     self._note("ReconfigurationRecovered", id, said)
             case JournalGivenUp(reconfiguration=id):
@@ -452,7 +453,3 @@ def _alert(key: Key, one: _Condition) -> Alert:
         since_wall_ns=one.began[1],
         summary=one.summary,
     )
-
-
-def _utc(wall_ns: int) -> str:
-    return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -24,8 +24,9 @@ from hwd_drivers.core.user_file import read_user_file
 OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
 """Paths that need no token, for watchdogs and Prometheus: they report the state of the rack, and no secret."""
 SHORTEST_TOKEN = 16
-TOKENS_BYTES_MAX = 1_000_000
 """Characters; fewer can be guessed over a fast network."""
+TOKENS_BYTES_MAX = 1_000_000
+"""The limit of a file with tokens."""
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing; a page of another origin cannot read what they answer."""
 OWN_SITES = frozenset({"same-origin", "none"})

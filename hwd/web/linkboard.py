@@ -201,6 +201,8 @@ class Linkboard:
         asked_wall_ns = {one.switch: self._asked(one.switch) for one in routed.crossconnects}
         made_wall_ns, lost_wall_ns = max(self._made(routed), default=0), self._lost(routed)
         for name in [name for name, asked in asked_wall_ns.items() if asked is not None and asked < made_wall_ns]:
+            if name not in switches:
+                continue  # a reload has just taken it out
             switches[name] = replace(switches[name], power_dbm={})
         now_ns = 0 if self._now_wall_ns is None else self._now_wall_ns()
         ages_s = {

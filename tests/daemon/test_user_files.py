@@ -32,7 +32,8 @@ def _bundle(path: Path) -> None:
 
 
 def _ssh_config(path: Path) -> None:
-    os.rename(path, path.parent / "config")
+    (path.parent / ".ssh").mkdir()
+    os.rename(path, path.parent / ".ssh/config")
     SshSettings.of(SshPlace.parse("root@10.0.0.1"), path.parent)
 
 

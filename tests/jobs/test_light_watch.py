@@ -38,6 +38,13 @@ async def at_rest(lab: Lab, job: str) -> JobStatus:
         await asyncio.sleep(0.01)
 
 
+async def until_moves(lab: Lab, count: int) -> int:
+    """Until so much was said of light that others moved; returns how many ranks were let go by then."""
+    while len(lab.emitted(JobMoved)) < count:  # noqa: ASYNC110 - nothing is to be waited for but time
+        await asyncio.sleep(0.001)
+    return len(lab.emitted(JobGranted))
+
+
 async def operate(lab: Lab, job: str, target: str, why: str) -> None:
     """An operator switches the set of a job by override, as soon as no rank sends."""
     await at_rest(lab, job)
@@ -113,6 +120,28 @@ def test_light_that_cannot_be_brought_back_fails_its_job_which_names_who_moved_i
         assert lab.service.status().leases == []
 
     run_lab(test, entry="plane: static topology=ring, ready_within_s: 2", steps=400)
+
+
+def test_light_that_is_taken_again_while_its_way_back_is_recorded_is_brought_back_again(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.at)
+        await at_rest(lab, job)
+        lit, (taken, *_) = lab.light(), light_of(lab)
+        take(lab, taken)
+        await when(lab, job, lambda status: status.moved)
+        lab.world.records_disk.delay_s = lambda: POLL_S  # before what it writes, and after it
+        granted = await until_moves(lab, 2)
+        assert lab.light() == lit
+        take(lab, taken)
+        assert await until_moves(lab, 3) == granted
+        lab.world.records_disk.delay_s = lambda: 0.0
+        assert await until_moves(lab, 4) == granted, "nobody was let go in the dark"
+        assert lab.light() == lit
+        status = await ended(lab, job)
+        assert (status.state, len(status.moves_of_others)) == ("succeeded", 2)
+
+    run_lab(test, entry="plane: static topology=ring", steps=60)
 
 
 def test_light_that_is_moved_again_and_again_fails_its_job(run_lab: RunLab) -> None:

@@ -91,7 +91,7 @@ def test_solver_is_the_one_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -
         ([1, 1], [1, -1], r"^loads: \[1\] is -1"),
         ([1, 1], [0, 0], "^loads: no entry is above 0"),
         ([1, 1, 1], [1, 1], "^previous loads: has 3 entries, and has to have 2"),
-        ([1, 1], [1], "^loads: has 1 entries, and has to have 2"),
+        ([1, 1], [1], "^loads: has 1 entry, and has to have 2"),
     ],
 )
 def test_bad_observation_is_refused_and_changes_nothing(previous: list[float], loads: list[float], why: str) -> None:

@@ -41,8 +41,8 @@ def test_both_directions_become_one_number() -> None:
         (3, "has the shape of a single number"),
         ([["a"]], "not a matrix of numbers"),
         ([[1, 2], [3]], "not a matrix of numbers"),
-        ([[0.0] * 3] * 3, r"3 experts do not fill servers of 2 \(2 GPUs with 1 each\)"),
-        (np.zeros((0, 0)), "0 experts do not fill servers of 2"),
+        ([[0.0] * 3] * 3, r"3 experts cannot fill servers of 2 \(2 GPUs with 1 each\)"),
+        (np.zeros((0, 0)), "0 experts cannot fill servers of 2"),
     ],
 )
 def test_bad_demand_is_refused_with_the_entry(sent: object, why: str) -> None:

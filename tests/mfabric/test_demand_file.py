@@ -121,7 +121,7 @@ def test_numbers_of_every_width_and_order_are_read(array: Any) -> None:
     ("text", "why"),
     [
         ("", "the header has 0 names"),
-        ("h0;h1\n0;1\n", "header has 1 names, and may have 2 to"),
+        ("h0;h1\n0;1\n", "header has 1 name, and may have 2 to"),
         ("h0,h0\n0,1\n1,0\n", "line 1: h0 is twice in the header"),
         ("h0,\n0,1\n1,0\n", "line 1, column 2: '' is no name"),
         ("h0,h9\n0,1\n1,0\n", "no host 'h9'; the testbed has h0"),
@@ -131,7 +131,7 @@ def test_numbers_of_every_width_and_order_are_read(array: Any) -> None:
         ("h0,h1\n0,1e30\n1,0\n", "'1e30' is no number of bytes from 0 to 9.22"),
         ("h0,h1\n0,1.2.3\n1,0\n", "'1.2.3' is no number"),
         ("h0,h1\n0,1,2\n1,0\n", "line 2: has 3 columns, and the header has 2"),
-        ("h0,h1\n0,1\n", "ends after 1 senders of 2; the row of h1 is missing"),
+        ("h0,h1\n0,1\n", "ends after 1 sender of 2; the row of h1 is missing"),
         ("h0,h1\n0,1\n1,0\n0,0\n", "line 4: one sender more than the 2"),
         (",h0,h1\nh0,0,1\nh0,1,0\n", "line 3: h0 is a sender in line 2 already"),
         (",h0,h1\nh0,0,1\nh2,1,0\n", "line 3, column 1: 'h2' is not in the header"),
@@ -357,5 +357,5 @@ def test_csv_over_its_limit_is_told_to_come_as_npz() -> None:
 
 def test_list_of_many_matrices_of_many_names_is_refused_before_there_is_room_for_them() -> None:
     lines = ["layer,from,to,bytes", *(f"{layer},{name},0,1" for layer in range(20) for name in range(1000))]
-    with pytest.raises(ConfigError, match="20 matrices of 1000 x 1000 are over the 16777216 numbers of one file"):
+    with pytest.raises(ConfigError, match="20 matrices of 1000 x 1000: more than the 16777216 numbers of one file"):
         read("\n".join(lines), "h0", "h1", experts_per_gpu=1, gpus=500)

@@ -118,7 +118,9 @@ def test_runs_that_differ_by_the_one_value_that_each_sweeps_are_compared_by_topo
     firmware = [row for row in found.rows if row.stage is StageName.FIRMWARE]
     assert [row.topology for row in firmware] == ["ring", "pairs"]
     assert all(row.shift_s < -2.5 and row.excludes_zero for row in firmware)
-    assert "the sweep values differ: negotiates=on and negotiates=off" in found.remarks
+    assert "the sweep values differ: negotiates=on in run 20270110-a1b2 and negotiates=off in run 20270110-a1b2" in (
+        found.remarks
+    )
 
 
 def test_page_tells_a_total_for_each_value_and_no_mixture(negotiated: RunReport) -> None:

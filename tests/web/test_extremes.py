@@ -23,6 +23,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "PrepareBody": {"targets": {"a": {"what": "ocs1:1A-2B"}}, "lease": "nothing"},
     "ReconfigurationBody": {"what": "ocs1:1A-2B", "mode": "update"},
     "ReloadBody": {"dry_run": True},
+    "ReleaseSetBody": {},
     "RenewBody": {"for_s": 60},
     "RunBody": {"text": "playbook: one\nsteps:\n  - note: one\n", "file": "/one.yaml"},
     "SwitchBody": {"target": "a"},

@@ -257,7 +257,7 @@ def broker_url(config: AgentConfig) -> str:
         data = msgspec.json.decode(read_user_file(path, most_bytes=CONFIG_BYTES_MAX).data, type=dict[str, Any])
     except ConfigError as error:
         raise LinkError(f"broker's address: {error}. Is the daemon up?") from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise LinkError(f"{path}: not a JSON object: {reason_of(error)}") from error
     agents = data.get("agents")
     url = (agents.get(config.host) if isinstance(agents, dict) else None) or data.get("mqtt")

@@ -31,6 +31,7 @@ class UnixListener:
         self._group = group
         self._server: asyncio.Server | None = None
         self._file: tuple[int, int] | None = None
+        self._folder: os.stat_result | None = None
 
     @classmethod
     async def open(
@@ -56,7 +57,7 @@ class UnixListener:
         """Listen there again where no file is; True where that was so. Raises OSError. Another file there stays."""
         if self._server is None or os.path.lexists(self._path):
             return False
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._restore_folder()
         former = self._server
         await self._listen()
         former.close()
@@ -71,6 +72,14 @@ class UnixListener:
         with contextlib.suppress(OSError):  # from Python 3.13 on asyncio removes it
             if _identity(self._path) == self._file:
                 os.unlink(self._path)
+
+    def _restore_folder(self) -> None:
+        """As it was: others may have to come through it."""
+        folder = self._path.parent
+        if not folder.exists() and self._folder is not None:
+            folder.mkdir(mode=0o700, parents=True)
+            os.chown(folder, self._folder.st_uid, self._folder.st_gid)
+            folder.chmod(stat.S_IMODE(self._folder.st_mode))
 
     def cut(self) -> None:
         """Nothing to cut: each connection has its protocol."""
@@ -95,7 +104,7 @@ class UnixListener:
             if has_file:
                 self._path.unlink(missing_ok=True)  # else nobody would make a file that answers
             raise
-        self._server, self._file = server, found
+        self._server, self._file, self._folder = server, found, self._path.parent.stat()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

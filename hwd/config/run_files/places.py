@@ -183,5 +183,5 @@ def _read(path: Path, kind: type[PlaceT]) -> PlaceT | None:
         return None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}. {_REMEDY}") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be understood: {reason_of(error)}. {_REMEDY}") from error

@@ -6,7 +6,6 @@ testbed = loaded.require()
 """
 
 import grp
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +41,7 @@ from hwd.model.testbed import (
     TransferRules,
 )
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.user import in_home
 
 NAMES_SHOWN = 4
 
@@ -123,7 +123,14 @@ def _warn_of_files(reading: Reading, testbed: Testbed) -> None:
     ]
     named += [(("hosts", name, "ssh"), host.ssh.key) for name, host in testbed.hosts.items() if host.ssh is not None]
     for where, file in named:
-        if isinstance(file, str) and not os.path.exists(os.path.expanduser(file)):
+        if not isinstance(file, str):
+            continue
+        try:
+            is_there = in_home(file).exists()
+        except ConfigError as error:
+            reading.add(where, str(error), warning=True)
+            continue
+        if not is_there:
             reading.add(where, f"{file}: there is no such file here. The daemon needs it where it runs", warning=True)
 
 

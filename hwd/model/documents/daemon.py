@@ -1,7 +1,7 @@
 """What the daemon tells of itself: its process, its limits, its journal, its broker."""
 
 from html import escape
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec import UNSET, UnsetType
 from typing_extensions import override
@@ -183,6 +183,10 @@ class JournalDamaged(Fact, frozen=True, kw_only=True):
     why: str
     aside: str
     held: list[str]
+
+
+CRASHED: Final = "crashed"
+"""The outcome of a reconfiguration that ended with its daemon and of which nothing was to be brought back."""
 
 
 class DaemonRecovered(Fact, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.documents.daemon import CRASHED, DaemonRecovered
 from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
 from hwd.model.documents.reconfigurations import ReconfigurationStarted
 from hwd.reconfigure.journal.facts import DatedFact
@@ -19,9 +19,6 @@ from hwd.reconfigure.journal.journal import Journal
 from hwd.records.reconfiguration_documents import ReconfigurationDocuments
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
-
-CRASHED = "crashed"
-"""The outcome of what ended with its daemon, and in no other way."""
 
 log = logging.getLogger(__name__)
 

@@ -17,10 +17,8 @@ from hwd_drivers.core.offload import Offload
 
 SOCKET_VARIABLES: Final = {"transfers": SOCKET_VARIABLE, "select": "HWD_SELECT_SOCKET"}
 """By kind of socket, the variable in which programs find its path."""
-
-
 STARTS_AT_ONCE: Final = 4
-"""Programs on twin hosts that start at a time: each is the start of an interpreter, on the cores of the daemon."""
+"""Programs on twin hosts that start at a time, each in a thread: it is the start of an interpreter on our cores."""
 
 
 class HostProcesses:

@@ -65,13 +65,21 @@ class AgentKey(paramiko.PKey):
 
     @override
     def sign_ssh_data(self, data: bytes, algorithm: str | None = None) -> paramiko.Message:
-        return paramiko.Message(self._agent.sign(self.blob, data, SIGN_FLAGS.get(algorithm or "", 0)))
+        try:
+            return paramiko.Message(self._agent.sign(self.blob, data, SIGN_FLAGS.get(algorithm or "", 0)))
+        except OSError as error:  # an error of another kind ends the thread of paramiko, and its login waits in vain
+            self._agent.trouble = (
+                f"the SSH agent does not sign with {self.comment}: {error.strerror or reason_of(error)}"
+            )
+            raise paramiko.SSHException(self._agent.trouble) from error
 
 
 class SshAgent:
     """A connection to an SSH agent, for one login. Raises OSError where it does not answer as one."""
 
     def __init__(self, path: str) -> None:
+        self.trouble = ""
+        """Why it did not sign."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(AGENT_S)
         try:

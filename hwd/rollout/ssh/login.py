@@ -7,6 +7,7 @@ from typing import Final
 
 import paramiko
 
+from hwd.model.plural import plural
 from hwd.rollout.ssh.identities import RSA_KINDS, Identities, rsa_bits
 from hwd.rollout.ssh.ssh_settings import SshSettings
 from hwd_drivers.core.errors import ConfigError, DeviceError, LinkError, LoginError
@@ -156,13 +157,19 @@ def _authenticate(name: str, settings: SshSettings, transport: paramiko.Transpor
                 ) from error
             except (paramiko.SSHException, EOFError, OSError) as error:
                 refused.append(identity.source)
+                if identities.agent is not None and (trouble := identities.agent.trouble):
+                    words = f"{trouble}. Unlock it, allow it to sign when it asks, or name a key that needs no agent"
+                    raise _login_refused(name, where, words) from error
                 if transport.is_active():
                     continue
                 left = len(identities.to_try) - len(refused)
+                if not left:
+                    break
+                tried = f"{plural(len(refused), 'key')} ({', '.join(refused)})"
                 raise _login_refused(
                     name,
                     where,
-                    f"it ended the login after {len(refused)} keys ({', '.join(refused)}), before {left} others: it "
+                    f"it ended the login after {tried}, before {left} more: it "
                     "allows no more attempts (its MaxAuthTries). Name the one key that it takes: `key` in the testbed "
                     "file, or IdentityFile and IdentitiesOnly yes in the configuration of ssh",
                 ) from error

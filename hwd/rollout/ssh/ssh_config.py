@@ -93,6 +93,8 @@ class SshConfig:
         Raises ConfigError where `ssh` refuses the configuration, or a keyword is set that we do not follow.
         """
         file = (home or user_home()) / ".ssh/config"
+        if file.exists():  # `ssh` would wait for the writer of a FIFO
+            read_user_file(file, most_bytes=CONFIG_BYTES_MAX)
         program = shutil.which("ssh")
         if program is None:
             return cls._without_ssh(place, file, home)

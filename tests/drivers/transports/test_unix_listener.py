@@ -26,6 +26,7 @@ async def greeting(path: Path) -> bytes:
 async def test_socket_whose_folder_a_clean_up_has_removed_listens_there_again(tmp_path: Path) -> None:
     path = tmp_path / "run" / "h0.sock"
     path.parent.mkdir()
+    path.parent.chmod(0o2751)
     listener = await UnixListener.open(Greeter, path, mode=0o660)
     reader, writer = await asyncio.open_unix_connection(path)
     assert await reader.readline() == b"hello\n"
@@ -33,6 +34,7 @@ async def test_socket_whose_folder_a_clean_up_has_removed_listens_there_again(tm
     shutil.rmtree(path.parent)
     assert await listener.restore()
     assert path.stat().st_mode & 0o777 == 0o660
+    assert path.parent.stat().st_mode & 0o7777 == 0o2751, "others come through its folder as before"
     assert await greeting(path) == b"hello\n"
     assert not reader.at_eof(), "a connection from before goes on"
     writer.transport.abort()

@@ -176,18 +176,27 @@ def test_configuration_that_ssh_refuses_is_refused_in_its_words(sshd: Any, text:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("kind", ["pipe", "program that hangs"])
+def test_configuration_that_is_a_pipe_is_refused_at_once(sshd: Any) -> None:
+    config = write(sshd, PLACE)
+    config.unlink()
+    os.mkfifo(config)
+    with pytest.raises(ConfigError, match=r"config: is no regular file, but a FIFO"):
+        log_in(sshd)
+
+
+@pytest.mark.parametrize("kind", ["included pipe", "program that hangs"])
 def test_configuration_that_does_not_end_is_given_up(
     sshd: Any, kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    config = write(sshd, f'Match exec "echo $$ > {tmp_path}/pid; sleep 600"\n')
-    if kind == "pipe":
-        config.unlink()
-        os.mkfifo(config)
+    hangs = f'Match exec "echo $$ > {tmp_path}/pid; sleep 600"\n'
+    if kind == "included pipe":
+        os.mkfifo(tmp_path / "pipe")
+        hangs = f"Include {tmp_path}/pipe\n"
+    write(sshd, hangs)
     monkeypatch.setattr(module, "READ_S", 1.0)
     with pytest.raises(ConfigError, match=r"has not read its configuration within 1 s\. Is it a pipe"):
         log_in(sshd)
-    if kind != "pipe":
+    if kind != "included pipe":
         try:
             program = os.pidfd_open(int((tmp_path / "pid").read_text()))
         except ProcessLookupError:
@@ -249,15 +258,17 @@ def test_several_jump_hosts_are_gone_through_in_their_order(make_sshd: Make) -> 
 
 
 @contextmanager
-def agent(tmp_path: Path, *keys: Path, **environment: str) -> Iterator[Path]:
+def agent(tmp_path: Path, *keys: Path, confirm: bool = False, **environment: str) -> Iterator[Path]:
+    """`confirm`: it asks before each signature, and nobody allows it."""
     path = tmp_path / "agent"
-    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.PIPE)
+    denies = {**os.environ, "SSH_ASKPASS": "/bin/false", "SSH_ASKPASS_REQUIRE": "force", "DISPLAY": ":0"}
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.PIPE, env=denies)
     try:
         assert process.stdout is not None
         process.stdout.readline()
         for key in keys:
             env = {**os.environ, "SSH_AUTH_SOCK": str(path), "SSH_ASKPASS_REQUIRE": "force", **environment}
-            subprocess.run(["ssh-add", "-q", str(key)], check=True, env=env, timeout=60)
+            subprocess.run(["ssh-add", "-q", *(["-c"] if confirm else []), str(key)], check=True, env=env, timeout=60)
         yield path
     finally:
         process.terminate()
@@ -280,7 +291,7 @@ def test_key_that_a_public_file_names_is_the_only_one_of_the_agent_that_is_tried
         config = sshd.home / ".ssh/config"
         config.write_text(f"Host rack\n{PLACE.format(port=sshd.port)}IdentityFile /nowhere\n")
         monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
-        words = r"it ended the login after 6 keys \(.*before 2 others: .*MaxAuthTries.*IdentitiesOnly yes"
+        words = r"it ended the login after 6 keys \(.*before 2 more: .*MaxAuthTries.*IdentitiesOnly yes"
         with pytest.raises(LoginError, match=words):
             Ssh.open("h0", SshPlace(address="rack"), SystemClock(), home=sshd.home)
         with config.open("a") as more:
@@ -295,6 +306,17 @@ def test_key_that_a_public_file_names_is_the_only_one_of_the_agent_that_is_tried
         monkeypatch.delenv("SSH_AUTH_SOCK")
         config.write_text(config.read_text().replace("IdentityAgent none", f'IdentityAgent "{path}"'))
         assert log_in(sshd) == "in\n"
+
+
+def test_agent_that_does_not_sign_is_named_at_once(
+    sshd: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write(sshd, PLACE)
+    with agent(tmp_path, sshd.home / ".ssh/id_ed25519", confirm=True) as path:
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
+        with pytest.raises(LoginError, match=r"the SSH agent does not sign with .*: it refuses .*Unlock it, allow it"):
+            log_in(sshd)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["rsa", "ecdsa"])
