@@ -37,18 +37,21 @@ def nic_links(
     for one, other in links:
         if not 0 <= one < other < len(ports):
             raise ConfigError(f"links between servers {one} and {other}: there are ports of {len(ports)}, from 0 on")
-    found, shared = _dealt(links, ports, ())
+    found, shared = _dealt(links, ports, (), sharing=False)
     if lit:
-        kept, shared_then = _dealt(links, ports, lit)
-        if shared_then <= shared:
-            return kept
+        for sharing in (True, False):  # all of them; else those that share no node
+            kept, shared_then = _dealt(links, ports, lit, sharing=sharing)
+            if shared_then <= shared:
+                return kept
     return found
 
 
 def _dealt(
-    links: Links, ports: Sequence[Sequence[OpticalPort[P]]], lit: Iterable[tuple[P, P]]
+    links: Links, ports: Sequence[Sequence[OpticalPort[P]]], lit: Iterable[tuple[P, P]], *, sharing: bool
 ) -> tuple[list[tuple[P, P]], int]:
-    """And how many links, at all servers together, share a node with an earlier one of their pair."""
+    """And how many links, at all servers together, share a node with an earlier one of their pair. `sharing`: those of
+    `lit` stay that do so, too.
+    """
     dealers = [_Dealer(server, some) for server, some in enumerate(ports)]
     for (one, other), count in links.items():
         if count:
@@ -58,7 +61,7 @@ def _dealt(
         if all(end in at for end in link):
             near, far = sorted(link, key=lambda end: at[end])
             here, there = dealers[at[near]], dealers[at[far]]
-            if here.may_keep(near, there.server) and there.may_keep(far, here.server):
+            if here.may_keep(near, there.server, sharing) and there.may_keep(far, here.server, sharing):
                 here.keep(near, there.server)
                 there.keep(far, here.server)
     for dealer in dealers:
@@ -89,10 +92,10 @@ class _Dealer(Generic[P]):
     def _nodes(self) -> dict[P, int | None]:
         return {port.id: port.numa for port in self._ports}
 
-    def may_keep(self, port: P, peer: int) -> bool:
+    def may_keep(self, port: P, peer: int, sharing: bool) -> bool:
         """Whether a port that has a link to a peer may stay there."""
         has_room = len(self.dealt.get(peer, ())) < self.wanted.get(peer, 0)
-        return has_room and (len(self._left) == 1 or not self._used.get(peer, {}).get(self._nodes[port]))
+        return has_room and (sharing or not self._used.get(peer, {}).get(self._nodes[port]))
 
     def keep(self, port: P, peer: int) -> None:
         self._left[self._nodes[port]].remove(port)

@@ -98,6 +98,14 @@ def test_link_of_a_pair_that_goes_on_stays_at_its_ports() -> None:
     ]
 
 
+def test_links_that_must_share_a_node_stay_too() -> None:
+    ports = [server(0, [None, None, 0, 0, 1]), server(1, [None, 0, 0, 0, 0, 1])]
+    fresh = nic_links({(0, 1): 5}, ports)
+    assert shared_by(fresh, ports) == 4
+    moved = [(near, far) for (near, _), (_, far) in zip(fresh, [*fresh[1:], fresh[0]], strict=True)]
+    assert {*nic_links({(0, 1): 5}, ports, lit=moved)} == {*moved}, "nothing is to be moved"
+
+
 def test_link_that_would_make_another_pair_share_a_node_does_not_stay() -> None:
     ports = [server(0, [0, 0, 1]), server(1, [0, 1]), server(2, [0])]
     lit = [((0, 2), (2, 0))]
