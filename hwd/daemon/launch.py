@@ -99,7 +99,8 @@ class RackProcess:
                 os.close(descriptor)
             self.ended = True
             _, status = os.waitpid(self.pid, os.WNOHANG)  # noqa: ASYNC222 - it has ended, and there is nothing to wait for
-            log.error(
+            log.log(
+                logging.ERROR if status else logging.INFO,
                 "twin rack (pid %d) %s; `hwd twin up %s` starts it again. The end of %s: %s",
                 self.pid,
                 how_it_ended(os.waitstatus_to_exitcode(status)),

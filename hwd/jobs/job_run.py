@@ -26,7 +26,7 @@ from hwd.jobs.job_places import JobPlaces
 from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import JobRoutes
 from hwd.jobs.job_status import named, status_of
-from hwd.jobs.light_watch import LightWatch
+from hwd.jobs.light_watch import MOVES_KEPT, LightWatch
 from hwd.jobs.played_plane import PlayedPlane, Told
 from hwd.jobs.rack_health import RackHealth
 from hwd.model.answers import JobEfficiencyRow, JobStatus
@@ -46,6 +46,7 @@ from hwd.model.program import ProgramEnd
 from hwd.model.testbed import Testbed
 from hwd.planes import AnnouncedDemand
 from hwd.planes.actor import AnswerRanks, Command, DriveTo, PlaneActor, PrepareTarget, SetRoutes
+from hwd.ports.claim import utc
 from hwd.reconfigure.transfers import Transfers
 from hwd_agents.wire import (
     JobJoined,
@@ -168,6 +169,8 @@ class JobRun:
         self._unheard: list[Told] = []
         """What its plane is to hear once its light is back."""
         self._outcome: tuple[JobState, str] | None = None
+        self._left_moved: list[str] = []
+        """How its light was away when it came to its end, and by whom."""
         self._is_decided = asyncio.Event()
         self._over_s = 0.0
         """When it came to that."""
@@ -493,6 +496,11 @@ class JobRun:
 
     def _come_to(self, state: JobState, why: str) -> None:
         if self._outcome is None:
+            moved = [*self._watching.moved.values()]
+            if away := " and ".join(words for words in moved if words not in why):
+                why = "; ".join(filter(None, (why, f"its light had been moved {away}, and was not back")))
+            at = utc(self._clock.wall_ns())
+            self._left_moved = [f"{at}: {words}, not back at its end" for words in moved]
             self._outcome = state, why
             self._over_s = asyncio.get_running_loop().time()
             self.operations.close(why)
@@ -526,7 +534,13 @@ class JobRun:
         await self._until_done(
             lambda: self._save(
                 lambda record: replace(
-                    record, state=state, why=why, lease="", prepared_set="", ended_wall_ns=self._clock.wall_ns()
+                    record,
+                    state=state,
+                    why=why,
+                    lease="",
+                    prepared_set="",
+                    ended_wall_ns=self._clock.wall_ns(),
+                    moved=[*record.moved, *self._left_moved][-MOVES_KEPT:],
                 )
             )
         )

@@ -306,26 +306,33 @@ class Jobs:
         """
         run = self._runs.get(id)
         words = _words(caller, why) + (f", as {reconfiguration}" if reconfiguration else "")
-        overridden = ""
+        overridden, entry = "", ""
         if why:
             entry = "" if run is None else run.record.entry
             overridden = f"job {id}{f' ({entry})' if entry else ''}: {why}"
-            log.warning("job %s: prepared set %s is acted on by override of %s", id, prepared_set, words)
-            self._emit(
-                JobOverridden(
-                    job=id,
-                    entry=entry,
-                    act="switch" if target else "release",
-                    prepared_set=prepared_set,
-                    target=target or UNSET,
-                    reconfiguration=reconfiguration or UNSET,
-                    by=NOBODY if caller is None else caller.name,
-                    verified=caller is not None and caller.is_verified,
-                    why=why,
+        is_refused = False
+        try:
+            with nullcontext() if run is None else run.act(words):
+                yield overridden
+        except RefusedError:  # before anything was done
+            is_refused = True
+            raise
+        finally:
+            if why and not is_refused:
+                log.warning("job %s: prepared set %s was acted on by override of %s", id, prepared_set, words)
+                self._emit(
+                    JobOverridden(
+                        job=id,
+                        entry=entry,
+                        act="switch" if target else "release",
+                        prepared_set=prepared_set,
+                        target=target or UNSET,
+                        reconfiguration=reconfiguration or UNSET,
+                        by=NOBODY if caller is None else caller.name,
+                        verified=caller is not None and caller.is_verified,
+                        why=why,
+                    )
                 )
-            )
-        with nullcontext() if run is None else run.act(words):
-            yield overridden
 
     def __call__(self, document: Document) -> None:
         if not self._runs:

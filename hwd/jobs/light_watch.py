@@ -32,6 +32,8 @@ BACK_WITHIN_S: Final = 60.0
 MOVED_MOST: Final = 3
 """So often in `MOVED_IN_S` it is brought back; then somebody wants it elsewhere, and the job fails."""
 MOVED_IN_S: Final = 60.0
+LONGEST_PAUSE_S: Final = 4.0
+"""Between two attempts: each one that fails is in the log."""
 MOVES_KEPT: Final = 16
 """That the record of a job names."""
 ABSENT: Final = "somebody, while the daemon was away"
@@ -176,7 +178,7 @@ class LightWatch:
     async def _bring_back(self) -> None:
         """Bring back what has left its target, until all is there or the job fails."""
         loop = asyncio.get_running_loop()
-        began_s, by, tries = loop.time(), self._suspected, dict[str, str]()
+        began_s, by, tries, pause_s = loop.time(), self._suspected, dict[str, str](), PACE_S
         left = self._left()
         self._note(left, by)
         if len(self._moved_s) == MOVED_MOST and began_s - self._moved_s[0] < MOVED_IN_S:
@@ -201,7 +203,8 @@ class LightWatch:
                 )
                 return
             if why:
-                await asyncio.sleep(PACE_S)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             left = self._left()
             self._note(left, self._suspected or by)
         self._suspected = ""

@@ -65,6 +65,8 @@ class Claim:
         """As `text`, without the ports."""
         row = ROWS[self.reason]
         next_ = (row.ending if waits else "") or row.remedy
+        if self.reason is Reason.LEASE and (job := job_of(self.owner)) is not None:  # nobody else acts under it
+            next_ = f"Wait for its end. To end it before is up to whoever started it: `hwd job stop {job}`"
         return (f"{row.says}. {next_}" if next_ else row.says).format(
             id=self.id,
             owner=self.owner,

@@ -17,7 +17,7 @@ from hwd.model.answers import TransferStatus
 from hwd.model.documents.hosts import ClockAligned, HostBirth
 from hwd.model.documents.transfers import TransferClaimed, TransferCut, TransferEnded, TransferRefused
 from hwd.model.testbed import Testbed
-from hwd.ports.claim import Claim
+from hwd.ports.claim import Claim, utc
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
 from hwd.ports.transfer import Transfer
@@ -472,9 +472,10 @@ class Transfers:
         return f"for another {left_s:.1f} s at most"
 
     def _why_unreported(self, claim: Claim) -> str:
-        left_s = max(0.0, (self._unreported_until_ns.get(claim.id, 0) - self._clock.monotonic_ns()) / 1e9)
+        left_ns = max(0, self._unreported_until_ns.get(claim.id, 0) - self._clock.monotonic_ns())
         silent = self._agents.why_silent(claim.id) or "its agent is being asked"
-        return f"it has not said so since the daemon started, {silent}; {left_s:.0f} s from now it counts as at rest"
+        rests = utc(self._clock.wall_ns() + left_ns)
+        return f"it has not said so since the daemon started, {silent}; at {rests} it counts as at rest"
 
 
 def _fields(one: Transfer) -> dict[str, Any]:

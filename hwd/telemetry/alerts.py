@@ -228,12 +228,11 @@ class Alerts:
                 self._hold("JournalHeld", id, f"{what} waits for a decision: {why}", held)
             case DaemonStarted(died_wall_ns=int(died_wall_ns)):
                 self._note("DaemonDied", DAEMON, f"did not end in order: it was last heard at {utc(died_wall_ns)}")
-            case DaemonRecovered(reconfiguration=id, outcome=outcome, why=why):
+            case DaemonRecovered(reconfiguration=id, outcome=outcome):
                 self._ended_ns = self._now[0]  # its way back moved carriers
                 self._close(id)
                 if outcome != CRASHED:  # it ended with its daemon and moved nothing
-                    said = f"was cut off, and is {outcome}{f': {why}' if why else ''}"
-                    self._note("ReconfigurationRecovered", id, said)
+                    self._note("ReconfigurationRecovered", id, f"was cut off, and is {outcome}")
             case JournalGivenUp(reconfiguration=id):
                 self._ended_ns = self._now[0]
                 self._close(id)

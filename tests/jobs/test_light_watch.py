@@ -7,6 +7,7 @@ import pytest
 
 from hwd.jobs.light_watch import BACK_WITHIN_S, MOVED_MOST
 from hwd.model.answers import JobStatus
+from hwd.model.bodies import ByBody
 from hwd.model.documents.jobs import JobEnded, JobGranted, JobMoved, JobSwitched
 from hwd.model.documents.leases import LeaseReleased
 from hwd.model.plane import Action, Applied, Event, Grant, Intent, Job, Switch, Target, View
@@ -43,6 +44,10 @@ async def until_moves(lab: Lab, count: int) -> int:
     while len(lab.emitted(JobMoved)) < count:  # noqa: ASYNC110 - nothing is to be waited for but time
         await asyncio.sleep(0.001)
     return len(lab.emitted(JobGranted))
+
+
+async def stop(lab: Lab, job: str) -> None:
+    lab.service.stop_job(job, ByBody(by="ada"), None)
 
 
 async def operate(lab: Lab, job: str, target: str, why: str) -> None:
@@ -142,6 +147,26 @@ def test_light_that_is_taken_again_while_its_way_back_is_recorded_is_brought_bac
         assert (status.state, len(status.moves_of_others)) == ("succeeded", 2)
 
     run_lab(test, entry="plane: static topology=ring", steps=60)
+
+
+def test_job_that_ends_while_its_light_is_away_says_so_and_who_moved_it(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.at)
+        await at_rest(lab, job)
+        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})  # what is taken cannot be brought back
+        taken, *_ = light_of(lab)
+        take(lab, taken)
+        await when(lab, job, lambda status: status.moved)
+        await lab.world.nodes.run_in_node(DAEMON, stop(lab, job))
+        status = await ended(lab, job)
+        words = f"moved from static by another client of ocs1, or at its front panel: -{taken}"
+        assert (status.state, f"its light had been {words}" in status.why) == ("stopped", True)
+        assert status.why.endswith("and was not back")
+        (line,) = status.moves_of_others
+        assert line.endswith("not back at its end")
+
+    run_lab(test, entry="plane: static topology=ring, ready_within_s: 2", steps=400)
 
 
 def test_light_that_is_moved_again_and_again_fails_its_job(run_lab: RunLab) -> None:

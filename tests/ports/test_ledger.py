@@ -438,3 +438,12 @@ def test_who_waits_for_an_end_is_told_what_ends_it_and_no_option_of_another_comm
     text = TEXTS[reason][0].text(NOW, waits=True)
     assert "--" not in text
     assert ". " in text
+
+
+def test_lease_of_a_job_is_nobody_elses_to_act_under() -> None:
+    held = lease(
+        id="l1", holder="job k3v9a1xx (train)", ports=frozenset({"ocs1.1"}), taken_wall_ns=0, expires_wall_ns=60 * 10**9
+    )
+    text = held.text(0)
+    assert "To end it before is up to whoever started it: `hwd job stop k3v9a1xx`" in text
+    assert "--lease" not in text

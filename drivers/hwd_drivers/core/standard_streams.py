@@ -48,8 +48,8 @@ class StandardStream(io.FileIO):
             except BlockingIOError:
                 raise
             except OSError as error:
-                self.trouble = error
-                if self.ends_with_reader:
+                is_first, self.trouble = self.trouble is None, error
+                if self.ends_with_reader and is_first:  # what is left in a buffer then is lost without a word more
                     if error.errno in _GONE:
                         raise ReaderGoneError from None
                     raise FailedError(_cannot_be_written(error)) from error

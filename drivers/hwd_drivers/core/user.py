@@ -5,6 +5,7 @@ import os
 import pwd
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
+from typing import Final
 
 from hwd_drivers.core.errors import ConfigError
 
@@ -17,17 +18,27 @@ def user_name() -> str:
         return f"uid{os.getuid()}"
 
 
+NO_HOME: Final = "/nonexistent"
+"""The home of users who have none, in Debian."""
+
+
 def name_user(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Put the name where libraries look for it, such as that of SSH; entry points do this first."""
+    """Put name and home where libraries look for them, such as those of SSH and of figures: where nothing is known,
+    some end with a traceback. Entry points do this first.
+    """
     try:
         getpass.getuser()
     except (KeyError, OSError):
         environment["LOGNAME"] = user_name()
+    try:
+        home(environment, remedy="")
+    except ConfigError:
+        environment["HOME"] = NO_HOME
 
 
 def home(environment: Mapping[str, str] = os.environ, *, remedy: str) -> Path:
     """The home of this user. Raises ConfigError, with the remedy beside HOME, where none is known."""
-    if named := environment.get("HOME"):
+    if (named := environment.get("HOME")) and named != NO_HOME:
         return Path(named)
     try:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)

@@ -128,3 +128,24 @@ def test_words_of_the_command_line_can_be_shown_everywhere_and_its_json_is_exact
     assert done.returncode == 2
     assert rb'"file": "%s/\u2192\u00e9.yaml"' % bytes(tmp_path) in done.stdout
     assert "->" in done.stderr.decode("ascii")
+
+
+def test_program_without_an_end_says_once_that_its_disk_is_full() -> None:
+    words = (
+        "from hwd_drivers.core.errors import FailedError\n"
+        "from hwd_drivers.core.standard_streams import end_with_reader, run_program\n"
+        "import sys\n"
+        "def main():\n"
+        "    end_with_reader()\n"
+        "    try:\n"
+        "        print('x' * 100000, flush=True)\n"
+        "    except FailedError as error:\n"
+        "        sys.exit(f'hwd: {error}')\n"
+        "run_program('hwd', main)\n"
+    )
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "cannot be written: No space left on device" in done.stderr

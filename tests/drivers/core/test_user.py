@@ -31,7 +31,7 @@ def test_user_without_an_entry_is_named_by_its_number_and_libraries_find_that_na
     assert user_name() == f"uid{os.getuid()}"
     environment: dict[str, str] = {}
     name_user(environment)
-    assert environment == {"LOGNAME": f"uid{os.getuid()}"}
+    assert environment == {"LOGNAME": f"uid{os.getuid()}", "HOME": "/nonexistent"}
 
 
 @pytest.mark.usefixtures("nameless")
@@ -58,3 +58,12 @@ def test_nobody_else_asks_the_system_for_the_user_or_the_home() -> None:
     paths = (path for top in ("hwd", "agents", "drivers") for path in sorted((ROOT / top).rglob("*.py")))
     found = {str(path.relative_to(ROOT)) for path in paths if asks.search(path.read_text())}
     assert found <= may, "hwd_drivers.core.user knows what to do where there is none"
+
+
+@pytest.mark.usefixtures("nameless")
+def test_libraries_that_ask_for_a_home_get_one_that_is_nowhere_and_we_still_say_what_to_set() -> None:
+    environment = {"LOGNAME": "ada"}
+    name_user(environment)
+    assert environment["HOME"] == "/nonexistent"
+    with pytest.raises(ConfigError, match="Set HOME, or"):
+        home(environment, remedy=", or --data")
