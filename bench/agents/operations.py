@@ -20,7 +20,7 @@ from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
 from hwd.bus.allowance import ASKS_PER_S
 from hwd_agents.shim import Rank
-from hwd_agents.transfers.client import SOCKET_VARIABLE, Transfers
+from hwd_agents.transfers.client import KEY_VARIABLE, SOCKET_VARIABLE, Transfers
 from hwd_agents.transfers.lines import JoinAnswerLine, Line
 from hwd_agents.wire import JobJoined, RankPlace
 
@@ -84,8 +84,8 @@ def joining(path: Path) -> socket.socket:
 
 @contextlib.asynccontextmanager
 async def asking(folder: Path, url: str) -> AsyncIterator[tuple[Rank, Transfers]]:
-    """Rank 0 of a job whose daemon, agents and rack are processes, as users have them; and a client of its agent that
-    belongs to no job.
+    """Rank 0 of a job whose daemon, agents and rack are processes, as users have them; and a client of its agent with
+    the key of the job, which asks no plane.
     """
     program, told, testbed = (folder / name for name in ("rank.py", "told.json", "rack.yaml"))
     program.write_text(PROGRAM)
@@ -105,7 +105,7 @@ async def asking(folder: Path, url: str) -> AsyncIterator[tuple[Rank, Transfers]
         try:
             with (
                 await asyncio.to_thread(lambda: Rank.from_environment(found)) as rank,
-                Transfers(found[SOCKET_VARIABLE]) as transfers,
+                Transfers(found[SOCKET_VARIABLE], key=found[KEY_VARIABLE]) as transfers,
             ):
                 yield rank, transfers
         finally:
