@@ -215,11 +215,22 @@ class Supervisor:
     def _take_signals(self, heard: int) -> None:
         numbers = set(read(heard) or b"")
         if signal.SIGCHLD in numbers:
-            for pid in _children():
-                if pid != self._child.pid:
-                    os.waitpid(pid, os.WNOHANG)  # an orphan of the program: whoever ends is not to stay
+            self._reap_orphans()
         for number in numbers - {signal.SIGCHLD}:
             self._stop(f"its supervisor got {_name(number)}")
+
+    def _reap_orphans(self) -> None:
+        """Whoever has ended is not to stay, but the program itself, whose end `_reap` tells. The kernel is asked: /proc
+        may leave out a child while another one goes (proc(5)), and of several ends one signal comes.
+        """
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if ended is None or ended.si_pid == self._child.pid:
+                return
+            os.waitpid(ended.si_pid, os.WNOHANG)
 
     def _read_requests(self) -> None:
         if self._in is None or (data := read(self._in)) is None:

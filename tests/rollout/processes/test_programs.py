@@ -132,14 +132,15 @@ async def test_nothing_that_the_program_started_outlives_it(start: Start) -> Non
 
 async def test_orphans_of_a_program_are_reaped_while_it_runs(start: Start) -> None:
     """Else a shell that starts one thing after the other fills the process table."""
-    program = await start("for i in 1 2 3 4 5; do (sh -c 'echo $$' &); done; exec sleep 1000")
-    pids: list[int] = []
+    count = 40  # that end at the same time: /proc may leave out one while another goes
+    program = await start(f"for i in $(seq {count}); do (sh -c 'echo $$; exec sleep 0.3' &); done; exec sleep 1000")
+    said = b""
     async with asyncio.timeout(WITHIN_S):
         async for piece in program.output():
-            words = piece.data.split()
-            pids += [int(word) for word in words if word.isdigit()]
-            if len(pids) == 5:
+            said += piece.data
+            if said.count(b"\n") == count:
                 break
+        pids = [int(word) for word in said.split()]
         while [pid for pid in pids if Path(f"/proc/{pid}").exists()]:  # noqa: ASYNC110 - the kernel tells nobody
             await asyncio.sleep(0.01)
     assert not program.has_ended
