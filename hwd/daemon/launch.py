@@ -98,7 +98,7 @@ class RackProcess:
                 loop.remove_reader(descriptor)
                 os.close(descriptor)
             self.ended = True
-            _, status = os.waitpid(self.pid, os.WNOHANG)  # noqa: ASYNC222 - it has ended, and there is nothing to wait for
+            _, status = os.waitpid(self.pid, os.WNOHANG)  # noqa: ASYNC222 - it has ended
             log.log(
                 logging.ERROR if status else logging.INFO,
                 "twin rack (pid %d) %s; `hwd twin up %s` starts it again. The end of %s: %s",
