@@ -121,6 +121,11 @@ test-all: $(STAMP) system-machines
 test-slow: $(STAMP) system-machines
 	$(PYTEST) -m slow $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
+# No part of CI: the first run records which test executes which line. MUTANTS_ARGS="--only hwd/jobs" hunts some of them; a run that was ended goes on.
+.PHONY: mutants
+mutants: $(STAMP) system-tests
+	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
+
 # The CPU wheel of PyTorch, 200 MB, is for these tests alone; where it cannot be had they are skipped by name. One at a time: each has a rack of its own, and
 # four processes that import it.
 TORCH := torch==2.13.0+cpu

@@ -1,0 +1,146 @@
+"""`make mutants`: plant each mutant of the list, and see whether a test finds it.
+
+A recording of which test executes which line comes first, once; `--record` makes it anew. What was hunted is kept in
+`.mutants/`, so that a run which was ended goes on where it was.
+"""
+
+import argparse
+import json
+import queue
+import sys
+import threading
+from pathlib import Path
+
+from hwd_drivers.core.clock import SystemClock
+
+from .changes import place_of
+from .hunt import Found, Tree
+from .mutants import Mutant, draw, read, write
+from .touched import Touched
+
+ROOT = Path(__file__).parents[2]
+WORK = ROOT / ".mutants"
+DONE = WORK / "hunted.jsonl"
+CLOCK = SystemClock()
+MARKERS = {"quick": "not slow", "slow": "slow"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--draw", action="store_true", help="draw a new list, by the seed in mutants.py")
+    parser.add_argument("--record", action="store_true", help="record anew which test executes which line")
+    parser.add_argument("--slow", action="store_true", help="the slow tests, for mutants that no quick one finds")
+    parser.add_argument("--again", action="store_true", help="forget what was hunted before")
+    parser.add_argument("--only", metavar="TEXT", default="", help="mutants whose line in the list has this text")
+    parser.add_argument("--workers", type=int, default=2, metavar="N")
+    options = parser.parse_args()
+    say(f"{options.workers} trees with environments of their own, in {WORK.name}/")
+    trees = [Tree(WORK / f"tree-{number}") for number in range(options.workers)]
+    for tree in trees:
+        tree.make(ROOT)
+    kind = "slow" if options.slow else "quick"
+    touched = Touched(WORK / kind, trees[0].folder)
+    began_s = _now_s()
+    if options.record or not touched.is_there():
+        touched.record(MARKERS[kind], 3 if kind == "quick" else 2, say)
+        say(f"recorded what the {kind} tests execute in {_now_s() - began_s:.0f} s")
+    if options.draw:
+        mutants = draw(trees[0].folder, touched.executed(), trees[0].python)
+        write(mutants)
+        say(f"{len(mutants)} mutants drawn")
+        DONE.unlink(missing_ok=True)
+    if options.again:
+        DONE.unlink(missing_ok=True)
+    mutants = [one for one in read() if options.only in str(one) and not (options.slow and one.found_by)]
+    hunted = _hunted()
+    left = [one for one in mutants if f"{kind} {one}" not in hunted]
+    say(f"{len(mutants)} mutants, {len(mutants) - len(left)} of them hunted before")
+    _hunt_all(left, trees, touched, kind, len(mutants))
+    return _verdict(mutants, kind)
+
+
+def say(text: str) -> None:
+    print(f"mutants: {text}", file=sys.stderr, flush=True)
+
+
+def _now_s() -> float:
+    return CLOCK.monotonic_ns() / 1e9
+
+
+def _hunt_all(left: list[Mutant], trees: list[Tree], touched: Touched, kind: str, whole: int) -> None:
+    seconds = touched.durations()
+    lines = {str(one): _line(one, trees[0]) for one in left}
+    tests = touched.tests_of({(one.file, line) for one in left if (line := lines[str(one)])})
+    waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
+    for one in left:
+        waiting.put(one)
+    began_s, lock = _now_s(), threading.Lock()
+
+    def work(tree: Tree) -> None:
+        while True:
+            try:
+                mutant = waiting.get_nowait()
+            except queue.Empty:
+                return
+            at_s = _now_s()
+            names = sorted(tests.get((mutant.file, lines[str(mutant)]), ()))
+            found = tree.hunt(mutant, names, seconds)
+            with lock:
+                _keep(mutant, found, kind, _now_s() - at_s)
+                done = whole - waiting.qsize() - len(trees) + 1
+                verdict = "cannot be planted" if found is None else found.by or f"NOT FOUND by {found.ran}"
+                say(f"{done} of {whole}, {_now_s() - began_s:.0f} s: {mutant}: {verdict}")
+
+    threads = [threading.Thread(target=work, args=[tree]) for tree in trees]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _line(mutant: Mutant, tree: Tree) -> int:
+    """Where the expression is now; 0 where it is no longer there."""
+    place = place_of((tree.folder / mutant.file).read_text(encoding="utf-8"), mutant.change)
+    return 0 if place is None else place.line
+
+
+def _keep(mutant: Mutant, found: Found | None, kind: str, took_s: float) -> None:
+    record = {
+        "mutant": f"{kind} {mutant}",
+        "by": None if found is None else found.by,
+        "ran": 0 if found is None else found.ran,
+        "took_s": round(took_s, 1),
+    }
+    with DONE.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def _hunted() -> dict[str, str | None]:
+    """Who found each mutant that was hunted; empty for nobody, None where it could not be planted."""
+    if not DONE.is_file():
+        return {}
+    records = map(json.loads, DONE.read_text(encoding="utf-8").splitlines())
+    return {record["mutant"]: record["by"] for record in records}
+
+
+def _verdict(mutants: list[Mutant], kind: str) -> int:
+    hunted = _hunted()
+    listed = read()
+    for one in listed:
+        by = hunted.get(f"{kind} {one}")
+        if by and not by.startswith("(") and not one.found_by:
+            one.found_by = by
+    write(listed)
+    gone = [one for one in mutants if hunted.get(f"{kind} {one}", "") is None]
+    unfound = [one for one in mutants if hunted.get(f"{kind} {one}") == "" and not one.judged]
+    for one in gone:
+        print(f"cannot be planted: {one}")
+    for one in unfound:
+        print(f"not found: {one}")
+    say(f"{len(mutants)} mutants: {len(mutants) - len(gone) - len(unfound)} found or judged, {len(unfound)} not found, "
+        f"{len(gone)} cannot be planted")  # fmt: skip
+    return 1 if gone or unfound else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

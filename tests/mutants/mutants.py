@@ -1,0 +1,116 @@
+"""The list of mutants: what each changes, and who found it."""
+
+import random
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from .changes import Change, places, planted
+
+LIST = Path(__file__).with_name("mutants.json")
+SEED = 35
+COUNT = 160
+LEAST = 2
+"""Of each room."""
+
+
+class Mutant(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One change of a file. `found_by`: a test; empty where none does. `judged`: why no test has to."""
+
+    file: str
+    function: str
+    statement: str
+    before: str
+    after: str
+    nth: int = 0
+    found_by: str = ""
+    judged: str = ""
+
+    @property
+    def change(self) -> Change:
+        return Change(
+            function=self.function, statement=self.statement, before=self.before, after=self.after, nth=self.nth
+        )
+
+    @property
+    def room(self) -> str:
+        return room_of(self.file)
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.function}: {self.before} -> {self.after}"
+
+
+def room_of(file: str) -> str:
+    """`hwd/jobs`, `agents/bus`, `drivers/families/polatis`."""
+    parts = Path(file).parts[1 if file.startswith("hwd/") else 2 : -1]
+    top = Path(file).parts[0]
+    depth = 2 if parts[:1] == ("families",) else 1
+    return "/".join((top, *parts[:depth]))
+
+
+def tests_of_room(room: str) -> str:
+    """The folder of the tests of a room."""
+    return f"tests/{room.removeprefix('hwd/')}/"
+
+
+def read() -> list[Mutant]:
+    return msgspec.json.decode(LIST.read_bytes(), type=list[Mutant]) if LIST.is_file() else []
+
+
+def write(mutants: list[Mutant]) -> None:
+    LIST.write_bytes(msgspec.json.format(msgspec.json.encode(mutants), indent=1) + b"\n")
+
+
+def draw(tree: Path, executed: Mapping[str, set[int]], python: Path) -> list[Mutant]:
+    """A share in every room by what its tests execute, `LEAST` at least. The same seed draws the same of one tree."""
+    rng = random.Random(SEED)
+    rooms: dict[str, list[Mutant]] = {}
+    for file in sorted(executed):
+        for place in places((tree / file).read_text(encoding="utf-8")):
+            if place.line in executed[file]:
+                one = place.change
+                mutant = Mutant(
+                    file=file,
+                    function=one.function,
+                    statement=one.statement,
+                    before=one.before,
+                    after=one.after,
+                    nth=one.nth,
+                )
+                rooms.setdefault(room_of(file), []).append(mutant)
+    spare = COUNT - LEAST * len(rooms)
+    whole = sum(map(len, rooms.values()))
+    drawn: list[Mutant] = []
+    for _, there in sorted(rooms.items()):
+        wanted = LEAST + round(spare * len(there) / whole)
+        rng.shuffle(there)
+        functions: set[tuple[str, str]] = set()
+        for mutant in there:
+            if wanted == 0:
+                break
+            if (mutant.file, mutant.function) not in functions and _imports(tree, mutant, python):
+                functions.add((mutant.file, mutant.function))
+                drawn.append(mutant)
+                wanted -= 1
+    return drawn
+
+
+def _imports(tree: Path, mutant: Mutant, python: Path) -> bool:
+    """Whether the module with the change can be imported: one that cannot, every test finds."""
+    path = tree / mutant.file
+    source = path.read_text(encoding="utf-8")
+    changed = planted(source, mutant.change)
+    if changed is None:
+        return False
+    name = mutant.file.removeprefix("agents/").removeprefix("drivers/").removesuffix(".py").removesuffix("/__init__")
+    path.write_text(changed, encoding="utf-8")
+    try:
+        tried = subprocess.run(
+            [str(python), "-B", "-c", f"import importlib; importlib.import_module({name.replace('/', '.')!r})"],
+            cwd=tree, capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+    finally:
+        path.write_text(source, encoding="utf-8")
+    return tried.returncode == 0
