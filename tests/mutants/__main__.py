@@ -15,8 +15,8 @@ from hwd_drivers.core.clock import SystemClock
 
 from .changes import place_of
 from .hunt import Found, Tree
-from .mutants import Mutant, draw, read, write
-from .touched import Touched
+from .mutants import Mutant, draw, draw_of_room, read, room_of, tests_of_room, write
+from .touched import SOURCES, Touched
 
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / ".mutants"
@@ -32,8 +32,15 @@ def main() -> int:
     parser.add_argument("--slow", action="store_true", help="the slow tests, for mutants that no quick one finds")
     parser.add_argument("--again", action="store_true", help="forget what was hunted before")
     parser.add_argument("--only", metavar="TEXT", default="", help="mutants whose line in the list has this text")
+    parser.add_argument(
+        "--room", help="hwd/jobs, agents/bus: mutants drawn in this room, planted here, against its own quick tests"
+    )
+    parser.add_argument("--count", type=int, default=20, metavar="N", help="so many with --room")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the draw with --room")
     parser.add_argument("--workers", type=int, default=2, metavar="N")
     options = parser.parse_args()
+    if options.room:
+        return of_room(ROOT, options.room, options.count, options.seed)
     say(f"{options.workers} trees with environments of their own, in {WORK.name}/")
     trees = [Tree(WORK / f"tree-{number}") for number in range(options.workers)]
     for tree in trees:
@@ -61,6 +68,39 @@ def main() -> int:
 
 def say(text: str) -> None:
     print(f"mutants: {text}", file=sys.stderr, flush=True)
+
+
+def of_room(root: Path, room: str, count: int, seed: int) -> int:
+    """Before and after a change of a room's tests: says which mutants they found before, and find no longer.
+
+    Do not touch the room's sources meanwhile.
+    """
+    tree = Tree(root)
+    files = [str(path.relative_to(root)) for top in SOURCES for path in (root / top).rglob("*.py")]
+    of_files = {file: None for file in files if room_of(file) == room}
+    mutants = draw_of_room(root, of_files, tree.python, count, seed)
+    kept = WORK / f"room-{room.replace('/', '-')}-{seed}.json"
+    before: dict[str, str] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+    now: dict[str, str] = {}
+    for number, mutant in enumerate(mutants, 1):
+        found = tree.hunt_in_folder(mutant, tests_of_room(room))
+        if found is not None:
+            now[str(mutant)] = found.by
+            say(f"{number} of {len(mutants)}: {mutant}: {found.by or 'NOT FOUND'}")
+    lost = [name for name, by in now.items() if not by and before.get(name)]
+    for name in lost:
+        print(f"lost: {name} (found before by {before[name]})")
+    for name, by in now.items():
+        if not by and name not in lost:
+            print(f"not found: {name}")
+    if not before:
+        WORK.mkdir(exist_ok=True)
+        kept.write_text(json.dumps(now, indent=1), encoding="utf-8")
+    say(
+        f"{sum(map(bool, now.values()))} of {len(now)} found"
+        + (f", {len(lost)} lost" if before else "; kept to compare")
+    )
+    return 1 if lost else 0
 
 
 def _now_s() -> float:

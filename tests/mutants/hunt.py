@@ -4,13 +4,15 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from .changes import planted
+from .first import FIRST
 from .mutants import Mutant, tests_of_room
-from .order import FILE, failed
+from .order import FILE
 
 TEST_WITHIN_S = 60
 """A mutant that makes a test hang is found by it."""
@@ -60,45 +62,62 @@ class Tree:
         subprocess.run(["make", "--silent", "setup"], cwd=self._folder, check=True, stdout=subprocess.DEVNULL)
 
     def hunt(self, mutant: Mutant, tests: Sequence[str], seconds: Mapping[str, float]) -> Found | None:
-        """Plant the mutant, run its tests, take it out again. None where it cannot be planted."""
+        """Plant the mutant and run its tests, up to the first that fails. None where it cannot be planted."""
+        names = self._notes() / "tests"
+        names.write_text("\n".join(ordered(tests, seconds, tests_of_room(mutant.room))), encoding="utf-8")
+        files = dict.fromkeys(name.partition("::")[0] for name in tests)
+        with self._planted(mutant) as is_there:
+            if not is_there:
+                return None
+            there = [file for file in files if (self._folder / file).is_file()]
+            return (
+                Found(self._run(["-p", "tests.mutants.order", *there], {FILE: str(names)}), len(tests))
+                if there
+                else Found("", 0)
+            )
+
+    def hunt_in_folder(self, mutant: Mutant, tests: str) -> Found | None:
+        """The same with the quick tests of a folder, in their own order."""
+        with self._planted(mutant) as is_there:
+            return Found(self._run(["-m", "not slow", tests], {}), 0) if is_there else None
+
+    def _notes(self) -> Path:
+        """Where git does not look."""
+        folder = self._folder / ".mutants"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    @contextmanager
+    def _planted(self, mutant: Mutant) -> Iterator[bool]:
         path = self._folder / mutant.file
         source = path.read_text(encoding="utf-8")
         changed = planted(source, mutant.change)
-        if changed is None:
-            return None
-        path.write_text(changed, encoding="utf-8")
         try:
-            return self.run(ordered(tests, seconds, tests_of_room(mutant.room)))
+            if changed is not None:
+                path.write_text(changed, encoding="utf-8")
+            yield changed is not None
         finally:
             path.write_text(source, encoding="utf-8")
 
-    def run(self, tests: Sequence[str]) -> Found:
-        """Run tests in this order, up to the first that fails."""
-        names = self._folder / ".tests-of-mutant"
-        names.write_text("\n".join(tests), encoding="utf-8")
-        failed(names).unlink(missing_ok=True)
-        files = [
-            one for one in dict.fromkeys(name.partition("::")[0] for name in tests) if (self._folder / one).is_file()
-        ]
-        if not files:
-            return Found("", 0)
+    def _run(self, arguments: Sequence[str], more: Mapping[str, str]) -> str:
+        """The first test that fails; empty where none does."""
+        first = self._notes() / "failed"
+        first.unlink(missing_ok=True)
         command = [
-            str(self.python), "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "tests.mutants.order",
-            f"--timeout={TEST_WITHIN_S}", "--no-header", *files,
+            str(self.python), "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "tests.mutants.first",
+            f"--timeout={TEST_WITHIN_S}", "--no-header", *arguments,
         ]  # fmt: skip
-        environment = {**os.environ, FILE: str(names), "PYTHONDONTWRITEBYTECODE": "1"}
         with subprocess.Popen(
-            command, cwd=self._folder, env=environment, text=True, errors="replace", start_new_session=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            command, cwd=self._folder, env={**os.environ, **more, FIRST: str(first)}, text=True, errors="replace",
+            start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         ) as process:  # fmt: skip
             try:
                 said, _ = process.communicate()
             finally:
                 _end(process.pid)
         if process.returncode in (UNFOUND, NOTHING_RAN):
-            return Found("", len(tests))
-        first = failed(names)
-        return Found(first.read_text(encoding="utf-8") if first.is_file() else _last(said), len(tests))
+            return ""
+        return first.read_text(encoding="utf-8") if first.is_file() else _last(said)
 
 
 def ordered(tests: Sequence[str], seconds: Mapping[str, float], room: str) -> list[str]:

@@ -1,8 +1,9 @@
 """The list of mutants: what each changes, and who found it."""
 
+import dataclasses
 import random
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -68,33 +69,37 @@ def draw(tree: Path, executed: Mapping[str, set[int]], python: Path) -> list[Mut
     rng = random.Random(SEED)
     rooms: dict[str, list[Mutant]] = {}
     for file in sorted(executed):
-        for place in places((tree / file).read_text(encoding="utf-8")):
-            if place.line in executed[file]:
-                one = place.change
-                mutant = Mutant(
-                    file=file,
-                    function=one.function,
-                    statement=one.statement,
-                    before=one.before,
-                    after=one.after,
-                    nth=one.nth,
-                )
-                rooms.setdefault(room_of(file), []).append(mutant)
+        rooms.setdefault(room_of(file), []).extend(_of_file(tree, file, executed[file]))
     spare = COUNT - LEAST * len(rooms)
     whole = sum(map(len, rooms.values()))
     drawn: list[Mutant] = []
     for _, there in sorted(rooms.items()):
-        wanted = LEAST + round(spare * len(there) / whole)
-        rng.shuffle(there)
-        functions: set[tuple[str, str]] = set()
-        for mutant in there:
-            if wanted == 0:
-                break
-            if (mutant.file, mutant.function) not in functions and _imports(tree, mutant, python):
-                functions.add((mutant.file, mutant.function))
-                drawn.append(mutant)
-                wanted -= 1
+        drawn += _some(there, LEAST + round(spare * len(there) / whole), rng, tree, python)
     return drawn
+
+
+def draw_of_room(tree: Path, files: Iterable[str], python: Path, count: int, seed: int) -> list[Mutant]:
+    """Some of the files of a room, whether a test executes them or not."""
+    there = [one for file in sorted(files) for one in _of_file(tree, file, None)]
+    return _some(there, count, random.Random(seed), tree, python)
+
+
+def _of_file(tree: Path, file: str, executed: set[int] | None) -> Iterator[Mutant]:
+    for place in places((tree / file).read_text(encoding="utf-8")):
+        if executed is None or place.line in executed:
+            yield Mutant(file=file, **dataclasses.asdict(place.change))
+
+
+def _some(there: list[Mutant], count: int, rng: random.Random, tree: Path, python: Path) -> list[Mutant]:
+    """So many, one of a function at most."""
+    rng.shuffle(there)
+    drawn: dict[tuple[str, str], Mutant] = {}
+    for mutant in there:
+        if len(drawn) == count:
+            break
+        if (mutant.file, mutant.function) not in drawn and _imports(tree, mutant, python):
+            drawn[mutant.file, mutant.function] = mutant
+    return [*drawn.values()]
 
 
 def _imports(tree: Path, mutant: Mutant, python: Path) -> bool:
