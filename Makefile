@@ -90,10 +90,17 @@ system-runtime system-tests system-machines: system-%:
 	@PYTHON=$(PYTHON) .ci/system-packages $*
 
 .PHONY: check
-check: $(STAMP)
+check: check-format check-lint check-types check-contracts
+
+# What takes least comes first.
+.PHONY: check-format check-lint check-types check-contracts
+check-format: $(STAMP)
 	@echo "check: format"; $(BIN)/ruff format --check --quiet .
+check-lint: $(STAMP)
 	@echo "check: lint"; $(BIN)/ruff check --quiet .
+check-types: $(STAMP)
 	@echo "check: types"; $(BIN)/mypy
+check-contracts: $(STAMP)
 	@echo "check: import contracts"; $(BIN)/lint-imports
 
 .PHONY: format

@@ -6,6 +6,7 @@ import gc
 import inspect
 import logging
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -44,9 +45,19 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--files-by-seed", type=int, metavar="SEED", help="run the files in an order that SEED draws")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The folders whose tests wait for real racks first: what is quick evens out what workers have left at the end."""
-    items.sort(key=lambda item: item.path.parent.name not in LONG)
+    seed = config.getoption("--files-by-seed")
+    if seed is None:
+        items.sort(key=lambda item: item.path.parent.name not in LONG)
+        return
+    files = sorted({item.path for item in items})
+    random.Random(seed).shuffle(files)
+    items.sort(key=lambda item: files.index(item.path))
 
 
 def pytest_collection_finish() -> None:
