@@ -56,6 +56,7 @@ help:
 	@echo "make bench     each path against its floor"
 	@echo "make figures   sweeps behind figures of papers that need no rack"
 	@echo "make sim       simulated worlds of SEEDS=10000 seeds, with all that can go wrong, against the rules"
+	@echo "make mutants   small faults, planted one at a time: which of them no test finds"
 	@echo "make crashes   KILLS=500 crashes of the real daemon, at the boundaries of its journal and at random"
 	@echo "make docs      what the reference pages repeat of the code, anew"
 	@echo "make serve     the daemon on $(TESTBED) (TESTBED=FILE for another)"
