@@ -116,7 +116,7 @@ class Touched:
             data.read()
             for name in data.measured_files():
                 file = os.path.relpath(name, self._tree)
-                if files is not None and file not in files:
+                if not file.endswith(".py") or (files is not None and file not in files):
                     continue
                 for line, contexts in data.contexts_by_lineno(name).items():
                     if tests := {one for one in contexts if one}:
