@@ -6,8 +6,8 @@ import pytest
 
 from hwd.bus.broker.packets import PacketReader
 from hwd.bus.broker.send_rate import BYTES_MOST, BYTES_PER_S, PACKETS_MOST, PACKETS_PER_S, SendRate
-from hwd_drivers.twins.virtual_time import run_virtual
 
+from ..played import virtual
 from .conftest import Place
 from .test_attacks import agent, daemon, packet, text, within
 
@@ -28,35 +28,31 @@ def reader_of(data: bytes, rate: SendRate | None) -> PacketReader:
 
 
 @pytest.mark.parametrize("connections", [1, 3])
-def test_packets_of_a_user_come_as_fast_as_it_may_send_and_all_of_them_come(connections: int) -> None:
-    async def main() -> None:
-        rate, each = SendRate(), (PACKETS_MOST + PACKETS_PER_S * FLOOD_S) // connections
+@virtual
+async def test_packets_of_a_user_come_as_fast_as_it_may_send_and_all_of_them_come(connections: int) -> None:
+    rate, each = SendRate(), (PACKETS_MOST + PACKETS_PER_S * FLOOD_S) // connections
 
-        async def read() -> None:
-            packets = reader_of(b"\xc0\x00" * each, rate)
-            for _ in range(each):
-                assert await packets.read(2) == b"\xc0\x00"
-            with pytest.raises(asyncio.IncompleteReadError):
-                await packets.read(2)
+    async def read() -> None:
+        packets = reader_of(b"\xc0\x00" * each, rate)
+        for _ in range(each):
+            assert await packets.read(2) == b"\xc0\x00"
+        with pytest.raises(asyncio.IncompleteReadError):
+            await packets.read(2)
 
-        loop = asyncio.get_running_loop()
-        started_s = loop.time()
-        await asyncio.gather(*(read() for _ in range(connections)))
-        assert loop.time() - started_s == pytest.approx(FLOOD_S, rel=0.01)
-
-    run_virtual(main())
+    loop = asyncio.get_running_loop()
+    started_s = loop.time()
+    await asyncio.gather(*(read() for _ in range(connections)))
+    assert loop.time() - started_s == pytest.approx(FLOOD_S, rel=0.01)
 
 
-def test_bytes_of_a_user_come_as_fast_as_it_may_send() -> None:
-    async def main() -> None:
-        rate, size = SendRate(), 1 << 20
-        loop = asyncio.get_running_loop()
-        started_s = loop.time()
-        for _ in range((BYTES_MOST + BYTES_PER_S * FLOOD_S) // size):
-            await rate.wait(size)
-        assert loop.time() - started_s == pytest.approx(FLOOD_S, rel=0.01)
-
-    run_virtual(main())
+@virtual
+async def test_bytes_of_a_user_come_as_fast_as_it_may_send() -> None:
+    rate, size = SendRate(), 1 << 20
+    loop = asyncio.get_running_loop()
+    started_s = loop.time()
+    for _ in range((BYTES_MOST + BYTES_PER_S * FLOOD_S) // size):
+        await rate.wait(size)
+    assert loop.time() - started_s == pytest.approx(FLOOD_S, rel=0.01)
 
 
 async def test_small_packets_without_end_let_others_have_their_turn() -> None:
