@@ -2,10 +2,12 @@
 
 import asyncio
 import functools
+import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpx
 import pytest
 
 from hwd.client import Client
@@ -60,6 +62,13 @@ class Desk:
     async def call(self, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Call what blocks."""
         return await self._threads(functools.partial(method, *args, **kwargs))
+
+    async def ask(self, method: str, path: str, body: object = None, **headers: str) -> httpx.Response:
+        """With the token; a body is sent as JSON, bytes as they are."""
+        content = body if isinstance(body, bytes | None) else json.dumps(body, ensure_ascii=False).encode()
+        async with httpx.AsyncClient(base_url=self.url, headers=self.by, trust_env=False, verify=False) as http:
+            json_type = {"Content-Type": "application/json"}
+            return await http.request(method, path, content=content, headers=json_type | headers, timeout=30)
 
     async def told(self, type: type[F], after: int = 0) -> F:
         """The first fact of a type after a number."""
@@ -133,6 +142,13 @@ async def desk(tmp_path: Path, tokens: frozenset[str], testbed_text: str) -> Asy
         await server.stop()
         await twin.close()
         made.close()
+
+
+async def ended_run(desk: Desk, text: str, file: str) -> str:
+    """A run that has ended."""
+    run = str((await desk.ask("POST", "/api/v1/runs", {"text": text, "file": file})).json()["run"])
+    await desk.daemon.service.wait_run(run)
+    return run
 
 
 @pytest.fixture

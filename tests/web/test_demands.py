@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from hwd.client import Client
-from hwd.model.demand import FILE_BYTES_MAX
 from hwd.web.demand_calls import MEDIA_TYPES
 from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
 
@@ -37,12 +36,6 @@ def npz(**arrays: Any) -> bytes:
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)
     return file.getvalue()
-
-
-async def send(desk: Any, data: bytes, media_type: str = "application/octet-stream", **query: Any) -> httpx.Response:
-    headers = desk.by | {"Content-Type": media_type}
-    async with httpx.AsyncClient(base_url=desk.url, headers=headers, trust_env=False, timeout=30) as http:
-        return await http.post("/api/v1/demands", content=data, params=query)
 
 
 async def test_topology_reads_the_layer_of_a_stored_demand(desk: Any, client: Client) -> None:
@@ -77,7 +70,7 @@ async def test_experts_are_summed_to_the_hosts_in_their_order(desk: Any, client:
 @pytest.mark.parametrize("media_type", [*MEDIA_TYPES, "Text/CSV; charset=utf-8"])
 async def test_demand_is_added_listed_shown_and_removed(desk: Any, client: Client, media_type: str) -> None:
     assert await desk.call(client.demands) == []
-    answer = await send(desk, TABLE, media_type, name="moe", by="ada")
+    answer = await desk.ask("POST", "/api/v1/demands?name=moe&by=ada", TABLE, **{"Content-Type": media_type})
     assert answer.status_code == 201
     (found,) = await desk.call(client.demands)
     assert answer.json() == {
@@ -113,49 +106,6 @@ async def test_second_demand_of_a_name_is_refused_unless_it_replaces(desk: Any, 
     assert (await desk.call(client.add_demand, "moe", b"h0,h1\n0,1\n1,0\n", replace=True)).hosts == ["h0", "h1"]
 
 
-@pytest.mark.parametrize(
-    ("data", "query", "why"),
-    [
-        (TABLE, {}, "name: is missing"),
-        (TABLE, {"name": "h0:h1:5"}, "demand 'h0:h1:5': is no name of a demand"),
-        (TABLE, {"name": "../x"}, "is no name of a demand"),
-        (b"", {"name": "moe"}, "the body: is missing"),
-        (TABLE[:-4], {"name": "moe"}, "CSV, line 5: has 3 columns, and the header has 4"),
-        (TABLE.replace(b"9", b"-9"), {"name": "moe"}, "CSV, line 2, column 3: '-9' is no number of bytes"),
-        (TABLE.replace(b"h3", b"h7"), {"name": "moe"}, "no host 'h7'; the testbed has h0, h1, h2, h3"),
-        (TABLE, {"name": "moe", "hosts": "h0,,h1"}, "no host ''"),
-        (TABLE, {"name": "moe", "experts_per_gpu": "x"}, "experts_per_gpu: must be a valid integer"),
-        (TABLE, {"name": "moe", "experts_per_gpu": 1}, "demand of experts needs both"),
-        (npz(layer0=np.eye(3)), {"name": "moe"}, "NPZ names no hosts"),
-        (npz(layer0=np.eye(3)), {"name": "moe", "hosts": "h0,h1"}, "is 3 x 3, and 2 hosts are named"),
-        (npz(layer0=np.eye(2))[:-9], {"name": "moe", "hosts": "h0,h1"}, "NPZ: cannot be read"),
-    ],
-)
-async def test_bad_file_is_refused_with_its_place_and_nothing_is_stored(
-    desk: Any, client: Client, data: bytes, query: dict[str, Any], why: str
-) -> None:
-    answer = await send(desk, data, **query)
-    assert (answer.status_code, answer.json()["title"]) == (422, "bad input")
-    assert why in answer.json()["detail"]
-    assert await desk.call(client.demands) == []
-
-
-async def test_demand_as_json_is_refused(desk: Any) -> None:
-    answer = await send(desk, b'{"h0": {"h1": 5}}', "application/json", name="moe")
-    assert answer.status_code == 422
-    assert "must be a CSV or NPZ file as it is" in answer.json()["detail"]
-
-
-async def test_file_may_be_longer_than_another_body_up_to_its_own_limit(desk: Any, client: Client) -> None:
-    brackets = b"h0,h1\n" + b"[" * (6 << 20)
-    assert "field larger than" in (await send(desk, brackets, name="moe")).json()["detail"], "and is no JSON"
-    answer = await send(desk, bytes(FILE_BYTES_MAX + 1), name="moe")
-    assert answer.status_code == 413
-    assert f"over the {FILE_BYTES_MAX} that it may have" in answer.json()["detail"]
-    with pytest.raises(ConfigError, match=f"over the {FILE_BYTES_MAX} of one demand"):
-        await desk.call(client.add_demand, "moe", bytes(FILE_BYTES_MAX + 1))
-
-
 async def test_demand_without_a_token_is_refused(desk: Any) -> None:
     async with httpx.AsyncClient(base_url=desk.url, trust_env=False) as http:
         for method, path in (
@@ -165,29 +115,6 @@ async def test_demand_without_a_token_is_refused(desk: Any) -> None:
             ("DELETE", "demands/x"),
         ):
             assert (await http.request(method, f"/api/v1/{path}")).status_code == 401
-
-
-@pytest.mark.parametrize(
-    ("what", "why"),
-    [
-        ("mfabric demand=moe", "demand 'moe': not stored. `hwd demand list` says which are"),
-        ("mfabric demand=there layer=7", "demand there, layer 7, micro-batch 0: not stored; it has layers 0"),
-        ("mfabric demand=there layer=x", "mfabric: layer=x is no whole number from 0 on"),
-        ("mfabric demand=there layer=9999999999999999999999", "is no whole number from 0 on"),
-        ("mfabric demand=there microbatch=5000", "numbered from 0 to 1023"),
-        ("mfabric demand=h0:h1:5 layer=3", "mfabric: layer=3: is that of a stored demand, demand=NAME"),
-        ("mfabric layer=3", "mfabric: layer=3: is that of a stored demand, demand=NAME"),
-        ("mfabric demand=a/b", "demand 'a/b': is no name of a demand"),
-        ("ring demand=there", "topology ring: no argument 'demand'"),
-        ("nonsense demand=moe", "'nonsense' is no topology"),
-        ("mfabric", r"mfabric: needs demand=h0:h1:5,h0:h2:1, what hosts send each other in any unit, or the name"),
-    ],
-)
-async def test_text_that_names_no_stored_demand_says_what_to_do(desk: Any, client: Client, what: str, why: str) -> None:
-    await desk.call(client.add_demand, "there", TABLE)
-    with pytest.raises(ConfigError) as raised:
-        await desk.call(client.plan, what=what)
-    assert why in str(raised.value)
 
 
 async def test_playbook_reads_stored_demands(desk: Any, client: Client) -> None:
