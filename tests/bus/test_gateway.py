@@ -28,7 +28,6 @@ from hwd_agents.wire import (
     Refresh,
     Reply,
     Settle,
-    State,
     decode,
     topic,
 )
@@ -205,14 +204,6 @@ async def test_lost_agent_is_down_and_comes_up_again_with_the_same_boot(world: W
         await world.gateway.command("h0", Refresh(), within_s=1)
     await world.until("host.up", 2)
     assert {birth["boot"] for birth in world.of("host.birth")} == {"boot-1"}
-
-
-@played(World)
-async def test_a_late_will_is_corrected_by_the_next_answer(world: World) -> None:
-    peer = await world.aligned_peer()
-    await peer.say("state", State(boot="boot-1", seq=99, state="lost"), retain=True)
-    await world.until("host.down")
-    await world.until("host.up", 2)
 
 
 @played(World)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from hwd.client import Client
+from hwd.client import AsyncClient
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.installed_drivers import load
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
@@ -152,6 +152,6 @@ async def ended_run(desk: Desk, text: str, file: str) -> str:
 
 
 @pytest.fixture
-def client(desk: Desk) -> AsyncIterator[Client] | Any:
-    with Client(desk.url, token=TOKEN) as client:
+async def client(desk: Desk) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient(desk.url, token=TOKEN) as client:
         yield client

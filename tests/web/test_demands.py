@@ -7,9 +7,11 @@ import httpx
 import numpy as np
 import pytest
 
-from hwd.client import Client
+from hwd.client import AsyncClient
 from hwd.web.demand_calls import MEDIA_TYPES
 from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
+
+from .conftest import Desk
 
 TABLE = b"h0,h1,h2,h3\n0,1,9,0\n0,0,0,8\n0,0,0,0\n0,0,0,0\n"
 """The most from h0 to h2, and from h1 to h3."""
@@ -38,41 +40,39 @@ def npz(**arrays: Any) -> bytes:
     return file.getvalue()
 
 
-async def test_topology_reads_the_layer_of_a_stored_demand(desk: Any, client: Client) -> None:
+async def test_topology_reads_the_layer_of_a_stored_demand(client: AsyncClient) -> None:
     crossed, straight = np.zeros((2, 4, 4))
     crossed[0, 2] = crossed[3, 1] = straight[1, 0] = straight[2, 3] = 5
     data = npz(layer0=straight, layer3=crossed, layer3_microbatch1=straight)
-    await desk.call(client.add_demand, "moe", data, hosts=["h0", "h1", "h2", "h3"], by="ada")
+    await client.add_demand("moe", data, hosts=["h0", "h1", "h2", "h3"], by="ada")
     for topology in ("matching", "mfabric"):
         for words, links in (("layer=3", CROSSED), ("", STRAIGHT), ("microbatch=1 layer=3", STRAIGHT)):
-            plan = await desk.call(client.plan, what=f"{topology} demand=moe {words}")
+            plan = await client.plan(what=f"{topology} demand=moe {words}")
             assert sorted(one.link for one in plan.links) == links
             assert plan.what == f"{topology} demand=moe {words}".strip()
-    applied = await desk.call(client.apply, what="mfabric demand=moe layer=3")
+    applied = await client.apply(what="mfabric demand=moe layer=3")
     assert applied.outcome == "confirmed"
-    lease = await desk.call(client.take_lease, holder="ada", ports=["all"], for_s=60)
-    made = await desk.call(client.prepare, {"day": "matching demand=moe"}, lease=lease.id)
+    lease = await client.take_lease(holder="ada", ports=["all"], for_s=60)
+    made = await client.prepare({"day": "matching demand=moe"}, lease=lease.id)
     assert [target.id for target in made.targets] == ["before", "day"]
 
 
-async def test_experts_are_summed_to_the_hosts_in_their_order(desk: Any, client: Client) -> None:
+async def test_experts_are_summed_to_the_hosts_in_their_order(client: AsyncClient) -> None:
     gates = np.zeros((1, 1, 8, 8))
     gates[0, 0, 0, 7] = gates[0, 0, 1, 6] = 4
-    added = await desk.call(
-        client.add_demand, "moe", npz(demand=gates), hosts=["h2", "h0"], experts_per_gpu=2, gpus_per_server=2
-    )
+    added = await client.add_demand("moe", npz(demand=gates), hosts=["h2", "h0"], experts_per_gpu=2, gpus_per_server=2)
     assert (added.experts, added.hosts, added.total_bytes, added.matrices) == (8, ["h2", "h0"], 8.0, 1)
-    assert (await desk.call(client.demand, "moe")).bytes == [[0, 8], [0, 0]]
-    plan = await desk.call(client.plan, what="matching demand=moe hosts=h0,h2")
+    assert (await client.demand("moe")).bytes == [[0, 8], [0, 0]]
+    plan = await client.plan(what="matching demand=moe hosts=h0,h2")
     assert [one.link for one in plan.links] == CROSSED[:1]
 
 
 @pytest.mark.parametrize("media_type", [*MEDIA_TYPES, "Text/CSV; charset=utf-8"])
-async def test_demand_is_added_listed_shown_and_removed(desk: Any, client: Client, media_type: str) -> None:
-    assert await desk.call(client.demands) == []
+async def test_demand_is_added_listed_shown_and_removed(desk: Desk, client: AsyncClient, media_type: str) -> None:
+    assert await client.demands() == []
     answer = await desk.ask("POST", "/api/v1/demands?name=moe&by=ada", TABLE, **{"Content-Type": media_type})
     assert answer.status_code == 201
-    (found,) = await desk.call(client.demands)
+    (found,) = await client.demands()
     assert answer.json() == {
         "name": "moe",
         "by": "ada (unverified)",
@@ -85,28 +85,28 @@ async def test_demand_is_added_listed_shown_and_removed(desk: Any, client: Clien
         "total_bytes": 18.0,
         "stored_bytes": 128,
     }
-    shown = await desk.call(client.demand, "moe")
+    shown = await client.demand("moe")
     assert shown.bytes[0] == [0, 1, 9, 0]
     assert str(shown) == "demand moe, layer 0, micro-batch 0: 4 hosts, 18 bytes"
-    assert await desk.call(client.remove_demand, "moe") == found
-    assert await desk.call(client.demands) == []
+    assert await client.remove_demand("moe") == found
+    assert await client.demands() == []
     for method in (client.remove_demand, client.demand):
         with pytest.raises(UnknownError, match="demand 'moe': not stored"):
-            await desk.call(method, "moe")
+            await method("moe")
 
 
-async def test_who_says_nothing_of_himself_is_a_caller_of_the_api(desk: Any, client: Client) -> None:
-    assert (await desk.call(client.add_demand, "moe", TABLE)).by == "a caller of the HTTP API"
+async def test_who_says_nothing_of_himself_is_a_caller_of_the_api(client: AsyncClient) -> None:
+    assert (await client.add_demand("moe", TABLE)).by == "a caller of the HTTP API"
 
 
-async def test_second_demand_of_a_name_is_refused_unless_it_replaces(desk: Any, client: Client) -> None:
-    await desk.call(client.add_demand, "moe", TABLE)
+async def test_second_demand_of_a_name_is_refused_unless_it_replaces(client: AsyncClient) -> None:
+    await client.add_demand("moe", TABLE)
     with pytest.raises(RefusedError, match="there is one of that name"):
-        await desk.call(client.add_demand, "moe", TABLE)
-    assert (await desk.call(client.add_demand, "moe", b"h0,h1\n0,1\n1,0\n", replace=True)).hosts == ["h0", "h1"]
+        await client.add_demand("moe", TABLE)
+    assert (await client.add_demand("moe", b"h0,h1\n0,1\n1,0\n", replace=True)).hosts == ["h0", "h1"]
 
 
-async def test_demand_without_a_token_is_refused(desk: Any) -> None:
+async def test_demand_without_a_token_is_refused(desk: Desk) -> None:
     async with httpx.AsyncClient(base_url=desk.url, trust_env=False) as http:
         for method, path in (
             ("POST", "demands?name=x"),
@@ -117,7 +117,7 @@ async def test_demand_without_a_token_is_refused(desk: Any) -> None:
             assert (await http.request(method, f"/api/v1/{path}")).status_code == 401
 
 
-async def test_playbook_reads_stored_demands(desk: Any, client: Client) -> None:
+async def test_playbook_reads_stored_demands(desk: Desk, client: AsyncClient) -> None:
     crossed, straight = np.zeros((2, 4, 4))
     crossed[0, 2] = crossed[1, 3] = straight[0, 1] = straight[2, 3] = 5
     data = npz(layer0=straight, layer1=crossed)
@@ -126,10 +126,10 @@ async def test_playbook_reads_stored_demands(desk: Any, client: Client) -> None:
         "      - apply: {topology: matching, demand: moe, layer: '{{ layer }}'}\n"
     )
     with pytest.raises(ConfigError, match=r"p\.yaml:6: .*demand 'moe': not stored"):
-        await desk.call(client.start_run, text=playbook, file="p.yaml")
-    await desk.call(client.add_demand, "moe", data, hosts=["h0", "h1", "h2", "h3"])
-    run = await desk.call(client.start_run, text=playbook, file="p.yaml")
+        await client.start_run(text=playbook, file="p.yaml")
+    await client.add_demand("moe", data, hosts=["h0", "h1", "h2", "h3"])
+    run = await client.start_run(text=playbook, file="p.yaml")
     await desk.daemon.service.wait_run(run.id)
-    assert (await desk.call(client.run_state, run.id)).state == "succeeded"
-    (switch,) = await desk.call(client.switches)
+    assert (await client.run_state(run.id)).state == "succeeded"
+    (switch,) = await client.switches()
     assert {*switch.crossconnects} >= {"1A-3B", "3A-1B", "2A-4B", "4A-2B"}

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from hwd.client import Client
+from hwd.client import AsyncClient
 from hwd.model.demand import FILE_BYTES_MAX
 from hwd_drivers.core.errors import ConfigError
 
@@ -123,7 +123,7 @@ def line(asked: str, answer: httpx.Response) -> str:
     return f"{asked}\n{answer.status_code} {problem['title']}, exit status {problem['exit_status']}\n  {said}\n\n"
 
 
-async def test_refusals_are_what_they_were(desk: Desk, client: Client) -> None:
+async def test_refusals_are_what_they_were(desk: Desk, client: AsyncClient) -> None:
     """To take over what is said now: delete the file and run this twice."""
     text = ""
     for method, path, body in calls():
@@ -140,19 +140,19 @@ async def test_refusals_are_what_they_were(desk: Desk, client: Client) -> None:
         answer = await desk.ask("POST", "/api/v1/plans", content, **{"Content-Type": kind})
         text += line(f"POST plans {kind} {content!r}", answer)
     text += line("GET status of evil.example", await desk.ask("GET", "/api/v1/status", Host="evil.example"))
-    assert await desk.call(client.runs) == []
+    assert await client.runs() == []
     octets = {"Content-Type": "application/octet-stream"}
     for query, file in demands():
         answer = await desk.ask("POST", f"/api/v1/demands?{query}", file, **octets)
         kind = "NPZ" if file.startswith(b"PK") else f"{file[:44]!r}"
         text += line(f"POST demands {query} {kind}", answer)
     text += line("POST demands as JSON", await desk.ask("POST", "/api/v1/demands?name=moe", {"h0": {"h1": 5}}))
-    assert await desk.call(client.demands) == []
-    await desk.call(client.add_demand, "there", TABLE)
+    assert await client.demands() == []
+    await client.add_demand("there", TABLE)
     for what in PLANS:
         text += line(f"POST plans {what}", await desk.ask("POST", "/api/v1/plans", {"what": what}))
     check_golden(REFUSALS, text)
     with pytest.raises(ConfigError, match=f"over the {FILE_BYTES_MAX} of one demand"):
-        await desk.call(client.add_demand, "moe", bytes(FILE_BYTES_MAX + 1))
+        await client.add_demand("moe", bytes(FILE_BYTES_MAX + 1))
     with pytest.raises(ConfigError, match="limit"):
-        await desk.call(client.runs, limit=0)
+        await client.runs(limit=0)

@@ -6,22 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import aiomqtt
 import pytest
 
-from hwd.bus.broker import Logins
+from .conftest import Place
 
 PATIENCE_S = 20.0
 T = TypeVar("T")
-
-
-class Place(Protocol):
-    @property
-    def logins(self) -> Logins: ...
-    @property
-    def address(self) -> tuple[str, int]: ...
 
 
 @asynccontextmanager
@@ -179,13 +172,19 @@ def packet(head: int, body: bytes) -> bytes:
             return bytes([head, *length]) + body
 
 
+async def logged_in(place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """The bare connection of h0."""
+    reader, writer = await asyncio.open_connection(*place.address)
+    login = text("hwd-lab-h0") + text("lab.h0") + text(place.logins.password("lab.h0"))
+    writer.write(packet(0x10, text("MQTT") + bytes([4, 0xC2, 0, 60]) + login))
+    assert await within(reader.readexactly(4)) == b"\x20\x02\x00\x00"
+    return reader, writer
+
+
 async def test_a_message_over_the_limit_is_heard_by_nobody(place: Place) -> None:
     async with daemon(place) as hwd:
         await hwd.subscribe("hwd/1/lab/h0/event", qos=1)
-        reader, writer = await asyncio.open_connection(*place.address)
-        login = text("hwd-lab-h0") + text("lab.h0") + text(place.logins.password("lab.h0"))
-        writer.write(packet(0x10, text("MQTT") + bytes([4, 0xC2, 0, 60]) + login))
-        assert await within(reader.readexactly(4)) == b"\x20\x02\x00\x00"
+        reader, writer = await logged_in(place)
         writer.write(packet(0x30, text("hwd/1/lab/h0/event") + b"x" * ((1 << 20) + 2000)) + packet(0xC0, b""))
         with contextlib.suppress(ConnectionResetError):
             assert await within(reader.read(2)) in (b"", b"\xd0\x00"), "cut off, or without that message"
@@ -216,10 +215,7 @@ async def test_the_daemon_keeps_nothing_for_whoever_went_away(
             pass
     async with daemon(place) as hwd:
         await hwd.subscribe("hwd/1/lab/h0/event", qos=1)
-        reader, writer = await asyncio.open_connection(*place.address)
-        login = text("hwd-lab-h0") + text("lab.h0") + text(place.logins.password("lab.h0"))
-        writer.write(packet(0x10, text("MQTT") + bytes([4, 0xC2, 0, 60]) + login))
-        assert await within(reader.readexactly(4)) == b"\x20\x02\x00\x00"
+        reader, writer = await logged_in(place)
         writer.write(sent)
         assert await within(reader.read()) == b"", "cut off"
         writer.close()

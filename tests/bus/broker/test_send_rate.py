@@ -9,7 +9,7 @@ from hwd.bus.broker.send_rate import BYTES_MOST, BYTES_PER_S, PACKETS_MOST, PACK
 
 from ..played import virtual
 from .conftest import Place
-from .test_attacks import agent, daemon, packet, text, within
+from .test_attacks import agent, daemon, logged_in, packet, within
 
 FLOOD_S = 10
 
@@ -76,10 +76,7 @@ async def test_small_packets_without_end_let_others_have_their_turn() -> None:
 async def test_a_host_that_floods_is_held_up_and_answered_at_last_and_another_is_not(place: Place) -> None:
     async with agent(place, "h1") as other, daemon(place) as hwd:
         await hwd.subscribe("hwd/1/lab/h1/event", qos=1)
-        reader, writer = await asyncio.open_connection(*place.address)
-        login = text("hwd-lab-h0") + text("lab.h0") + text(place.logins.password("lab.h0"))
-        writer.write(packet(0x10, text("MQTT") + bytes([4, 0xC2, 0, 60]) + login))
-        assert await within(reader.readexactly(4)) == b"\x20\x02\x00\x00"
+        reader, writer = await logged_in(place)
         count = PACKETS_MOST + PACKETS_PER_S
         started_s = asyncio.get_running_loop().time()
         writer.write(packet(0xC0, b"") * count)
