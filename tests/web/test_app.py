@@ -3,6 +3,7 @@ import json
 import math
 import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import msgspec
@@ -27,14 +28,14 @@ PLAYBOOK = f"playbook: one\nshows: nothing\nsteps:\n  - apply: {{pairs: '{PAIR}'
 SLOW = PLAYBOOK + "  - wait: {for_s: 0.3}\n" * 2 + "  - wait: {for_s: 300}\n"
 
 
-async def test_status_is_one_screen(client: AsyncClient) -> None:
+async def test_status_is_one_screen(client: Any) -> None:
     status = await client.status()
     assert status.testbed == "desk"
     assert [switch.switch for switch in status.switches if switch.up] == ["ocs1"]
     assert status.bus.connected
 
 
-async def test_a_plan_is_applied_by_its_hash(client: AsyncClient) -> None:
+async def test_a_plan_is_applied_by_its_hash(client: Any) -> None:
     plan = await client.plan(what=PAIR)
     assert msgspec.to_builtins(plan.moves) == [{"switch": "ocs1", "remove": [], "add": ["1A-2B"], "keep": []}]
     result = await client.apply_hash(plan.hash)
@@ -42,9 +43,7 @@ async def test_a_plan_is_applied_by_its_hash(client: AsyncClient) -> None:
     assert (await client.plan(what=PAIR)).empty
 
 
-async def test_an_apply_has_the_id_that_its_caller_chose_and_no_second_one_has_it(
-    desk: Desk, client: AsyncClient
-) -> None:
+async def test_an_apply_has_the_id_that_its_caller_chose_and_no_second_one_has_it(desk: Desk, client: Any) -> None:
     result = await client.apply(what=PAIR, confirm_within_s=60, id="mine0001")
     assert result.id == "mine0001"
     assert result.plan is not None
@@ -59,7 +58,7 @@ async def test_an_apply_has_the_id_that_its_caller_chose_and_no_second_one_has_i
     assert (await desk.ask("POST", "/api/v1/reconfigurations", {"what": PAIR, "id": "Not an id"})).status_code == 422
 
 
-async def test_what_an_interlock_refuses_is_planned_and_is_a_conflict_to_apply(desk: Desk, client: AsyncClient) -> None:
+async def test_what_an_interlock_refuses_is_planned_and_is_a_conflict_to_apply(desk: Desk, client: Any) -> None:
     plan = await desk.ask("POST", "/api/v1/plans", {"what": "ocs1:1A-8B"})
     assert plan.status_code == 200
     first = plan.json()["interlocks"][0]
@@ -73,7 +72,7 @@ async def test_what_an_interlock_refuses_is_planned_and_is_a_conflict_to_apply(d
         await client.apply(what="ocs1:1A-8B")
 
 
-async def test_an_override_is_part_of_the_body_and_comes_back_with_its_reason(desk: Desk, client: AsyncClient) -> None:
+async def test_an_override_is_part_of_the_body_and_comes_back_with_its_reason(desk: Desk, client: Any) -> None:
     wanted = {"what": "ocs1:1A-8B", "overrides": {"forbidden-pair": "tested in the dark"}}
     answer = await desk.ask("POST", "/api/v1/reconfigurations", wanted)
     assert answer.status_code == 200
@@ -89,7 +88,7 @@ async def test_an_override_is_part_of_the_body_and_comes_back_with_its_reason(de
         await client.plan(what="ocs1:1A-8B", overrides={"overload": "x"})
 
 
-async def test_what_is_not_confirmed_can_be_rolled_back(client: AsyncClient) -> None:
+async def test_what_is_not_confirmed_can_be_rolled_back(client: Any) -> None:
     result = await client.apply(what=PAIR, confirm_within_s=60)
     assert result.state == "awaiting-confirm"
     assert [one.reconfiguration for one in await client.reconfigurations()] == [result.reconfiguration]
@@ -97,7 +96,7 @@ async def test_what_is_not_confirmed_can_be_rolled_back(client: AsyncClient) -> 
     assert not (await client.plan(what=PAIR)).empty
 
 
-async def test_a_roll_back_of_what_has_ended_names_the_way_to_an_earlier_state(client: AsyncClient) -> None:
+async def test_a_roll_back_of_what_has_ended_names_the_way_to_an_earlier_state(client: Any) -> None:
     with pytest.raises(RefusedError, match=r"under way\. `hwd rollback --to ID` goes back .* `hwd history` lists$"):
         await client.roll_back()
     ended = (await client.apply(what=PAIR)).id
@@ -107,14 +106,14 @@ async def test_a_roll_back_of_what_has_ended_names_the_way_to_an_earlier_state(c
         await client.confirm()
 
 
-async def test_confirm_keeps_it(client: AsyncClient) -> None:
+async def test_confirm_keeps_it(client: Any) -> None:
     result = await client.apply(what=PAIR, confirm_within_s=60)
     assert (await client.confirm(result.reconfiguration)).outcome == "confirmed"
     with pytest.raises(RefusedError, match="no reconfiguration is under way"):
         await client.confirm()
 
 
-async def test_a_denial_carries_the_switchs_own_words(desk: Desk, client: AsyncClient) -> None:
+async def test_a_denial_carries_the_switchs_own_words(desk: Desk, client: Any) -> None:
     from hwd_drivers.twins.server import Denial
 
     desk.twin.faults.deny_next = Denial(code="SROF", text="Equipment failure")
@@ -123,7 +122,7 @@ async def test_a_denial_carries_the_switchs_own_words(desk: Desk, client: AsyncC
     assert (raised.value.device, raised.value.code) == ("ocs1", "SROF")
 
 
-async def test_a_switch_that_is_away_is_named(desk: Desk, client: AsyncClient) -> None:
+async def test_a_switch_that_is_away_is_named(desk: Desk, client: Any) -> None:
     last = desk.daemon.hub.last
     await desk.twin.close()
     await desk.told(SwitchDown, last)
@@ -134,7 +133,7 @@ async def test_a_switch_that_is_away_is_named(desk: Desk, client: AsyncClient) -
     assert "switch ocs1 is down" in answer.json()["why"][0]
 
 
-async def test_an_apply_goes_on_when_its_caller_goes_away(desk: Desk, client: AsyncClient) -> None:
+async def test_an_apply_goes_on_when_its_caller_goes_away(desk: Desk, client: Any) -> None:
     desk.twin.faults.slow_s = 0.3
     last = desk.daemon.hub.last
     with pytest.raises(httpx.ReadTimeout):
@@ -144,7 +143,7 @@ async def test_an_apply_goes_on_when_its_caller_goes_away(desk: Desk, client: As
     assert ended.outcome == "confirmed"
 
 
-async def test_a_roll_back_stops_an_apply_that_goes_on(desk: Desk, client: AsyncClient) -> None:
+async def test_a_roll_back_stops_an_apply_that_goes_on(desk: Desk, client: Any) -> None:
     desk.twin.faults.slow_s = 0.3
     last = desk.daemon.hub.last
     apply = asyncio.create_task(client.apply(what=PAIR))
@@ -155,14 +154,14 @@ async def test_a_roll_back_stops_an_apply_that_goes_on(desk: Desk, client: Async
         await apply
 
 
-async def test_a_lease_is_revoked_without_a_body_too(desk: Desk, client: AsyncClient) -> None:
+async def test_a_lease_is_revoked_without_a_body_too(desk: Desk, client: Any) -> None:
     for text in (b"", b"null"):
         lease = await client.take_lease(holder="me", ports=["ocs1.1"], for_s=60)
         assert (await desk.ask("POST", f"/api/v1/leases/{lease.id}/kick", text)).is_success
     assert await client.leases() == []
 
 
-async def test_leases_are_taken_renewed_and_given_back(client: AsyncClient) -> None:
+async def test_leases_are_taken_renewed_and_given_back(client: Any) -> None:
     lease = await client.take_lease(holder="me", ports=["ocs1.1"], for_s=60)
     with pytest.raises(RefusedError, match="leased to me"):
         await client.apply(what=PAIR)
@@ -172,9 +171,7 @@ async def test_leases_are_taken_renewed_and_given_back(client: AsyncClient) -> N
     assert await client.leases() == []
 
 
-async def test_lease_that_is_queued_is_granted_in_its_turn_and_has_a_higher_epoch(
-    desk: Desk, client: AsyncClient
-) -> None:
+async def test_lease_that_is_queued_is_granted_in_its_turn_and_has_a_higher_epoch(desk: Desk, client: Any) -> None:
     first = await client.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
     waits = await client.take_lease(holder="ben", ports=["ocs1.1", "ocs1.2"], for_s=60, queue=True, priority=3)
     assert (waits.kind, waits.place, waits.priority, waits.left_s) == ("waiting", 1, 3, math.inf)
@@ -201,7 +198,7 @@ async def test_lease_that_is_queued_is_granted_in_its_turn_and_has_a_higher_epoc
     assert (await desk.told(ReconfigurationStarted)).lease_epoch == granted.epoch
 
 
-async def test_client_that_is_interrupted_while_it_waits_leaves_the_queue(desk: Desk, client: AsyncClient) -> None:
+async def test_client_that_is_interrupted_while_it_waits_leaves_the_queue(desk: Desk, client: Any) -> None:
     await client.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
     async with AsyncClient(desk.url, token=desk.by["Authorization"].removeprefix("Bearer ")) as waiter:
         lease = await waiter.take_lease(holder="ben", ports=["ocs1.1"], for_s=60, queue=True)
@@ -214,7 +211,7 @@ async def test_client_that_is_interrupted_while_it_waits_leaves_the_queue(desk: 
     assert (await desk.told(LeaseWithdrawn)).why == "released"
 
 
-async def test_lease_is_reserved_for_a_time_to_come(client: AsyncClient) -> None:
+async def test_lease_is_reserved_for_a_time_to_come(client: Any) -> None:
     at_ns = SystemClock().wall_ns() + 3600 * 10**9
     reserved = await client.take_lease(holder="eva", ports=["ocs1.1"], for_s=60, at_wall_ns=at_ns)
     assert (reserved.kind, reserved.at_wall_ns, reserved.until_wall_ns) == ("reserved", at_ns, at_ns + 60 * 10**9)
@@ -227,7 +224,7 @@ async def test_lease_is_reserved_for_a_time_to_come(client: AsyncClient) -> None
     assert await client.lease_requests() == []
 
 
-async def test_runs_and_reservations_share_one_calendar(client: AsyncClient) -> None:
+async def test_runs_and_reservations_share_one_calendar(client: Any) -> None:
     hour_ns = 3600 * 10**9
     now_ns = SystemClock().wall_ns()
     text = PLAYBOOK.replace("steps:", "steps:\n  - lease: {ports: [ocs1.1, ocs1.2], for_s: 1800}")
@@ -246,7 +243,7 @@ async def test_runs_and_reservations_share_one_calendar(client: AsyncClient) -> 
     await reserve(now_ns + hour_ns + hour_ns // 4)
 
 
-async def test_kick_is_recorded_with_who_and_why_and_its_holder_reads_both(desk: Desk, client: AsyncClient) -> None:
+async def test_kick_is_recorded_with_who_and_why_and_its_holder_reads_both(desk: Desk, client: Any) -> None:
     lease = await client.take_lease(holder="ada", ports=["ocs1.1"], for_s=60, heartbeat_s=30)
     assert 29 < (await client.beat_lease(lease.id)).heard_within_s <= 30
     await client.kick_lease(lease.id, by="ben", why="the night run begins")
@@ -260,7 +257,7 @@ async def test_kick_is_recorded_with_who_and_why_and_its_holder_reads_both(desk:
     assert (kicked.holder, kicked.why, kicked.by, kicked.reason) == ("ada", "kicked", "ben", "the night run begins")
 
 
-async def test_a_run_leaves_its_documents(desk: Desk, client: AsyncClient) -> None:
+async def test_a_run_leaves_its_documents(desk: Desk, client: Any) -> None:
     started = await client.start_run(text=PLAYBOOK, file="/one.yaml")
     kinds = []
     async with client.events(after=started.after, kinds=["run."]) as events:
@@ -286,7 +283,7 @@ async def test_pieces_of_an_array_are_one_array(count: int) -> None:
     assert len(pieces) == count // PIECE + 1
 
 
-async def test_an_aborted_run_says_by_whom(desk: Desk, client: AsyncClient) -> None:
+async def test_an_aborted_run_says_by_whom(desk: Desk, client: Any) -> None:
     desk.twin.faults.silent = True
     started = await client.start_run(text=PLAYBOOK, file="/one.yaml")
     end = await client.abort(started.run, by="a test")
@@ -294,7 +291,7 @@ async def test_an_aborted_run_says_by_whom(desk: Desk, client: AsyncClient) -> N
     assert "a test" in end.why
 
 
-async def test_runs_wait_pause_and_go_on_over_http(desk: Desk, client: AsyncClient) -> None:
+async def test_runs_wait_pause_and_go_on_over_http(desk: Desk, client: Any) -> None:
     running = await client.start_run(text=SLOW, file="/slow.yaml")
     waiting = await client.start_run(text=PLAYBOOK, file="/one.yaml")
     assert (running.state, waiting.state) == ("running", "queued")
@@ -362,7 +359,7 @@ async def test_every_answer_has_a_type_in_the_openapi_document(desk: Desk) -> No
     assert named <= document["components"]["schemas"].keys()
 
 
-async def test_a_form_on_a_page_of_others_kicks_nobody(desk: Desk, client: AsyncClient) -> None:
+async def test_a_form_on_a_page_of_others_kicks_nobody(desk: Desk, client: Any) -> None:
     lease = (await client.take_lease(holder="ada", ports=["ocs1.1"], for_s=60.0)).lease
     port = desk.url.rpartition(":")[2]
     foreign = {
@@ -393,14 +390,14 @@ async def test_a_browser_comes_in_by_the_address_that_serve_says(desk: Desk) -> 
         assert (await browser.get("/api/v1/status")).json()["testbed"] == "desk"
 
 
-async def test_a_switch_is_emptied(client: AsyncClient) -> None:
+async def test_a_switch_is_emptied(client: Any) -> None:
     await client.apply(what=PAIR)
     assert (await client.apply(what="ocs1:none")).outcome == "confirmed"
     [switch] = await client.switches()
     assert switch.crossconnects == ()
 
 
-async def test_runs_are_listed_in_pages_and_without_their_texts(desk: Desk, client: AsyncClient) -> None:
+async def test_runs_are_listed_in_pages_and_without_their_texts(desk: Desk, client: Any) -> None:
     started = [(await client.start_run(text=PLAYBOOK, file="/one.yaml")).run for _ in range(3)]
     for run in started:
         await desk.daemon.service.wait_run(run)
@@ -421,7 +418,7 @@ async def test_runs_are_listed_in_pages_and_without_their_texts(desk: Desk, clie
     assert RUNS_PAGE == RUNS_MAX
 
 
-async def test_ends_are_blocked_and_let_go(desk: Desk, client: AsyncClient) -> None:
+async def test_ends_are_blocked_and_let_go(desk: Desk, client: Any) -> None:
     done = await client.block("ocs1", ["3A", "5A..6A"], why="dirty", by="ada@desk")
     assert (done.ends, done.blocked) == (["3A", "5A", "6A"], ["3A", "5A", "6A"])
     done = await client.unblock("ocs1", ["5A"], by="ada@desk")

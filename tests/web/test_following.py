@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -33,13 +34,13 @@ WITHIN_S = 20.0
 
 
 @pytest.fixture
-def client(desk: Desk) -> Iterator[Client]:
+def client(desk: Desk) -> Iterator[Any]:
     """One that waits, as the command line has it."""
     with Client(desk.url, token=TOKEN) as client:
         yield client
 
 
-async def test_end_that_is_among_missed_events_is_asked_for(desk: Desk, client: Client) -> None:
+async def test_end_that_is_among_missed_events_is_asked_for(desk: Desk, client: Any) -> None:
     started = await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml")
     await desk.daemon.service.wait_run(started.id)
     for number in range(REPLAY):
@@ -49,7 +50,7 @@ async def test_end_that_is_among_missed_events_is_asked_for(desk: Desk, client: 
     assert (end.run, end.state, end.safe_state) == (started.id, "succeeded", "untouched")
 
 
-async def test_run_that_is_followed_to_its_end_has_it_in_its_record(desk: Desk, client: Client) -> None:
+async def test_run_that_is_followed_to_its_end_has_it_in_its_record(desk: Desk, client: Any) -> None:
     for _ in range(5):
         started = await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml")
         async with asyncio.timeout(WITHIN_S):
