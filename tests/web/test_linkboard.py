@@ -102,7 +102,7 @@ def pairs(*pairs: str) -> SwitchRead:
 
 def birth(host: str, *, boot: str = "b", inventory: Inventory | None = None, **port: Any) -> HostBirth:
     ports = dict.fromkeys(("eth0", "eth1"), msgspec.structs.replace(PORT, **port))
-    more = {} if inventory is None else {"inventory": inventory}
+    more: dict[str, Any] = {} if inventory is None else {"inventory": inventory}
     return HostBirth(host=host, boot=boot, version="", ports=ports, **more)
 
 
@@ -118,7 +118,7 @@ def event(
     data: msgspec.Struct, kind: str = "", *, host: str = "h1", boot: str = "b", past: bool = False, at_ns: int = 0
 ) -> HostEvent:
     """At eth0 of a host."""
-    times = {"earliest_ns": at_ns, "latest_ns": at_ns, "best_ns": at_ns}
+    times: dict[str, Any] = {"earliest_ns": at_ns, "latest_ns": at_ns, "best_ns": at_ns}
     where: dict[str, Any] = {"host": host, "boot": boot, "seq": 1, "type": kind, "port": "eth0"}
     return HostEvent(**where, **times, agent_ns=0, origin="twin", source="link", past=past, data=data)
 
@@ -140,7 +140,7 @@ def cut(at_s: int) -> list[Step]:
 
 
 def powers(**changed: float | None) -> SwitchPower:
-    return SwitchPower(switch="ocs1", power_dbm={"1A": 1.0, "1B": 1.0, "3A": 1.0, "3B": 1.0} | changed)
+    return SwitchPower(switch="ocs1", power_dbm={"1A": 1.0, "1B": 1.0, "3A": 1.0, "3B": 1.0, **changed})
 
 
 LIT: list[Step] = [*births(0), (0, UP), (0, pairs(*BOTH))]

@@ -202,6 +202,38 @@ def mtu(host: str, value: int) -> Action:
     return Action(port=NicPortId(host=host, port="eth0"), setting=Setting.MTU, value=value)
 
 
+class Stranger:
+    """Somebody on the broker who answers commands for h0 before its agent does: with `answer`, if there is one."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.answer: dict[str, Any] | None = None
+        self._lab = lab
+        self._bus = MemoryBus(lab.broker, "stranger", lab.clock)
+        self._bus.subscribe("hwd/1/lab/h0/command", self._take)
+        lab.lives["stranger"] = asyncio.create_task(self._bus.run())
+
+    def reply(self, command: Command) -> Reply | None:
+        if self.answer is None:
+            return None
+        return Reply(boot=command.boot, seq=0, id=command.id, outcome="done", data=self.answer)
+
+    def _take(self, incoming: Incoming) -> None:
+        command = decode(incoming.payload)
+        assert isinstance(command, Command)
+        if (reply := self.reply(command)) is not None:
+            self._lab.broker.take(command.reply_to, encode(reply), 0, False)
+
+
+class Older(Stranger):
+    """Refuses `hold`, as an agent of before does."""
+
+    def reply(self, command: Command) -> Reply | None:
+        if command.verb != "hold":
+            return None
+        why = "hold: this agent does not know it; there are observe, settle, resend, refresh, set and put-back"
+        return Reply(boot=command.boot, seq=0, id=command.id, outcome="refused", why=why)
+
+
 @played(Lab)
 async def test_run_sets_and_puts_back(lab: Lab) -> None:
     lab.under_way.add("r1")
@@ -331,23 +363,6 @@ async def test_agent_that_knows_no_limit_is_not_complained_of(lab: Lab, caplog: 
     await asyncio.sleep(1.5 * HOLD_S)
     assert not lab.lives["daemon"].done()
     assert [record.message for record in caplog.records if "not held" in record.message] == []
-
-
-class Older:
-    """Refuses `hold` for h0 before its agent does anything, as an agent of before does."""
-
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
-        self._bus = MemoryBus(lab.broker, "older", lab.clock)
-        self._bus.subscribe("hwd/1/lab/h0/command", self._take)
-        lab.lives["older"] = asyncio.create_task(self._bus.run())
-
-    def _take(self, incoming: Incoming) -> None:
-        command = decode(incoming.payload)
-        if isinstance(command, Command) and command.verb == "hold":
-            why = "hold: this agent does not know it; there are observe, settle, resend, refresh, set and put-back"
-            reply = Reply(boot=command.boot, seq=0, id=command.id, outcome="refused", why=why)
-            self._lab.broker.take(command.reply_to, encode(reply), 0, False)
 
 
 @played(Lab)
@@ -564,24 +579,6 @@ JSON: st.SearchStrategy[Any] = st.recursive(
     max_leaves=4,
 )
 ANSWERS = st.dictionaries(st.sampled_from(["back", "left", "before", "after"]), JSON)
-
-
-class Stranger:
-    """Somebody on the broker who answers the commands for h0 before its agent does."""
-
-    def __init__(self, lab: Lab) -> None:
-        self.answer: dict[str, Any] | None = None
-        self._lab = lab
-        self._bus = MemoryBus(lab.broker, "stranger", lab.clock)
-        self._bus.subscribe("hwd/1/lab/h0/command", self._take)
-        lab.lives["stranger"] = asyncio.create_task(self._bus.run())
-
-    def _take(self, incoming: Incoming) -> None:
-        command = decode(incoming.payload)
-        assert isinstance(command, Command)
-        if self.answer is not None:
-            reply = Reply(boot=command.boot, seq=0, id=command.id, outcome="done", data=self.answer)
-            self._lab.broker.take(command.reply_to, encode(reply), 0, False)
 
 
 async def stranger_says(lab: Lab, answers: list[dict[str, Any]]) -> None:
