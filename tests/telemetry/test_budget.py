@@ -78,79 +78,71 @@ def told(fact: Fact) -> Document:
     return Document(at_ns=0, wall_ns=0, fact=fact)
 
 
-def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Document]:
-    """Documents that make all series of a testbed of this size."""
+def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Fact]:
+    """Facts that make all series of a testbed of this size."""
     states = [
         CrossconnectReport(id=f"{number}A-{number}B", state=state) for number, state in enumerate(CrossconnectState)
     ]
     for number in range(switches):
         switch = f"ocs{number}"
-        yield told(SwitchUp(switch=switch, vendor="", model="", serial="", firmware="", down_s=0.0))
-        yield told(SwitchRead(switch=switch, crossconnects=states, added=[], removed=[], ours=True))
+        yield SwitchUp(switch=switch, vendor="", model="", serial="", firmware="", down_s=0.0)
+        yield SwitchRead(switch=switch, crossconnects=states, added=[], removed=[], ours=True)
         powers: dict[str, float | None] = {f"{port}{side}": -1.0 for port in range(size) for side in "AB"}
-        yield told(SwitchPower(switch=switch, power_dbm=powers))
-        yield told(SwitchOverride(switch=switch, ends=["1A"], to=PortOverride.FORCE_BLOCKED, by=""))
-        yield told(
-            ReconfigurationCommanded(
-                reconfiguration="r", switch=switch, commanded_ns=1, acknowledged_ns=2, commands=1, window_s=0.01
-            )
+        yield SwitchPower(switch=switch, power_dbm=powers)
+        yield SwitchOverride(switch=switch, ends=["1A"], to=PortOverride.FORCE_BLOCKED, by="")
+        yield ReconfigurationCommanded(
+            reconfiguration="r", switch=switch, commanded_ns=1, acknowledged_ns=2, commands=1, window_s=0.01
         )
         for verb in VERBS:
             for outcome in OUTCOMES:
-                yield told(SwitchCommand(switch=switch, verb=verb, outcome=outcome, seconds=0.2, code="", text=""))
+                yield SwitchCommand(switch=switch, verb=verb, outcome=outcome, seconds=0.2, code="", text="")
     for number in range(hosts):
         host = f"h{number}"
         notes = {f"eth{port}": port_state(interface=f"eth{port}") for port in range(ports)}
         module = MonitorData(
             rx_power_dbm=[-1.0] * LANES, tx_power_dbm=[1.0] * LANES, bias_ma=[40.0] * LANES, temperature_c=35.0
         )
-        yield told(
-            HostBirth(
-                host=host,
-                boot="b",
-                version="",
-                ports=notes,
-                inventory=Inventory(monitors=dict.fromkeys(notes, module)),
-                wall_clock=WALL,
-            )
+        yield HostBirth(
+            host=host,
+            boot="b",
+            version="",
+            ports=notes,
+            inventory=Inventory(monitors=dict.fromkeys(notes, module)),
+            wall_clock=WALL,
         )
         flight: dict[str, Any] = {"transfer": "t", "host": host, "process": "p", "phase": "-", "ports": ["eth0"]}
-        yield told(TransferClaimed(**flight, within_s=1.0))
-        yield told(JobGranted(job="j", entry="e", rank=0, operation="o", stall_s=0.1))
-        yield told(HostGarbage(host=host, topic="", why="", count=1))
-        yield told(
-            ClockAligned(
-                host=host,
-                boot="b",
-                offset_ns=1,
-                drift_ppm=1,
-                error_ns=1,
-                round_trip_ns=1,
-                agent_ns=1,
-                samples=9,
-                via="udp",
-            )
+        yield TransferClaimed(**flight, within_s=1.0)
+        yield JobGranted(job="j", entry="e", rank=0, operation="o", stall_s=0.1)
+        yield HostGarbage(host=host, topic="", why="", count=1)
+        yield ClockAligned(
+            host=host,
+            boot="b",
+            offset_ns=1,
+            drift_ppm=1,
+            error_ns=1,
+            round_trip_ns=1,
+            agent_ns=1,
+            samples=9,
+            via="udp",
         )
         for port in range(ports):
             rdma = host_event(RdmaData(active=True), "rdma", host=host)
-            yield told(replace(rdma, port=f"eth{port}"))
+            yield replace(rdma, port=f"eth{port}")
     for number in range(2 * JOBS_SHOWN):
         job: dict[str, Any] = {"job": f"j{number}", "entry": "e"}
-        yield told(JobStarted(**job, hosts=[], plane="p", lease="l", prepared_set="", by=""))
-        yield told(JobMeasured(**job, operations=1, left_out=0, gamma=1.0, delta=1.0, theta=1.0, eta=1.0, why=""))
-    yield told(
-        timeline(
-            *(
-                ready_link(f"h{number}.eth{port}<->h{number + 1}.eth{port}", *StageName)
-                for number in range(0, hosts, 2)
-                for port in range(ports)
-            )
+        yield JobStarted(**job, hosts=[], plane="p", lease="l", prepared_set="", by="")
+        yield JobMeasured(**job, operations=1, left_out=0, gamma=1.0, delta=1.0, theta=1.0, eta=1.0, why="")
+    yield timeline(
+        *(
+            ready_link(f"h{number}.eth{port}<->h{number + 1}.eth{port}", *StageName)
+            for number in range(0, hosts, 2)
+            for port in range(ports)
         )
     )
-    yield told(ReconfigurationEnded(reconfiguration="r", run=None, outcome="confirmed", why="", seconds=1.0))
-    yield told(DaemonStarted(version="1", pid=1, testbed="big", data_dir=""))
-    yield told(DaemonLag(seconds=0.1))
-    yield told(BusUp(address=""))
+    yield ReconfigurationEnded(reconfiguration="r", run=None, outcome="confirmed", why="", seconds=1.0)
+    yield DaemonStarted(version="1", pid=1, testbed="big", data_dir="")
+    yield DaemonLag(seconds=0.1)
+    yield BusUp(address="")
 
 
 def test_a_big_testbed_has_all_its_series_and_stays_within_the_formula() -> None:
@@ -158,8 +150,8 @@ def test_a_big_testbed_has_all_its_series_and_stays_within_the_formula() -> None
         switches=SWITCHES, ends=SWITCHES * SIZE * 2, hosts=HOSTS, ports=HOSTS * PORTS, lanes=HOSTS * PORTS * LANES
     )
     metrics = Metrics(budget)
-    for document in everything(SWITCHES, SIZE, HOSTS, PORTS):
-        metrics(document)
+    for fact in everything(SWITCHES, SIZE, HOSTS, PORTS):
+        metrics(told(fact))
     there = samples(metrics)
     assert metrics.limit == stated(budget)
     assert 10_000 < there <= metrics.limit
