@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 import pytest
@@ -12,6 +12,8 @@ from hwd.client import AsyncClient, Client
 from hwd.client.find import Whereabouts
 from hwd.testing.running_lab import RunningLab
 from hwd_drivers.core.errors import ConfigError
+
+from .conftest import Scripted
 
 CALLS = [name for name, one in vars(AsyncClient).items() if inspect.iscoroutinefunction(one) and name[0] != "_"]
 CALLS.remove("aclose")
@@ -39,14 +41,6 @@ ARGUMENTS: Mapping[str, Any] = {
     "data": b"h0,h1\n0,1\n1,0\n",
 }
 """For what has no default."""
-
-
-class Script(Protocol):
-    """What the `server` fixture makes."""
-
-    url: str
-    answers: list[str]
-    asked: list[str]
 
 
 def arguments(name: str) -> dict[str, Any]:
@@ -81,7 +75,9 @@ def test_a_call_has_the_same_arguments_on_both() -> None:
         assert waits.parameters == is_awaited.parameters, name
 
 
-async def test_each_call_is_one_that_the_daemon_knows_and_the_same_from_both(server: Script, known: list[str]) -> None:
+async def test_each_call_is_one_that_the_daemon_knows_and_the_same_from_both(
+    server: Scripted, known: list[str]
+) -> None:
     server.answers = ["problem"]
     with Client(server.url) as client:
         for name in CALLS:
@@ -100,7 +96,7 @@ async def test_each_call_is_one_that_the_daemon_knows_and_the_same_from_both(ser
 
 
 @pytest.mark.parametrize(("id", "path"), [("../leases", "..%2Fleases"), ("", "%20")])
-def test_a_run_that_somebody_typed_is_one_part_of_a_path(id: str, path: str, server: Script) -> None:
+def test_a_run_that_somebody_typed_is_one_part_of_a_path(id: str, path: str, server: Scripted) -> None:
     server.answers = ["problem"]
     with Client(server.url) as client, pytest.raises(ConfigError):
         client.run(id)

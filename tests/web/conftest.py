@@ -46,6 +46,13 @@ hosts: {}
 fibres: []
 interlocks: {forbidden-pair: {pairs: {'ocs1:1A-8B': bad mirror}, override: allowed}}
 """
+HOSTS = "".join(
+    f"  h{n}:\n    twin: {{timing: opus-cx6dx, seed: {n}}}\n"
+    f"    nics: {{eth0: {{rdma: mlx5_0, ip: 10.1.{n}.1/32, module: 100g-lr4}}}}\n"
+    for n in range(4)
+)
+FIBRES = "".join(f"  - h{n}.eth0 <-> ocs1.{n + 1}\n" for n in range(4))
+FOUR_HOSTS = TESTBED.replace("hosts: {}\nfibres: []\n", f"hosts:\n{HOSTS}fibres:\n{FIBRES}")
 
 
 class Desk:

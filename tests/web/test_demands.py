@@ -1,8 +1,5 @@
 """Stored demands over HTTP: bytes in, matrices out, and topologies that read them by name."""
 
-import io
-from typing import Any
-
 import httpx
 import numpy as np
 import pytest
@@ -11,33 +8,16 @@ from hwd.client import AsyncClient
 from hwd.web.demand_calls import MEDIA_TYPES
 from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
 
-from .conftest import Desk
+from .conftest import FOUR_HOSTS, Desk
+from .demand_files import TABLE, npz
 
-TABLE = b"h0,h1,h2,h3\n0,1,9,0\n0,0,0,8\n0,0,0,0\n0,0,0,0\n"
-"""The most from h0 to h2, and from h1 to h3."""
 CROSSED = ["h0.eth0<->h2.eth0", "h1.eth0<->h3.eth0"]
 STRAIGHT = ["h0.eth0<->h1.eth0", "h2.eth0<->h3.eth0"]
 
 
 @pytest.fixture
 def testbed_text() -> str:
-    hosts = "".join(
-        f"  h{n}:\n    twin: {{timing: opus-cx6dx, seed: {n}}}\n"
-        f"    nics: {{eth0: {{rdma: mlx5_0, ip: 10.1.{n}.1/32, module: 100g-lr4}}}}\n"
-        for n in range(4)
-    )
-    fibres = "".join(f"  - h{n}.eth0 <-> ocs1.{n + 1}\n" for n in range(4))
-    return (
-        "testbed: four\nswitches:\n"
-        "  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1}}\n"
-        f"hosts:\n{hosts}fibres:\n{fibres}"
-    )
-
-
-def npz(**arrays: Any) -> bytes:
-    file = io.BytesIO()
-    np.savez_compressed(file, **arrays)
-    return file.getvalue()
+    return FOUR_HOSTS
 
 
 async def test_topology_reads_the_layer_of_a_stored_demand(client: AsyncClient) -> None:

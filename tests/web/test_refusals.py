@@ -1,10 +1,8 @@
 """What is refused, in the words of the answers: one desk, and a table over the routes."""
 
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
@@ -15,26 +13,11 @@ from hwd.model.demand import FILE_BYTES_MAX
 from hwd_drivers.core.errors import ConfigError
 
 from ..telemetry.golden import check_golden
-from .conftest import Desk
+from .conftest import FOUR_HOSTS, Desk
+from .demand_files import TABLE, npz
 
 REFUSALS = Path(__file__).with_name("refusals.txt")
 RUN = {"text": "playbook: one\nsteps:\n  - note: one\n", "file": "/one.yaml"}
-TABLE = b"h0,h1,h2,h3\n0,1,9,0\n0,0,0,8\n0,0,0,0\n0,0,0,0\n"
-HOSTS = "".join(
-    f"  h{n}: {{nics: {{eth0: {{rdma: mlx5_0, ip: 10.1.{n}.1/32, module: 100g-lr4}}}}}}\n" for n in range(4)
-)
-FIBRES = "".join(f"  - h{n}.eth0 <-> ocs1.{n + 1}\n" for n in range(4))
-
-
-@pytest.fixture
-def testbed_text(testbed_text: str) -> str:
-    return testbed_text.replace("hosts: {}\nfibres: []\n", f"hosts:\n{HOSTS}fibres:\n{FIBRES}")
-
-
-def npz(**arrays: Any) -> bytes:
-    file = io.BytesIO()
-    np.savez_compressed(file, **arrays)
-    return file.getvalue()
 
 
 def calls() -> Iterator[tuple[str, str, object]]:
@@ -121,6 +104,11 @@ def line(asked: str, answer: httpx.Response) -> str:
     assert problem["status"] == answer.status_code
     said = "\n  ".join(problem.get("problems") or [problem["detail"]])
     return f"{asked}\n{answer.status_code} {problem['title']}, exit status {problem['exit_status']}\n  {said}\n\n"
+
+
+@pytest.fixture
+def testbed_text() -> str:
+    return FOUR_HOSTS
 
 
 async def test_refusals_are_what_they_were(desk: Desk, client: AsyncClient) -> None:

@@ -80,15 +80,14 @@ async def test_an_id_of_an_earlier_daemon_begins_with_the_oldest() -> None:
     assert made.after("") is None
 
 
-@pytest.mark.parametrize("id", ["5", "b.", "b.x", "b.-1", ".5"])
-def test_what_is_no_id_is_bad_input(id: str) -> None:
-    with pytest.raises(ConfigError, match="not an id of this stream"):
-        EventStream(Hub(), boot="b").after(id)
+def test_what_is_no_id_is_bad_input(made: EventStream) -> None:
+    for id in ("5", "b.", "b.x", "b.-1", ".5"):
+        with pytest.raises(ConfigError, match=f"'{id}'.*not an id of this stream"):
+            made.after(id)
 
 
-async def test_kinds_can_be_chosen_by_their_beginning() -> None:
-    hub = Hub()
-    events = EventStream(hub, boot="b").follow(0, ("run.", "switch.up"))
+async def test_kinds_can_be_chosen_by_their_beginning(hub: Hub, made: EventStream) -> None:
+    events = made.follow(0, ("run.", "switch.up"))
     for kind in ("switch.up", "switch.upper", "running", "run.ended"):
         hub(document(kind))
     found = await read(events, 2)
@@ -96,13 +95,10 @@ async def test_kinds_can_be_chosen_by_their_beginning() -> None:
     assert [event["id"] for event in found] == ["b.1", "b.4"]
 
 
-async def test_what_was_forgotten_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    hub = Hub()
+async def test_what_was_forgotten_is_counted(hub: Hub, events: AsyncGenerator[bytes, None]) -> None:
     for _ in range(10_002):
         hub(document("switch.up"))
-    events = EventStream(hub, boot="b").follow(0)
     [missed, first] = await read(events, 2)
-    await events.aclose()
     assert missed["event"] == "missed"
     assert json.loads(missed["data"]) == {"count": 2}
     assert first["id"] == "b.3"
@@ -142,9 +138,8 @@ def test_heartbeats_come_by_time_whatever_is_left_out_and_say_where_to_go_on() -
     assert all(abs(id - at_s) <= 1 for id, at_s in zip(ids, (0, 10, 20, 30), strict=True))
 
 
-async def test_a_listener_from_now_on_misses_nothing_that_comes_with_its_greeting() -> None:
-    hub = Hub()
-    events = EventStream(hub, boot="b").follow(None)
+async def test_a_listener_from_now_on_misses_nothing_that_comes_with_its_greeting(hub: Hub, made: EventStream) -> None:
+    events = made.follow(None)
     greeting = await anext(events)
     hub(document("switch.up"))
     [event] = await read(events, 1)
