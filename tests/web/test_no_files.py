@@ -94,7 +94,7 @@ PLAYBOOKS = [
 ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120)
 @given(data=st.data())
 def test_no_parser_of_the_service_opens_a_file(places: dict[str, str], testbed: Testbed, data: st.DataObject) -> None:
     name = data.draw(NAMES)
