@@ -28,13 +28,6 @@ PLAYBOOK = f"playbook: one\nshows: nothing\nsteps:\n  - apply: {{pairs: '{PAIR}'
 SLOW = PLAYBOOK + "  - wait: {for_s: 0.3}\n" * 2 + "  - wait: {for_s: 300}\n"
 
 
-async def test_status_is_one_screen(client: Any) -> None:
-    status = await client.status()
-    assert status.testbed == "desk"
-    assert [switch.switch for switch in status.switches if switch.up] == ["ocs1"]
-    assert status.bus.connected
-
-
 async def test_a_plan_is_applied_by_its_hash(client: Any) -> None:
     plan = await client.plan(what=PAIR)
     assert msgspec.to_builtins(plan.moves) == [{"switch": "ocs1", "remove": [], "add": ["1A-2B"], "keep": []}]
@@ -315,14 +308,6 @@ async def test_runs_wait_pause_and_go_on_over_http(desk: Desk, client: Any) -> N
         await client.pause(running.run, by="ada")
 
 
-async def test_metrics_and_probes_are_there(desk: Desk) -> None:
-    metrics = await desk.call(httpx.get, f"{desk.url}/metrics")
-    assert 'hwd_switch_up{switch="ocs1"} 1.0' in metrics.text
-    assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert (await desk.call(httpx.get, f"{desk.url}/healthz")).json() == {"alive": True}
-    assert (await desk.call(httpx.get, f"{desk.url}/readyz")).json() == {"ready": True, "why": []}
-
-
 async def test_the_api_describes_itself(desk: Desk) -> None:
     document = (await desk.ask("GET", "/api/v1/openapi.json")).json()
     assert document["openapi"].startswith("3.")
@@ -388,13 +373,6 @@ async def test_a_browser_comes_in_by_the_address_that_serve_says(desk: Desk) -> 
         assert answer.json()["testbed"] == "desk"
         assert "token" not in str(answer.url)
         assert (await browser.get("/api/v1/status")).json()["testbed"] == "desk"
-
-
-async def test_a_switch_is_emptied(client: Any) -> None:
-    await client.apply(what=PAIR)
-    assert (await client.apply(what="ocs1:none")).outcome == "confirmed"
-    [switch] = await client.switches()
-    assert switch.crossconnects == ()
 
 
 async def test_runs_are_listed_in_pages_and_without_their_texts(desk: Desk, client: Any) -> None:

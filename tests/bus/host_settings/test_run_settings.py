@@ -153,6 +153,13 @@ class Lab:
         for host in hosts:
             await self.settings.do("r1", mtu(host, 4200))
 
+    def restart_daemon(self) -> None:
+        """One that knows of no run and has told nothing."""
+        self.kill("daemon")
+        self.under_way.clear()
+        self.documents.clear()
+        self.start_daemon()
+
     async def until_aligned(self) -> None:
         await self.until(lambda: all(view.up and view.alignment for view in self.gateway.hosts().values()))
 
@@ -242,13 +249,13 @@ async def test_run_sets_and_puts_back(lab: Lab) -> None:
     await lab.until(lambda: lab.held("h0") == lab.held("h1") == ["r1"])
     held = {"run": "r1", "port": "eth0", "setting": "mtu", "value": 4200, "before": 1500}
     assert lab.gateway.hosts()["h0"].status({}, skew="").settings == [msgspec.convert(held, HeldSetting)]
-    assert [one.fact.to_data()["settings"] for one in lab.documents if one.kind == "host.birth"][-1] == [held]
+    assert lab.of("host.birth")[-1]["settings"] == [held]
     await asyncio.sleep(60)
     assert [lab.mtu(host) for host in HOSTS] == [4200, 4200], "it is under way"
     await lab.settings.put_back("r1")
     assert [lab.mtu(host) for host in HOSTS] == [1500, 1500]
     assert sorted(lab.put_back()) == [("h0.eth0", 1500), ("h1.eth0", 1500)]
-    told = [one.fact.to_data()["seconds"] for one in lab.documents if one.kind == "run.host"]
+    told = [one["seconds"] for one in lab.of("run.host")]
     assert all(isinstance(seconds, float) and 0 < seconds < 20 for seconds in told)
     await lab.until(lambda: not lab.held("h0") and not lab.held("h1"))
 
@@ -398,10 +405,7 @@ async def test_settings_survive_a_killed_agent_and_are_restored_by_the_next_one(
 async def test_settings_of_a_killed_daemon_are_restored_by_the_next_one(lab: Lab) -> None:
     await lab.set_mtu("h0")
     await lab.until(lambda: lab.held("h0") == ["r1"])
-    lab.kill("daemon")
-    lab.under_way.clear()
-    lab.documents.clear()
-    lab.start_daemon()
+    lab.restart_daemon()
     await lab.until(lambda: lab.put_back())
     assert (lab.mtu("h0"), lab.put_back()) == (1500, [("h0.eth0", 1500)])
     await lab.until(lambda: not lab.held("h0"))
@@ -506,9 +510,7 @@ async def test_the_next_daemon_holds_the_ports_of_settings_in_birth_messages(lab
     await lab.set_mtu("h0")
     await lab.until(lambda: lab.held("h0") == ["r1"])
     lab.kill("h0")
-    lab.kill("daemon")
-    lab.under_way.clear()
-    lab.start_daemon()
+    lab.restart_daemon()
     lab.start_agent("h1")
     await lab.until(lab.held_ports)
     assert lab.held_ports() == [("r1", ["h0.eth0"])]
@@ -522,9 +524,7 @@ async def test_the_next_daemon_holds_the_ports_of_settings_in_birth_messages(lab
 @played(Lab)
 async def test_what_is_found_set_under_a_lease_waits_for_its_end(lab: Lab) -> None:
     await lab.set_mtu("h0")
-    lab.kill("daemon")
-    lab.under_way.clear()
-    lab.start_daemon()
+    lab.restart_daemon()
     theirs = await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=600)
     await lab.until(lab.held_ports)
     await asyncio.sleep(60)
