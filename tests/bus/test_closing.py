@@ -11,9 +11,9 @@ from hwd.bus.asks import AskedBy
 from hwd.bus.begin_work import begin_work
 from hwd_agents.bus.memory import MemoryBus
 from hwd_agents.wire import Ask, EndTransfers, TransfersEnded
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from .test_gateway import Peer, World, play
+from .played import played, virtual
+from .world import Peer, World
 
 CLOSING_S = 1.0
 
@@ -37,64 +37,62 @@ def ask(peer: Peer, id: str) -> Ask:
     return Ask(boot=peer.boot, seq=1, id=id, expires_at_ns=expires_ns, verb=EndTransfers.VERB, arguments=arguments)
 
 
-def test_an_ask_and_another_boot_that_come_while_it_closes_are_let_go(caplog: pytest.LogCaptureFixture) -> None:
+@played(World, client=LeavesSlowly)
+async def test_an_ask_and_another_boot_that_come_while_it_closes_are_let_go(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     served: list[str] = []
 
     async def end_transfers(by: AskedBy, asked: EndTransfers) -> TransfersEnded:
         served.append(by.host)
         return TransfersEnded()
 
-    async def scenario(world: World) -> None:
-        world.gateway.asks.serve(EndTransfers, end_transfers)
-        peer = await world.aligned_peer()
-        await peer.say("ask", ask(peer, "before"), qos=1)
-        await asyncio.sleep(CLOSING_S / 4)
-        assert served == ["h0"]
-        closing = asyncio.create_task(world.stop())
-        await asyncio.sleep(CLOSING_S / 4)
-        await peer.say("ask", ask(peer, "before"), qos=1)  # delivered again: its answer would be, too
-        await peer.say("ask", ask(peer, "while it closes"), qos=1)
-        world.peer("h0", "boot-2")  # the gateway would ask boot-1 whether it still runs
-        await asyncio.sleep(CLOSING_S / 4)
-        assert not closing.done()
-        await closing
-        assert served == ["h0"]
-        assert world.of("host.trouble") == []
-
-    play(scenario, client=LeavesSlowly)
+    world.gateway.asks.serve(EndTransfers, end_transfers)
+    peer = await world.aligned_peer()
+    await peer.say("ask", ask(peer, "before"), qos=1)
+    await asyncio.sleep(CLOSING_S / 4)
+    assert served == ["h0"]
+    closing = asyncio.create_task(world.stop())
+    await asyncio.sleep(CLOSING_S / 4)
+    await peer.say("ask", ask(peer, "before"), qos=1)  # delivered again: its answer would be, too
+    await peer.say("ask", ask(peer, "while it closes"), qos=1)
+    world.peer("h0", "boot-2")  # the gateway would ask boot-1 whether it still runs
+    await asyncio.sleep(CLOSING_S / 4)
+    assert not closing.done()
+    await closing
+    assert served == ["h0"]
+    assert world.of("host.trouble") == []
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @pytest.mark.parametrize("state", ["not begun", "closing", "ended"])
-def test_work_that_its_group_does_not_take_is_let_go(state: str) -> None:
+@virtual
+async def test_work_that_its_group_does_not_take_is_let_go(state: str) -> None:
     done: list[str] = []
 
     async def work() -> None:
         done.append(state)
 
-    async def main() -> None:
-        tasks = asyncio.TaskGroup()
+    tasks = asyncio.TaskGroup()
 
-        async def run() -> None:
-            async with tasks:
-                tasks.create_task(close())
+    async def run() -> None:
+        async with tasks:
+            tasks.create_task(close())
 
-        async def close() -> None:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                if state == "closing":
-                    begin_work(tasks, work, name="late")
+    async def close() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if state == "closing":
+                begin_work(tasks, work, name="late")
 
-        running = asyncio.create_task(run())
-        if state == "not begun":
-            begin_work(tasks, work, name="early")
-        await asyncio.sleep(1)
-        running.cancel()
-        await asyncio.wait([running])
-        if state == "ended":
-            begin_work(tasks, work, name="late")
-        await asyncio.sleep(1)
-
-    run_virtual(main())
+    running = asyncio.create_task(run())
+    if state == "not begun":
+        begin_work(tasks, work, name="early")
+    await asyncio.sleep(1)
+    running.cancel()
+    await asyncio.wait([running])
+    if state == "ended":
+        begin_work(tasks, work, name="late")
+    await asyncio.sleep(1)
     assert done == []

@@ -12,48 +12,45 @@ import pytest
 from hwd.bus.containment import WELL_AFTER_S, Containment
 from hwd_agents.wire import ClockNote, ClockUdp, encode, topic
 from hwd_drivers.core.documents import Document
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from .test_gateway import LAB, Peer, World, play
+from .played import played, virtual
+from .world import LAB, Peer, World
 
 
-def test_a_mark_is_told_once_and_taken_off_when_nothing_failed_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
+@virtual
+async def test_a_mark_is_told_once_and_taken_off_when_nothing_failed_for_a_while(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     told: list[tuple[str, str, str]] = []
-
-    async def main() -> None:
-        containment = Containment(lambda *each: told.append(each))
-        for number in range(50):
-            with containment.of("h0", "its events"):
-                if number % 2:
-                    raise KeyError("carrier")
-            containment.heal()
-        assert containment.why("h0") == "its events: KeyError: 'carrier'"
-        assert containment.why("h1") == ""
-        await asyncio.sleep(WELL_AFTER_S)
+    containment = Containment(lambda *each: told.append(each))
+    for number in range(50):
+        with containment.of("h0", "its events"):
+            if number % 2:
+                raise KeyError("carrier")
         containment.heal()
-        assert containment.why("h0") == ""
-
-    run_virtual(main())
+    assert containment.why("h0") == "its events: KeyError: 'carrier'"
+    assert containment.why("h1") == ""
+    await asyncio.sleep(WELL_AFTER_S)
+    containment.heal()
+    assert containment.why("h0") == ""
     assert told == [("h0", "its events", "its events: KeyError: 'carrier'"), ("h0", "its events", "")]
     assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
 
 
-def test_what_has_to_run_all_the_time_is_begun_anew_until_it_is_cancelled() -> None:
+@virtual
+async def test_what_has_to_run_all_the_time_is_begun_anew_until_it_is_cancelled() -> None:
     begun: list[float] = []
 
     async def fail() -> None:
         begun.append(asyncio.get_running_loop().time())
         raise RuntimeError("no")
 
-    async def main() -> None:
-        containment = Containment(lambda *each: None)
-        task = asyncio.create_task(containment.keep("h0", "clock", fail))
-        await asyncio.sleep(400)
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-
-    run_virtual(main())
+    containment = Containment(lambda *each: None)
+    task = asyncio.create_task(containment.keep("h0", "clock", fail))
+    await asyncio.sleep(400)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
     pauses = [round(later - before) for before, later in pairwise(begun)]
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
 
@@ -72,22 +69,22 @@ EVENT: Mapping[str, Any] = {"carrier": True, "carrier_changes": 7, "unseen": 0}
         {},
     ],
 )
-def test_event_whose_data_has_the_wrong_type_ends_nothing_though_a_refresh_looks_at_it(data: Any) -> None:
-    async def scenario(world: World) -> None:
-        peer, other = await world.aligned_peer(), await world.aligned_peer("h1")
-        event = msgspec.structs.replace(peer.event(), at_ns=peer.clock.monotonic_ns() + 60 * 10**9, data=data)
-        await peer.send(event)
-        await asyncio.sleep(1)
-        world.broker.stop()
-        world.broker.start()  # all agents are asked again for the state of their ports
-        await world.until("bus.up", 2)
-        await asyncio.sleep(30)
-        await go_on(world, other)
-        peer.spools["boot-1"].clear()
-        await peer.send(peer.event(seq=2 if isinstance(data, dict) else 1))
-        await world.until("host.event", host="h0", seq=2 if isinstance(data, dict) else 1)
-
-    play(scenario)
+@played(World)
+async def test_event_whose_data_has_the_wrong_type_ends_nothing_though_a_refresh_looks_at_it(
+    world: World, data: Any
+) -> None:
+    peer, other = await world.aligned_peer(), await world.aligned_peer("h1")
+    event = msgspec.structs.replace(peer.event(), at_ns=peer.clock.monotonic_ns() + 60 * 10**9, data=data)
+    await peer.send(event)
+    await asyncio.sleep(1)
+    world.broker.stop()
+    world.broker.start()  # all agents are asked again for the state of their ports
+    await world.until("bus.up", 2)
+    await asyncio.sleep(30)
+    await go_on(world, other)
+    peer.spools["boot-1"].clear()
+    await peer.send(peer.event(seq=2 if isinstance(data, dict) else 1))
+    await world.until("host.event", host="h0", seq=2 if isinstance(data, dict) else 1)
 
 
 async def go_on(world: World, other: Peer) -> None:
@@ -111,36 +108,32 @@ async def go_on(world: World, other: Peer) -> None:
         {"address": "fe80::1%nowhere", "port": 9, "key": "k"},
     ],
 )
-def test_clock_address_or_key_that_cannot_be_used_ends_nothing(udp: dict[str, Any]) -> None:
-    async def scenario(world: World) -> None:
-        other = await world.aligned_peer("h1")
-        peer = await world.aligned_peer()
-        view = world.gateway.hosts()["h0"].birth
-        assert view is not None
-        good = ClockNote(udp=ClockUdp(address="127.0.0.1", port=9, key="k"), why_not_udp="", wall=None)
-        data = msgspec.json.decode(encode(msgspec.structs.replace(view, clocks=good)))
-        data["clocks"]["udp"] = udp
-        await peer.bus.publish(topic(LAB, "h0", "birth"), msgspec.json.encode(data), qos=1)
-        await asyncio.sleep(30)
-        await go_on(world, other)
-        await peer.send(peer.event())
-        await world.until("host.event", host="h0")
-
-    play(scenario, clocks_by_udp=True)
+@played(World, clocks_by_udp=True)
+async def test_clock_address_or_key_that_cannot_be_used_ends_nothing(world: World, udp: dict[str, Any]) -> None:
+    other = await world.aligned_peer("h1")
+    peer = await world.aligned_peer()
+    view = world.gateway.hosts()["h0"].birth
+    assert view is not None
+    good = ClockNote(udp=ClockUdp(address="127.0.0.1", port=9, key="k"), why_not_udp="", wall=None)
+    data = msgspec.json.decode(encode(msgspec.structs.replace(view, clocks=good)))
+    data["clocks"]["udp"] = udp
+    await peer.bus.publish(topic(LAB, "h0", "birth"), msgspec.json.encode(data), qos=1)
+    await asyncio.sleep(30)
+    await go_on(world, other)
+    await peer.send(peer.event())
+    await world.until("host.event", host="h0")
 
 
-def test_event_on_which_the_daemon_fails_is_said_to_be_lost_and_those_around_it_are_not() -> None:
+@played(World)
+async def test_event_on_which_the_daemon_fails_is_said_to_be_lost_and_those_around_it_are_not(world: World) -> None:
     def fail(document: Document) -> None:
         if document.kind == "host.event" and document.fact.to_data()["seq"] == 2:
             raise KeyError("a bug")
 
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        world.sinks.append(fail)
-        await peer.send(peer.event(seq=1), peer.event(seq=2), peer.event(seq=3))
-        await world.until("host.event", seq=3)
-        await world.agreed(peer, "boot-1", 3)
-        (lost,) = world.of("host.lost")
-        assert (lost["count"], lost["why"]) == (1, "the daemon failed on event 2; its log says why")
-
-    play(scenario)
+    peer = await world.aligned_peer()
+    world.sinks.append(fail)
+    await peer.send(peer.event(seq=1), peer.event(seq=2), peer.event(seq=3))
+    await world.until("host.event", seq=3)
+    await world.agreed(peer, "boot-1", 3)
+    (lost,) = world.of("host.lost")
+    assert (lost["count"], lost["why"]) == (1, "the daemon failed on event 2; its log says why")

@@ -21,7 +21,8 @@ from hwd_drivers.core.errors import HwdError
 
 from ..agents.wire import golden, samples
 from ..agents.wire.forgeries import WRONG, forged, forgeries, paths
-from .test_gateway import LAB, Peer, World, play
+from .played import played
+from .world import LAB, Peer, World
 
 BOOT: Final = "boot-1"
 LIMITS: Final = {"low_alarm": -1.0, "low_warning": 0.0, "high_warning": 1.0, "high_alarm": None}
@@ -90,45 +91,44 @@ fibres:
     [(1, 1_500), pytest.param(2, 100_000, marks=[pytest.mark.slow, pytest.mark.timeout(300)])],
     ids=["light", "full"],
 )
-def test_forged_messages_end_nothing_and_trouble_no_other_host(seed: int, count: int, tmp_path: Path) -> None:
+@played(World)
+async def test_forged_messages_end_nothing_and_trouble_no_other_host(
+    world: World, seed: int, count: int, tmp_path: Path
+) -> None:
     path = tmp_path / "testbed.yaml"
     path.write_text(TESTBED)
     testbed = load(path).require()
-
-    async def scenario(world: World) -> None:
-        metrics = Metrics(Budget.of(testbed))
-        switches = HostSwitches(testbed, clock=world.clock, sink=lambda document: None)
-        world.sinks += [metrics, Linkboard(Fabric(testbed), list), switches]
-        good, peer = await world.aligned_peer("h1"), await world.aligned_peer("h0", BOOT)
-        liar = Liar(world, peer, seed)
-        garbage = 0
-        for number, (leaf, payload) in enumerate(forgeries(seed, count, bases()), 1):
-            payload = payload.replace(BOOT.encode(), peer.boot.encode())
-            await peer.bus.publish(topic(LAB, "h0", leaf), payload, qos=0, retain=leaf in ("state", "birth"))
-            if number % 100 == 0:
-                await asyncio.sleep(0.05)
-                peer.boot = world.gateway.hosts()["h0"].boot or BOOT  # a forged birth may have taken its place
-                peer.spools.setdefault(peer.boot, [])
-            if number % (count // 20) == 0:
-                await peer.be_born()
-                await asyncio.sleep(2)  # for the clock of a new boot to be aligned
-                await liar.ask()
-                event = good.event()
-                await good.send(event)
-                await world.agreed(good, "boot-1", event.seq)
-                assert not world.ended
-                assert {host: view.trouble for host, view in world.gateway.hosts().items()} == {"h0": "", "h1": ""}
-                assert world.of("host.down", host="h1") == world.of("host.garbage", host="h1") == []
-                garbage += sum(one["count"] for one in world.of("host.garbage", host="h0"))
-                world.documents.clear()
-        assert garbage > count / 10
-        assert {"taken", "ProtocolError"} <= set(liar.outcomes)
-        assert b"hwd_agent_up" in bytes(metrics.render())
-        await peer.stop()  # while it answers, no other takes its place
-        fresh = await world.aligned_peer("h0", "boot-2")
-        await fresh.send(fresh.event())
-        await world.until("host.event", host="h0", boot="boot-2", seq=1)
-        await world.agreed(fresh, "boot-2", 1)
-        assert world.gateway.hosts()["h1"].up
-
-    play(scenario)
+    metrics = Metrics(Budget.of(testbed))
+    switches = HostSwitches(testbed, clock=world.clock, sink=lambda document: None)
+    world.sinks += [metrics, Linkboard(Fabric(testbed), list), switches]
+    good, peer = await world.aligned_peer("h1"), await world.aligned_peer("h0", BOOT)
+    liar = Liar(world, peer, seed)
+    garbage = 0
+    for number, (leaf, payload) in enumerate(forgeries(seed, count, bases()), 1):
+        payload = payload.replace(BOOT.encode(), peer.boot.encode())
+        await peer.bus.publish(topic(LAB, "h0", leaf), payload, qos=0, retain=leaf in ("state", "birth"))
+        if number % 100 == 0:
+            await asyncio.sleep(0.05)
+            peer.boot = world.gateway.hosts()["h0"].boot or BOOT  # a forged birth may have taken its place
+            peer.spools.setdefault(peer.boot, [])
+        if number % (count // 20) == 0:
+            await peer.be_born()
+            await asyncio.sleep(2)  # for the clock of a new boot to be aligned
+            await liar.ask()
+            event = good.event()
+            await good.send(event)
+            await world.agreed(good, "boot-1", event.seq)
+            assert not world.ended
+            assert {host: view.trouble for host, view in world.gateway.hosts().items()} == {"h0": "", "h1": ""}
+            assert world.of("host.down", host="h1") == world.of("host.garbage", host="h1") == []
+            garbage += sum(one["count"] for one in world.of("host.garbage", host="h0"))
+            world.documents.clear()
+    assert garbage > count / 10
+    assert {"taken", "ProtocolError"} <= set(liar.outcomes)
+    assert b"hwd_agent_up" in bytes(metrics.render())
+    await peer.stop()  # while it answers, no other takes its place
+    fresh = await world.aligned_peer("h0", "boot-2")
+    await fresh.send(fresh.event())
+    await world.until("host.event", host="h0", boot="boot-2", seq=1)
+    await world.agreed(fresh, "boot-2", 1)
+    assert world.gateway.hosts()["h1"].up

@@ -1,12 +1,12 @@
 """The gateway and peers on a memory bus, in virtual time, with clocks 5 s off and 50 ppm fast."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwd.bus.broker import EmbeddedBroker
@@ -16,595 +16,292 @@ from hwd.model.documents.hosts import ClockAligned
 from hwd.model.kinds import read_document
 from hwd.records import RecordingSink, Records
 from hwd.timeline.alignment import Alignment
-from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.mqtt import MqttBus
-from hwd_agents.bus.protocol import Bus, Incoming, Will
+from hwd_agents.bus.protocol import Incoming
 from hwd_agents.wire import (
-    Ack,
-    Birth,
     ClockReply,
     ClockRequest,
     Command,
-    Event,
-    Events,
     Inventory,
-    Message,
     Observations,
     Observe,
-    PortNote,
     Refresh,
     Reply,
     Settle,
-    SourceNote,
-    State,
     decode,
-    encode,
     topic,
 )
-from hwd_drivers.core.clock import Clock, ShiftedClock, SystemClock
-from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.core.clock import ShiftedClock, SystemClock
+from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError, DeadlineError, FailedError, LinkError
 from hwd_drivers.core.ids import Draws, SeededIds
 from hwd_drivers.core.offload import InlineOffload
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import run_virtual
 
-T = TypeVar("T")
-LAB = "lab"
-US = 1_000
-PATIENCE_S = 600.0
+from .played import played
+from .world import LAB, US, Peer, World
 
 
-class Peer:
-    """One boot of an agent, as it looks from the bus: births, wills, clock replies, events from a spool, replies to
-    commands.
-    """
-
-    def __init__(self, broker: MemoryBroker | str, host: str, boot: str, clock: Clock) -> None:
-        self.host = host
-        self.boot = boot
-        self.clock = clock
-        self.spools: dict[str, list[Event]] = {boot: []}
-        self.commands: list[Command] = []
-        self.refreshes: list[Command] = []
-        self.acks: list[tuple[str, int]] = []
-        self.acked = asyncio.Event()
-        self.answers_clock = True
-        self.carrier, self.carrier_changes = True, 2
-        self.rdma: bool | None = None
-        self.answers: Callable[[Command], Reply | None] = self.obey
-        self.inventory = Inventory(kernel="6.1")
-        self.clock_name = ""
-        self._seq = 0
-        lost = State(boot=boot, seq=1, state="lost")
-        will = Will(topic=topic(LAB, host, "state"), payload=encode(lost))
-        name = f"{host} {boot}"
-        self.bus: Bus = (
-            MqttBus(broker, name, clock, Draws(1), will)
-            if isinstance(broker, str)
-            else MemoryBus(broker, name, clock, will)
-        )
-        for leaf in ("clock", "command", "ack"):
-            self.bus.subscribe(topic(LAB, host, leaf), self._take)
-        self.bus.on_up(lambda: self._soon(self.be_born()))
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.run: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self.run = asyncio.create_task(self.bus.run())
-
-    async def stop(self) -> None:
-        if self.run is not None:
-            self.run.cancel()
-            await asyncio.gather(self.run, *self._tasks, return_exceptions=True)
-
-    def note(self) -> PortNote:
-        return PortNote(
-            interface="eth0",
-            present=True,
-            ip="10.1.0.1/32",
-            carrier=self.carrier,
-            carrier_changes=self.carrier_changes,
-            probe_port=9,
-            sources={"link": SourceNote(sees=["carrier"], origin="kernel")},
-        )
-
-    async def be_born(self) -> None:
-        spool = self.spools[self.boot]
-        birth = Birth(
-            boot=self.boot,
-            seq=self._next(),
-            host=self.host,
-            testbed=LAB,
-            version="0.1.0",
-            at_ns=self.clock.monotonic_ns(),
-            ports={"eth0": self.note()},
-            inventory=self.inventory,
-            spool_oldest_seq=spool[0].seq if spool else 1,
-            spool_next_seq=spool[-1].seq + 1 if spool else 1,
-            spool_lost=0,
-            clock=self.clock_name,
-        )
-        await self.say("birth", birth, retain=True)
-        await self.say("state", State(boot=self.boot, seq=self._next(), state="up"), retain=True)
-
-    def event(self, kind: str = "carrier", *, seq: int | None = None, boot: str | None = None, **data: Any) -> Event:
-        spool = self.spools.setdefault(boot or self.boot, [])
-        data = {"carrier": True} | data if kind == "carrier" else data
-        at_ns = self.clock.monotonic_ns()
-        event = Event(
-            seq=seq or (spool[-1].seq + 1 if spool else 1),
-            at_ns=at_ns,
-            earliest_ns=at_ns - 50 * US,
-            kind=kind,
-            port="eth0",
-            source="rtnetlink",
-            origin="kernel",
-            data=data,
-        )
-        spool.append(event)
-        return event
-
-    async def send(self, *events: Event, boot: str | None = None, clock: str = "") -> None:
-        message = Events(boot=boot or self.boot, seq=self._next(), events=list(events), clock=clock)
-        await self.say("event", message, qos=1)
-
-    async def say(self, leaf: str, message: Message, *, qos: int = 0, retain: bool = False) -> None:
-        await self.bus.publish(topic(LAB, self.host, leaf), encode(message), qos=qos, retain=retain)
-
-    def obey(self, command: Command) -> Reply:
-        if command.verb == "resend":
-            arguments = command.arguments
-            wanted = range(arguments["from_seq"], arguments["upto_seq"] + 1)
-            found = [event for event in self.spools.get(arguments["boot"], []) if event.seq in wanted]
-            if found:
-                self._soon(self.send(*found, boot=arguments["boot"]))
-        data: dict[str, Any] = {"novel": command.verb}
-        if command.verb in ("observe", "settle"):
-            data |= {"ports": {}}
-        if command.verb == "refresh":
-            data |= {"at_ns": self.clock.monotonic_ns(), "ports": {"eth0": msgspec.to_builtins(self.note())}}
-            data["states"] = {"eth0": {"carrier": self.carrier, "rdma": self.rdma}}
-        return Reply(boot=self.boot, seq=self._next(), id=command.id, outcome="done", data=data)
-
-    def _take(self, incoming: Incoming) -> None:
-        match decode(incoming.payload):
-            case ClockRequest() as request if self.answers_clock and request.boot == self.boot:
-                self._soon(self._tell_time(request, incoming.at_ns))
-            case Command() as command:
-                (self.refreshes if command.verb == "refresh" else self.commands).append(command)
-                if (reply := self.answers(command)) is not None:
-                    self._soon(self.say("reply", reply))
-            case Ack() as ack:
-                self.acks.append((ack.boot, ack.upto))
-                self.acked.set()
-
-    async def _tell_time(self, request: ClockRequest, came_ns: int) -> None:
-        reply = ClockReply(
-            boot=self.boot,
-            seq=self._next(),
-            id=request.id,
-            t1_ns=request.t1_ns,
-            t2_ns=came_ns,
-            t3_ns=self.clock.monotonic_ns(),
-        )
-        await self.say("reply", reply)
-
-    def _next(self) -> int:
-        self._seq += 1
-        return self._seq
-
-    def _soon(self, say: Awaitable[None]) -> None:
-        async def go() -> None:
-            try:
-                await say
-            except LinkError:
-                return  # the agent's own affair; it says it again when it is up
-
-        task = asyncio.create_task(go())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+@played(World)
+async def test_host_comes_up_with_birth_state_and_clock(world: World) -> None:
+    peer = await world.aligned_peer()
+    (birth,) = world.of("host.birth")
+    assert birth["ports"]["eth0"]["sources"] == {
+        "link": {"sees": ["carrier"], "origin": "kernel", "why_not": "", "limits": ""}
+    }
+    assert birth["inventory"] == {"kernel": "6.1"}
+    assert world.of("host.up") == [{"host": "h0", "boot": "boot-1"}]
+    assert [document.kind for document in world.documents][:2] == ["bus.up", "host.birth"]
+    view = world.gateway.hosts()["h0"]
+    assert (view.boot, view.up) == ("boot-1", True)
+    assert view.birth is not None
+    status = view.status({}, skew="")
+    assert status.version == "0.1.0"
+    assert status.clock is not None
+    assert world.gateway.hosts()["h1"].status({}, skew="").clock is None
+    assert peer.clock.monotonic_ns() - world.clock.monotonic_ns() > 4_900_000_000
 
 
-class World:
-    """A broker, a gateway, peers, and the documents that came out; every document is held to its kind."""
-
-    def __init__(self, **more: Any) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        delays = Draws(1).stream("delays")
-        self.clock = VirtualClock(loop, wall_start_ns=0)
-        self.broker = MemoryBroker(latency_s=lambda: delays.uniform(60e-6, 120e-6))
-        self.documents: list[Document] = []
-        self.sinks: list[Sink] = []
-        self.gateway = self.new_gateway(**more)
-        self.peers: list[Peer] = []
-        self._came = asyncio.Event()
-        self._run: asyncio.Task[None] | None = None
-
-    def new_gateway(self, *, client: type[MemoryBus] = MemoryBus, **more: Any) -> Gateway:
-        bus = client(self.broker, "daemon", self.clock)
-        return Gateway(
-            bus=bus, testbed=LAB, hosts=("h0", "h1"), clock=self.clock, ids=SeededIds(1), sink=self.take, **more
-        )
-
-    @property
-    def ended(self) -> bool:
-        """Whether the gateway does not run any more."""
-        return self._run is None or self._run.done()
-
-    def take(self, document: Document) -> None:
-        assert read_document(document.to_data()) == document
-        self.documents.append(document)
-        for sink in self.sinks:
-            sink(document)
-        self._came.set()
-
-    def start(self, gateway: Gateway | None = None) -> None:
-        self.gateway = gateway or self.gateway
-        self._run = asyncio.create_task(self.gateway.run())
-
-    async def stop(self) -> None:
-        if self._run is not None:
-            self._run.cancel()
-            await asyncio.gather(self._run, return_exceptions=True)
-
-    async def close(self) -> None:
-        for peer in self.peers:
-            await peer.stop()
-        await self.stop()
-
-    def peer(self, host: str = "h0", boot: str = "boot-1") -> Peer:
-        peer = Peer(self.broker, host, boot, ShiftedClock(self.clock, offset_s=5, drift_ppm=50))
-        self.peers.append(peer)
-        peer.start()
-        return peer
-
-    async def aligned_peer(self, host: str = "h0", boot: str = "boot-1") -> Peer:
-        peer = self.peer(host, boot)
-        await self.until("clock.aligned", host=host, boot=boot)
-        return peer
-
-    def of(self, kind: str, **fields: Any) -> list[Mapping[str, Any]]:
-        found = [document.fact.to_data() for document in self.documents if document.kind == kind]
-        return [data for data in found if all(data.get(key) == value for key, value in fields.items())]
-
-    async def until(self, kind: str, count: int = 1, **fields: Any) -> list[Mapping[str, Any]]:
-        async with asyncio.timeout(PATIENCE_S):
-            while len(found := self.of(kind, **fields)) < count:
-                self._came.clear()
-                await self._came.wait()
-        return found
-
-    async def agreed(self, peer: Peer, boot: str, upto: int) -> None:
-        """Wait until the events up to `upto` are acknowledged to the peer."""
-        async with asyncio.timeout(PATIENCE_S):
-            while (boot, upto) not in peer.acks:
-                peer.acked.clear()
-                await peer.acked.wait()
+@played(World)
+async def test_a_refused_client_is_in_the_status_of_its_host_only_while_that_is_down(world: World) -> None:
+    await world.aligned_peer("h0")
+    for client in ("hwd-lab-h0", "hwd-lab-h1", "hwd-lab-h2", "somebody"):
+        world.gateway.refused(client, "it gives a wrong password")
+    hosts = world.gateway.hosts()
+    assert (hosts["h0"].up, hosts["h0"].cause) == (True, "")
+    words = "the broker refuses its agent: it gives a wrong password. `hwd agent deploy h1` brings it its password"
+    assert (hosts["h1"].up, hosts["h1"].cause) == (False, words)
+    await world.aligned_peer("h1")
+    assert (world.gateway.hosts()["h1"].up, world.gateway.hosts()["h1"].cause) == (True, "")
 
 
-def play(scenario: Callable[[World], Awaitable[T]], *, start: bool = True, **more: Any) -> T:
-    async def main() -> T:
-        world = World(**more)
-        if start:
-            world.start()
-        try:
-            return await scenario(world)
-        finally:
-            await world.close()
-
-    return run_virtual(main())
-
-
-def test_host_comes_up_with_birth_state_and_clock() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        (birth,) = world.of("host.birth")
-        assert birth["ports"]["eth0"]["sources"] == {
-            "link": {"sees": ["carrier"], "origin": "kernel", "why_not": "", "limits": ""}
-        }
-        assert birth["inventory"] == {"kernel": "6.1"}
-        assert world.of("host.up") == [{"host": "h0", "boot": "boot-1"}]
-        assert [document.kind for document in world.documents][:2] == ["bus.up", "host.birth"]
-        view = world.gateway.hosts()["h0"]
-        assert (view.boot, view.up) == ("boot-1", True)
-        assert view.birth is not None
-        status = view.status({}, skew="")
-        assert status.version == "0.1.0"
-        assert status.clock is not None
-        assert world.gateway.hosts()["h1"].status({}, skew="").clock is None
-        assert peer.clock.monotonic_ns() - world.clock.monotonic_ns() > 4_900_000_000
-
-    play(scenario)
-
-
-def test_a_refused_client_is_in_the_status_of_its_host_only_while_that_is_down() -> None:
-    async def scenario(world: World) -> None:
-        await world.aligned_peer("h0")
-        for client in ("hwd-lab-h0", "hwd-lab-h1", "hwd-lab-h2", "somebody"):
-            world.gateway.refused(client, "it gives a wrong password")
-        hosts = world.gateway.hosts()
-        assert (hosts["h0"].up, hosts["h0"].cause) == (True, "")
-        words = "the broker refuses its agent: it gives a wrong password. `hwd agent deploy h1` brings it its password"
-        assert (hosts["h1"].up, hosts["h1"].cause) == (False, words)
-        await world.aligned_peer("h1")
-        assert (world.gateway.hosts()["h1"].up, world.gateway.hosts()["h1"].cause) == (True, "")
-
-    play(scenario)
-
-
-def test_clock_bound_holds_and_narrows() -> None:
-    async def scenario(world: World) -> list[int]:
-        peer = await world.aligned_peer()
-        errors = []
-        for _ in range(60):
-            await asyncio.sleep(1.0)
-            alignment = world.gateway.hosts()["h0"].alignment
-            assert alignment is not None
-            mid_ns, error_ns = alignment.to_daemon(peer.clock.monotonic_ns())
-            assert abs(mid_ns - world.clock.monotonic_ns()) <= error_ns
-            errors.append(error_ns)
-        told = world.of("clock.aligned")
-        assert told[-1]["drift_ppm"] == pytest.approx(50, abs=5)
-        assert Alignment.of(msgspec.convert(told[-1], ClockAligned)).boot == "boot-1"
-        assert 10 <= len(told) <= 25
-        return errors
-
-    errors = play(scenario)
+@played(World)
+async def test_clock_bound_holds_and_narrows(world: World) -> None:
+    peer = await world.aligned_peer()
+    errors = []
+    for _ in range(60):
+        await asyncio.sleep(1.0)
+        alignment = world.gateway.hosts()["h0"].alignment
+        assert alignment is not None
+        mid_ns, error_ns = alignment.to_daemon(peer.clock.monotonic_ns())
+        assert abs(mid_ns - world.clock.monotonic_ns()) <= error_ns
+        errors.append(error_ns)
+    told = world.of("clock.aligned")
+    assert told[-1]["drift_ppm"] == pytest.approx(50, abs=5)
+    assert Alignment.of(msgspec.convert(told[-1], ClockAligned)).boot == "boot-1"
+    assert 10 <= len(told) <= 25
     assert max(errors[-10:]) < min(200 * US, max(errors[:10]))
 
 
-def test_an_event_sent_twice_is_recorded_once_on_the_daemons_clock_and_acknowledged() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        happened_ns = world.clock.monotonic_ns()
-        event = peer.event(carrier=False, carrier_changes=3)
-        await peer.send(event)
-        await peer.send(event)
-        await world.agreed(peer, "boot-1", 1)
-        (told,) = world.of("host.event")
-        assert told["earliest_ns"] <= happened_ns - 50 * US < happened_ns <= told["latest_ns"]
-        assert told["latest_ns"] - told["earliest_ns"] < 400 * US
-        assert (told["type"], told["port"], told["seq"]) == ("carrier", "eth0", 1)
-        assert (told["origin"], told["source"], told["agent_ns"]) == ("kernel", "rtnetlink", event.at_ns)
-        assert told["data"] == {"carrier": False, "carrier_changes": 3}
-        await world.agreed(peer, "boot-1", 1)
-
-    play(scenario)
+@played(World)
+async def test_an_event_sent_twice_is_recorded_once_on_the_daemons_clock_and_acknowledged(world: World) -> None:
+    peer = await world.aligned_peer()
+    happened_ns = world.clock.monotonic_ns()
+    event = peer.event(carrier=False, carrier_changes=3)
+    await peer.send(event)
+    await peer.send(event)
+    await world.agreed(peer, "boot-1", 1)
+    (told,) = world.of("host.event")
+    assert told["earliest_ns"] <= happened_ns - 50 * US < happened_ns <= told["latest_ns"]
+    assert told["latest_ns"] - told["earliest_ns"] < 400 * US
+    assert (told["type"], told["port"], told["seq"]) == ("carrier", "eth0", 1)
+    assert (told["origin"], told["source"], told["agent_ns"]) == ("kernel", "rtnetlink", event.at_ns)
+    assert told["data"] == {"carrier": False, "carrier_changes": 3}
+    await world.agreed(peer, "boot-1", 1)
 
 
-def test_events_wait_for_the_first_alignment_of_their_boot() -> None:
-    async def scenario(world: World) -> None:
-        peer = world.peer()
-        peer.answers_clock = False
-        await world.until("host.up")
-        await peer.send(peer.event(), peer.event())
-        with pytest.raises(LinkError, match="h0: cannot refresh: its clock is not aligned yet"):
-            await world.gateway.command("h0", Refresh(), within_s=1)
-        await asyncio.sleep(3)
-        assert world.of("host.event") == []
-        assert peer.acks == []
-        peer.answers_clock = True
-        await world.until("host.event", 2)
-        await world.agreed(peer, "boot-1", 2)
-        assert world.documents.index(_first(world, "clock.aligned")) < world.documents.index(
-            _first(world, "host.event")
-        )
-
-    play(scenario)
+@played(World)
+async def test_events_wait_for_the_first_alignment_of_their_boot(world: World) -> None:
+    peer = world.peer()
+    peer.answers_clock = False
+    await world.until("host.up")
+    await peer.send(peer.event(), peer.event())
+    with pytest.raises(LinkError, match="h0: cannot refresh: its clock is not aligned yet"):
+        await world.gateway.command("h0", Refresh(), within_s=1)
+    await asyncio.sleep(3)
+    assert world.of("host.event") == []
+    assert peer.acks == []
+    peer.answers_clock = True
+    await world.until("host.event", 2)
+    await world.agreed(peer, "boot-1", 2)
+    assert world.documents.index(_first(world, "clock.aligned")) < world.documents.index(_first(world, "host.event"))
 
 
-def test_gap_is_asked_for_again_and_told_in_order() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        events = [peer.event(number=number) for number in range(6)]
-        await peer.send(events[0])
-        await peer.send(*events[3:5])
-        await peer.send(events[5])
-        await world.until("host.event", 6)
-        assert [told["seq"] for told in world.of("host.event")] == [1, 2, 3, 4, 5, 6]
-        (command,) = peer.commands
-        assert (command.verb, command.arguments) == ("resend", {"boot": "boot-1", "from_seq": 2, "upto_seq": 3})
-        await world.agreed(peer, "boot-1", 6)
-        assert world.of("host.lost") == []
-
-    play(scenario)
+@played(World)
+async def test_gap_is_asked_for_again_and_told_in_order(world: World) -> None:
+    peer = await world.aligned_peer()
+    events = [peer.event(number=number) for number in range(6)]
+    await peer.send(events[0])
+    await peer.send(*events[3:5])
+    await peer.send(events[5])
+    await world.until("host.event", 6)
+    assert [told["seq"] for told in world.of("host.event")] == [1, 2, 3, 4, 5, 6]
+    (command,) = peer.commands
+    assert (command.verb, command.arguments) == ("resend", {"boot": "boot-1", "from_seq": 2, "upto_seq": 3})
+    await world.agreed(peer, "boot-1", 6)
+    assert world.of("host.lost") == []
 
 
-def test_gap_that_nobody_can_fill_is_counted_and_passed_over() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        await peer.send(peer.event())
-        await peer.send(peer.event(seq=5))
-        (lost,) = await world.until("host.lost")
-        assert lost == {
-            "host": "h0",
-            "boot": "boot-1",
-            "count": 3,
-            "why": "asked for again, and they did not come",
-        }
-        assert [told["seq"] for told in world.of("host.event")] == [1, 5]
-        await world.agreed(peer, "boot-1", 5)
-        await peer.send(peer.event("lost", count=3, why="the spool was full", ranges=[["boot-1", 2, 4]]))
-        await peer.send(peer.event("lost", count=2, why="the spool was full", ranges=[["boot-0", 2, 3]]))
-        assert [lost["count"] for lost in await world.until("host.lost", 2)] == [3, 2]
-
-    play(scenario)
+@played(World)
+async def test_gap_that_nobody_can_fill_is_counted_and_passed_over(world: World) -> None:
+    peer = await world.aligned_peer()
+    await peer.send(peer.event())
+    await peer.send(peer.event(seq=5))
+    (lost,) = await world.until("host.lost")
+    assert lost == {
+        "host": "h0",
+        "boot": "boot-1",
+        "count": 3,
+        "why": "asked for again, and they did not come",
+    }
+    assert [told["seq"] for told in world.of("host.event")] == [1, 5]
+    await world.agreed(peer, "boot-1", 5)
+    await peer.send(peer.event("lost", count=3, why="the spool was full", ranges=[["boot-1", 2, 4]]))
+    await peer.send(peer.event("lost", count=2, why="the spool was full", ranges=[["boot-0", 2, 3]]))
+    assert [lost["count"] for lost in await world.until("host.lost", 2)] == [3, 2]
 
 
-def test_gap_that_the_agent_says_is_gone_is_passed_over_at_once() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        peer.answers = lambda command: Reply(boot="boot-1", seq=1, id=command.id, outcome="done", data={"here": 0})
-        before_s = asyncio.get_running_loop().time()
-        await peer.send(peer.event())
-        await peer.send(peer.event(seq=50_000))
-        await world.until("host.event", 2)
-        assert asyncio.get_running_loop().time() - before_s < 0.1
-        assert [lost["count"] for lost in world.of("host.lost")] == [49_998]
-
-    play(scenario)
+@played(World)
+async def test_gap_that_the_agent_says_is_gone_is_passed_over_at_once(world: World) -> None:
+    peer = await world.aligned_peer()
+    peer.answers = lambda command: Reply(boot="boot-1", seq=1, id=command.id, outcome="done", data={"here": 0})
+    before_s = asyncio.get_running_loop().time()
+    await peer.send(peer.event())
+    await peer.send(peer.event(seq=50_000))
+    await world.until("host.event", 2)
+    assert asyncio.get_running_loop().time() - before_s < 0.1
+    assert [lost["count"] for lost in world.of("host.lost")] == [49_998]
 
 
-def test_flaps_that_nobody_saw_are_counted() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        await peer.send(peer.event(carrier=True, carrier_changes=7, unseen=4))
-        (lost,) = await world.until("host.lost")
-        assert lost["count"] == 4
-
-    play(scenario)
+@played(World)
+async def test_flaps_that_nobody_saw_are_counted(world: World) -> None:
+    peer = await world.aligned_peer()
+    await peer.send(peer.event(carrier=True, carrier_changes=7, unseen=4))
+    (lost,) = await world.until("host.lost")
+    assert lost["count"] == 4
 
 
-def test_an_old_will_does_not_end_a_new_boot() -> None:
-    async def scenario(world: World) -> None:
-        old = await world.aligned_peer(boot="boot-1")
-        old.answers_clock = False
-        await world.aligned_peer(boot="boot-2")
-        world.broker.cut("h0 boot-1")
-        await old.stop()
-        await asyncio.sleep(5)
-        assert world.of("host.down") == [{"host": "h0", "boot": "boot-1", "cause": "a new boot took its place"}]
-        view = world.gateway.hosts()["h0"]
-        assert (view.boot, view.up) == ("boot-2", True)
-
-    play(scenario)
+@played(World)
+async def test_an_old_will_does_not_end_a_new_boot(world: World) -> None:
+    old = await world.aligned_peer(boot="boot-1")
+    old.answers_clock = False
+    await world.aligned_peer(boot="boot-2")
+    world.broker.cut("h0 boot-1")
+    await old.stop()
+    await asyncio.sleep(5)
+    assert world.of("host.down") == [{"host": "h0", "boot": "boot-1", "cause": "a new boot took its place"}]
+    view = world.gateway.hosts()["h0"]
+    assert (view.boot, view.up) == ("boot-2", True)
 
 
-def test_lost_agent_is_down_and_comes_up_again_with_the_same_boot() -> None:
-    async def scenario(world: World) -> None:
-        await world.aligned_peer()
-        world.broker.cut("h0 boot-1")
-        (down,) = await world.until("host.down")
-        assert down["cause"] == "its connection to the broker was lost"
-        with pytest.raises(LinkError, match="its agent is down"):
-            await world.gateway.command("h0", Refresh(), within_s=1)
-        await world.until("host.up", 2)
-        assert {birth["boot"] for birth in world.of("host.birth")} == {"boot-1"}
-
-    play(scenario)
+@played(World)
+async def test_lost_agent_is_down_and_comes_up_again_with_the_same_boot(world: World) -> None:
+    await world.aligned_peer()
+    world.broker.cut("h0 boot-1")
+    (down,) = await world.until("host.down")
+    assert down["cause"] == "its connection to the broker was lost"
+    with pytest.raises(LinkError, match="its agent is down"):
+        await world.gateway.command("h0", Refresh(), within_s=1)
+    await world.until("host.up", 2)
+    assert {birth["boot"] for birth in world.of("host.birth")} == {"boot-1"}
 
 
-def test_a_late_will_is_corrected_by_the_next_answer() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        await peer.say("state", State(boot="boot-1", seq=99, state="lost"), retain=True)
-        await world.until("host.down")
-        await world.until("host.up", 2)
-
-    play(scenario)
-
-
-def test_agent_that_goes_silent_is_down() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        peer.answers_clock = False
-        silent_s = asyncio.get_running_loop().time()
-        (down,) = await world.until("host.down")
-        assert down["cause"] == "it answered no clock request for 10.0 s"
-        assert 9 < asyncio.get_running_loop().time() - silent_s < 15
-        peer.answers_clock = True
-        await world.until("host.up", 2)
-
-    play(scenario)
+@played(World)
+async def test_agent_that_goes_silent_is_down(world: World) -> None:
+    peer = await world.aligned_peer()
+    peer.answers_clock = False
+    silent_s = asyncio.get_running_loop().time()
+    (down,) = await world.until("host.down")
+    assert down["cause"] == "it answered no clock request for 10.0 s"
+    assert 9 < asyncio.get_running_loop().time() - silent_s < 15
+    peer.answers_clock = True
+    await world.until("host.up", 2)
 
 
-def test_events_of_an_earlier_boot_use_its_own_alignment() -> None:
-    async def scenario(world: World) -> None:
-        first = await world.aligned_peer(boot="boot-1")
-        happened_ns = world.clock.monotonic_ns()
-        event = first.event()
-        world.broker.cut("h0 boot-1")
-        await first.stop()
-        await asyncio.sleep(2)
-        second = Peer(world.broker, "h0", "boot-2", ShiftedClock(world.clock, offset_s=-100, drift_ppm=-50))
-        world.peers.append(second)
-        second.spools["boot-1"] = [event]
-        second.start()
-        await world.until("clock.aligned", boot="boot-2")
-        await second.send(event, boot="boot-1")
-        (told,) = await world.until("host.event")
-        assert (told["boot"], told["past"]) == ("boot-1", True)
-        await second.send(second.event())
-        (_, now) = await world.until("host.event", count=2)
-        assert (now["boot"], now["past"]) == ("boot-2", False)
-        assert told["earliest_ns"] <= happened_ns <= told["latest_ns"]
-        await world.agreed(second, "boot-1", 1)
-
-    play(scenario)
+@played(World)
+async def test_events_of_an_earlier_boot_use_its_own_alignment(world: World) -> None:
+    first = await world.aligned_peer(boot="boot-1")
+    happened_ns = world.clock.monotonic_ns()
+    event = first.event()
+    world.broker.cut("h0 boot-1")
+    await first.stop()
+    await asyncio.sleep(2)
+    second = Peer(world.broker, "h0", "boot-2", ShiftedClock(world.clock, offset_s=-100, drift_ppm=-50))
+    world.peers.append(second)
+    second.spools["boot-1"] = [event]
+    second.start()
+    await world.until("clock.aligned", boot="boot-2")
+    await second.send(event, boot="boot-1")
+    (told,) = await world.until("host.event")
+    assert (told["boot"], told["past"]) == ("boot-1", True)
+    await second.send(second.event())
+    (_, now) = await world.until("host.event", count=2)
+    assert (now["boot"], now["past"]) == ("boot-2", False)
+    assert told["earliest_ns"] <= happened_ns <= told["latest_ns"]
+    await world.agreed(second, "boot-1", 1)
 
 
-def test_events_of_a_boot_that_was_never_aligned_are_counted_and_let_go() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer(boot="boot-2")
-        await peer.send(peer.event(boot="boot-1", seq=7), peer.event(boot="boot-1"), boot="boot-1")
-        (lost,) = await world.until("host.lost")
-        assert (lost["boot"], lost["count"]) == ("boot-1", 2)
-        await world.agreed(peer, "boot-1", 8)
-        assert world.of("host.event") == []
-
-    play(scenario)
+@played(World)
+async def test_events_of_a_boot_that_was_never_aligned_are_counted_and_let_go(world: World) -> None:
+    peer = await world.aligned_peer(boot="boot-2")
+    await peer.send(peer.event(boot="boot-1", seq=7), peer.event(boot="boot-1"), boot="boot-1")
+    (lost,) = await world.until("host.lost")
+    assert (lost["boot"], lost["count"]) == ("boot-1", 2)
+    await world.agreed(peer, "boot-1", 8)
+    assert world.of("host.event") == []
 
 
-def test_restarted_daemon_neither_repeats_nor_misses_events() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        events = [peer.event() for _ in range(3)]
-        await peer.send(*events)
-        await world.until("host.event", 3)
-        alignment = world.gateway.hosts()["h0"].alignment
-        assert alignment is not None
-        await world.stop()
-        late = peer.event()
-        again = world.new_gateway(
-            event_store=EventStore(alignments={"boot-1": alignment}, positions={("h0", "boot-1"): 3})
-        )
-        world.start(again)
-        await world.until("bus.up", 2)
-        await peer.send(*events, late)
-        await world.until("host.event", 4)
-        assert [told["seq"] for told in world.of("host.event")] == [1, 2, 3, 4]
-
-    play(scenario)
+@played(World)
+async def test_restarted_daemon_neither_repeats_nor_misses_events(world: World) -> None:
+    peer = await world.aligned_peer()
+    events = [peer.event() for _ in range(3)]
+    await peer.send(*events)
+    await world.until("host.event", 3)
+    alignment = world.gateway.hosts()["h0"].alignment
+    assert alignment is not None
+    await world.stop()
+    late = peer.event()
+    again = world.new_gateway(event_store=EventStore(alignments={"boot-1": alignment}, positions={("h0", "boot-1"): 3}))
+    world.start(again)
+    await world.until("bus.up", 2)
+    await peer.send(*events, late)
+    await world.until("host.event", 4)
+    assert [told["seq"] for told in world.of("host.event")] == [1, 2, 3, 4]
 
 
-def test_first_event_seen_by_a_new_daemon_may_overtake_earlier_ones() -> None:
-    async def scenario(world: World) -> None:
-        peer = world.peer()
-        await asyncio.sleep(1)
-        events = [peer.event() for _ in range(4)]
-        await peer.be_born()
-        world.start()
-        await world.until("bus.up")
-        await peer.send(*events[2:])
-        await peer.send(*events[:2])
-        await world.until("host.event", 4)
-        assert [told["seq"] for told in world.of("host.event")] == [1, 2, 3, 4]
-
-    play(scenario, start=False)
+@played(World, start=False)
+async def test_first_event_seen_by_a_new_daemon_may_overtake_earlier_ones(world: World) -> None:
+    peer = world.peer()
+    await asyncio.sleep(1)
+    events = [peer.event() for _ in range(4)]
+    await peer.be_born()
+    world.start()
+    await world.until("bus.up")
+    await peer.send(*events[2:])
+    await peer.send(*events[:2])
+    await world.until("host.event", 4)
+    assert [told["seq"] for told in world.of("host.event")] == [1, 2, 3, 4]
 
 
-def test_what_was_acknowledged_to_other_records_is_no_loss_to_these() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        await peer.be_born()
-        await peer.send(*(peer.event() for _ in range(5)))
-        await world.agreed(peer, "boot-1", 5)
-        peer.spools["boot-1"].clear()
-        peer.answers = obeys_with_count(peer)
-        await world.stop()
-        world.documents.clear()
-        world.start(world.new_gateway())  # on a new data directory; the broker has the birth from before
-        await world.until("clock.aligned")
-        await peer.send(peer.event(seq=6))
-        (told,) = await world.until("host.event")
-        assert told["seq"] == 6
-        peer.event(seq=9)
-        await peer.send(peer.spools["boot-1"][-1])
-        (lost,) = await world.until("host.lost")
-        assert lost["count"] == 2, "a gap behind what these hold is one"
-
-    play(scenario)
+@played(World)
+async def test_what_was_acknowledged_to_other_records_is_no_loss_to_these(world: World) -> None:
+    peer = await world.aligned_peer()
+    await peer.be_born()
+    await peer.send(*(peer.event() for _ in range(5)))
+    await world.agreed(peer, "boot-1", 5)
+    peer.spools["boot-1"].clear()
+    peer.answers = obeys_with_count(peer)
+    await world.stop()
+    world.documents.clear()
+    world.start(world.new_gateway())  # on a new data directory; the broker has the birth from before
+    await world.until("clock.aligned")
+    await peer.send(peer.event(seq=6))
+    (told,) = await world.until("host.event")
+    assert told["seq"] == 6
+    peer.event(seq=9)
+    await peer.send(peer.spools["boot-1"][-1])
+    (lost,) = await world.until("host.lost")
+    assert lost["count"] == 2, "a gap behind what these hold is one"
 
 
 def obeys_with_count(peer: Peer) -> Callable[[Command], Reply | None]:
@@ -622,204 +319,168 @@ def obeys_with_count(peer: Peer) -> Callable[[Command], Reply | None]:
     return obey
 
 
-def test_acknowledgement_waits_until_the_events_are_durable() -> None:
-    async def scenario(world: World) -> None:
-        results: list[Exception | None] = [FailedError("records: disk full"), None]
-        asked = []
+@played(World, start=False)
+async def test_acknowledgement_waits_until_the_events_are_durable(world: World) -> None:
+    results: list[Exception | None] = [FailedError("records: disk full"), None]
+    asked = []
 
-        async def durable() -> None:
-            asked.append(len(world.of("host.event")))
-            if (error := results.pop(0) if results else None) is not None:
-                raise error
+    async def durable() -> None:
+        asked.append(len(world.of("host.event")))
+        if (error := results.pop(0) if results else None) is not None:
+            raise error
 
-        world.start(world.new_gateway(event_store=EventStore(flush=durable)))
-        peer = await world.aligned_peer()
-        await peer.send(peer.event())
-        await world.until("host.event")
-        assert peer.acks == []
-        await world.agreed(peer, "boot-1", 1)
-        assert asked == [1, 1]
-
-    play(scenario, start=False)
+    world.start(world.new_gateway(event_store=EventStore(flush=durable)))
+    peer = await world.aligned_peer()
+    await peer.send(peer.event())
+    await world.until("host.event")
+    assert peer.acks == []
+    await world.agreed(peer, "boot-1", 1)
+    assert asked == [1, 1]
 
 
-def test_events_wait_in_the_spool_while_the_records_are_full() -> None:
-    async def scenario(world: World) -> None:
-        records = Records("sqlite://", InlineOffload())
-        await records.open()
-        recorder = RecordingSink(records, buffered_max=4)
+@played(World, start=False)
+async def test_events_wait_in_the_spool_while_the_records_are_full(world: World) -> None:
+    records = Records("sqlite://", InlineOffload())
+    await records.open()
+    recorder = RecordingSink(records, buffered_max=4)
 
-        def take(document: Document) -> None:
-            world.take(document)
-            recorder(document)
-
-        bus = MemoryBus(world.broker, "daemon", world.clock)
-        world.start(
-            Gateway(
-                bus=bus,
-                testbed=LAB,
-                hosts=("h0",),
-                clock=world.clock,
-                ids=SeededIds(1),
-                sink=take,
-                event_store=EventStore(flush=recorder.flush, full=recorder.full),
-            )
-        )
-        peer = await world.aligned_peer()
-        assert recorder.full()
-        events = [peer.event() for _ in range(11)]
-        await peer.send(*events[:4])
-        await peer.send(events[10])  # a gap, which nobody gives up meanwhile
-        await asyncio.sleep(60)
-        assert (peer.acks, world.of("host.event"), world.of("host.lost")) == ([], [], [])
-        await recorder.flush()
-        await world.agreed(peer, "boot-1", 11)
-        kept = [stored.document.fact.to_data()["seq"] for stored in await records.documents(kinds=("host.event",))]
-        assert kept == list(range(1, 12))
-        assert await records.seen() == {("h0", "boot-1"): 11}
-        records.close()
-
-    play(scenario, start=False)
+    world.sinks.append(recorder)
+    world.start(world.new_gateway(event_store=EventStore(flush=recorder.flush, full=recorder.full)))
+    peer = await world.aligned_peer()
+    assert recorder.full()
+    events = [peer.event() for _ in range(11)]
+    await peer.send(*events[:4])
+    await peer.send(events[10])  # a gap, which nobody gives up meanwhile
+    await asyncio.sleep(60)
+    assert (peer.acks, world.of("host.event"), world.of("host.lost")) == ([], [], [])
+    await recorder.flush()
+    await world.agreed(peer, "boot-1", 11)
+    kept = [stored.document.fact.to_data()["seq"] for stored in await records.documents(kinds=("host.event",))]
+    assert kept == list(range(1, 12))
+    assert await records.seen() == {("h0", "boot-1"): 11}
+    records.close()
 
 
-def test_acknowledgement_goes_out_once_and_again_when_the_agent_did_not_hear_it() -> None:
-    async def scenario(world: World) -> None:
-        durable_calls: list[None] = []
+@played(World, start=False)
+async def test_acknowledgement_goes_out_once_and_again_when_the_agent_did_not_hear_it(world: World) -> None:
+    durable_calls: list[None] = []
 
-        async def durable() -> None:
-            durable_calls.append(None)
+    async def durable() -> None:
+        durable_calls.append(None)
 
-        world.start(world.new_gateway(event_store=EventStore(flush=durable)))
-        acked = []
-        for number in range(20):
-            peer = await world.aligned_peer(boot=f"boot-{number}")
-            event = peer.event()
-            await peer.send(event)
-            await world.agreed(peer, peer.boot, 1)
-            acked.append((peer, event))
-            await peer.stop()
-        peer, event = acked[-1]
-        before = len(durable_calls)
-        peer = await world.aligned_peer(boot="boot-20")
-        await asyncio.sleep(60)
-        assert (peer.acks, len(durable_calls)) == ([], before)
-        assert list(world.gateway._hosts["h0"].intakes) == ["boot-20"]
-        await peer.send(event, boot="boot-19")
-        await world.agreed(peer, "boot-19", 1)
-        assert len(world.of("host.event")) == 20
-
-    play(scenario, start=False)
-
-
-def test_events_of_made_up_boots_are_garbage_beyond_a_few_and_leave_nothing() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        for number in range(200):
-            made_up = [peer.event(boot=f"made-up-{number}") for _ in range(10)]
-            await peer.send(*made_up, boot=f"made-up-{number}")
-        await asyncio.sleep(80)
-        assert list(world.gateway._hosts["h0"].intakes) == ["boot-1"]
-        assert sum(lost["count"] for lost in world.of("host.lost")) == 10 * UNALIGNED_BOOTS_MOST
-        assert sum(told["count"] for told in world.of("host.garbage")) == 200 - UNALIGNED_BOOTS_MOST
-        assert len(peer.acks) == UNALIGNED_BOOTS_MOST
-        await peer.send(peer.event())
-        await world.agreed(peer, "boot-1", 1)
-
-    play(scenario)
-
-
-def test_events_that_were_let_go_and_come_again_are_acknowledged_and_not_counted_again() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        event = peer.event(boot="boot-0")
-        await peer.send(event, boot="boot-0")
-        await world.agreed(peer, "boot-0", 1)
-        peer.acks.clear()
-        await peer.send(event, boot="boot-0")
-        await world.agreed(peer, "boot-0", 1)
-        assert [lost["count"] for lost in world.of("host.lost")] == [1]
-
-    play(scenario)
-
-
-def test_command_carries_an_expiry_on_the_agents_clock_and_returns_the_reply() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        asked_ns = peer.clock.monotonic_ns()
-        asked = Observe(reconfiguration="r1", peers=[], for_s=3.0)
-        reply, answer = await world.gateway.command("h0", asked, within_s=2.0, lease="l1")
-        assert (reply.outcome, answer) == ("done", Observations(ports={}))
-        (command,) = peer.commands
-        assert (command.boot, command.verb, command.lease) == ("boot-1", "observe", "l1")
-        assert command.arguments == {"reconfiguration": "r1", "peers": [], "for_s": 3.0}
-        assert command.reply_to == "hwd/1/lab/h0/reply"
-        assert asked_ns + 1_999_000_000 < command.expires_at_ns <= asked_ns + 2_000_200_000
-
-    play(scenario)
-
-
-def test_command_without_answer_ends_at_its_deadline() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        peer.answers = lambda command: None
-        before_s = asyncio.get_running_loop().time()
-        with pytest.raises(DeadlineError, match=r"h0: settle: its agent did not answer within 1\.5 s"):
-            await world.gateway.command("h0", Settle(reconfiguration="r1"), within_s=1.5)
-        assert asyncio.get_running_loop().time() - before_s == pytest.approx(1.5)
-
-    play(scenario)
-
-
-def test_command_fails_at_once_when_its_agent_is_lost() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        peer.answers = lambda command: None
-        command = asyncio.create_task(world.gateway.command("h0", Settle(reconfiguration="r1"), within_s=100))
-        await asyncio.sleep(1)
-        world.broker.cut("h0 boot-1")
-        with pytest.raises(LinkError, match="its agent was lost before it answered"):
-            await command
-        assert asyncio.get_running_loop().time() < 5
-
-    play(scenario)
-
-
-def test_reply_of_another_boot_is_no_answer() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        peer.answers = lambda command: Reply(boot="boot-0", seq=1, id=command.id, outcome="done")
-        with pytest.raises(DeadlineError):
-            await world.gateway.command("h0", Settle(reconfiguration="r1"), within_s=1)
-
-    play(scenario)
-
-
-def test_unknown_host_is_bad_input() -> None:
-    async def scenario(world: World) -> None:
-        with pytest.raises(ConfigError, match="h9: cannot refresh: no such host; there are h0, h1"):
-            await world.gateway.command("h9", Refresh(), within_s=1)
-
-    play(scenario)
-
-
-def test_broker_restart_is_reported_and_nothing_is_lost() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        world.broker.stop()
-        await world.until("bus.down")
-        with pytest.raises(LinkError):
-            await world.gateway.command("h0", Refresh(), within_s=1)
+    world.start(world.new_gateway(event_store=EventStore(flush=durable)))
+    acked = []
+    for number in range(20):
+        peer = await world.aligned_peer(boot=f"boot-{number}")
         event = peer.event()
-        await asyncio.sleep(60)
-        world.broker.start()
-        await world.until("bus.up", 2)
-        await asyncio.sleep(1)
         await peer.send(event)
-        await world.until("host.event")
-        (down,) = world.of("host.down")
-        assert down["cause"] == "the broker is not connected"
+        await world.agreed(peer, peer.boot, 1)
+        acked.append((peer, event))
+        await peer.stop()
+    peer, event = acked[-1]
+    before = len(durable_calls)
+    peer = await world.aligned_peer(boot="boot-20")
+    await asyncio.sleep(60)
+    assert (peer.acks, len(durable_calls)) == ([], before)
+    assert list(world.gateway._hosts["h0"].intakes) == ["boot-20"]
+    await peer.send(event, boot="boot-19")
+    await world.agreed(peer, "boot-19", 1)
+    assert len(world.of("host.event")) == 20
 
-    play(scenario)
+
+@played(World)
+async def test_events_of_made_up_boots_are_garbage_beyond_a_few_and_leave_nothing(world: World) -> None:
+    peer = await world.aligned_peer()
+    for number in range(200):
+        made_up = [peer.event(boot=f"made-up-{number}") for _ in range(10)]
+        await peer.send(*made_up, boot=f"made-up-{number}")
+    await asyncio.sleep(80)
+    assert list(world.gateway._hosts["h0"].intakes) == ["boot-1"]
+    assert sum(lost["count"] for lost in world.of("host.lost")) == 10 * UNALIGNED_BOOTS_MOST
+    assert sum(told["count"] for told in world.of("host.garbage")) == 200 - UNALIGNED_BOOTS_MOST
+    assert len(peer.acks) == UNALIGNED_BOOTS_MOST
+    await peer.send(peer.event())
+    await world.agreed(peer, "boot-1", 1)
+
+
+@played(World)
+async def test_events_that_were_let_go_and_come_again_are_acknowledged_and_not_counted_again(world: World) -> None:
+    peer = await world.aligned_peer()
+    event = peer.event(boot="boot-0")
+    await peer.send(event, boot="boot-0")
+    await world.agreed(peer, "boot-0", 1)
+    peer.acks.clear()
+    await peer.send(event, boot="boot-0")
+    await world.agreed(peer, "boot-0", 1)
+    assert [lost["count"] for lost in world.of("host.lost")] == [1]
+
+
+@played(World)
+async def test_command_carries_an_expiry_on_the_agents_clock_and_returns_the_reply(world: World) -> None:
+    peer = await world.aligned_peer()
+    asked_ns = peer.clock.monotonic_ns()
+    asked = Observe(reconfiguration="r1", peers=[], for_s=3.0)
+    reply, answer = await world.gateway.command("h0", asked, within_s=2.0, lease="l1")
+    assert (reply.outcome, answer) == ("done", Observations(ports={}))
+    (command,) = peer.commands
+    assert (command.boot, command.verb, command.lease) == ("boot-1", "observe", "l1")
+    assert command.arguments == {"reconfiguration": "r1", "peers": [], "for_s": 3.0}
+    assert command.reply_to == "hwd/1/lab/h0/reply"
+    assert asked_ns + 1_999_000_000 < command.expires_at_ns <= asked_ns + 2_000_200_000
+
+
+@played(World)
+async def test_command_without_answer_ends_at_its_deadline(world: World) -> None:
+    peer = await world.aligned_peer()
+    peer.answers = lambda command: None
+    before_s = asyncio.get_running_loop().time()
+    with pytest.raises(DeadlineError, match=r"h0: settle: its agent did not answer within 1\.5 s"):
+        await world.gateway.command("h0", Settle(reconfiguration="r1"), within_s=1.5)
+    assert asyncio.get_running_loop().time() - before_s == pytest.approx(1.5)
+
+
+@played(World)
+async def test_command_fails_at_once_when_its_agent_is_lost(world: World) -> None:
+    peer = await world.aligned_peer()
+    peer.answers = lambda command: None
+    command = asyncio.create_task(world.gateway.command("h0", Settle(reconfiguration="r1"), within_s=100))
+    await asyncio.sleep(1)
+    world.broker.cut("h0 boot-1")
+    with pytest.raises(LinkError, match="its agent was lost before it answered"):
+        await command
+    assert asyncio.get_running_loop().time() < 5
+
+
+@played(World)
+async def test_reply_of_another_boot_is_no_answer(world: World) -> None:
+    peer = await world.aligned_peer()
+    peer.answers = lambda command: Reply(boot="boot-0", seq=1, id=command.id, outcome="done")
+    with pytest.raises(DeadlineError):
+        await world.gateway.command("h0", Settle(reconfiguration="r1"), within_s=1)
+
+
+@played(World)
+async def test_unknown_host_is_bad_input(world: World) -> None:
+    with pytest.raises(ConfigError, match="h9: cannot refresh: no such host; there are h0, h1"):
+        await world.gateway.command("h9", Refresh(), within_s=1)
+
+
+@played(World)
+async def test_broker_restart_is_reported_and_nothing_is_lost(world: World) -> None:
+    peer = await world.aligned_peer()
+    world.broker.stop()
+    await world.until("bus.down")
+    with pytest.raises(LinkError):
+        await world.gateway.command("h0", Refresh(), within_s=1)
+    event = peer.event()
+    await asyncio.sleep(60)
+    world.broker.start()
+    await world.until("bus.up", 2)
+    await asyncio.sleep(1)
+    await peer.send(event)
+    await world.until("host.event")
+    (down,) = world.of("host.down")
+    assert down["cause"] == "the broker is not connected"
 
 
 GARBAGE = [
@@ -839,25 +500,23 @@ GARBAGE = [
 ]
 
 
-def test_garbage_on_any_topic_is_counted_and_harms_nobody() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        sent = 0
-        for leaf in ("state", "birth", "event", "reply"):
-            for payload in GARBAGE:
-                await peer.bus.publish(topic(LAB, "h0", leaf), payload, qos=1)
-                sent += 1
-        await peer.bus.publish(topic(LAB, "h9", "state"), b"{}", qos=1)
-        await asyncio.sleep(3)
-        counted = {host: sum(told["count"] for told in world.of("host.garbage", host=host)) for host in ("h0", "h9")}
-        assert counted == {"h0": sent, "h9": 1}
-        assert len(world.of("host.garbage")) <= 5
-        assert world.of("host.down") == []
-        await peer.send(peer.event())
-        await world.until("host.event")
-        assert world.gateway.hosts()["h0"].up
-
-    play(scenario)
+@played(World)
+async def test_garbage_on_any_topic_is_counted_and_harms_nobody(world: World) -> None:
+    peer = await world.aligned_peer()
+    sent = 0
+    for leaf in ("state", "birth", "event", "reply"):
+        for payload in GARBAGE:
+            await peer.bus.publish(topic(LAB, "h0", leaf), payload, qos=1)
+            sent += 1
+    await peer.bus.publish(topic(LAB, "h9", "state"), b"{}", qos=1)
+    await asyncio.sleep(3)
+    counted = {host: sum(told["count"] for told in world.of("host.garbage", host=host)) for host in ("h0", "h9")}
+    assert counted == {"h0": sent, "h9": 1}
+    assert len(world.of("host.garbage")) <= 5
+    assert world.of("host.down") == []
+    await peer.send(peer.event())
+    await world.until("host.event")
+    assert world.gateway.hosts()["h0"].up
 
 
 @pytest.mark.parametrize(
@@ -869,89 +528,81 @@ def test_garbage_on_any_topic_is_counted_and_harms_nobody() -> None:
         ({"at_ns": 10**400}, "events[0].at_ns"),
     ],
 )
-def test_event_that_cannot_be_believed_is_garbage(change: dict[str, Any], why: str) -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        await peer.send(msgspec.structs.replace(peer.event(), **change))
-        (told,) = await world.until("host.garbage")
-        assert why in told["why"]
-        assert world.of("host.event") == []
-
-    play(scenario)
+@played(World)
+async def test_event_that_cannot_be_believed_is_garbage(world: World, change: dict[str, Any], why: str) -> None:
+    peer = await world.aligned_peer()
+    await peer.send(msgspec.structs.replace(peer.event(), **change))
+    (told,) = await world.until("host.garbage")
+    assert why in told["why"]
+    assert world.of("host.event") == []
 
 
-def test_birth_of_another_host_or_testbed_is_garbage() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer("h1")
-        peer.host = "h0"
-        note = world.gateway.hosts()["h1"].birth
-        assert note is not None
-        await peer.say("birth", note)
-        (told,) = await world.until("host.garbage")
-        assert told["why"] == "the birth of h1 of testbed lab"
-
-    play(scenario)
+@played(World)
+async def test_birth_of_another_host_or_testbed_is_garbage(world: World) -> None:
+    peer = await world.aligned_peer("h1")
+    peer.host = "h0"
+    note = world.gateway.hosts()["h1"].birth
+    assert note is not None
+    await peer.say("birth", note)
+    (told,) = await world.until("host.garbage")
+    assert told["why"] == "the birth of h1 of testbed lab"
 
 
 @pytest.mark.parametrize(("t3_ns", "why"), [(1_000_000_000, "time runs backwards"), (10**400, "t3_ns")])
-def test_impossible_clock_reply_is_garbage(t3_ns: int, why: str) -> None:
-    async def scenario(world: World) -> None:
-        peer = world.peer()
-        peer.answers_clock = False
+@played(World)
+async def test_impossible_clock_reply_is_garbage(world: World, t3_ns: int, why: str) -> None:
+    peer = world.peer()
+    peer.answers_clock = False
 
-        def answer(incoming: Incoming) -> None:
-            match decode(incoming.payload):
-                case ClockRequest() as request:
-                    reply = ClockReply(boot="boot-1", seq=1, id=request.id, t1_ns=request.t1_ns, t2_ns=0, t3_ns=t3_ns)
-                    peer._soon(peer.say("reply", reply))
+    def answer(incoming: Incoming) -> None:
+        match decode(incoming.payload):
+            case ClockRequest() as request:
+                reply = ClockReply(boot="boot-1", seq=1, id=request.id, t1_ns=request.t1_ns, t2_ns=0, t3_ns=t3_ns)
+                peer._soon(peer.say("reply", reply))
 
-        peer.bus.subscribe(topic(LAB, "h0", "#"), answer)
-        (told, *_) = await world.until("host.garbage")
-        assert why in told["why"]
-        assert world.of("clock.aligned") == []
-
-    play(scenario)
+    peer.bus.subscribe(topic(LAB, "h0", "#"), answer)
+    (told, *_) = await world.until("host.garbage")
+    assert why in told["why"]
+    assert world.of("clock.aligned") == []
 
 
-def test_stepped_clock_is_told_at_once() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        await asyncio.sleep(30)
-        peer.clock = ShiftedClock(world.clock, offset_s=6, drift_ppm=50)
-        peer.bus._clock = peer.clock  # type: ignore[attr-defined]
-        (told,) = await world.until("clock.aligned", stepped=True)
-        assert told["offset_ns"] == pytest.approx(6_000_000_000, abs=1_000_000)
-
-    play(scenario)
+@played(World)
+async def test_stepped_clock_is_told_at_once(world: World) -> None:
+    peer = await world.aligned_peer()
+    await asyncio.sleep(30)
+    peer.clock = ShiftedClock(world.clock, offset_s=6, drift_ppm=50)
+    peer.bus._clock = peer.clock  # type: ignore[attr-defined]
+    (told,) = await world.until("clock.aligned", stepped=True)
+    assert told["offset_ns"] == pytest.approx(6_000_000_000, abs=1_000_000)
 
 
-def test_a_birth_message_is_recorded_again_only_when_it_changed() -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        await peer.be_born()
-        peer.inventory = Inventory(kernel="6.2")
-        await peer.be_born()
-        assert [birth["inventory"]["kernel"] for birth in await world.until("host.birth", 2)] == ["6.1", "6.2"]
-
-    play(scenario)
+@played(World)
+async def test_a_birth_message_is_recorded_again_only_when_it_changed(world: World) -> None:
+    peer = await world.aligned_peer()
+    await peer.be_born()
+    peer.inventory = Inventory(kernel="6.2")
+    await peer.be_born()
+    assert [birth["inventory"]["kernel"] for birth in await world.until("host.birth", 2)] == ["6.1", "6.2"]
 
 
+@settings(max_examples=30)
 @given(order=st.permutations(range(12)), repeats=st.lists(st.integers(0, 11), max_size=6), qos1_twice=st.booleans())
 def test_events_come_once_and_in_order_however_the_bus_plays(
     order: list[int], repeats: list[int], qos1_twice: bool
 ) -> None:
-    async def scenario(world: World) -> None:
-        world.broker.repeat_qos1 = qos1_twice
-        peer = await world.aligned_peer()
-        events = [peer.event() for _ in order]
-        for index in [*order, *repeats]:
-            await peer.send(events[index])
-        await world.until("host.event", len(events))
-        await world.agreed(peer, "boot-1", len(events))
-        assert [told["seq"] for told in world.of("host.event")] == [event.seq for event in events]
-        assert world.of("host.lost") == []
+    async def main() -> None:
+        async with World() as world:
+            world.broker.repeat_qos1 = qos1_twice
+            peer = await world.aligned_peer()
+            events = [peer.event() for _ in order]
+            for index in [*order, *repeats]:
+                await peer.send(events[index])
+            await world.until("host.event", len(events))
+            await world.agreed(peer, "boot-1", len(events))
+            assert [told["seq"] for told in world.of("host.event")] == [event.seq for event in events]
+            assert world.of("host.lost") == []
 
-    play(scenario)
+    run_virtual(main())
 
 
 async def test_it_works_the_same_over_the_embedded_broker() -> None:

@@ -2,14 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from typing import Self
 
 from hwd.bus.runtopics import RunTopics
 from hwd.model.run import RunState, RunStatus
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_drivers.core.documents import Document
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
+
+from .played import played
 
 
 class Board:
@@ -23,6 +24,15 @@ class Board:
         self.bus = MemoryBus(self.broker, "daemon", VirtualClock(loop, wall_start_ns=0))
         self.topics = RunTopics(self.bus, "lab", lambda: self.kept)
 
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self.bus.run()), asyncio.create_task(self.topics.run())]
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     def tell(self, run: str, state: str) -> None:
         self.kept[run] = RunStatus(run=run, playbook="p.yaml", state=RunState(state), steps=1, queued_wall_ns=0)
         self.topics(Document(at_ns=0, wall_ns=0, fact=self.kept[run]))
@@ -32,60 +42,39 @@ class Board:
         return {topic.rpartition("/")[2]: json.loads(payload)["state"] for topic, payload in found}
 
 
-@asynccontextmanager
-async def board() -> AsyncIterator[Board]:
-    made = Board()
-    tasks = [asyncio.create_task(made.bus.run()), asyncio.create_task(made.topics.run())]
-    try:
-        yield made
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+@played(Board)
+async def test_last_state_of_each_run_is_retained(lab: Board) -> None:
+    await asyncio.sleep(0.1)
+    for state in ("queued", "running", "succeeded"):
+        lab.tell("a", state)
+    lab.tell("b", "queued")
+    await lab.topics.flush()
+    assert lab.retained() == {"a": "succeeded", "b": "queued"}
 
 
-def test_last_state_of_each_run_is_retained() -> None:
-    async def main() -> None:
-        async with board() as lab:
-            await asyncio.sleep(0.1)
-            for state in ("queued", "running", "succeeded"):
-                lab.tell("a", state)
-            lab.tell("b", "queued")
-            await lab.topics.flush()
-            assert lab.retained() == {"a": "succeeded", "b": "queued"}
-
-    run_virtual(main(), seed=1)
-
-
-def test_all_is_published_again_to_a_broker_that_forgot_it() -> None:
-    async def main() -> None:
-        async with board() as lab:
-            await asyncio.sleep(0.1)
-            lab.tell("a", "running")
-            await lab.topics.flush()
-            lab.broker.stop()
-            lab.tell("a", "paused")
-            lab.tell("b", "queued")
-            await asyncio.sleep(1.0)
-            await lab.topics.flush()  # a bus that is away is not waited for
-            lab.broker.start()
-            await asyncio.sleep(1.0)
-            assert lab.retained() == {"a": "paused", "b": "queued"}
-
-    run_virtual(main(), seed=1)
+@played(Board)
+async def test_all_is_published_again_to_a_broker_that_forgot_it(lab: Board) -> None:
+    await asyncio.sleep(0.1)
+    lab.tell("a", "running")
+    await lab.topics.flush()
+    lab.broker.stop()
+    lab.tell("a", "paused")
+    lab.tell("b", "queued")
+    await asyncio.sleep(1.0)
+    await lab.topics.flush()  # a bus that is away is not waited for
+    lab.broker.start()
+    await asyncio.sleep(1.0)
+    assert lab.retained() == {"a": "paused", "b": "queued"}
 
 
-def test_topics_of_runs_that_are_kept_no_more_are_cleared() -> None:
-    async def main() -> None:
-        async with board() as lab:
-            lab.broker.take("hwd/1/lab/runs/of-another-life", b'{"state": "running"}', 1, retain=True)
-            await asyncio.sleep(0.1)
-            lab.tell("a", "succeeded")
-            await lab.topics.flush()
-            assert lab.retained() == {"a": "succeeded"}
-            del lab.kept["a"]
-            lab.tell("b", "running")
-            await lab.topics.flush()
-            assert lab.retained() == {"b": "running"}
-
-    run_virtual(main(), seed=1)
+@played(Board)
+async def test_topics_of_runs_that_are_kept_no_more_are_cleared(lab: Board) -> None:
+    lab.broker.take("hwd/1/lab/runs/of-another-life", b'{"state": "running"}', 1, retain=True)
+    await asyncio.sleep(0.1)
+    lab.tell("a", "succeeded")
+    await lab.topics.flush()
+    assert lab.retained() == {"a": "succeeded"}
+    del lab.kept["a"]
+    lab.tell("b", "running")
+    await lab.topics.flush()
+    assert lab.retained() == {"b": "running"}

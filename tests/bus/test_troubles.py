@@ -9,7 +9,8 @@ from hwd.bus.host_agent import HostAgent
 from hwd_agents.wire import Birth, Inventory, PortNote, SourceNote, SpoolNote
 from hwd_drivers.twins.virtual_time import run_virtual
 
-from .test_gateway import World, play
+from .played import played
+from .world import World
 
 FULL = "cannot write: No space left on device; events are kept in memory. Free space on its file system"
 RENAMED = (
@@ -66,14 +67,12 @@ def test_a_full_disk_and_a_renamed_interface_are_in_the_log_once_and_so_is_their
     ]
 
 
-def test_the_first_lost_events_of_a_host_are_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(world: World) -> None:
-        peer = await world.aligned_peer()
-        for changes in (9, 15):
-            await peer.send(peer.event(carrier=True, carrier_changes=changes, unseen=6))
-        await world.until("host.lost", 2)
-
-    play(scenario)
+@played(World)
+async def test_the_first_lost_events_of_a_host_are_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    peer = await world.aligned_peer()
+    for changes in (9, 15):
+        await peer.send(peer.event(carrier=True, carrier_changes=changes, unseen=6))
+    await world.until("host.lost", 2)
     assert [record.getMessage() for record in caplog.records if "lost" in record.getMessage()] == [
         "h0: 6 events lost: flaps that nobody saw one by one. `hwd watch --kind host.lost --after 0` lists them"
     ]

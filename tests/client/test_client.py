@@ -4,7 +4,7 @@ import json
 import socket
 from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,6 +14,8 @@ from hwd.config.run_files.announcement import Announcement
 from hwd.config.run_files.places import DaemonPlace, run_dir
 from hwd.model.answers import BusStatus, HeldLease, Status, StorageStatus
 from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
+
+from .conftest import Scripted
 
 both = pytest.mark.parametrize("kind", [Client, AsyncClient])
 WRITABLE = StorageStatus(writable=True, why=None)
@@ -33,15 +35,6 @@ STATUS = Status(
     runs=[],
     queue=[],
 )
-
-
-class Script(Protocol):
-    """What the `server` fixture makes."""
-
-    url: str
-    answers: list[str]
-    kind: str
-    asked: list[str]
 
 
 async def close(client: Client | AsyncClient) -> None:
@@ -83,7 +76,7 @@ async def test_a_daemon_that_is_silent_is_not_waited_for_for_ever(kind: Any) -> 
 
 
 @both
-async def test_a_daemon_that_moved_to_another_port_is_found_again(kind: Any, server: Script, tmp_path: Path) -> None:
+async def test_a_daemon_that_moved_to_another_port_is_found_again(kind: Any, server: Scripted, tmp_path: Path) -> None:
     environment = {"HWD_RUN_DIR": str(tmp_path)}
     server.kind, server.answers = "application/json", [msgspec.json.encode(STATUS).decode()]
     with Announcement(run_dir("bed", environment) / "daemon.json") as announcement:
@@ -98,7 +91,7 @@ async def test_a_daemon_that_moved_to_another_port_is_found_again(kind: Any, ser
 
 
 @both
-async def test_the_event_stream_finds_it_too(kind: Any, server: Script, tmp_path: Path) -> None:
+async def test_the_event_stream_finds_it_too(kind: Any, server: Scripted, tmp_path: Path) -> None:
     environment = {"HWD_RUN_DIR": str(tmp_path)}
     server.answers = ['event: missed\nid: b.1\ndata: {"count": 2}\n\n']
     with Announcement(run_dir("bed", environment) / "daemon.json") as announcement:
@@ -115,7 +108,7 @@ async def test_the_event_stream_finds_it_too(kind: Any, server: Script, tmp_path
 
 
 @both
-async def test_one_that_was_named_by_its_url_is_not_sought(kind: Any, server: Script, tmp_path: Path) -> None:
+async def test_one_that_was_named_by_its_url_is_not_sought(kind: Any, server: Scripted, tmp_path: Path) -> None:
     environment = {"HWD_RUN_DIR": str(tmp_path)}
     with Announcement(run_dir("bed", environment) / "daemon.json") as announcement:
         announce(announcement, server.url)
@@ -127,7 +120,7 @@ async def test_one_that_was_named_by_its_url_is_not_sought(kind: Any, server: Sc
 
 
 @both
-async def test_an_answer_of_another_shape_is_a_protocol_error(kind: Any, server: Script) -> None:
+async def test_an_answer_of_another_shape_is_a_protocol_error(kind: Any, server: Scripted) -> None:
     server.kind, server.answers = "application/json", ['{"documents": [{"kind": "switch.up"}]}']
     client = kind(server.url)
     with pytest.raises(ProtocolError, match="cannot read the answer to GET /api/v1/runs/x/documents"):
@@ -136,7 +129,7 @@ async def test_an_answer_of_another_shape_is_a_protocol_error(kind: Any, server:
 
 
 async def test_who_waits_for_a_lease_is_told_of_changes_and_not_of_the_time_that_passes(
-    server: Script, monkeypatch: pytest.MonkeyPatch
+    server: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(async_client, "WAITS_LOOK_S", 0.001)
 

@@ -1,7 +1,7 @@
 """The event stream against a server that cuts, restarts and refuses, from both clients."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -10,15 +10,9 @@ from hwd.client.event_stream import parse
 from hwd_drivers.core.errors import ConfigError, LinkError, ProtocolError
 from hwd_drivers.devices.facts import SwitchDown
 
+from .conftest import Scripted
+
 EVENT = '{"kind": "switch.down", "at_ns": 1, "wall_ns": 2, "data": {"switch": "ocs1", "cause": "unplugged"}}'
-
-
-class Script(Protocol):
-    """What the `server` fixture makes."""
-
-    url: str
-    answers: list[str]
-    asked_after: list[str | None]
 
 
 def event(id: str) -> str:
@@ -44,14 +38,14 @@ both = pytest.mark.parametrize("kind", [Client, AsyncClient])
 
 
 @both
-async def test_a_cut_stream_is_taken_up_where_it_broke(kind: Any, server: Script) -> None:
+async def test_a_cut_stream_is_taken_up_where_it_broke(kind: Any, server: Scripted) -> None:
     server.answers = [event("b.1") + event("b.2") + "event: document\nid: b.3\nda", event("b.3")]
     assert [one.id for one in await read(kind, server.url, 3)] == ["b.1", "b.2", "b.3"]
     assert server.asked_after[:2] == [None, "b.2"]
 
 
 @both
-async def test_a_daemon_that_does_not_answer_is_reported_once_and_so_is_its_return(kind: Any, server: Script) -> None:
+async def test_a_daemon_that_does_not_answer_is_reported_once_and_so_is_its_return(kind: Any, server: Scripted) -> None:
     said: list[str] = []
     server.answers = [event("b.1"), "", "", event("b.2"), event("b.3")]
     await read(kind, server.url, 3, say=said.append)
@@ -62,7 +56,7 @@ async def test_a_daemon_that_does_not_answer_is_reported_once_and_so_is_its_retu
 
 
 @both
-async def test_a_stream_that_reconnects_at_once_is_not_reported(kind: Any, server: Script) -> None:
+async def test_a_stream_that_reconnects_at_once_is_not_reported(kind: Any, server: Scripted) -> None:
     said: list[str] = []
     server.answers = [event("b.1"), event("b.2"), event("b.3")]
     await read(kind, server.url, 3, say=said.append)
@@ -70,7 +64,7 @@ async def test_a_stream_that_reconnects_at_once_is_not_reported(kind: Any, serve
 
 
 @both
-async def test_a_daemon_that_does_not_come_back_is_given_up(kind: Any, server: Script) -> None:
+async def test_a_daemon_that_does_not_come_back_is_given_up(kind: Any, server: Scripted) -> None:
     server.answers = [""]
     with pytest.raises(LinkError, match="did not come back"):
         await read(kind, server.url, 1, after="b.1")
@@ -79,7 +73,7 @@ async def test_a_daemon_that_does_not_come_back_is_given_up(kind: Any, server: S
 
 @both
 async def test_a_daemon_that_has_nothing_of_the_kinds_is_not_given_up_and_is_asked_for_what_it_has_not_said(
-    kind: Any, server: Script
+    kind: Any, server: Scripted
 ) -> None:
     beats = [f": still here\nid: b.{number}\n\n" for number in range(1, 9)]
     server.answers = [*beats, event("b.9")]
@@ -88,7 +82,7 @@ async def test_a_daemon_that_has_nothing_of_the_kinds_is_not_given_up_and_is_ask
 
 
 @both
-async def test_a_refusal_is_raised_and_not_tried_again(kind: Any, server: Script) -> None:
+async def test_a_refusal_is_raised_and_not_tried_again(kind: Any, server: Scripted) -> None:
     server.answers = ["problem"]
     with pytest.raises(ConfigError, match="no such id"):
         await read(kind, server.url, 1, after="x")

@@ -17,7 +17,9 @@ def test_a_figure_says_what_it_is(circuit: Circuit, timeline: TimelinesOfTest) -
     assert isinstance(turnaround_s, StageSeconds)
     assert 0 < turnaround_s < 5
     assert re.fullmatch(r"<turnaround [\d.]+ ms ± [\d.]+ [mµ]s of h0.eth0<->h1.eth0, twin>", repr(turnaround_s))
-    assert "h0.eth0<->h1.eth0" in turnaround_s.hwd_table.splitlines()[1]
+    head, row = turnaround_s.hwd_table.splitlines()[:2]
+    assert row.startswith("h0.eth0<->h1.eth0  ")
+    assert all(row[name.start() - 2 :].startswith("  ") for name in re.finditer(r"(?<=  )\S+", head)), "columns"
 
 
 def test_a_timeline_is_had_by_its_reconfiguration(circuit: Circuit, lab: Lab) -> None:

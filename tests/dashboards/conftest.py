@@ -1,4 +1,4 @@
-"""The files of dashboards/, and the programs that judge them."""
+"""The files of dashboards/, and the program that judges them."""
 
 import shutil
 from pathlib import Path
@@ -15,16 +15,7 @@ def folder() -> Path:
 
 @pytest.fixture(scope="session")
 def promtool() -> str:
-    return found("promtool")
-
-
-@pytest.fixture(scope="session")
-def prometheus() -> str:
-    return found("prometheus")
-
-
-def found(program: str) -> str:
-    path = shutil.which(program)
+    path = shutil.which("promtool")
     if path is None:
-        pytest.skip(f"no {program}: apt-get install prometheus")
+        pytest.skip("no promtool: apt-get install prometheus")
     return path

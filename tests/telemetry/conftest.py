@@ -1,6 +1,6 @@
 """Documents as devices, agents and the daemon emit them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -40,7 +40,7 @@ from hwd_drivers.devices.facts import (
 )
 
 Tell = Callable[[Fact], None]
-TellEvent = Callable[..., None]
+AT_ONCE: Final[dict[str, Any]] = {"earliest_ns": 0, "best_ns": 0, "latest_ns": 0, "agent_ns": 0}
 
 
 COUNTERS: Final = CounterData(
@@ -75,6 +75,16 @@ def port_state(**changes: Any) -> HostPort:
     return msgspec.structs.replace(PORT, **changes)
 
 
+def host_event(data: msgspec.Struct, type: str = "", *, host: str = "h0", past: bool = False) -> HostEvent:
+    """An event of an agent at eth0 of its host."""
+    where: dict[str, Any] = {"host": host, "boot": "b", "seq": 1, "type": type, "port": "eth0"}
+    return HostEvent(**where, **AT_ONCE, origin="kernel", source="netlink", past=past, data=data)
+
+
+def birth(host: str = "h0", **port: Any) -> HostBirth:
+    return HostBirth(host=host, boot="b", version="1", ports={"eth0": port_state(**port)})
+
+
 @pytest.fixture
 def metrics() -> Metrics:
     return Metrics(Budget(switches=2, ends=32, hosts=2, ports=4, lanes=16))
@@ -90,112 +100,77 @@ def tell(metrics: Metrics) -> Tell:
     return told
 
 
-@pytest.fixture
-def event(tell: Tell) -> TellEvent:
-    """Give an event of an agent to the metrics: its host, port, type and data."""
-
-    def told(host: str, port: str | None, type: str, data: msgspec.Struct, *, past: bool = False) -> None:
-        tell(
-            HostEvent(
-                host=host,
-                boot="b",
-                seq=1,
-                type=type,
-                port=port,
-                earliest_ns=0,
-                best_ns=0,
-                latest_ns=0,
-                agent_ns=0,
-                origin="kernel",
-                source="netlink",
-                past=past,
-                data=data,
-            )
-        )
-
-    return told
-
-
-@pytest.fixture
-def rack(tell: Tell, event: TellEvent) -> None:
-    """A rack at work: every metric has a value."""
-    tell(DaemonStarted(version="0.1.0", pid=1, testbed="two-rails", data_dir="/data"))
-    tell(DaemonLag(seconds=0.004))
-    tell(DaemonDisk(path="/data", free_bytes=4_000_000_000, total_bytes=9_000_000_000, why=""))
-    tell(RecordsDropped(documents=5, history=2, documents_days=90, history_days=365))
-    tell(LimitReached(limit="http-body", count=7, detail="9000000 bytes"))
-    tell(BusUp(address="mem:broker"))
-    tell(SwitchUp(switch="ocs1", vendor="Polatis", model="6000", serial="1", firmware="6.6", down_s=0.0))
+def rack_at_work() -> Iterator[Fact]:
+    """Every metric has a value."""
+    yield DaemonStarted(version="0.1.0", pid=1, testbed="two-rails", data_dir="/data")
+    yield DaemonLag(seconds=0.004)
+    yield DaemonDisk(path="/data", free_bytes=4_000_000_000, total_bytes=9_000_000_000, why="")
+    yield RecordsDropped(documents=5, history=2, documents_days=90, history_days=365)
+    yield LimitReached(limit="http-body", count=7, detail="9000000 bytes")
+    yield BusUp(address="mem:broker")
+    yield SwitchUp(switch="ocs1", vendor="Polatis", model="6000", serial="1", firmware="6.6", down_s=0.0)
     crossconnects = [
         CrossconnectReport(id="1A-2B", state=CrossconnectState.TUNED),
         CrossconnectReport(id="2A-1B", state=CrossconnectState.TUNED),
         CrossconnectReport(id="3A-4B", state=CrossconnectState.TUNING),
     ]
-    tell(SwitchRead(switch="ocs1", crossconnects=crossconnects, added=[], removed=[], ours=True))
-    tell(SwitchCommand(switch="ocs1", verb="ENT-PATCH", outcome="done", seconds=0.2, code="", text=""))
-    tell(SwitchOverride(switch="ocs1", ends=["5A", "6A"], to=PortOverride.FORCE_BLOCKED, by="ada@desk"))
-    tell(SwitchOverrun(switch="ocs1", reconfiguration="r0", lost=["1A-7B"], window_s=0.004))
-    tell(
-        ReconfigurationCommanded(
-            reconfiguration="r0",
-            switch="ocs1",
-            commanded_ns=4_000_000,
-            acknowledged_ns=204_000_000,
-            commands=1,
-            window_s=0.004,
-        )
+    yield SwitchRead(switch="ocs1", crossconnects=crossconnects, added=[], removed=[], ours=True)
+    yield SwitchCommand(switch="ocs1", verb="ENT-PATCH", outcome="done", seconds=0.2, code="", text="")
+    yield SwitchOverride(switch="ocs1", ends=["5A", "6A"], to=PortOverride.FORCE_BLOCKED, by="ada@desk")
+    yield SwitchOverrun(switch="ocs1", reconfiguration="r0", lost=["1A-7B"], window_s=0.004)
+    yield ReconfigurationCommanded(
+        reconfiguration="r0",
+        switch="ocs1",
+        commanded_ns=4_000_000,
+        acknowledged_ns=204_000_000,
+        commands=1,
+        window_s=0.004,
     )
-    tell(SwitchPower(switch="ocs1", power_dbm={"1A": -1.25, "2A": None}))
+    yield SwitchPower(switch="ocs1", power_dbm={"1A": -1.25, "2A": None})
     monitors = MonitorData(rx_power_dbm=[-2.5, None], tx_power_dbm=[1.0, 1.5], bias_ma=[40.0, None], temperature_c=34.5)
     inventory = Inventory(monitors={"eth0": monitors})
     wall = WallClock(synchronised_by="chrony", reference="10.0.0.1", offset_s=1e-5, error_s=2e-4)
-    tell(
-        HostBirth(
-            host="h0", boot="b", version="0.1.0", ports={"eth0": port_state()}, inventory=inventory, wall_clock=wall
-        )
+    yield HostBirth(
+        host="h0", boot="b", version="0.1.0", ports={"eth0": port_state()}, inventory=inventory, wall_clock=wall
     )
-    tell(HostUp(host="h0", boot="b"))
-    event("h0", "eth0", "rdma", RdmaData(active=True))
-    event("h0", "eth0", "counters", COUNTERS)
+    yield HostUp(host="h0", boot="b")
+    yield host_event(RdmaData(active=True), "rdma")
+    yield host_event(COUNTERS, "counters")
     for outcome in ("up", "up", "not-up", "refused"):
-        tell(
-            HostSelection(
-                host="h0",
-                boot="b",
-                selection="h0-b-1",
-                outcome=outcome,
-                why="",
-                seconds=0.02,
-                requested_ns=1,
-                answered_ns=2,
-                error_ns=1,
-                switches={},
-                ports={},
-            )
-        )
-    tell(HostLost(host="h0", boot="b", count=2, why="spool full"))
-    tell(HostGarbage(host="h0", topic="hwd/1/lab/h0/event", why="not JSON", count=3))
-    tell(
-        ClockAligned(
+        yield HostSelection(
             host="h0",
             boot="b",
-            offset_ns=5_000_000_000,
-            drift_ppm=50,
-            error_ns=20_000,
-            round_trip_ns=1,
-            agent_ns=1,
-            samples=9,
-            via="udp",
+            selection="h0-b-1",
+            outcome=outcome,
+            why="",
+            seconds=0.02,
+            requested_ns=1,
+            answered_ns=2,
+            error_ns=1,
+            switches={},
+            ports={},
         )
+    yield HostLost(host="h0", boot="b", count=2, why="spool full")
+    yield HostGarbage(host="h0", topic="hwd/1/lab/h0/event", why="not JSON", count=3)
+    yield ClockAligned(
+        host="h0",
+        boot="b",
+        offset_ns=5_000_000_000,
+        drift_ppm=50,
+        error_ns=20_000,
+        round_trip_ns=1,
+        agent_ns=1,
+        samples=9,
+        via="udp",
     )
-    tell(ClockStepped(host="h0", boot="b", by_ns=10**9, error_ns=9, earliest_ns=1, latest_ns=2))
-    tell(JobStarted(job="j1", entry="e", hosts=["h0"], plane="p", lease="l1", prepared_set="", by="ada"))
-    tell(JobGranted(job="j1", entry="e", rank=0, operation="all-reduce 0 of world", stall_s=0.25))
+    yield ClockStepped(host="h0", boot="b", by_ns=10**9, error_ns=9, earliest_ns=1, latest_ns=2)
+    yield JobStarted(job="j1", entry="e", hosts=["h0"], plane="p", lease="l1", prepared_set="", by="ada")
+    yield JobGranted(job="j1", entry="e", rank=0, operation="all-reduce 0 of world", stall_s=0.25)
     factors = {"gamma": 0.66, "delta": 1.0, "theta": 0.5, "eta": 0.33}
-    tell(JobMeasured(job="j1", entry="e", operations=7, left_out=0, why="", **factors))
-    tell(JobSwitched(job="j1", entry="e", target="ring", reconfiguration="r1", why="", seconds=0.5))
-    tell(LeaseTaken(lease="l1", holder="ada", ports=["ocs1.1"], expires_wall_ns=1))
-    tell(ReconfigurationEnded(reconfiguration="r1", run=None, outcome="confirmed", why="", seconds=6.3))
+    yield JobMeasured(job="j1", entry="e", operations=7, left_out=0, why="", **factors)
+    yield JobSwitched(job="j1", entry="e", target="ring", reconfiguration="r1", why="", seconds=0.5)
+    yield LeaseTaken(lease="l1", holder="ada", ports=["ocs1.1"], expires_wall_ns=1)
+    yield ReconfigurationEnded(reconfiguration="r1", run=None, outcome="confirmed", why="", seconds=6.3)
     stages = [
         {"name": "firmware", "knowledge": "seen", "seconds": 6.0, "error_s": 0.001, "origin": "twin", "why": ""},
         {"name": "rdma", "knowledge": "unknown", "seconds": None, "error_s": None, "origin": None, "why": "no source"},
@@ -204,20 +179,24 @@ def rack(tell: Tell, event: TellEvent) -> None:
     links: list[dict[str, Any]] = [
         {"link": "h0.eth0<->h1.eth0", "kept": False, "instants": instants, "stages": stages, "dwell_s": None}
     ]
-    tell(
-        Timeline(
-            reconfiguration="r1",
-            run=None,
-            what="pairs",
-            commands=[],
-            ends=[],
-            links=msgspec.convert(links, list[LinkTimeline]),
-            breaches=[],
-            explained=[],
-            settings={},
-            sweep={},
-        )
+    yield Timeline(
+        reconfiguration="r1",
+        run=None,
+        what="pairs",
+        commands=[],
+        ends=[],
+        links=msgspec.convert(links, list[LinkTimeline]),
+        breaches=[],
+        explained=[],
+        settings={},
+        sweep={},
     )
     status = RunStatus(run="k3v9", playbook="soak", state=RunState.RUNNING, step=2, steps=8, queued_wall_ns=1)
-    tell(status)
-    tell(RunEnded(run="a", outcome="succeeded", why="", safe_state=""))
+    yield status
+    yield RunEnded(run="a", outcome="succeeded", why="", safe_state="")
+
+
+@pytest.fixture
+def rack(tell: Tell) -> None:
+    for fact in rack_at_work():
+        tell(fact)

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from hwd.telemetry.alert_rules import PROMETHEUS_ALONE, RULES, Rule
@@ -47,9 +46,8 @@ def test_every_alert_is_decided_by_the_daemon_or_it_says_why_it_cannot() -> None
     assert all(PROMETHEUS_ALONE.values())
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_rule_is_that_of_prometheus(name: str) -> None:
-    assert RULES[name] == rule_of(ALERTS[name])
+def test_rules_are_those_of_prometheus() -> None:
+    assert {name: rule_of(ALERTS[name]) for name in RULES} == RULES
 
 
 def test_windows_of_recording_rules_are_those_of_their_file() -> None:

@@ -2,13 +2,15 @@
 
 import asyncio
 import functools
+import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpx
 import pytest
 
-from hwd.client import Client
+from hwd.client import AsyncClient
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.installed_drivers import load
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
@@ -44,6 +46,13 @@ hosts: {}
 fibres: []
 interlocks: {forbidden-pair: {pairs: {'ocs1:1A-8B': bad mirror}, override: allowed}}
 """
+HOSTS = "".join(
+    f"  h{n}:\n    twin: {{timing: opus-cx6dx, seed: {n}}}\n"
+    f"    nics: {{eth0: {{rdma: mlx5_0, ip: 10.1.{n}.1/32, module: 100g-lr4}}}}\n"
+    for n in range(4)
+)
+FIBRES = "".join(f"  - h{n}.eth0 <-> ocs1.{n + 1}\n" for n in range(4))
+FOUR_HOSTS = TESTBED.replace("hosts: {}\nfibres: []\n", f"hosts:\n{HOSTS}fibres:\n{FIBRES}")
 
 
 class Desk:
@@ -60,6 +69,13 @@ class Desk:
     async def call(self, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Call what blocks."""
         return await self._threads(functools.partial(method, *args, **kwargs))
+
+    async def ask(self, method: str, path: str, body: object = None, **headers: str) -> httpx.Response:
+        """With the token; a body is sent as JSON, bytes as they are."""
+        content = body if isinstance(body, bytes | None) else json.dumps(body, ensure_ascii=False).encode()
+        async with httpx.AsyncClient(base_url=self.url, headers=self.by, trust_env=False, verify=False) as http:
+            json_type = {"Content-Type": "application/json"}
+            return await http.request(method, path, content=content, headers=json_type | headers, timeout=30)
 
     async def told(self, type: type[F], after: int = 0) -> F:
         """The first fact of a type after a number."""
@@ -135,7 +151,14 @@ async def desk(tmp_path: Path, tokens: frozenset[str], testbed_text: str) -> Asy
         made.close()
 
 
+async def ended_run(desk: Desk, text: str, file: str) -> str:
+    """A run that has ended."""
+    run = str((await desk.ask("POST", "/api/v1/runs", {"text": text, "file": file})).json()["run"])
+    await desk.daemon.service.wait_run(run)
+    return run
+
+
 @pytest.fixture
-def client(desk: Desk) -> AsyncIterator[Client] | Any:
-    with Client(desk.url, token=TOKEN) as client:
+async def client(desk: Desk) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient(desk.url, token=TOKEN) as client:
         yield client

@@ -1,6 +1,7 @@
 """The last change of each switch and who made it: from documents, and from the records after a restart."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from msgspec import UNSET, structs
@@ -21,6 +22,9 @@ from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchRead, SwitchRestarted
 
+from ..telemetry.golden import check_golden
+
+SAID = Path(__file__).with_name("change_stories.txt")
 SWITCHES = ("ocs1", "ocs2")
 WALL_NS = 1_700_000_000_000_000_000
 
@@ -48,8 +52,12 @@ class Board:
         assert change is not None
         return change
 
-    def at_ns(self, switch: str = "ocs1") -> int:
-        return self.last(switch).wall_ns - WALL_NS
+    def words(self, switch: str) -> str:
+        change = self.board.last(switch)
+        if change is None:
+            return "no change"
+        asked = f"+{change.added} -{change.removed}"
+        return f"at {change.wall_ns - WALL_NS}, {change.origin} {change.reconfiguration}: {change}; {asked}"
 
 
 @pytest.fixture
@@ -90,87 +98,76 @@ def read(*added: str, ours: bool = False, switch: str = "ocs1") -> SwitchRead:
     return SwitchRead(switch=switch, crossconnects=[], added=[*added], removed=[], ours=ours)
 
 
-def test_change_of_ours_has_the_time_of_its_command_and_its_outcome(board: Board) -> None:
-    assert board.board.last("ocs1") is None
-    board.tell(started())
-    assert board.board.last("ocs1") is None, "nothing was sent yet"
-    board.tell(commanded(at_ns=150))
-    assert (board.at_ns(), board.last().outcome) == (150, "not ended")
-    board.tell(read("1A-3B", ours=True), ended())
-    change = board.last()
-    assert (board.at_ns(), change.reconfiguration, change.what, change.outcome) == (150, "r1", "pairs", "confirmed")
-    assert (change.origin, change.added, change.removed) == ("reconfiguration", ["1A-3B"], ["1A-2B"])
-    assert board.board.last("ocs2") is None
+RESTARTED = SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-3B"], uptime_s=None, unheard_s=4.0)
+RECOVERED = DaemonRecovered(reconfiguration="r1", run=None, outcome="rolled-back", why="")
+LOCAL = structs.replace(started("h0-b-1"), source="local", host="h0", lease=UNSET)
+OURS = (started(), commanded(), ended())
+STORIES: dict[str, tuple[Fact, ...]] = {
+    "A change of ours has the time of its command and its outcome": (
+        started(),
+        commanded(at_ns=150),
+        read("1A-3B", ours=True),
+        ended(),
+    ),
+    "A change says who asked for it: a run": (started(run="k3v9", lease="a1", holder="run k3v9"), commanded(), ended()),
+    "the holder of a lease": (started(lease="a1", holder="ada@desk"), commanded(), ended()),
+    "a lease without a holder": (started(lease="a1"), commanded(), ended()),
+    "nobody whom an older version knew": (structs.replace(started(), lease=UNSET), commanded(), ended()),
+    "A change behind our back is not ours, and what is explained by others is none": (
+        *OURS,
+        read("5A-6B"),
+        read(),
+        read("7A-8B", ours=True),
+    ),
+    "A restart that lost crossconnects is the last change": (*OURS, structs.replace(RESTARTED, lost=[]), RESTARTED),
+    "A roll-back is a change of its own time, of the switches that were commanded": (
+        started("r1", "ocs1", "ocs2"),
+        commanded(),
+        started("r2"),
+        commanded("r2"),
+        ended("r2"),
+        ended("r1", "rolled-back"),
+    ),
+    "A reconfiguration that failed ends by the journal": (
+        started(),
+        commanded(),
+        ended(outcome="failed"),
+        RECOVERED,
+    ),
+    "One that was given up says so": (
+        started(),
+        commanded(),
+        JournalGivenUp(reconfiguration="r1", run=None, what="", why="", by="ada", left=[]),
+    ),
+    "A selection of a host says which host, also where its agent was killed meanwhile": (
+        LOCAL,
+        ended("h0-b-1", "failed"),
+        structs.replace(LOCAL, reconfiguration="h0-b-2"),
+        commanded("h0-b-2", at_ns=250),
+        ended("h0-b-2"),
+    ),
+    "Switches that are not in the testbed have no change": (
+        started("r1", "ocs9"),
+        commanded("r1", "ocs9"),
+        read("1A-2B", switch="ocs9"),
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("start", "by"),
-    [
-        (started(run="k3v9", lease="a1", holder="run k3v9"), "run k3v9"),
-        (started(lease="a1", holder="ada@desk"), "lease a1 of ada@desk"),
-        (started(lease="a1"), "lease a1"),
-        (started(), "apply without a lease"),
-        (structs.replace(started(), lease=UNSET), ""),
-    ],
-    ids=["run", "lease", "lease without holder", "none", "of an older version"],
-)
-def test_change_says_who_asked_for_it(board: Board, start: ReconfigurationStarted, by: str) -> None:
-    board.tell(start, commanded(), ended())
-    assert board.last().by == by
-    assert str(board.last()) == f"reconfiguration r1 (pairs), confirmed{f', {by}' if by else ''}"
-
-
-def test_change_behind_our_back_is_not_ours(board: Board) -> None:
-    board.tell(started(), commanded(), ended(), read("5A-6B"))
-    assert (board.last().origin, board.at_ns()) == ("other", 400)
-    assert str(board.last()) == "not by this daemon: +5A-6B"
-    board.tell(read(ours=False), read("7A-8B", ours=True))
-    assert board.at_ns() == 400, "nothing changed in the first, and the second is explained by others"
-
-
-def test_restart_that_lost_crossconnects_is_the_last_change(board: Board) -> None:
-    restarted = SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-3B"], uptime_s=None, unheard_s=4.0)
-    board.tell(started(), commanded(), ended(), structs.replace(restarted, lost=[]))
-    assert board.last().origin == "reconfiguration"
-    board.tell(restarted)
-    assert str(board.last()) == "a restart of the switch: -1A-3B"
-
-
-def test_roll_back_is_a_change_of_its_own_time(board: Board) -> None:
-    board.tell(started("r1", "ocs1", "ocs2"), commanded(), started("r2"), commanded("r2"), ended("r2"))
-    assert (board.last().reconfiguration, board.board.last("ocs2")) == ("r2", None)
-    board.tell(ended("r1", "rolled-back"))
-    change = board.last()
-    assert (change.reconfiguration, change.outcome, board.at_ns()) == ("r1", "rolled-back", 600)
-    assert board.board.last("ocs2") is None, "it was never commanded"
-
-
-def test_reconfiguration_that_failed_ends_by_the_journal(board: Board) -> None:
-    board.tell(started(), commanded(), ended(outcome="failed"))
-    assert board.last().outcome == "failed"
-    board.tell(DaemonRecovered(reconfiguration="r1", run=None, outcome="rolled-back", why=""))
-    assert (board.last().outcome, board.at_ns()) == ("rolled-back", 400)
-
-
-def test_reconfiguration_that_was_given_up_says_so(board: Board) -> None:
-    given_up = JournalGivenUp(reconfiguration="r1", run=None, what="", why="", by="ada", left=[])
-    board.tell(started(), commanded(), given_up)
-    assert (board.last().outcome, board.at_ns()) == ("given up", 200)
-
-
-def test_selection_of_a_host_says_which_host(board: Board) -> None:
-    local = structs.replace(started("h0-b-1"), source="local", host="h0", lease=UNSET)
-    board.tell(local, ended("h0-b-1", "failed"))
-    assert (board.last().by, board.last().outcome) == ("host h0", "failed"), "its agent was killed meanwhile"
-    again = structs.replace(local, reconfiguration="h0-b-2")
-    board.tell(again, commanded("h0-b-2", at_ns=250), ended("h0-b-2"))
-    assert board.at_ns() == 250
-    assert str(board.last()) == "reconfiguration h0-b-2 (pairs), confirmed, host h0"
-
-
-def test_switches_that_are_not_in_the_testbed_have_no_change(board: Board) -> None:
-    board.tell(started("r1", "ocs9"), commanded("r1", "ocs9"), read("1A-2B", switch="ocs9"))
-    assert board.board.last("ocs9") is None
+def test_each_story_changes_the_board_as_the_golden_file_says() -> None:
+    """To take over what is said now: delete the file and run this twice."""
+    text = ""
+    for title, facts in STORIES.items():
+        board = Board()
+        before: dict[str, str] = {}
+        text += f"{title}\n"
+        for fact in facts:
+            board.tell(fact)
+            now = {switch: board.words(switch) for switch in (*SWITCHES, "ocs9")}
+            text += f"  {board.now_ns}: {fact.document_kind}\n"
+            text += "".join(f"    {name}: {now[name]}\n" for name in now if now[name] != before.get(name, "no change"))
+            before = now
+    check_golden(SAID, text)
 
 
 def test_reconfigurations_without_an_end_are_not_remembered_for_ever(board: Board) -> None:
@@ -206,20 +203,16 @@ async def test_reconfiguration_that_a_crash_cut_off_ends_by_the_recovery_of_the_
     board.tell(started())  # its command was not written any more
     again = await recorded(board.documents)
     assert again.last("ocs1") is None
-    again(document(DaemonRecovered(reconfiguration="r1", run=None, outcome="rolled-back", why=""), 900))
+    again(document(RECOVERED, 900))
     change = again.last("ocs1")
     assert change is not None
     assert (change.outcome, change.wall_ns) == ("rolled-back", WALL_NS + 900)
 
 
-def restarted(switch: str) -> SwitchRestarted:
-    return SwitchRestarted(switch=switch, sign="uptime", lost=["1A-2B"], uptime_s=1.0, unheard_s=2.0)
-
-
 async def test_change_is_unknown_where_a_later_one_may_have_been_deleted(board: Board) -> None:
     """The history outlasts other documents: that the switch lost all by a restart later is deleted."""
-    board.tell(started("r1"), commanded("r1"), ended("r1"), restarted("ocs1"))
-    board.tell(restarted("ocs2"))
+    board.tell(started("r1"), commanded("r1"), ended("r1"), RESTARTED)
+    board.tell(structs.replace(RESTARTED, switch="ocs2"))
     records = Records("sqlite://", InlineOffload())
     await records.open()
     await records.add_documents(board.documents)

@@ -1,8 +1,10 @@
 """Listeners over HTTP: a run whose stream does not have all of it, and kinds of which nothing comes for long."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,6 +22,8 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.devices.facts import SwitchPower
 from hwd_drivers.twins.virtual_time import run_virtual
 
+from .conftest import TOKEN, Desk
+
 PLAYBOOK = """\
 playbook: one
 steps:
@@ -29,7 +33,14 @@ steps:
 WITHIN_S = 20.0
 
 
-async def test_end_that_is_among_missed_events_is_asked_for(desk: Any, client: Client) -> None:
+@pytest.fixture
+def client(desk: Desk) -> Iterator[Any]:
+    """One that waits, as the command line has it."""
+    with Client(desk.url, token=TOKEN) as client:
+        yield client
+
+
+async def test_end_that_is_among_missed_events_is_asked_for(desk: Desk, client: Any) -> None:
     started = await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml")
     await desk.daemon.service.wait_run(started.id)
     for number in range(REPLAY):
@@ -39,7 +50,7 @@ async def test_end_that_is_among_missed_events_is_asked_for(desk: Any, client: C
     assert (end.run, end.state, end.safe_state) == (started.id, "succeeded", "untouched")
 
 
-async def test_run_that_is_followed_to_its_end_has_it_in_its_record(desk: Any, client: Client) -> None:
+async def test_run_that_is_followed_to_its_end_has_it_in_its_record(desk: Desk, client: Any) -> None:
     for _ in range(5):
         started = await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml")
         async with asyncio.timeout(WITHIN_S):

@@ -6,7 +6,8 @@ from hwd.model.documents.daemon import DaemonLag
 from hwd.web import hub as hub_module
 from hwd.web.hub import REPLAY, WAITING, Hub
 from hwd_drivers.core.documents import Document
-from hwd_drivers.twins.virtual_time import run_virtual
+
+from ..bus.played import virtual
 
 
 def document(number: int) -> Document:
@@ -28,92 +29,80 @@ async def take(hub: Hub, count: int, after: int | None) -> list[int]:
     return numbers
 
 
-def test_documents_are_numbered_from_1_and_come_in_order() -> None:
-    async def main() -> None:
-        hub = Hub()
-        assert hub.last == 0
-        taking = asyncio.create_task(take(hub, 3, None))
-        await asyncio.sleep(0)
-        for number in range(1, 6):
-            hub(document(number))
-        assert await taking == [1, 2, 3]
-        assert hub.last == 5
-
-    run_virtual(main())
+@virtual
+async def test_documents_are_numbered_from_1_and_come_in_order() -> None:
+    hub = Hub()
+    assert hub.last == 0
+    taking = asyncio.create_task(take(hub, 3, None))
+    await asyncio.sleep(0)
+    for number in range(1, 6):
+        hub(document(number))
+    assert await taking == [1, 2, 3]
+    assert hub.last == 5
 
 
-def test_who_comes_back_gets_what_it_missed_and_then_goes_on_without_gap_or_double() -> None:
-    async def main() -> None:
-        hub = Hub()
-        for number in range(1, 11):
-            hub(document(number))
-        taking = asyncio.create_task(take(hub, 8, 4))
-        await asyncio.sleep(0)
-        hub(document(11))
-        await asyncio.sleep(0.1)
-        hub(document(12))
-        assert await taking == list(range(5, 13))
-
-    run_virtual(main())
+@virtual
+async def test_who_comes_back_gets_what_it_missed_and_then_goes_on_without_gap_or_double() -> None:
+    hub = Hub()
+    for number in range(1, 11):
+        hub(document(number))
+    taking = asyncio.create_task(take(hub, 8, 4))
+    await asyncio.sleep(0)
+    hub(document(11))
+    await asyncio.sleep(0.1)
+    hub(document(12))
+    assert await taking == list(range(5, 13))
 
 
-def test_documents_that_come_during_the_replay_are_not_lost() -> None:
-    async def main() -> None:
-        hub = Hub()
-        for number in range(1, 4):
-            hub(document(number))
-        numbers: list[int] = []
-        following = hub.follow(0)
-        async for number, _ in following:
-            numbers.append(number)
-            if number < 6:
-                hub(document(hub.last + 1))
-            if number == 6:
-                break
-        await following.aclose()
-        assert numbers == [1, 2, 3, 4, 5, 6]
-
-    run_virtual(main())
+@virtual
+async def test_documents_that_come_during_the_replay_are_not_lost() -> None:
+    hub = Hub()
+    for number in range(1, 4):
+        hub(document(number))
+    numbers: list[int] = []
+    following = hub.follow(0)
+    async for number, _ in following:
+        numbers.append(number)
+        if number < 6:
+            hub(document(hub.last + 1))
+        if number == 6:
+            break
+    await following.aclose()
+    assert numbers == [1, 2, 3, 4, 5, 6]
 
 
-def test_what_is_older_than_what_is_kept_shows_as_a_gap() -> None:
-    async def main() -> None:
-        hub = Hub()
-        for number in range(1, REPLAY + 101):
-            hub(document(number))
-        assert (await take(hub, 1, 5)) == [101]
-
-    run_virtual(main())
+@virtual
+async def test_what_is_older_than_what_is_kept_shows_as_a_gap() -> None:
+    hub = Hub()
+    for number in range(1, REPLAY + 101):
+        hub(document(number))
+    assert (await take(hub, 1, 5)) == [101]
 
 
-def test_who_is_too_slow_misses_some_and_is_not_waited_for() -> None:
-    async def main() -> None:
-        hub = Hub()
-        following = hub.follow(None)
-        first = asyncio.ensure_future(anext(following))
-        await asyncio.sleep(0)
-        hub(document(1))
-        assert (await first)[0] == 1
-        for number in range(2, WAITING + 1002):
-            hub(document(number))
-        numbers = [(await anext(following))[0] for _ in range(WAITING)]
-        hub(document(WAITING + 1002))
-        numbers.append((await anext(following))[0])
-        await following.aclose()
-        assert numbers == [*range(2, WAITING + 2), WAITING + 1002]  # a gap in the numbers, where it fell behind
-        assert hub.last == WAITING + 1002
-
-    run_virtual(main())
+@virtual
+async def test_who_is_too_slow_misses_some_and_is_not_waited_for() -> None:
+    hub = Hub()
+    following = hub.follow(None)
+    first = asyncio.ensure_future(anext(following))
+    await asyncio.sleep(0)
+    hub(document(1))
+    assert (await first)[0] == 1
+    for number in range(2, WAITING + 1002):
+        hub(document(number))
+    numbers = [(await anext(following))[0] for _ in range(WAITING)]
+    hub(document(WAITING + 1002))
+    numbers.append((await anext(following))[0])
+    await following.aclose()
+    assert numbers == [*range(2, WAITING + 2), WAITING + 1002]  # a gap in the numbers, where it fell behind
+    assert hub.last == WAITING + 1002
 
 
-def test_a_listener_that_went_costs_nothing_more() -> None:
-    async def main() -> None:
-        hub = Hub()
-        taking = asyncio.create_task(take(hub, 1, None))
-        await asyncio.sleep(0)
-        taking.cancel()
-        await asyncio.gather(taking, return_exceptions=True)
-        assert not hub._listeners
-
-    run_virtual(main())
+@virtual
+async def test_a_listener_that_went_costs_nothing_more() -> None:
+    hub = Hub()
+    taking = asyncio.create_task(take(hub, 1, None))
+    await asyncio.sleep(0)
+    taking.cancel()
+    await asyncio.gather(taking, return_exceptions=True)
+    assert not hub._listeners
     assert hub_module.WAITING < hub_module.REPLAY  # who is told of a gap can come back for what it missed

@@ -23,8 +23,9 @@ async def test_openmetrics_is_sent_to_who_asks_for_it(desk: Any) -> None:
     assert "hwd_switch_up" in {family.name for family in families}
 
 
-async def test_content_type_of_text_stands_once(desk: Any) -> None:
+async def test_text_has_its_content_type_once_and_what_the_daemon_knows(desk: Any) -> None:
     answer = await desk.call(httpx.get, f"{desk.url}/metrics")
+    assert 'hwd_switch_up{switch="ocs1"} 1.0' in answer.text
     assert answer.headers.get_list("content-type") == ["text/plain; version=0.0.4; charset=utf-8"]
 
 

@@ -4,12 +4,13 @@ from typing import Any
 import httpx
 import pytest
 
-from hwd.client import Client
 from hwd.web.server import listen
 from hwd_drivers.core.errors import ConfigError
 
+from .conftest import Desk
 
-async def test_open_streams_do_not_hold_up_the_end(desk: Any) -> None:
+
+async def test_open_streams_do_not_hold_up_the_end(desk: Desk) -> None:
     """The fixture ends the server while this stream is open; if it waited for the stream, the test's limit would end
     it.
     """
@@ -24,12 +25,12 @@ async def test_open_streams_do_not_hold_up_the_end(desk: Any) -> None:
     await http.aclose()
 
 
-async def test_a_listener_that_goes_away_is_forgotten(desk: Any, client: Client) -> None:
+async def test_a_listener_that_goes_away_is_forgotten(desk: Desk, client: Any) -> None:
     listeners = desk.daemon.hub._listeners
     before = len(listeners)
-    with client.events(after=desk.events.last_id) as events:
-        await desk.call(client.take_lease, holder="me", ports=["all"], for_s=60)
-        assert (await desk.call(next, events)).document.kind == "lease.taken"
+    async with client.events(after=desk.events.last_id) as events:
+        await client.take_lease(holder="me", ports=["all"], for_s=60)
+        assert (await anext(events)).document.kind == "lease.taken"
         assert len(listeners) == before + 1
     async with asyncio.timeout(5):
         while len(listeners) > before:  # noqa: ASYNC110 - nobody tells when a listener is gone
@@ -41,7 +42,7 @@ def test_a_port_that_is_taken_is_said_by_name() -> None:
         listen("127.0.0.1", sock.getsockname()[1])
 
 
-async def test_an_answer_waits_for_no_delayed_acknowledgement(desk: Any) -> None:
+async def test_an_answer_waits_for_no_delayed_acknowledgement(desk: Desk) -> None:
     """The kernel delays ACKs by 40 ms on a connection that is some exchanges old.
 
     The fastest of the last ten answers is not slowed down by a busy machine.

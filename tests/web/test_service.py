@@ -1,9 +1,10 @@
 """What the service promises beyond its HTTP calls, in virtual time."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -16,7 +17,8 @@ from hwd.web.applies import PLANS_KEPT
 from hwd.web.service import Service
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.devices.facts import SwitchCommand
-from hwd_drivers.twins.virtual_time import run_virtual
+
+from ..bus.played import played
 
 TESTBED = """\
 testbed: two
@@ -36,75 +38,65 @@ fibres:
 """
 PLAYBOOK = "playbook: p\nshows: x\nsteps:\n  - apply: {pairs: 'ocs1:1A-3B'}\n  - wait: {for: ready, within_s: 600}\n"
 
-Test = Callable[[Service, World], Coroutine[Any, Any, None]]
 
-
-@pytest.fixture
-def in_world(tmp_path: Path) -> Callable[[Test], None]:
-    path = tmp_path / "two.yaml"
-    path.write_text(TESTBED)
-    testbed = load(path).require()
-
-    async def main(test: Test) -> None:
-        async with World(testbed, TESTBED, seed=7, records_url=f"sqlite:///{tmp_path / 'records.db'}") as world:
-            await test(await world.settled(), world)
-
-    return lambda test: run_virtual(main(test), seed=7)
+@asynccontextmanager
+async def two_switches() -> AsyncIterator[World]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "two.yaml"
+        path.write_text(TESTBED)
+        async with World(load(path).require(), TESTBED, seed=7, records_url=f"sqlite:///{folder}/records.db") as world:
+            yield world
 
 
 async def start(service: Service) -> str:
     return (await service.start_run(text=PLAYBOOK, file="p.yaml", parameters={})).run
 
 
-def test_ports_are_told_in_the_order_of_their_numbers(in_world: Callable[[Test], None]) -> None:
-    async def test(service: Service, world: World) -> None:
-        ports = [f"ocs1.{port}" for port in (1, 2, 9, 10, 11)]
-        taken = await service.take_lease(holder="ada", ports=[*reversed(ports)], for_s=60.0)
-        assert taken.ports == ports
-        (lease,) = [one for one in service.leases() if one.kind == "claim"]
-        assert lease.ports == ports
-        with pytest.raises(RefusedError, match=rf"^{', '.join(ports)}: leased to ada"):
-            await service.take_lease(holder="ben", ports=ports, for_s=60.0)
-
-    in_world(test)
-
-
-def test_a_switch_that_a_host_drives_is_not_waited_for(in_world: Callable[[Test], None]) -> None:
-    async def test(service: Service, world: World) -> None:
-        await asyncio.sleep(1)
-        assert [(one.switch, one.up) for one in service.switches()] == [("ocs1", True), ("ocs2", True)]
-        await world.stop(agent_node("h0"))
-        await asyncio.sleep(1)
-        assert service.ready().ready
-        assert [(one.switch, one.up) for one in service.switches()] == [("ocs1", True), ("ocs2", None)]
-
-    in_world(test)
+@played(two_switches)
+async def test_ports_are_told_in_the_order_of_their_numbers(world: World) -> None:
+    service = await world.settled()
+    ports = [f"ocs1.{port}" for port in (1, 2, 9, 10, 11)]
+    taken = await service.take_lease(holder="ada", ports=[*reversed(ports)], for_s=60.0)
+    assert taken.ports == ports
+    (lease,) = [one for one in service.leases() if one.kind == "claim"]
+    assert lease.ports == ports
+    with pytest.raises(RefusedError, match=rf"^{', '.join(ports)}: leased to ada"):
+        await service.take_lease(holder="ben", ports=ports, for_s=60.0)
 
 
-def test_the_oldest_plans_are_forgotten(in_world: Callable[[Test], None]) -> None:
-    async def test(service: Service, world: World) -> None:
-        requests = [ReconfigurationBody(what="ocs1:1A-3B", ready_within_s=60.0 + n) for n in range(PLANS_KEPT + 1)]
-        first, second, *_ = [str((await service.plan(request)).hash) for request in requests[:-1]]
-        await service.plan(requests[0])  # planned again: the second is the oldest now
-        await service.plan(requests[-1])
-        with pytest.raises(RefusedError, match=f"plan {second}: not known to this daemon"):
-            await service.apply(ReconfigurationBody(hash=second))
-        assert (await service.apply(ReconfigurationBody(hash=first))).outcome == "confirmed"
-
-    in_world(test)
+@played(two_switches)
+async def test_a_switch_that_a_host_drives_is_not_waited_for(world: World) -> None:
+    service = await world.settled()
+    await asyncio.sleep(1)
+    assert [(one.switch, one.up) for one in service.switches()] == [("ocs1", True), ("ocs2", True)]
+    await world.stop(agent_node("h0"))
+    await asyncio.sleep(1)
+    assert service.ready().ready
+    assert [(one.switch, one.up) for one in service.switches()] == [("ocs1", True), ("ocs2", None)]
 
 
-def test_an_abort_that_could_mean_several_runs_ends_none(in_world: Callable[[Test], None]) -> None:
-    async def test(service: Service, world: World) -> None:
-        run = await start(service)
-        other = await start(service)
-        with pytest.raises(RefusedError, match=rf"several under way start so \({run}, {other}\)"):
-            await service.abort_run("", by="a test")
-        assert (await service.abort_run(run, by="a test")).run == run
-        with pytest.raises(RefusedError, match="not under way"):
-            await service.abort_run(run, by="a test")
+@played(two_switches)
+async def test_the_oldest_plans_are_forgotten(world: World) -> None:
+    service = await world.settled()
+    requests = [ReconfigurationBody(what="ocs1:1A-3B", ready_within_s=60.0 + n) for n in range(PLANS_KEPT + 1)]
+    first, second, *_ = [str((await service.plan(request)).hash) for request in requests[:-1]]
+    await service.plan(requests[0])  # planned again: the second is the oldest now
+    await service.plan(requests[-1])
+    with pytest.raises(RefusedError, match=f"plan {second}: not known to this daemon"):
+        await service.apply(ReconfigurationBody(hash=second))
+    assert (await service.apply(ReconfigurationBody(hash=first))).outcome == "confirmed"
 
-    in_world(test)
+
+@played(two_switches)
+async def test_an_abort_that_could_mean_several_runs_ends_none(world: World) -> None:
+    service = await world.settled()
+    run = await start(service)
+    other = await start(service)
+    with pytest.raises(RefusedError, match=rf"several under way start so \({run}, {other}\)"):
+        await service.abort_run("", by="a test")
+    assert (await service.abort_run(run, by="a test")).run == run
+    with pytest.raises(RefusedError, match="not under way"):
+        await service.abort_run(run, by="a test")
 
 
 @pytest.mark.parametrize(
@@ -115,20 +107,19 @@ def test_an_abort_that_could_mean_several_runs_ends_none(in_world: Callable[[Tes
     ],
     ids=["read", "recorded"],
 )
-def test_a_run_that_begins_while_the_daemon_ends_drives_nothing(
-    in_world: Callable[[Test], None], turns: int, why: str, recorded: list[tuple[str, str]]
+@played(two_switches)
+async def test_a_run_that_begins_while_the_daemon_ends_drives_nothing(
+    world: World, turns: int, why: str, recorded: list[tuple[str, str]]
 ) -> None:
-    async def test(service: Service, world: World) -> None:
-        starting = asyncio.create_task(start(service))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        await service.close()
-        with pytest.raises(RefusedError, match=why):
-            await starting
-        await asyncio.sleep(5)
-        assert not [one for one in world.documents if isinstance(one.fact, SwitchCommand | RunStarted)]
-        assert [(run.outcome, run.safe_state) for run in await service.runs()] == recorded
-        with pytest.raises(RefusedError, match="nothing new begins"):
-            await start(service)
-
-    in_world(test)
+    service = await world.settled()
+    starting = asyncio.create_task(start(service))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await service.close()
+    with pytest.raises(RefusedError, match=why):
+        await starting
+    await asyncio.sleep(5)
+    assert not [one for one in world.documents if isinstance(one.fact, SwitchCommand | RunStarted)]
+    assert [(run.outcome, run.safe_state) for run in await service.runs()] == recorded
+    with pytest.raises(RefusedError, match="nothing new begins"):
+        await start(service)

@@ -1,6 +1,6 @@
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
@@ -31,29 +31,39 @@ async def read(events: AsyncGenerator[bytes, None], count: int) -> list[dict[str
     return found
 
 
-async def test_an_event_carries_its_document_and_an_id() -> None:
-    hub = Hub()
-    events = EventStream(hub, boot="b").follow(0)
+@pytest.fixture
+def hub() -> Hub:
+    return Hub()
+
+
+@pytest.fixture
+def made(hub: Hub) -> EventStream:
+    return EventStream(hub, boot="b")
+
+
+@pytest.fixture
+async def events(made: EventStream) -> AsyncIterator[AsyncGenerator[bytes, None]]:
+    """From the first on."""
+    following = made.follow(0)
+    yield following
+    await following.aclose()
+
+
+async def test_an_event_carries_its_document_and_an_id(hub: Hub, events: AsyncGenerator[bytes, None]) -> None:
     hub(Document(at_ns=1, wall_ns=2, fact=SwitchDown(switch="ocs1", cause="lost")))
     [event] = await read(events, 1)
-    await events.aclose()
     assert event["id"] == "b.1"
     data = {"switch": "ocs1", "cause": "lost"}
     assert json.loads(event["data"]) == {"kind": "switch.down", "at_ns": 1, "wall_ns": 2, "data": data}
 
 
-async def test_a_document_of_another_version_is_passed_through() -> None:
-    hub = Hub()
-    events = EventStream(hub, boot="b").follow(0)
+async def test_a_document_of_another_version_is_passed_through(hub: Hub, events: AsyncGenerator[bytes, None]) -> None:
     hub(document("switch.painted"))
     [event] = await read(events, 1)
-    await events.aclose()
     assert json.loads(event["data"]) == {"kind": "switch.painted", "at_ns": 1, "wall_ns": 2, "data": {"switch": "ocs1"}}
 
 
-async def test_a_listener_goes_on_where_it_was() -> None:
-    hub = Hub()
-    made = EventStream(hub, boot="b")
+async def test_a_listener_goes_on_where_it_was(hub: Hub, made: EventStream) -> None:
     for kind in ("switch.up", "switch.down", "bus.up"):
         hub(document(kind))
     events = made.follow(made.after("b.2"))
@@ -70,15 +80,14 @@ async def test_an_id_of_an_earlier_daemon_begins_with_the_oldest() -> None:
     assert made.after("") is None
 
 
-@pytest.mark.parametrize("id", ["5", "b.", "b.x", "b.-1", ".5"])
-def test_what_is_no_id_is_bad_input(id: str) -> None:
-    with pytest.raises(ConfigError, match="not an id of this stream"):
-        EventStream(Hub(), boot="b").after(id)
+def test_what_is_no_id_is_bad_input(made: EventStream) -> None:
+    for id in ("5", "b.", "b.x", "b.-1", ".5"):
+        with pytest.raises(ConfigError, match=f"'{id}'.*not an id of this stream"):
+            made.after(id)
 
 
-async def test_kinds_can_be_chosen_by_their_beginning() -> None:
-    hub = Hub()
-    events = EventStream(hub, boot="b").follow(0, ("run.", "switch.up"))
+async def test_kinds_can_be_chosen_by_their_beginning(hub: Hub, made: EventStream) -> None:
+    events = made.follow(0, ("run.", "switch.up"))
     for kind in ("switch.up", "switch.upper", "running", "run.ended"):
         hub(document(kind))
     found = await read(events, 2)
@@ -86,13 +95,10 @@ async def test_kinds_can_be_chosen_by_their_beginning() -> None:
     assert [event["id"] for event in found] == ["b.1", "b.4"]
 
 
-async def test_what_was_forgotten_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    hub = Hub()
+async def test_what_was_forgotten_is_counted(hub: Hub, events: AsyncGenerator[bytes, None]) -> None:
     for _ in range(10_002):
         hub(document("switch.up"))
-    events = EventStream(hub, boot="b").follow(0)
     [missed, first] = await read(events, 2)
-    await events.aclose()
     assert missed["event"] == "missed"
     assert json.loads(missed["data"]) == {"count": 2}
     assert first["id"] == "b.3"
@@ -132,9 +138,8 @@ def test_heartbeats_come_by_time_whatever_is_left_out_and_say_where_to_go_on() -
     assert all(abs(id - at_s) <= 1 for id, at_s in zip(ids, (0, 10, 20, 30), strict=True))
 
 
-async def test_a_listener_from_now_on_misses_nothing_that_comes_with_its_greeting() -> None:
-    hub = Hub()
-    events = EventStream(hub, boot="b").follow(None)
+async def test_a_listener_from_now_on_misses_nothing_that_comes_with_its_greeting(hub: Hub, made: EventStream) -> None:
+    events = made.follow(None)
     greeting = await anext(events)
     hub(document("switch.up"))
     [event] = await read(events, 1)
@@ -154,9 +159,7 @@ async def test_stop_ends_every_stream() -> None:
     assert await asyncio.gather(*listeners) == [1, 1, 1]
 
 
-async def test_what_came_before_the_stop_is_still_heard() -> None:
-    hub = Hub()
-    made = EventStream(hub, boot="b")
+async def test_what_came_before_the_stop_is_still_heard(hub: Hub, made: EventStream) -> None:
     events = made.follow(0)
     for kind in ("run.ended", "daemon.stopped"):
         hub(document(kind))
@@ -164,9 +167,7 @@ async def test_what_came_before_the_stop_is_still_heard() -> None:
     assert len([event async for event in events]) == 3
 
 
-def test_what_is_kept_is_told_at_once() -> None:
-    hub = Hub()
-    made = EventStream(hub, boot="b")
+def test_what_is_kept_is_told_at_once(hub: Hub, made: EventStream) -> None:
     for kind in ("switch.up", "switch.down", "bus.up"):
         hub(document(kind))
     told = made.snapshot(made.after("b.1"), ("switch.",))

@@ -4,24 +4,18 @@ nobody hears of it.
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import aiomqtt
 import pytest
 
-from hwd.bus.broker import Logins
+from .conftest import Place
 
 PATIENCE_S = 20.0
 T = TypeVar("T")
-
-
-class Place(Protocol):
-    @property
-    def logins(self) -> Logins: ...
-    @property
-    def address(self) -> tuple[str, int]: ...
 
 
 @asynccontextmanager
@@ -64,31 +58,28 @@ async def heard(one: aiomqtt.Client, last: str) -> list[tuple[str, bytes]]:
     return found[:-1]
 
 
-@pytest.mark.parametrize("id", ["stranger", "hwd-lab-h0"])
-@pytest.mark.parametrize(
-    ("user", "password"),
-    [
-        (None, None),
-        ("lab.h0", None),
-        ("lab.h0", ""),
-        ("lab.h0", "wrong"),
-        ("lab", "wrong"),
-        ("lab.h2", "password of lab.h1"),
-        ("lab.h0", "password of lab.h1"),
-        ("lab", "password of lab.h1"),
-        ("LAB.H1", "password of lab.h1"),
-    ],
-)
-async def test_who_has_no_password_is_not_let_in_and_disturbs_nobody(
-    user: str | None, password: str | None, id: str, place: Place
-) -> None:
-    if password == "password of lab.h1":
-        password = place.logins.password("lab.h1")
+STRANGERS: list[tuple[str | None, str | None]] = [
+    (None, None),
+    ("lab.h0", None),
+    ("lab.h0", ""),
+    ("lab.h0", "wrong"),
+    ("lab", "wrong"),
+    ("lab.h2", "password of lab.h1"),
+    ("lab.h0", "password of lab.h1"),
+    ("lab", "password of lab.h1"),
+    ("LAB.H1", "password of lab.h1"),
+]
+
+
+async def test_who_has_no_password_is_not_let_in_and_disturbs_nobody(place: Place) -> None:
+    will = aiomqtt.Will("hwd/1/lab/h0/state", b"forged", 1, True)
     async with agent(place) as h0, daemon(place) as hwd:
         await h0.subscribe("hwd/1/lab/h0/command")
-        with pytest.raises(aiomqtt.MqttError, match=r"(?i)not authori[sz]ed|bad user name|connection|disconnected"):
-            async with client(place, user, password, id, will=aiomqtt.Will("hwd/1/lab/h0/state", b"forged", 1, True)):
-                pass
+        for (user, password), id in itertools.product(STRANGERS, ("stranger", "hwd-lab-h0")):
+            words = place.logins.password("lab.h1") if password == "password of lab.h1" else password
+            with pytest.raises(aiomqtt.MqttError, match=r"(?i)not authori[sz]ed|bad user name|connection|disconnected"):
+                async with client(place, user, words, id, will=will):
+                    pytest.fail(f"{user} {password} {id} is let in")
         await hwd.subscribe("hwd/1/lab/+/state")
         await hwd.publish("hwd/1/lab/h0/command", b"first", qos=1)
         await hwd.publish("hwd/1/lab/h0/command", b"second", qos=1)
@@ -179,13 +170,19 @@ def packet(head: int, body: bytes) -> bytes:
             return bytes([head, *length]) + body
 
 
+async def logged_in(place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """The bare connection of h0."""
+    reader, writer = await asyncio.open_connection(*place.address)
+    login = text("hwd-lab-h0") + text("lab.h0") + text(place.logins.password("lab.h0"))
+    writer.write(packet(0x10, text("MQTT") + bytes([4, 0xC2, 0, 60]) + login))
+    assert await within(reader.readexactly(4)) == b"\x20\x02\x00\x00"
+    return reader, writer
+
+
 async def test_a_message_over_the_limit_is_heard_by_nobody(place: Place) -> None:
     async with daemon(place) as hwd:
         await hwd.subscribe("hwd/1/lab/h0/event", qos=1)
-        reader, writer = await asyncio.open_connection(*place.address)
-        login = text("hwd-lab-h0") + text("lab.h0") + text(place.logins.password("lab.h0"))
-        writer.write(packet(0x10, text("MQTT") + bytes([4, 0xC2, 0, 60]) + login))
-        assert await within(reader.readexactly(4)) == b"\x20\x02\x00\x00"
+        reader, writer = await logged_in(place)
         writer.write(packet(0x30, text("hwd/1/lab/h0/event") + b"x" * ((1 << 20) + 2000)) + packet(0xC0, b""))
         with contextlib.suppress(ConnectionResetError):
             assert await within(reader.read(2)) in (b"", b"\xd0\x00"), "cut off, or without that message"
@@ -216,10 +213,7 @@ async def test_the_daemon_keeps_nothing_for_whoever_went_away(
             pass
     async with daemon(place) as hwd:
         await hwd.subscribe("hwd/1/lab/h0/event", qos=1)
-        reader, writer = await asyncio.open_connection(*place.address)
-        login = text("hwd-lab-h0") + text("lab.h0") + text(place.logins.password("lab.h0"))
-        writer.write(packet(0x10, text("MQTT") + bytes([4, 0xC2, 0, 60]) + login))
-        assert await within(reader.readexactly(4)) == b"\x20\x02\x00\x00"
+        reader, writer = await logged_in(place)
         writer.write(sent)
         assert await within(reader.read()) == b"", "cut off"
         writer.close()

@@ -6,10 +6,10 @@ import pytest
 
 from hwd.bus.broker.packets import PacketReader
 from hwd.bus.broker.send_rate import BYTES_MOST, BYTES_PER_S, PACKETS_MOST, PACKETS_PER_S, SendRate
-from hwd_drivers.twins.virtual_time import run_virtual
 
+from ..played import virtual
 from .conftest import Place
-from .test_attacks import agent, daemon, packet, text, within
+from .test_attacks import agent, daemon, logged_in, packet, within
 
 FLOOD_S = 10
 
@@ -28,35 +28,31 @@ def reader_of(data: bytes, rate: SendRate | None) -> PacketReader:
 
 
 @pytest.mark.parametrize("connections", [1, 3])
-def test_packets_of_a_user_come_as_fast_as_it_may_send_and_all_of_them_come(connections: int) -> None:
-    async def main() -> None:
-        rate, each = SendRate(), (PACKETS_MOST + PACKETS_PER_S * FLOOD_S) // connections
+@virtual
+async def test_packets_of_a_user_come_as_fast_as_it_may_send_and_all_of_them_come(connections: int) -> None:
+    rate, each = SendRate(), (PACKETS_MOST + PACKETS_PER_S * FLOOD_S) // connections
 
-        async def read() -> None:
-            packets = reader_of(b"\xc0\x00" * each, rate)
-            for _ in range(each):
-                assert await packets.read(2) == b"\xc0\x00"
-            with pytest.raises(asyncio.IncompleteReadError):
-                await packets.read(2)
+    async def read() -> None:
+        packets = reader_of(b"\xc0\x00" * each, rate)
+        for _ in range(each):
+            assert await packets.read(2) == b"\xc0\x00"
+        with pytest.raises(asyncio.IncompleteReadError):
+            await packets.read(2)
 
-        loop = asyncio.get_running_loop()
-        started_s = loop.time()
-        await asyncio.gather(*(read() for _ in range(connections)))
-        assert loop.time() - started_s == pytest.approx(FLOOD_S, rel=0.01)
-
-    run_virtual(main())
+    loop = asyncio.get_running_loop()
+    started_s = loop.time()
+    await asyncio.gather(*(read() for _ in range(connections)))
+    assert loop.time() - started_s == pytest.approx(FLOOD_S, rel=0.01)
 
 
-def test_bytes_of_a_user_come_as_fast_as_it_may_send() -> None:
-    async def main() -> None:
-        rate, size = SendRate(), 1 << 20
-        loop = asyncio.get_running_loop()
-        started_s = loop.time()
-        for _ in range((BYTES_MOST + BYTES_PER_S * FLOOD_S) // size):
-            await rate.wait(size)
-        assert loop.time() - started_s == pytest.approx(FLOOD_S, rel=0.01)
-
-    run_virtual(main())
+@virtual
+async def test_bytes_of_a_user_come_as_fast_as_it_may_send() -> None:
+    rate, size = SendRate(), 1 << 20
+    loop = asyncio.get_running_loop()
+    started_s = loop.time()
+    for _ in range((BYTES_MOST + BYTES_PER_S * FLOOD_S) // size):
+        await rate.wait(size)
+    assert loop.time() - started_s == pytest.approx(FLOOD_S, rel=0.01)
 
 
 async def test_small_packets_without_end_let_others_have_their_turn() -> None:
@@ -80,10 +76,7 @@ async def test_small_packets_without_end_let_others_have_their_turn() -> None:
 async def test_a_host_that_floods_is_held_up_and_answered_at_last_and_another_is_not(place: Place) -> None:
     async with agent(place, "h1") as other, daemon(place) as hwd:
         await hwd.subscribe("hwd/1/lab/h1/event", qos=1)
-        reader, writer = await asyncio.open_connection(*place.address)
-        login = text("hwd-lab-h0") + text("lab.h0") + text(place.logins.password("lab.h0"))
-        writer.write(packet(0x10, text("MQTT") + bytes([4, 0xC2, 0, 60]) + login))
-        assert await within(reader.readexactly(4)) == b"\x20\x02\x00\x00"
+        reader, writer = await logged_in(place)
         count = PACKETS_MOST + PACKETS_PER_S
         started_s = asyncio.get_running_loop().time()
         writer.write(packet(0xC0, b"") * count)

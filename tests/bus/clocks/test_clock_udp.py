@@ -5,7 +5,6 @@ a known amount.
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -54,8 +53,9 @@ class Pair:
         return self.garbage[-1]
 
 
-@asynccontextmanager
-async def pair() -> AsyncIterator[Pair]:
+@pytest.fixture
+async def one() -> AsyncIterator[Pair]:
+    """Their clocks 5 s apart."""
     one = Pair()
     await one.port.listen_towards_broker()
     assert one.port.why_not == ""
@@ -102,8 +102,8 @@ class Between:
             one.close()
 
 
-@asynccontextmanager
-async def between(one: Pair) -> AsyncIterator[Between]:
+@pytest.fixture
+async def middle(one: Pair) -> AsyncIterator[Between]:
     assert one.port.udp is not None
     middle = Between(one.port.udp)
     one.udp.aim(middle.place, "")
@@ -121,83 +121,76 @@ def truth_is_within(one: Pair, *, most_ns: int) -> None:
     assert abs(mid_ns - one.shifted.to_inner_ns(agent_ns)) <= error_ns <= most_ns
 
 
-async def test_clocks_are_aligned_within_a_bound_that_holds_by_stamps_of_the_kernel() -> None:
-    async with pair() as one:
-        for _ in range(30):
-            await one.ask()
-        truth_is_within(one, most_ns=2 * MS)
-        assert one.garbage == []
-        assert one.exchange.aligner.steps == 0
-
-
-async def test_a_process_that_gets_no_turn_makes_the_bound_no_wider() -> None:
-    async with pair() as one:
+async def test_clocks_are_aligned_within_a_bound_that_holds_by_stamps_of_the_kernel(one: Pair) -> None:
+    for _ in range(30):
         await one.ask()
-        for _ in range(8):
-            one.udp.ask(one.exchange)
-            busy_until_ns = one.clock.monotonic_ns() + 20 * MS
-            while one.clock.monotonic_ns() < busy_until_ns:  # the request lies at the agent's socket meanwhile
-                pass
-            async with asyncio.timeout(WITHIN_S):
-                await one.exchange.answered.wait()
-        truth_is_within(one, most_ns=5 * MS)
+    truth_is_within(one, most_ns=2 * MS)
+    assert one.garbage == []
+    assert one.exchange.aligner.steps == 0
 
 
-async def test_an_answer_that_was_tampered_with_is_dropped_and_counted() -> None:
-    async with pair() as one, between(one) as middle:
-        for _ in range(10):
-            await one.ask()
-        middle.back = lambda answer: [answer[:40] + bytes([answer[40] ^ 1]) + answer[41:]]
+async def test_a_process_that_gets_no_turn_makes_the_bound_no_wider(one: Pair) -> None:
+    await one.ask()
+    for _ in range(8):
         one.udp.ask(one.exchange)
-        assert "without the key" in await one.noted()
-        assert one.exchange.aligner.steps == 0
-        truth_is_within(one, most_ns=20 * MS)
+        busy_until_ns = one.clock.monotonic_ns() + 20 * MS
+        while one.clock.monotonic_ns() < busy_until_ns:  # the request lies at the agent's socket meanwhile
+            pass
+        async with asyncio.timeout(WITHIN_S):
+            await one.exchange.answered.wait()
+    truth_is_within(one, most_ns=5 * MS)
 
 
-async def test_an_answer_that_comes_twice_counts_once() -> None:
-    async with pair() as one, between(one) as middle:
-        middle.back = lambda answer: [answer, answer]
+async def test_an_answer_that_was_tampered_with_is_dropped_and_counted(one: Pair, middle: Between) -> None:
+    for _ in range(10):
         await one.ask()
-        assert "late or repeated" in await one.noted()
+    middle.back = lambda answer: [answer[:40] + bytes([answer[40] ^ 1]) + answer[41:]]
+    one.udp.ask(one.exchange)
+    assert "without the key" in await one.noted()
+    assert one.exchange.aligner.steps == 0
+    truth_is_within(one, most_ns=20 * MS)
 
 
-async def test_an_answer_to_an_earlier_request_tells_nothing_of_a_later_one() -> None:
-    async with pair() as one, between(one) as middle:
-        for _ in range(10):
-            await one.ask()
-        middle.back = lambda answer: []
-        one.udp.ask(one.exchange)
-        middle.say(middle.answers[0])
-        assert "late or repeated" in await one.noted()
-        assert one.exchange.aligner.steps == 0
+async def test_an_answer_that_comes_twice_counts_once(one: Pair, middle: Between) -> None:
+    middle.back = lambda answer: [answer, answer]
+    await one.ask()
+    assert "late or repeated" in await one.noted()
 
 
-async def test_a_request_without_the_key_is_not_answered_and_counted() -> None:
-    async with pair() as one:
-        place = one.port.udp
-        assert place is not None
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-            stranger.setblocking(False)
-            stranger.connect((place.address, place.port))
-            stranger.send(clock_wire.encode(clock_wire.Request(nonce=b"n" * 16), "x" * 32))
-            stranger.send(b"\0" * 2000)
-            await one.ask()  # it came after the stranger's
-            assert one.port.refused == 2
-            with pytest.raises(BlockingIOError):
-                stranger.recv(512)
+async def test_an_answer_to_an_earlier_request_tells_nothing_of_a_later_one(one: Pair, middle: Between) -> None:
+    for _ in range(10):
+        await one.ask()
+    middle.back = lambda answer: []
+    one.udp.ask(one.exchange)
+    middle.say(middle.answers[0])
+    assert "late or repeated" in await one.noted()
+    assert one.exchange.aligner.steps == 0
 
 
-async def test_a_port_that_nobody_listens_on_is_no_way() -> None:
-    async with pair() as one:
-        place = one.port.udp
-        one.port.close()
-        assert place is not None
-        due = [one.udp.due]
-        one.udp.ask(one.exchange)
-        one.udp.failed()
-        assert not one.udp.works
-        assert [*due, one.udp.due] == [True, False]
-        assert "no answer from 127.0.0.1" in one.udp.why_not
+async def test_a_request_without_the_key_is_not_answered_and_counted(one: Pair) -> None:
+    place = one.port.udp
+    assert place is not None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.setblocking(False)
+        stranger.connect((place.address, place.port))
+        stranger.send(clock_wire.encode(clock_wire.Request(nonce=b"n" * 16), "x" * 32))
+        stranger.send(b"\0" * 2000)
+        await one.ask()  # it came after the stranger's
+        assert one.port.refused == 2
+        with pytest.raises(BlockingIOError):
+            stranger.recv(512)
+
+
+async def test_a_port_that_nobody_listens_on_is_no_way(one: Pair) -> None:
+    place = one.port.udp
+    one.port.close()
+    assert place is not None
+    due = [one.udp.due]
+    one.udp.ask(one.exchange)
+    one.udp.failed()
+    assert not one.udp.works
+    assert [*due, one.udp.due] == [True, False]
+    assert "no answer from 127.0.0.1" in one.udp.why_not
 
 
 async def test_a_port_that_is_taken_is_said_and_the_agent_lives() -> None:
@@ -219,8 +212,7 @@ async def test_a_broker_of_unknown_address_is_reported() -> None:
     assert port.why_not == "no way to the broker is known: daemon.json: cannot read the broker's address"
 
 
-async def test_the_port_stays_the_same_when_the_broker_is_reached_again() -> None:
-    async with pair() as one:
-        first = one.port.udp
-        await one.port.listen_towards_broker()
-        assert one.port.udp == first
+async def test_the_port_stays_the_same_when_the_broker_is_reached_again(one: Pair) -> None:
+    first = one.port.udp
+    await one.port.listen_towards_broker()
+    assert one.port.udp == first

@@ -3,10 +3,11 @@ lopsided, lossy or shut.
 """
 
 import asyncio
+import contextlib
 import random
 import socket
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, Self
 
 import msgspec
 
@@ -21,9 +22,10 @@ from hwd_agents.wire import ClockUdp as Place
 from hwd_drivers.core.clock import ShiftedClock
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.ids import SeededIds
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
-T = TypeVar("T")
+from ..played import played, virtual
+
 BOOT = "boot-1"
 S, MS, US = 1_000_000_000, 1_000_000, 1_000
 
@@ -74,6 +76,14 @@ class Scene:
         self.host.take_birth(birth, 0.0)
         self.host.alive(0.0)
 
+    async def __aenter__(self) -> Self:
+        self._life = asyncio.create_task(self.keeper.run())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._life.cancel()
+        await asyncio.gather(self._life, return_exceptions=True)
+
     def of(self, kind: str) -> list[dict[str, Any]]:
         return [fact.to_data() for fact in self.told if fact.document_kind == kind]
 
@@ -108,129 +118,102 @@ class Scene:
             self.host.alive(self.loop.time())
 
 
-def play(body: Callable[[Scene], Awaitable[T]], place: Place | None = None) -> T:
-    async def main() -> T:
-        scene = Scene(place)
-        life = asyncio.create_task(scene.keeper.run())
-        try:
-            return await body(scene)
-        finally:
-            life.cancel()
-            await asyncio.gather(life, return_exceptions=True)
+@played(Scene)
+async def test_the_bound_is_true_for_twenty_minutes_of_lossy_lopsided_delays_that_change_with_load(
+    scene: Scene,
+) -> None:
+    draws = random.Random(5)
 
-    return run_virtual(main())
+    def delay_s(least_s: float) -> float | None:
+        if draws.random() < 0.2:
+            return None
+        loaded = int(scene.loop.time() / 120) % 2  # two minutes quiet, two minutes loaded
+        spike_s = draws.expovariate(1 / 0.03) if draws.random() < 0.05 + 0.3 * loaded else 0.0
+        return least_s + draws.expovariate(1 / (80e-6 + 400e-6 * loaded)) + spike_s
 
-
-def test_the_bound_is_true_for_twenty_minutes_of_lossy_lopsided_delays_that_change_with_load() -> None:
-    async def body(scene: Scene) -> list[tuple[int, int]]:
-        draws = random.Random(5)
-
-        def delay_s(least_s: float) -> float | None:
-            if draws.random() < 0.2:
-                return None
-            loaded = int(scene.loop.time() / 120) % 2  # two minutes quiet, two minutes loaded
-            spike_s = draws.expovariate(1 / 0.03) if draws.random() < 0.05 + 0.3 * loaded else 0.0
-            return least_s + draws.expovariate(1 / (80e-6 + 400e-6 * loaded)) + spike_s
-
-        scene.there_s, scene.back_s = lambda: delay_s(60e-6), lambda: delay_s(400e-6)
-        await asyncio.sleep(5)
-        found = []
-        for _ in range(1200):
-            await asyncio.sleep(draws.uniform(0.5, 1.5))
-            found.append(scene.error())
-        assert scene.of("clock.stepped") == []
-        return found
-
-    found = play(body)
+    scene.there_s, scene.back_s = lambda: delay_s(60e-6), lambda: delay_s(400e-6)
+    await asyncio.sleep(5)
+    found = []
+    for _ in range(1200):
+        await asyncio.sleep(draws.uniform(0.5, 1.5))
+        found.append(scene.error())
+    assert scene.of("clock.stepped") == []
     assert all(error_ns <= bound_ns for error_ns, bound_ns in found)
     errors = sorted(error_ns for error_ns, _ in found)
     assert errors[len(errors) * 99 // 100] <= 400 * US
     assert sorted(bound_ns for _, bound_ns in found)[len(found) // 2] <= 600 * US
 
 
-def test_a_clock_that_steps_an_hour_is_found_marked_and_aligned_anew() -> None:
-    async def body(scene: Scene) -> None:
-        await asyncio.sleep(20)
-        stepped_ns = scene.clock.monotonic_ns()
-        scene.agent.step_to(3600)
-        await asyncio.sleep(10)
-        (data,) = scene.of("clock.stepped")
-        step = msgspec.convert(data, ClockStep)
-        assert (data["host"], data["boot"]) == ("h0", BOOT)
-        assert abs(step.by_ns - 3600 * S) <= step.error_ns <= MS
-        assert step.earliest_ns <= stepped_ns <= step.latest_ns <= stepped_ns + 4 * S
-        error_ns, bound_ns = scene.error()
-        assert error_ns <= bound_ns <= MS
-        assert [data["stepped"] for data in scene.of("clock.aligned")].count(True) == 1
-
-    play(body)
+@played(Scene)
+async def test_a_clock_that_steps_an_hour_is_found_marked_and_aligned_anew(scene: Scene) -> None:
+    await asyncio.sleep(20)
+    stepped_ns = scene.clock.monotonic_ns()
+    scene.agent.step_to(3600)
+    await asyncio.sleep(10)
+    (data,) = scene.of("clock.stepped")
+    step = msgspec.convert(data, ClockStep)
+    assert (data["host"], data["boot"]) == ("h0", BOOT)
+    assert abs(step.by_ns - 3600 * S) <= step.error_ns <= MS
+    assert step.earliest_ns <= stepped_ns <= step.latest_ns <= stepped_ns + 4 * S
+    error_ns, bound_ns = scene.error()
+    assert error_ns <= bound_ns <= MS
+    assert [data["stepped"] for data in scene.of("clock.aligned")].count(True) == 1
 
 
-def test_a_machine_that_stood_still_is_a_step_back() -> None:
-    async def body(scene: Scene) -> None:
-        await asyncio.sleep(20)
-        scene.agent.step_to(-0.05)  # as CLOCK_MONOTONIC_RAW of a machine that was suspended or moved
-        await asyncio.sleep(4)
-        (data,) = scene.of("clock.stepped")
-        assert abs(data["by_ns"] + 50 * MS) <= data["error_ns"]
-        assert str(msgspec.convert(data, ClockStep)).startswith("its clock was stepped by -0.0")
-
-    play(body)
+@played(Scene)
+async def test_a_machine_that_stood_still_is_a_step_back(scene: Scene) -> None:
+    await asyncio.sleep(20)
+    scene.agent.step_to(-0.05)  # as CLOCK_MONOTONIC_RAW of a machine that was suspended or moved
+    await asyncio.sleep(4)
+    (data,) = scene.of("clock.stepped")
+    assert abs(data["by_ns"] + 50 * MS) <= data["error_ns"]
+    assert str(msgspec.convert(data, ClockStep)).startswith("its clock was stepped by -0.0")
 
 
-def test_a_reply_with_a_time_that_cannot_be_finds_the_step_at_once() -> None:
-    async def body(scene: Scene) -> None:
+@played(Scene)
+async def test_a_reply_with_a_time_that_cannot_be_finds_the_step_at_once(scene: Scene) -> None:
+    await asyncio.sleep(30)
+    asked_ns = scene.clock.monotonic_ns()
+
+    def reply() -> Reply:
+        return Reply(boot=BOOT, seq=1, id="1", outcome="done", at_ns=scene.agent.monotonic_ns())
+
+    assert not await scene.keeper.check(reply(), since_ns=asked_ns)
+    scene.agent.step_to(2)
+    began_s = scene.loop.time()
+    assert await scene.keeper.check(reply(), since_ns=asked_ns)
+    assert scene.loop.time() - began_s < 0.2
+    assert len(scene.of("clock.stepped")) == 1
+
+
+@played(Scene)
+async def test_an_event_that_the_clock_cannot_have_stamped_has_it_looked_at(scene: Scene) -> None:
+    for by_s in (2, -3600):
         await asyncio.sleep(30)
-        asked_ns = scene.clock.monotonic_ns()
-
-        def reply() -> Reply:
-            return Reply(boot=BOOT, seq=1, id="1", outcome="done", at_ns=scene.agent.monotonic_ns())
-
-        assert not await scene.keeper.check(reply(), since_ns=asked_ns)
-        scene.agent.step_to(2)
-        began_s = scene.loop.time()
-        assert await scene.keeper.check(reply(), since_ns=asked_ns)
-        assert scene.loop.time() - began_s < 0.2
-        assert len(scene.of("clock.stepped")) == 1
-
-    play(body)
+        scene.keeper.see(scene.agent.monotonic_ns(), now_ns=scene.clock.monotonic_ns())
+        await asyncio.sleep(0.5)
+        assert len(scene.of("clock.stepped")) == (0 if by_s == 2 else 1)
+        scene.agent.step_to(by_s)
+        scene.keeper.see(scene.agent.monotonic_ns(), now_ns=scene.clock.monotonic_ns())
+        await asyncio.sleep(0.1)
+    assert len(scene.of("clock.stepped")) == 2
 
 
-def test_an_event_that_the_clock_cannot_have_stamped_has_it_looked_at() -> None:
-    async def body(scene: Scene) -> None:
-        for by_s in (2, -3600):
-            await asyncio.sleep(30)
-            scene.keeper.see(scene.agent.monotonic_ns(), now_ns=scene.clock.monotonic_ns())
-            await asyncio.sleep(0.5)
-            assert len(scene.of("clock.stepped")) == (0 if by_s == 2 else 1)
-            scene.agent.step_to(by_s)
-            scene.keeper.see(scene.agent.monotonic_ns(), now_ns=scene.clock.monotonic_ns())
-            await asyncio.sleep(0.1)
-        assert len(scene.of("clock.stepped")) == 2
-
-    play(body)
-
-
-def test_where_nobody_answers_by_udp_the_broker_is_the_way_and_it_is_said() -> None:
+@virtual
+async def test_where_nobody_answers_by_udp_the_broker_is_the_way_and_it_is_said() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         number = silent.getsockname()[1]
-
-        async def body(scene: Scene) -> None:
+        async with Scene(Place(address="127.0.0.1", port=number, key="k" * 32)) as scene:
             await asyncio.sleep(120)
             told = scene.of("clock.aligned")
             assert {data["via"] for data in told} == {"broker"}
             assert told[-1]["why_not_udp"].startswith(f"no answer from 127.0.0.1 port {number} by UDP")
             error_ns, bound_ns = scene.error()
             assert error_ns <= bound_ns <= 200 * US
-
-        play(body, Place(address="127.0.0.1", port=number, key="k" * 32))
         tries = 0
         silent.setblocking(False)
-        while True:
-            try:
-                silent.recv(512)
-            except BlockingIOError:
-                break
-            tries += 1
+        with contextlib.suppress(BlockingIOError):
+            while silent.recv(512):
+                tries += 1
         assert 3 <= tries <= 9

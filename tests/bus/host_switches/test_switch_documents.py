@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.daemon.installed_drivers import load
 from hwd.model.documents.hosts import HostEvent
@@ -73,8 +75,12 @@ class Reports:
         return [str(one.crossconnect) for one in self.switches.crossconnects()["tx0"]]
 
 
-def test_what_lay_in_the_spool_does_not_undo_what_the_agent_has_answered_since(tmp_path: Path) -> None:
-    reports = Reports(tmp_path)
+@pytest.fixture
+def reports(tmp_path: Path) -> Reports:
+    return Reports(tmp_path)
+
+
+def test_what_lay_in_the_spool_does_not_undo_what_the_agent_has_answered_since(reports: Reports) -> None:
     reports.answer(1_000, "in-3")
     reports.read(500, "in-2")  # set while the daemon was away
     assert reports.carried == ["in-3"]
@@ -82,15 +88,13 @@ def test_what_lay_in_the_spool_does_not_undo_what_the_agent_has_answered_since(t
     assert reports.carried == ["in-4"]
 
 
-def test_an_answer_of_one_boot_hides_nothing_of_the_next_whose_clock_may_be_behind(tmp_path: Path) -> None:
-    reports = Reports(tmp_path)
+def test_an_answer_of_one_boot_hides_nothing_of_the_next_whose_clock_may_be_behind(reports: Reports) -> None:
     reports.answer(1_000, "in-3")
     reports.read(500, "in-2", boot="b2")
     assert reports.carried == ["in-2"]
 
 
-def test_a_command_that_lay_in_the_spool_is_emitted_all_the_same(tmp_path: Path) -> None:
-    reports = Reports(tmp_path)
+def test_a_command_that_lay_in_the_spool_is_emitted_all_the_same(reports: Reports) -> None:
     reports.answer(1_000, "in-3")
     command = {"verb": "change", "outcome": "done", "seconds": 0.01, "code": "", "text": ""}
     data = {"what": "command", "switch": "tx0", **command}
@@ -101,8 +105,7 @@ def test_a_command_that_lay_in_the_spool_is_emitted_all_the_same(tmp_path: Path)
     assert reports.documents[-1].fact.to_data()["moved"] == ["sel"]
 
 
-def test_an_answer_with_a_state_that_this_version_does_not_know_hides_no_other_switch(tmp_path: Path) -> None:
-    reports = Reports(tmp_path)
+def test_an_answer_with_a_state_that_this_version_does_not_know_hides_no_other_switch(reports: Reports) -> None:
     strange, known = answered("in-2", "of-a-later-version"), answered("in-3", "unstated")
     reports.switches.take_answer("h0", "b1", {"rx0": strange, "tx0": known}, 1_000)
     assert reports.carried == ["in-3"]
