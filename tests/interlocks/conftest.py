@@ -3,20 +3,15 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from hwd.config.testbed.wanted_state import parse_what
 from hwd.daemon.installed_drivers import load
-from hwd.fabric.fabric import Fabric
 from hwd.interlocks import NO_MOTION, Motion
-from hwd.model.bodies import PlanBody
 from hwd.model.interlock import Interlock
 from hwd.model.plan import Plan
-from hwd.model.request import Request
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.plans.planner import Planner
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading
+
+from ..reconfigure.plans.conftest import Desk
 
 POLATIS = "polatis-tl1 polatis-6000"
 
@@ -61,15 +56,8 @@ class Rack:
         motion: Motion = NO_MOTION,
     ) -> Plan:
         """From what the switches carry, which is nothing where `there` says nothing."""
-        planner = Planner(testbed, Fabric(testbed), lambda switches, links: (0.0, "nobody"))
-        body = msgspec.convert({"what": what, "overrides": overrides or {}}, PlanBody)
-        routed = planner.route(Request(wanted=parse_what(what, testbed), body=body))
         carried = {**dict.fromkeys(testbed.switches, ""), **(there or {})}
-        observed = {
-            name: tuple(CrossconnectReading(crossconnect=Crossconnect.parse(one)) for one in text.split())
-            for name, text in carried.items()
-        }
-        return planner.plan(routed, observed, {}, motion)
+        return Desk(testbed).plan(what, carried, motion=motion, overrides=overrides or {})
 
     def found(self, plan: Plan, name: str) -> list[Interlock]:
         return [one for one in plan.interlocks if one.name == name]

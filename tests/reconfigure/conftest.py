@@ -1,40 +1,105 @@
 """A small world: one twin switch, two twin hosts with two ports each, and the daemon."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from hwd.config.testbed.wanted_state import parse_what
 from hwd.daemon.installed_drivers import load
-from hwd.model.bodies import ReconfigurationBody
+from hwd.model.answers import PreparedSetStatus, ReconfigurationStatus
+from hwd.model.bodies import PrepareBody, ReconfigurationBody
+from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.documents.plans import PlanSummary
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.model.fault import parse_fault
-from hwd.model.request import Request
+from hwd.model.plan import Plan
+from hwd.model.request import Caller, Request
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.sim.world import World
+from hwd.sim.world import DAEMON, World, agent_node
 from hwd.web.service import Service
-from hwd_drivers.core.documents import Fact
-from hwd_drivers.twins.virtual_time import run_virtual
+from hwd_drivers.core.documents import Document, Fact
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.devices.facts import SwitchRead
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
+from hwd_drivers.twins.faults import Faults
+from hwd_drivers.twins.virtual_time import VirtualLoop
 
 F = TypeVar("F", bound=Fact)
+T = TypeVar("T")
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
+EXAMPLE = (Path(__file__).parents[2] / "examples" / "two-hosts.yaml").read_text()
+SEED = 7
 SELDOM_S = 0.05
 """Between two looks at light. These tests do not measure when it comes, and looks would take half of their time."""
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"
 """Both ways to join its four ports in two links between the hosts."""
+TARGETS = {"straight": {"what": STRAIGHT}, "crossed": {"what": CROSSED}}
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, type[asyncio.SelectorEventLoop]]:
+    """In virtual time, but for tests with threads."""
+    return {"loop": asyncio.SelectorEventLoop if "threads" in getattr(item, "fixturenames", ()) else VirtualLoop}
+
+
+@pytest.fixture
+def _asyncio_loop_factory(request: pytest.FixtureRequest) -> object:
+    """As in pytest-asyncio, but of one test: after fixtures of more than one, all garbage is collected again."""
+    return getattr(request, "param", None)
+
+
+def of_testbed(text: str) -> pytest.MarkDecorator:
+    """The lab of this test, or of all tests of a file, has this testbed file."""
+    return pytest.mark.parametrize("testbed_text", [text], ids=[pytest.HIDDEN_PARAM])
+
+
+def wanted(what: str) -> set[str]:
+    """The crossconnects of `ocs1:1A-3B,3A-1B`."""
+    return set(filter(None, what.removeprefix("ocs1:").split(",")))
+
+
+def plan_of(*moves: SwitchMoves, what: str = "ring") -> Plan:
+    """A plan of these moves alone."""
+    return Plan(
+        what=what,
+        mode=ApplyMode.UPDATE,
+        moves=moves,
+        links=(),
+        dark=(),
+        touches=frozenset(),
+        expected_s=0.0,
+        expected_from="nothing",
+        warnings=(),
+        lease=None,
+        ready_within_s=None,
+        confirm_within_s=None,
+    )
 
 
 class Lab:
     """What a test does to the world."""
 
-    def __init__(self, world: World, changed: asyncio.Event) -> None:
-        self.world = world
-        self._changed = changed
+    world: World
+
+    def __init__(self) -> None:
+        self.meanwhile: Callable[[], None] | None = None
+        """What somebody does, once, between the reading of the switches and their driving."""
+        self._changed = asyncio.Event()
+
+    def hear(self, document: Document) -> None:
+        self._changed.set()
+        match document.fact:
+            case ReconfigurationState(state="driving") if self.meanwhile is not None:
+                self.meanwhile()
+                self.meanwhile = None
 
     @property
     def service(self) -> Service:
@@ -46,23 +111,134 @@ class Lab:
         assert self.world.daemon is not None
         return self.world.daemon.reconfigurer
 
+    # --- what users do
+
+    async def in_daemon(self, work: Coroutine[Any, Any, T]) -> T:
+        """In the node of the daemon, so that its time dies with it."""
+        return await self.world.nodes.run_in_node(DAEMON, work)
+
     def request(self, what: str, **more: Any) -> ReconfigurationBody:
         """What the API decodes of such a body."""
         return msgspec.convert({"what": what, **more}, ReconfigurationBody)
 
+    async def apply(self, what: str, caller: Caller | None = None, **more: Any) -> ReconfigurationStatus:
+        return await self.in_daemon(self.service.apply(self.request(what, **more), caller))
+
+    async def plan(self, what: str, **more: Any) -> PlanSummary:
+        return await self.service.plan(self.request(what, **more))
+
     async def begin(self, what: str, *, run: str | None = None, **more: Any) -> Reconfiguration:
         """Drive the switches, and leave the rest of the way to the test."""
-        wanted = parse_what(what, self.world.testbed)
-        return await self.reconfigurer.begin(Request(wanted=wanted, body=self.request(what, **more)), run=run)
+        request = Request(wanted=parse_what(what, self.world.testbed), body=self.request(what, **more))
+        return await self.in_daemon(self.reconfigurer.begin(request, run=run))
+
+    async def start_run(self, *steps: str) -> str:
+        text = "\n  - ".join(["playbook: one\nshows: what is tested\nsteps:", *steps])
+        return (await self.service.start_run(text=f"{text}\n", file="one.yaml", parameters={})).run
+
+    async def lease(self, *ports: str, holder: str = "ada", for_s: float = 600.0, **more: Any) -> str:
+        """Take a lease of these ports; returns its id."""
+        return (await self.in_daemon(self.service.take_lease(holder=holder, ports=[*ports], for_s=for_s, **more))).lease
+
+    async def prepare(self, targets: Mapping[str, Any] = TARGETS, **more: Any) -> PreparedSetStatus:
+        """A prepared set, under a new lease of all ports where none is named."""
+        body = {"lease": more.pop("lease", None) or await self.lease("all", for_s=3600.0), **more, "targets": targets}
+        return await self.in_daemon(self.service.prepare(msgspec.convert(body, PrepareBody)))
+
+    async def switch(self, prepared: PreparedSetStatus, target: str, **more: Any) -> ReconfigurationStatus:
+        return await self.in_daemon(self.service.switch(prepared.id, target, **more))
+
+    # --- what happens to it
+
+    @property
+    def faults(self) -> Faults:
+        return self.world.rack.switches["ocs1"].faults
 
     def set_fault(self, data: dict[str, Any]) -> None:
         """What the rack's control socket does."""
         self.world.faults.set(parse_fault(data))
 
-    def light(self) -> str:
-        """The crossconnects that the mirrors really have."""
+    def cut_switch(self) -> None:
+        """Its connections are reset, and it takes none until `faults.refusing` is false, or faults are cleared."""
+        for fault in ("refuse", "reset"):
+            self.set_fault({"switch": "ocs1", "fault": fault})
+
+    async def panel(self, **change: list[str]) -> None:
+        """Somebody changes crossconnects at the front panel, and the daemon sees it."""
+        self.set_fault({"switch": "ocs1", "fault": "panel", **change})
+        await self.until(SwitchRead, ours=False)
+
+    def carry(self, what: str) -> None:
+        """As `connect`, and nothing else is there then."""
         mirror = self.world.rack.switches["ocs1"].mirror
-        return "ocs1:" + ",".join(str(one.crossconnect) for one in mirror.readings(self.world.clock.monotonic_ns()))
+        mirror.change(mirror.crossconnects(), [*map(Crossconnect.parse, wanted(what))], self.world.clock.monotonic_ns())
+
+    def connect(self, what: str) -> None:
+        """The mirrors move, by no command of the daemon, which may be away."""
+        pairs = [*map(Crossconnect.parse, wanted(what))]
+        self.world.rack.switches["ocs1"].mirror.connect(pairs, self.world.clock.monotonic_ns(), move=True)
+
+    async def die(self, *asked: asyncio.Future[Any]) -> None:
+        """Kill the daemon, and whatever was asked of it."""
+        self.world.kill(DAEMON)
+        await asyncio.gather(*asked, return_exceptions=True)
+
+    async def start(self) -> None:
+        """Start the daemon that was stopped or killed."""
+        self.world.start_daemon()
+        await self.world.settled()
+
+    async def restart(self, *, after_s: float = 5.0) -> None:
+        """Kill the daemon, or bury what is left of one that was killed, and start it `after_s` later."""
+        self.world.kill(DAEMON)
+        await asyncio.sleep(after_s)
+        await self.start()
+
+    def without_agents(self) -> None:
+        """They have no part in what comes, and would sample all the while."""
+        for host in ("h0", "h1"):
+            self.world.kill(agent_node(host))
+
+    # --- what is seen of it
+
+    def light(self) -> set[str]:
+        """The crossconnects that the mirrors of ocs1 really have."""
+        return {*self.mirrors()["ocs1"]}
+
+    def mirrors(self) -> dict[str, list[str]]:
+        """Those of all switches."""
+        now_ns = self.world.clock.monotonic_ns()
+        twins = self.world.rack.switches.items()
+        return {name: [str(one.crossconnect) for one in twin.mirror.readings(now_ns)] for name, twin in twins}
+
+    def one_under_way(self) -> ReconfigurationStatus:
+        (one,) = self.service.status().reconfigurations
+        return one
+
+    def the_set(self) -> PreparedSetStatus:
+        (one,) = self.service.sets()
+        return one
+
+    def ends(self, id: str) -> list[tuple[str, str]]:
+        """The outcomes that documents say of a reconfiguration, with the reason."""
+        facts = [document.fact for document in self.world.documents]
+        return [
+            (str(fact.outcome), fact.why)
+            for fact in facts
+            if isinstance(fact, ReconfigurationEnded | DaemonRecovered) and fact.reconfiguration == id
+        ]
+
+    def metrics(self, name: str) -> dict[tuple[str, ...], float]:
+        """Values of a metric by those of its labels."""
+        assert self.world.daemon is not None
+        text = bytes(self.world.daemon.metrics.render()).decode()
+        families = text_string_to_metric_families(text)
+        return {
+            tuple(sample.labels.values()): sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == name
+        }
 
     async def until(self, fact: type[Fact], **fields: Any) -> None:
         """Until such a document comes, from now on."""
@@ -79,32 +255,27 @@ class Lab:
         return [document.fact for document in self.world.documents if isinstance(document.fact, fact)]
 
 
-Test = Callable[[Lab], Coroutine[Any, Any, None]]
-RunLab = Callable[..., None]
+@pytest.fixture
+def testbed_text() -> str:
+    return EXAMPLE
 
 
 @pytest.fixture
-def run_lab(tmp_path: Path) -> RunLab:
-    """Runs a coroutine function in a settled world, in virtual time; `text`: of another testbed file."""
-
-    async def main(test: Test, text: str) -> None:
-        changed = asyncio.Event()
-        records_url = f"sqlite:///{tmp_path / 'records.db'}"
-        path = tmp_path / "testbed.yaml"
-        path.write_text(text)
-        testbed = load(path).require()
-        async with World(
-            testbed,
-            text,
-            seed=7,
-            records_url=records_url,
-            sinks=[lambda document: changed.set()],
-            light_every_s=SELDOM_S,
-        ) as world:
-            await world.settled()
-            await test(Lab(world, changed))
-
-    def run(test: Test, *, text: str = EXAMPLE.read_text()) -> None:
-        run_virtual(main(test, text), seed=7)
-
-    return run
+async def lab(tmp_path: Path, testbed_text: str) -> AsyncIterator[Lab]:
+    """A settled world, in virtual time."""
+    before = random.getstate()
+    random.seed(SEED)  # noqa: TID251 - libraries do not use Draws
+    lab = Lab()
+    path = tmp_path / "testbed.yaml"
+    path.write_text(testbed_text)
+    async with World(
+        load(path).require(),
+        testbed_text,
+        seed=SEED,
+        records_url=f"sqlite:///{tmp_path / 'records.db'}",
+        sinks=[lab.hear],
+        light_every_s=SELDOM_S,
+    ) as lab.world:
+        await lab.world.settled()
+        yield lab
+    random.setstate(before)

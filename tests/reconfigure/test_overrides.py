@@ -10,7 +10,7 @@ from hwd.sim.rank import Rank
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, RefusedError
 from hwd_drivers.devices.facts import SwitchDown, SwitchOverride
 
-from .conftest import STRAIGHT, Lab, RunLab
+from .conftest import STRAIGHT, Lab
 
 
 def switch(lab: Lab) -> dict[str, object]:
@@ -18,172 +18,125 @@ def switch(lab: Lab) -> dict[str, object]:
     return msgspec.to_builtins(one)  # type: ignore[no-any-return]
 
 
-def test_a_link_whose_end_is_blocked_goes_dark_and_comes_back(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
-        told = await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada@desk: dirty")
-        assert told == HeldEnds(switch="ocs1", ends=["1A"], to="force-blocked", blocked=["1A"])
-        await asyncio.sleep(0)  # readings are told right after
-        assert switch(lab)["blocked"] == ["1A"]
-        states = {one["id"]: one["state"] for one in switch(lab)["crossconnects"]}  # type: ignore[attr-defined]
-        assert states["1A-3B"] == "blocked"
-        assert {state for pair, state in states.items() if pair != "1A-3B"} == {"unstated"}
-        await asyncio.sleep(1)
-        links = lab.service.status().links
-        assert links.get("h0.eth1<->h1.eth1") is True
-        assert links.get("h0.eth0<->h1.eth0") is not True
-        await lab.service.override("ocs1", ["1A"], "normal", by="ada@desk")
-        await asyncio.sleep(10)
-        links = lab.service.status().links
-        assert links["h0.eth0<->h1.eth0"] is True
-        assert [(one.ends, one.to, one.by) for one in lab.emitted(SwitchOverride)] == [
-            (["1A"], "force-blocked", "ada@desk: dirty"),
-            (["1A"], "normal", "ada@desk"),
-        ]
-
-    run_lab(test)
+async def test_a_link_whose_end_is_blocked_goes_dark_and_comes_back(lab: Lab) -> None:
+    await lab.apply(STRAIGHT, ready_within_s=15)
+    told = await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada@desk: dirty")
+    assert told == HeldEnds(switch="ocs1", ends=["1A"], to="force-blocked", blocked=["1A"])
+    await asyncio.sleep(0)  # readings are told right after
+    assert switch(lab)["blocked"] == ["1A"]
+    states = {one["id"]: one["state"] for one in switch(lab)["crossconnects"]}  # type: ignore[attr-defined]
+    assert states["1A-3B"] == "blocked"
+    assert {state for pair, state in states.items() if pair != "1A-3B"} == {"unstated"}
+    await asyncio.sleep(1)
+    links = lab.service.status().links
+    assert links.get("h0.eth1<->h1.eth1") is True
+    assert links.get("h0.eth0<->h1.eth0") is not True
+    await lab.service.override("ocs1", ["1A"], "normal", by="ada@desk")
+    await asyncio.sleep(10)
+    links = lab.service.status().links
+    assert links["h0.eth0<->h1.eth0"] is True
+    assert [(one.ends, one.to, one.by) for one in lab.emitted(SwitchOverride)] == [
+        (["1A"], "force-blocked", "ada@desk: dirty"),
+        (["1A"], "normal", "ada@desk"),
+    ]
 
 
-def test_a_wanted_end_that_is_blocked_is_warned_of_and_no_success(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.service.override("ocs1", ["3B", "8A"], "force-blocked", by="ada")
-        plan = await lab.service.plan(lab.request(STRAIGHT))
-        said = (
-            "ocs1:1A-3B: 3B is held dark by an override, and no light will pass: {}. `hwd unblock ocs1:3B` lets it go"
-        )
-        assert plan.warnings == [said.format("an apply makes it, fails and goes back")]
-        with pytest.raises(FailedError, match=r"1A-3B is set, and held dark .*hwd unblock ocs1:1A,3B.*rolled-back"):
-            await lab.service.apply(lab.request(STRAIGHT))
-        await lab.service.override("ocs1", ["3B"], "normal", by="ada")
-        assert (await lab.service.plan(lab.request(STRAIGHT))).warnings == []
-        assert (await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))).outcome == "confirmed"
-        await lab.service.override("ocs1", ["3B"], "force-blocked", by="ada")
-        stays = await lab.service.plan(lab.request(STRAIGHT))
-        assert stays.warnings == [said.format("it stays so")]
-
-    run_lab(test)
+async def test_a_wanted_end_that_is_blocked_is_warned_of_and_no_success(lab: Lab) -> None:
+    await lab.service.override("ocs1", ["3B", "8A"], "force-blocked", by="ada")
+    plan = await lab.plan(STRAIGHT)
+    said = "ocs1:1A-3B: 3B is held dark by an override, and no light will pass: {}. `hwd unblock ocs1:3B` lets it go"
+    assert plan.warnings == [said.format("an apply makes it, fails and goes back")]
+    with pytest.raises(FailedError, match=r"1A-3B is set, and held dark .*hwd unblock ocs1:1A,3B.*rolled-back"):
+        await lab.apply(STRAIGHT)
+    await lab.service.override("ocs1", ["3B"], "normal", by="ada")
+    assert (await lab.plan(STRAIGHT)).warnings == []
+    assert (await lab.apply(STRAIGHT, ready_within_s=15)).outcome == "confirmed"
+    await lab.service.override("ocs1", ["3B"], "force-blocked", by="ada")
+    stays = await lab.plan(STRAIGHT)
+    assert stays.warnings == [said.format("it stays so")]
 
 
 @pytest.mark.parametrize("port", ["ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0"])
-def test_what_another_lease_covers_is_not_made_dark(run_lab: RunLab, port: str) -> None:
+async def test_what_another_lease_covers_is_not_made_dark(lab: Lab, port: str) -> None:
     """Neither the port itself, nor one whose light goes through it."""
-
-    async def test(lab: Lab) -> None:
-        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
-        lease = await lab.service.take_lease(holder="ben", ports=[port], for_s=600)
-        for to in ("force-blocked", "normal"):
-            with pytest.raises(RefusedError, match=f"{port}: leased to ben"):
-                await lab.service.override("ocs1", ["1A"], to, by="ada")
-        assert lab.emitted(SwitchOverride) == []
-        await lab.service.override("ocs1", ["2A"], "force-blocked", by="ada")
-        await lab.service.override("ocs1", ["1A"], "force-blocked", lease=str(lease.lease), by="ben")
-        assert switch(lab)["blocked"] == ["1A", "2A"]
-
-    run_lab(test)
+    await lab.apply(STRAIGHT, ready_within_s=15)
+    lease = await lab.service.take_lease(holder="ben", ports=[port], for_s=600)
+    for to in ("force-blocked", "normal"):
+        with pytest.raises(RefusedError, match=f"{port}: leased to ben"):
+            await lab.service.override("ocs1", ["1A"], to, by="ada")
+    assert lab.emitted(SwitchOverride) == []
+    await lab.service.override("ocs1", ["2A"], "force-blocked", by="ada")
+    await lab.service.override("ocs1", ["1A"], "force-blocked", lease=str(lease.lease), by="ben")
+    assert switch(lab)["blocked"] == ["1A", "2A"]
 
 
-def test_what_a_reconfiguration_holds_is_not_made_dark_until_it_has_ended(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        done = await lab.service.apply(lab.request("ocs1:1A-3B,3A-1B", confirm_within_s=60))
-        with pytest.raises(RefusedError, match=r"ocs1\.1, ocs1\.3: reconfiguration .* is under way on it"):
-            await lab.service.override("ocs1", ["1B"], "force-blocked", by="ada")
-        await lab.service.confirm(str(done.reconfiguration))
-        await lab.service.override("ocs1", ["1B"], "force-blocked", by="ada")
-        assert switch(lab)["blocked"] == ["1B"]
-
-    run_lab(test)
-
-
-def test_what_a_reconfiguration_relies_on_and_does_not_move_is_not_made_dark_meanwhile(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
-        kept = await lab.service.apply(lab.request(STRAIGHT, confirm_within_s=60))
-        with pytest.raises(RefusedError, match=r"ocs1\.1, ocs1\.3: reconfiguration .* is under way on it"):
-            await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada")
-        await lab.service.confirm(str(kept.reconfiguration))
-        await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada")
-        assert switch(lab)["blocked"] == ["1A"]
-
-    run_lab(test)
+@pytest.mark.parametrize(("before", "what", "end"), [("", "ocs1:1A-3B,3A-1B", "1B"), (STRAIGHT, STRAIGHT, "1A")])
+async def test_what_a_reconfiguration_holds_or_relies_on_is_not_made_dark_until_it_has_ended(
+    lab: Lab, before: str, what: str, end: str
+) -> None:
+    """Before it, all that the second one wants is there: it relies on that, and moves nothing."""
+    if before:
+        await lab.apply(before, ready_within_s=15)
+    done = await lab.apply(what, confirm_within_s=60)
+    with pytest.raises(RefusedError, match=r"ocs1\.1, ocs1\.3: reconfiguration .* is under way on it"):
+        await lab.service.override("ocs1", [end], "force-blocked", by="ada")
+    await lab.service.confirm(done.id)
+    await lab.service.override("ocs1", [end], "force-blocked", by="ada")
+    assert switch(lab)["blocked"] == [end]
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_nobody_takes_the_ports_of_an_override_while_it_is_being_sent(run_lab: RunLab, fails: bool) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
-        rank = await Rank.connect(lab.world, "h0")
-        lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 1.0})
-        overriding = asyncio.create_task(lab.service.override("ocs1", ["1A"], "force-blocked", by="eve"))
-        await asyncio.sleep(1.5)  # it is checked, and its command on its way
-        assert (lab.emitted(SwitchOverride), overriding.done()) == ([], False)
-        now = "eve sets ends of ocs1 force-blocked now"
-        for port in ("ocs1.1", "h0.eth0", "h1.eth0"):
-            with pytest.raises(RefusedError, match=f"{port}: {now}"):
-                await lab.service.take_lease(holder="bob", ports=[port], for_s=600)
-        refused = await rank.claim("eth0", within_s=5)
-        assert (refused["outcome"], now in refused["why"]) == ("refused", True)
-        await lab.service.take_lease(holder="bob", ports=["ocs1.2"], for_s=600)
+async def test_nobody_takes_the_ports_of_an_override_while_it_is_being_sent(lab: Lab, fails: bool) -> None:
+    await lab.apply(STRAIGHT, ready_within_s=15)
+    rank = await Rank.connect(lab.world, "h0")
+    lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 1.0})
+    overriding = asyncio.create_task(lab.service.override("ocs1", ["1A"], "force-blocked", by="eve"))
+    await asyncio.sleep(1.5)  # it is checked, and its command on its way
+    assert (lab.emitted(SwitchOverride), overriding.done()) == ([], False)
+    now = "eve sets ends of ocs1 force-blocked now"
+    for port in ("ocs1.1", "h0.eth0", "h1.eth0"):
+        with pytest.raises(RefusedError, match=f"{port}: {now}"):
+            await lab.service.take_lease(holder="bob", ports=[port], for_s=600)
+    refused = await rank.claim("eth0", within_s=5)
+    assert (refused["outcome"], now in refused["why"]) == ("refused", True)
+    await lab.lease("ocs1.2", holder="bob")
 
-        if fails:
-            lab.set_fault({"switch": "ocs1", "fault": "reset"})
-            with pytest.raises(LinkError):
-                await overriding
-        else:
+    if fails:
+        lab.set_fault({"switch": "ocs1", "fault": "reset"})
+        with pytest.raises(LinkError):
             await overriding
-        await lab.service.take_lease(holder="bob", ports=["ocs1.1", "h0.eth0"], for_s=600)
-
-    run_lab(test)
-
-
-def test_an_apply_during_an_override_waits_for_its_turn(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 1.0})
-        overriding = asyncio.create_task(lab.service.override("ocs1", ["8A"], "force-blocked", by="eve"))
-        await asyncio.sleep(1.5)
-        done = await lab.service.apply(lab.request("ocs1:7A-8B"))
-        assert (done.outcome, overriding.done()) == ("confirmed", True)
-
-    run_lab(test)
+    else:
+        await overriding
+    await lab.lease("ocs1.1", "h0.eth0", holder="bob")
 
 
-def test_light_that_somebody_led_there_since_the_last_look_is_not_made_dark(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.service.take_lease(holder="ben", ports=["h1.eth0"], for_s=600)
-        lab.set_fault({"switch": "ocs1", "fault": "panel", "add": ["8A-3B"]})
-        with pytest.raises(RefusedError, match=r"h1\.eth0: leased to ben"):
-            await lab.service.override("ocs1", ["8A"], "force-blocked", by="ada")
-
-    run_lab(test)
+async def test_an_apply_during_an_override_waits_for_its_turn(lab: Lab) -> None:
+    lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 1.0})
+    overriding = asyncio.create_task(lab.service.override("ocs1", ["8A"], "force-blocked", by="eve"))
+    await asyncio.sleep(1.5)
+    done = await lab.apply("ocs1:7A-8B")
+    assert (done.outcome, overriding.done()) == ("confirmed", True)
 
 
-@pytest.mark.parametrize(
-    ("name", "ends", "said"),
-    [("ocs2", ["1A"], "'ocs2' is no switch"), ("ocs1", ["9A"], "it has no 9A"), ("ocs1", ["1A-2B"], "not a port")],
-)
-def test_what_is_not_there_is_bad_input(run_lab: RunLab, name: str, ends: list[str], said: str) -> None:
-    async def test(lab: Lab) -> None:
+async def test_light_that_somebody_led_there_since_the_last_look_is_not_made_dark(lab: Lab) -> None:
+    await lab.lease("h1.eth0", holder="ben")
+    lab.set_fault({"switch": "ocs1", "fault": "panel", "add": ["8A-3B"]})
+    with pytest.raises(RefusedError, match=r"h1\.eth0: leased to ben"):
+        await lab.service.override("ocs1", ["8A"], "force-blocked", by="ada")
+
+
+async def test_what_is_not_there_is_bad_input(lab: Lab) -> None:
+    asked = {("ocs2", "1A"): "'ocs2' is no switch", ("ocs1", "9A"): "it has no 9A", ("ocs1", "1A-2B"): "not a port"}
+    for (name, end), said in asked.items():
         with pytest.raises(ConfigError, match=said):
-            await lab.service.override(name, ends, "force-blocked", by="ada")
-
-    run_lab(test)
+            await lab.service.override(name, [end], "force-blocked", by="ada")
 
 
-def test_ends_that_are_blocked_are_counted_until_the_switch_is_away(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        assert lab.world.daemon is not None
-        metrics = lab.world.daemon.metrics
-
-        def value() -> list[str]:
-            lines = bytes(metrics.render()).decode().splitlines()
-            return [line for line in lines if line.startswith("hwd_switch_blocked_ends{")]
-
-        await lab.service.override("ocs1", ["1A..4A"], "force-blocked", by="ada")
-        assert value() == ['hwd_switch_blocked_ends{switch="ocs1"} 4.0']
-        await lab.service.override("ocs1", ["2A..3A"], "normal", by="ada")
-        assert value() == ['hwd_switch_blocked_ends{switch="ocs1"} 2.0']
-        lab.world.rack.switches["ocs1"].faults.refusing = True
-        lab.world.rack.switches["ocs1"].faults.reset()
-        await lab.until(SwitchDown)
-        assert value() == []
-
-    run_lab(test)
+async def test_ends_that_are_blocked_are_counted_until_the_switch_is_away(lab: Lab) -> None:
+    await lab.service.override("ocs1", ["1A..4A"], "force-blocked", by="ada")
+    assert lab.metrics("hwd_switch_blocked_ends") == {("ocs1",): 4}
+    await lab.service.override("ocs1", ["2A..3A"], "normal", by="ada")
+    assert lab.metrics("hwd_switch_blocked_ends") == {("ocs1",): 2}
+    lab.cut_switch()
+    await lab.until(SwitchDown)
+    assert lab.metrics("hwd_switch_blocked_ends") == {}

@@ -11,22 +11,21 @@ from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.documents.transfers import TransferClaimed, TransferCut, TransferEnded
 from hwd.model.interlock import InterlockName
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration
+from hwd.records.records import Records
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON, agent_node
 from hwd_drivers.core.errors import RefusedError
-from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchUp
 
-from .apply.test_confirm_over_restarts import light, restart, wanted
-from .conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, RunLab
-from .prepared.test_prepared_sets import prepare, switch
+from .conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, of_testbed, wanted
 
 OF_ONE_PORT = "ocs1:1A-4B,4A-1B"
 """What moves the light of h0.eth0 and no port of its neighbour h0.eth1."""
 
 
 def with_keys(**keys: str) -> str:
-    return EXAMPLE.read_text() + "\n" + "\n".join(f"{key}: {value}" for key, value in keys.items()) + "\n"
+    return EXAMPLE + "\n" + "\n".join(f"{key}: {value}" for key, value in keys.items()) + "\n"
 
 
 async def go(lab: Lab, *links: str, host: str = "h0", within_s: float = 30.0, **more: Any) -> tuple[Rank, str]:
@@ -42,436 +41,341 @@ async def applied(lab: Lab, what: str, **more: Any) -> Reconfiguration:
     return begun
 
 
-def test_apply_is_refused_under_a_transfer_with_who_what_and_the_remedy(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        rank, transfer = await go(lab, phase="all-reduce 7")
-        light = lab.light()
-        with pytest.raises(RefusedError) as refused:
-            await lab.begin(CROSSED)
-        text = str(refused.value)
-        assert all(part in text for part in (f"h0/{transfer}", "rank on h0", "all-reduce 7", "UTC", "--drain-within"))
-        assert lab.light() == light
-        await rank.end(transfer)
-        await asyncio.sleep(0.1)
-        await applied(lab, CROSSED)
-
-    run_lab(test)
+async def test_apply_is_refused_under_a_transfer_with_who_what_and_the_remedy(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    rank, transfer = await go(lab, phase="all-reduce 7")
+    light = lab.light()
+    with pytest.raises(RefusedError) as refused:
+        await lab.begin(CROSSED)
+    text = str(refused.value)
+    assert all(part in text for part in (f"h0/{transfer}", "rank on h0", "all-reduce 7", "UTC", "--drain-within"))
+    assert lab.light() == light
+    await rank.end(transfer)
+    await asyncio.sleep(0.1)
+    await applied(lab, CROSSED)
 
 
-def test_ports_of_other_light_are_free_to_move(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        await go(lab, "h0.eth1<->h1.eth1")
-        await applied(lab, "ocs1:1A-5B,5A-1B")
-
-    run_lab(test)
+async def test_ports_of_other_light_are_free_to_move(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    await go(lab, "h0.eth1<->h1.eth1")
+    await applied(lab, "ocs1:1A-5B,5A-1B")
 
 
-def test_transfer_is_refused_on_ports_that_move_until_they_are_confirmed(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        begun = await lab.begin(STRAIGHT)
-        rank = await Rank.connect(lab.world, "h0")
-        refused = await rank.claim("eth0", within_s=5)
-        assert (refused["outcome"], begun.id in refused["why"]) == ("refused", True)
-        await lab.reconfigurer.confirm(begun)
-        assert (await rank.claim("eth0", within_s=5))["outcome"] == "go"
-
-    run_lab(test)
+async def test_transfer_is_refused_on_ports_that_move_until_they_are_confirmed(lab: Lab) -> None:
+    begun = await lab.begin(STRAIGHT)
+    rank = await Rank.connect(lab.world, "h0")
+    refused = await rank.claim("eth0", within_s=5)
+    assert (refused["outcome"], begun.id in refused["why"]) == ("refused", True)
+    await lab.reconfigurer.confirm(begun)
+    assert (await rank.claim("eth0", within_s=5))["outcome"] == "go"
 
 
-def test_transfer_waits_for_its_ports_as_long_as_it_says(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        begun = await lab.begin(STRAIGHT)
-        rank, late = await Rank.connect(lab.world, "h0"), await Rank.connect(lab.world, "h0")
-        waiting = asyncio.create_task(rank.claim("eth0", within_s=5, wait_s=10))
-        assert (await late.claim("eth0", within_s=5, wait_s=1))["outcome"] == "refused"
-        await lab.reconfigurer.confirm(begun)
-        assert (await waiting)["outcome"] == "go"
-
-    run_lab(test)
+async def test_transfer_waits_for_its_ports_as_long_as_it_says(lab: Lab) -> None:
+    begun = await lab.begin(STRAIGHT)
+    rank, late = await Rank.connect(lab.world, "h0"), await Rank.connect(lab.world, "h0")
+    waiting = asyncio.create_task(rank.claim("eth0", within_s=5, wait_s=10))
+    assert (await late.claim("eth0", within_s=5, wait_s=1))["outcome"] == "refused"
+    await lab.reconfigurer.confirm(begun)
+    assert (await waiting)["outcome"] == "go"
 
 
 @pytest.mark.parametrize("claim_after_s", [round(0.0001 * step, 4) for step in range(0, 60, 3)])
-def test_claim_and_apply_at_the_same_moment_never_both(run_lab: RunLab, claim_after_s: float) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        rank = await Rank.connect(lab.world, "h0")
+async def test_claim_and_apply_at_the_same_moment_never_both(lab: Lab, claim_after_s: float) -> None:
+    await applied(lab, STRAIGHT)
+    rank = await Rank.connect(lab.world, "h0")
 
-        async def claim() -> bool:
-            await asyncio.sleep(claim_after_s)
-            answer = await rank.claim("eth0", within_s=30)
-            return bool(answer["outcome"] == "go")
+    async def claim() -> bool:
+        await asyncio.sleep(claim_after_s)
+        answer = await rank.claim("eth0", within_s=30)
+        return bool(answer["outcome"] == "go")
 
-        async def apply() -> bool:
-            await asyncio.sleep(0.003)
-            try:
-                await lab.begin(CROSSED)
-            except RefusedError:
-                return False
-            return True
-
-        claimed, begun = await asyncio.gather(claim(), apply())
-        assert claimed != begun
-
-    run_lab(test)
-
-
-def test_drain_waits_for_the_end_and_lets_no_new_one_on(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        rank, transfer = await go(lab)
-        draining = asyncio.create_task(lab.begin(CROSSED, drain_within_s=10))
-        await asyncio.sleep(1)
-        (status,) = lab.service.status().transfers
-        assert status.drained_by is not None
-        other = await rank.claim("eth0", within_s=5)
-        assert (other["outcome"], "waits for the end of the transfers" in other["why"]) == ("refused", True)
-        await rank.end(transfer)
-        begun = await draining
-        assert begun.state == "driven"
-        await lab.reconfigurer.confirm(begun)
-        assert (await rank.claim("eth0", within_s=5))["outcome"] == "go"
-
-    run_lab(test)
-
-
-def test_drain_gives_up_at_its_deadline_and_lets_transfers_on_again(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        rank, _ = await go(lab)
-        began_s = asyncio.get_running_loop().time()
-        with pytest.raises(RefusedError, match="transfer-in-flight"):
-            await lab.begin(CROSSED, drain_within_s=3)
-        assert asyncio.get_running_loop().time() - began_s == pytest.approx(3, abs=0.1)
-        assert (await rank.claim("eth1", within_s=5))["outcome"] == "go"
-
-    run_lab(test)
-
-
-def test_transfer_ends_with_its_longest_time_and_its_process_hears_so(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        rank, transfer = await go(lab, within_s=2)
-        await asyncio.sleep(2.5)
-        assert "longest time of 2 s" in rank.over[transfer]
-        assert (await rank.end(transfer))["outcome"] == "over"
-        await applied(lab, CROSSED)
-
-    run_lab(test)
-
-
-def test_transfer_ends_with_its_connection(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        rank, _ = await go(lab)
-        rank.leave()
-        await asyncio.sleep(0.1)
-        assert lab.service.status().transfers == []
-        await applied(lab, CROSSED)
-
-    run_lab(test)
-
-
-def test_wait_of_a_process_that_went_away_claims_nothing(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        begun = await lab.begin(STRAIGHT)
-        rank = await Rank.connect(lab.world, "h0")
-        waiting = asyncio.create_task(rank.claim("eth0", within_s=30, wait_s=20))
-        await asyncio.sleep(0.5)
-        rank.leave()
-        assert (await waiting)["outcome"] == "gone"
-        await asyncio.sleep(0.1)
-        await lab.reconfigurer.confirm(begun)
-        await asyncio.sleep(0.1)
-        assert lab.service.status().transfers == []
-
-    run_lab(test)
-
-
-def test_transfers_end_with_the_boot_of_their_agent(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        rank, _ = await go(lab)
-        lab.world.kill(agent_node("h0"))
-        await asyncio.wait_for(rank.gone.wait(), 1)
-        assert len(lab.service.status().transfers) == 1, "an agent that is away may come back"
-        lab.world.start_agent("h0")
-        await lab.until(TransferEnded, why="its agent was started anew")
-        await applied(lab, CROSSED)
-
-    run_lab(test)
-
-
-def test_host_that_is_away_keeps_its_transfers_until_their_longest_time(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        await go(lab, within_s=20)
-        lab.world.kill(agent_node("h0"))
-        await asyncio.sleep(15)
-        with pytest.raises(RefusedError, match="transfer-in-flight"):
+    async def apply() -> bool:
+        await asyncio.sleep(0.003)
+        try:
             await lab.begin(CROSSED)
-        await asyncio.sleep(6)
-        await applied(lab, CROSSED)
+        except RefusedError:
+            return False
+        return True
 
-    run_lab(test)
-
-
-def test_restarted_daemon_starts_nothing_under_a_transfer(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        rank, transfer = await go(lab, within_s=60)
-        lab.world.kill(DAEMON)
-        lab.world.start_daemon()
-        await lab.until(SwitchUp)
-        with pytest.raises(RefusedError, match=r"transfer-in-flight.* (may be sending|is in flight)"):
-            await lab.begin(CROSSED)
-        await lab.world.settled()
-        await asyncio.sleep(1)
-        (status,) = lab.service.status().transfers
-        assert status.transfer == f"h0/{transfer}"
-        await rank.end(transfer)
-        await asyncio.sleep(0.1)
-        await applied(lab, CROSSED)
-
-    run_lab(test)
+    claimed, begun = await asyncio.gather(claim(), apply())
+    assert claimed != begun
 
 
-def test_host_that_never_reports_is_at_rest_after_the_longest_time(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        await go(lab, within_s=15)
-        lab.world.kill(agent_node("h0"))
-        lab.world.kill(DAEMON)
-        lab.world.start_daemon()
-        await asyncio.sleep(10)
-        with pytest.raises(RefusedError, match="h0 may be sending over it"):
-            await lab.begin(CROSSED)
-        await asyncio.sleep(11)
-        await applied(lab, CROSSED)
-
-    run_lab(test, text=with_keys(transfers="{longest_s: 20}"))
-
-
-def test_broker_cut_fails_a_claim_in_bounded_time_with_the_remedy(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        rank = await Rank.connect(lab.world, "h0")
-        lab.world.broker.stop()
-        await asyncio.sleep(0.01)
-        began_s = asyncio.get_running_loop().time()
-        answer = await rank.claim("eth0", within_s=5)
-        assert (answer["outcome"], "Try again" in answer["why"]) == ("failed", True)
-        assert asyncio.get_running_loop().time() - began_s < 0.1
-        lab.world.broker.start()
-
-    run_lab(test)
+async def test_drain_waits_for_the_end_and_lets_no_new_one_on(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    rank, transfer = await go(lab)
+    draining = asyncio.create_task(lab.begin(CROSSED, drain_within_s=10))
+    await asyncio.sleep(1)
+    (status,) = lab.service.status().transfers
+    assert status.drained_by is not None
+    other = await rank.claim("eth0", within_s=5)
+    assert (other["outcome"], "waits for the end of the transfers" in other["why"]) == ("refused", True)
+    await rank.end(transfer)
+    begun = await draining
+    assert begun.state == "driven"
+    await lab.reconfigurer.confirm(begun)
+    assert (await rank.claim("eth0", within_s=5))["outcome"] == "go"
 
 
-def test_dead_daemon_fails_a_claim_in_bounded_time_and_nothing_stays_claimed(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        rank = await Rank.connect(lab.world, "h0")
-        lab.world.kill(DAEMON)
-        began_s = asyncio.get_running_loop().time()
-        answer = await rank.claim("eth0", within_s=5)
-        assert (answer["outcome"], "Is `hwd serve` running?" in answer["why"]) == ("failed", True)
-        assert asyncio.get_running_loop().time() - began_s < 3
-        lab.world.start_daemon()
-        await lab.world.settled()
-        await asyncio.sleep(2)
-        assert lab.service.status().transfers == []
-
-    run_lab(test)
+async def test_drain_gives_up_at_its_deadline_and_lets_transfers_on_again(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    rank, _ = await go(lab)
+    began_s = asyncio.get_running_loop().time()
+    with pytest.raises(RefusedError, match="transfer-in-flight"):
+        await lab.begin(CROSSED, drain_within_s=3)
+    assert asyncio.get_running_loop().time() - began_s == pytest.approx(3, abs=0.1)
+    assert (await rank.claim("eth1", within_s=5))["outcome"] == "go"
 
 
-def test_expired_confirm_drains_then_cuts_and_tells_everybody(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        begun = await lab.begin(CROSSED, confirm_within_s=5)
-        await lab.reconfigurer.await_confirm(begun)
-        rank, transfer = await go(lab, within_s=60)
-        began_s = asyncio.get_running_loop().time()
-        await lab.until(ReconfigurationEnded, reconfiguration=begun.id, outcome="rolled-back")
-        assert asyncio.get_running_loop().time() - began_s == pytest.approx(7, abs=0.5)
-        (cut,) = lab.emitted(TransferCut)
-        assert (cut.transfer, cut.reconfiguration) == (f"h0/{transfer}", begun.id)
-        assert cut.waited_s == pytest.approx(2, abs=0.01)
-        (ended,) = [one for one in lab.emitted(ReconfigurationEnded) if one.reconfiguration == begun.id]
-        assert any("was cut, after a wait of 2.0 s" in remark for remark in ended.remarks or [])
-        await asyncio.sleep(0.1)
-        assert begun.id in rank.over[transfer]
-        assert "1A-3B" in lab.light()
-
-    run_lab(test)
+async def test_transfer_ends_with_its_longest_time_and_its_process_hears_so(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    rank, transfer = await go(lab, within_s=2)
+    await asyncio.sleep(2.5)
+    assert "longest time of 2 s" in rank.over[transfer]
+    assert (await rank.end(transfer))["outcome"] == "over"
+    await applied(lab, CROSSED)
 
 
-def test_way_back_does_not_wait_longer_than_the_transfer(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        begun = await lab.begin(CROSSED, confirm_within_s=60)
-        await lab.reconfigurer.await_confirm(begun)
-        rank, transfer = await go(lab, within_s=60)
-        back = asyncio.create_task(lab.reconfigurer.roll_back(begun, "asked for"))
-        await asyncio.sleep(0.5)
-        assert "1A-4B" in lab.light(), "it waits"
-        assert (await rank.claim("eth0", within_s=5))["outcome"] == "refused"
-        await rank.end(transfer)
-        await back
-        assert lab.emitted(TransferCut) == []
-        assert "1A-3B" in lab.light()
-
-    run_lab(test)
+async def test_transfer_ends_with_its_connection(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    rank, _ = await go(lab)
+    rank.leave()
+    await asyncio.sleep(0.1)
+    assert lab.service.status().transfers == []
+    await applied(lab, CROSSED)
 
 
-def test_confirm_that_ended_while_the_daemon_was_away_drains_by_the_report(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        begun = await lab.begin(CROSSED, confirm_within_s=5)
-        await lab.reconfigurer.await_confirm(begun)
-        _, transfer = await go(lab, within_s=60)
-        lab.world.kill(DAEMON)
-        await asyncio.sleep(6)
-        lab.world.start_daemon()
-        await lab.until(TransferCut)
-        cuts = lab.emitted(TransferCut)
-        assert f"h0/{transfer}" in {one.transfer for one in cuts}
-        assert {one.reconfiguration for one in cuts} == {begun.id}
-
-    run_lab(test)
+async def test_wait_of_a_process_that_went_away_claims_nothing(lab: Lab) -> None:
+    begun = await lab.begin(STRAIGHT)
+    rank = await Rank.connect(lab.world, "h0")
+    waiting = asyncio.create_task(rank.claim("eth0", within_s=30, wait_s=20))
+    await asyncio.sleep(0.5)
+    rank.leave()
+    assert (await waiting)["outcome"] == "gone"
+    await asyncio.sleep(0.1)
+    await lab.reconfigurer.confirm(begun)
+    await asyncio.sleep(0.1)
+    assert lab.service.status().transfers == []
 
 
-def test_restored_drift_cuts_after_its_drain(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        await go(lab, within_s=600)
-        lab.set_fault({"switch": "ocs1", "fault": "panel", "add": ["1A-5B"]})
-        await lab.until(TransferCut)
-        await lab.until(ReconfigurationEnded, outcome="confirmed")
-        assert "1A-3B" in lab.light()
-
-    run_lab(test, text=with_keys(drift="restore"))
-
-
-def test_plan_lists_the_transfer_as_an_interlock_and_its_hash_stays(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        before = await lab.service.plan(lab.request(CROSSED))
-        rank, transfer = await go(lab)
-        now = await lab.service.plan(lab.request(CROSSED))
-        assert now.hash == before.hash
-        (refused,) = now.refused
-        assert (refused.name, refused.figure, refused.limit) == (InterlockName.TRANSFER_IN_FLIGHT, 1, 0)
-        await rank.end(transfer)
-        await asyncio.sleep(0.1)
-        status = await lab.service.apply(lab.request("", hash=before.hash))
-        assert status.outcome == "confirmed"
-
-    run_lab(test)
+async def test_transfers_end_with_the_boot_of_their_agent(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    rank, _ = await go(lab)
+    lab.world.kill(agent_node("h0"))
+    await asyncio.wait_for(rank.gone.wait(), 1)
+    assert len(lab.service.status().transfers) == 1, "an agent that is away may come back"
+    lab.world.start_agent("h0")
+    await lab.until(TransferEnded, why="its agent was started anew")
+    await applied(lab, CROSSED)
 
 
-def test_hash_of_a_plan_is_applied_after_a_drain(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        rank, transfer = await go(lab)
-        plan = await lab.service.plan(lab.request(CROSSED))
-        applying = asyncio.create_task(lab.service.apply(lab.request("", hash=plan.hash, drain_within_s=10)))
-        await asyncio.sleep(1)
-        await rank.end(transfer)
-        assert (await applying).outcome == "confirmed"
-
-    run_lab(test)
+async def test_host_that_is_away_keeps_its_transfers_until_their_longest_time(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    await go(lab, within_s=20)
+    lab.world.kill(agent_node("h0"))
+    await asyncio.sleep(15)
+    with pytest.raises(RefusedError, match="transfer-in-flight"):
+        await lab.begin(CROSSED)
+    await asyncio.sleep(6)
+    await applied(lab, CROSSED)
 
 
-def test_override_cuts_with_its_reason_where_the_testbed_allows_it(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        await go(lab)
-        begun = await applied(lab, CROSSED, overrides={"transfer-in-flight": "the job hangs"})
-        (cut,) = lab.emitted(TransferCut)
-        assert cut.reconfiguration == begun.id
-        assert [one.reason for one in begun.plan.overridden] == ["the job hangs"]
-
-    run_lab(test, text=with_keys(interlocks="{transfer-in-flight: {override: allowed}}"))
-
-
-def test_override_is_refused_where_the_testbed_is_silent(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        with pytest.raises(RefusedError, match="cannot be overridden"):
-            await lab.begin(CROSSED, overrides={"transfer-in-flight": "the job hangs"})
-
-    run_lab(test)
+async def test_restarted_daemon_starts_nothing_under_a_transfer(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    rank, transfer = await go(lab, within_s=60)
+    lab.world.kill(DAEMON)
+    lab.world.start_daemon()
+    await lab.until(SwitchUp)
+    with pytest.raises(RefusedError, match=r"transfer-in-flight.* (may be sending|is in flight)"):
+        await lab.begin(CROSSED)
+    await lab.world.settled()
+    await asyncio.sleep(1)
+    (status,) = lab.service.status().transfers
+    assert status.transfer == f"h0/{transfer}"
+    await rank.end(transfer)
+    await asyncio.sleep(0.1)
+    await applied(lab, CROSSED)
 
 
-def test_messages_that_come_twice_claim_and_end_once(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        lab.world.broker.repeat_qos1 = True
-        rank, transfer = await go(lab)
-        assert (await rank.end(transfer))["outcome"] == "ended"
-        await asyncio.sleep(0.5)
-        assert len(lab.emitted(TransferClaimed)) == len(lab.emitted(TransferEnded)) == 1
-        assert lab.service.status().transfers == []
-
-    run_lab(test)
-
-
-def test_transfer_beyond_the_longest_time_or_on_a_strange_port_is_refused(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        rank = await Rank.connect(lab.world, "h0")
-        assert "up to 600 s" in (await rank.claim("eth0", within_s=601))["why"]
-        assert "no port or link of host h0" in (await rank.claim("h1.eth0", within_s=5))["why"]
-
-    run_lab(test)
+@of_testbed(with_keys(transfers="{longest_s: 20}"))
+async def test_host_that_never_reports_is_at_rest_after_the_longest_time(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    await go(lab, within_s=15)
+    lab.world.kill(agent_node("h0"))
+    lab.world.kill(DAEMON)
+    lab.world.start_daemon()
+    await asyncio.sleep(10)
+    with pytest.raises(RefusedError, match="h0 may be sending over it"):
+        await lab.begin(CROSSED)
+    await asyncio.sleep(11)
+    await applied(lab, CROSSED)
 
 
-def test_nothing_of_transfers_but_cuts_is_recorded(run_lab: RunLab, tmp_path: Path) -> None:
-    async def test(lab: Lab) -> None:
-        rank, transfer = await go(lab)
-        await rank.end(transfer)
-        await asyncio.sleep(1)
-        assert lab.world.daemon is not None
-        from hwd.records.records import Records
-        from hwd_drivers.core.offload import InlineOffload
-
-        records = Records(f"sqlite:///{tmp_path / 'records.db'}", InlineOffload())
-        await records.open()
-        kinds = {one.document.kind for one in await records.documents()}
-        records.close()
-        assert not {kind for kind in kinds if kind.startswith("transfer.")}
-        assert lab.emitted(TransferEnded)
-
-    run_lab(test)
+async def test_broker_cut_fails_a_claim_in_bounded_time_with_the_remedy(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    rank = await Rank.connect(lab.world, "h0")
+    lab.world.broker.stop()
+    await asyncio.sleep(0.01)
+    began_s = asyncio.get_running_loop().time()
+    answer = await rank.claim("eth0", within_s=5)
+    assert (answer["outcome"], "Try again" in answer["why"]) == ("failed", True)
+    assert asyncio.get_running_loop().time() - began_s < 0.1
+    lab.world.broker.start()
 
 
-def test_set_is_prepared_under_a_transfer_and_not_switched(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await applied(lab, STRAIGHT)
-        rank, transfer = await go(lab, phase="all-reduce 7")
-        prepared = await prepare(lab)
-        before = lab.light()
-        with pytest.raises(RefusedError, match=f"h0/{transfer}.*all-reduce 7"):
-            await switch(lab, prepared, "crossed")
-        assert lab.light() == before
-        await rank.end(transfer)
-        await asyncio.sleep(0.1)
-        assert (await switch(lab, prepared, "crossed")).outcome == "confirmed"
-        await go(lab)  # nothing moves any more
-
-    run_lab(test)
+async def test_dead_daemon_fails_a_claim_in_bounded_time_and_nothing_stays_claimed(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    rank = await Rank.connect(lab.world, "h0")
+    lab.world.kill(DAEMON)
+    began_s = asyncio.get_running_loop().time()
+    answer = await rank.claim("eth0", within_s=5)
+    assert (answer["outcome"], "Is `hwd serve` running?" in answer["why"]) == ("failed", True)
+    assert asyncio.get_running_loop().time() - began_s < 3
+    await lab.start()
+    await asyncio.sleep(2)
+    assert lab.service.status().transfers == []
 
 
-def test_rule_of_a_set_cuts_transfers_only_after_its_wait_and_says_so(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        prepared = await prepare(lab, after_crash="straight")
-        await switch(lab, prepared, "straight")
-        _, transfer = await go(lab)
-        lab.world.kill(DAEMON)
-        mirror, now_ns = lab.world.rack.switches["ocs1"].mirror, lab.world.clock.monotonic_ns()
-        mirror.connect([Crossconnect.parse("1A-8B")], now_ns, move=True)  # somebody at the front panel
-        await restart(lab)
-        await lab.until(SetSettled)
-        (cut,) = [one for one in lab.emitted(TransferCut) if one.transfer == f"h0/{transfer}"]
-        assert cut.waited_s == pytest.approx(2.0, abs=0.1)
-        assert light(lab) == wanted(STRAIGHT)
+async def test_expired_confirm_drains_then_cuts_and_tells_everybody(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    begun = await lab.begin(CROSSED, confirm_within_s=5)
+    await lab.in_daemon(lab.reconfigurer.await_confirm(begun))
+    rank, transfer = await go(lab, within_s=60)
+    began_s = asyncio.get_running_loop().time()
+    await lab.until(ReconfigurationEnded, reconfiguration=begun.id, outcome="rolled-back")
+    assert asyncio.get_running_loop().time() - began_s == pytest.approx(7, abs=0.5)
+    (cut,) = lab.emitted(TransferCut)
+    assert (cut.transfer, cut.reconfiguration) == (f"h0/{transfer}", begun.id)
+    assert cut.waited_s == pytest.approx(2, abs=0.01)
+    (ended,) = [one for one in lab.emitted(ReconfigurationEnded) if one.reconfiguration == begun.id]
+    assert any("was cut, after a wait of 2.0 s" in remark for remark in ended.remarks or [])
+    await asyncio.sleep(0.1)
+    assert begun.id in rank.over[transfer]
+    assert "1A-3B" in lab.light()
 
-    run_lab(test)
+
+async def test_way_back_does_not_wait_longer_than_the_transfer(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    begun = await lab.begin(CROSSED, confirm_within_s=60)
+    await lab.in_daemon(lab.reconfigurer.await_confirm(begun))
+    rank, transfer = await go(lab, within_s=60)
+    back = asyncio.create_task(lab.reconfigurer.roll_back(begun, "asked for"))
+    await asyncio.sleep(0.5)
+    assert "1A-4B" in lab.light(), "it waits"
+    assert (await rank.claim("eth0", within_s=5))["outcome"] == "refused"
+    await rank.end(transfer)
+    await back
+    assert lab.emitted(TransferCut) == []
+    assert "1A-3B" in lab.light()
+
+
+async def test_confirm_that_ended_while_the_daemon_was_away_drains_by_the_report(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    begun = await lab.begin(CROSSED, confirm_within_s=5)
+    await lab.in_daemon(lab.reconfigurer.await_confirm(begun))
+    _, transfer = await go(lab, within_s=60)
+    lab.world.kill(DAEMON)
+    await asyncio.sleep(6)
+    lab.world.start_daemon()
+    await lab.until(TransferCut)
+    cuts = lab.emitted(TransferCut)
+    assert f"h0/{transfer}" in {one.transfer for one in cuts}
+    assert {one.reconfiguration for one in cuts} == {begun.id}
+
+
+@of_testbed(with_keys(drift="restore"))
+async def test_restored_drift_cuts_after_its_drain(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    await go(lab, within_s=600)
+    lab.set_fault({"switch": "ocs1", "fault": "panel", "add": ["1A-5B"]})
+    await lab.until(TransferCut)
+    await lab.until(ReconfigurationEnded, outcome="confirmed")
+    assert "1A-3B" in lab.light()
+
+
+async def test_plan_lists_the_transfer_as_an_interlock_and_its_hash_stays(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    before = await lab.plan(CROSSED)
+    rank, transfer = await go(lab)
+    now = await lab.plan(CROSSED)
+    assert now.hash == before.hash
+    (refused,) = now.refused
+    assert (refused.name, refused.figure, refused.limit) == (InterlockName.TRANSFER_IN_FLIGHT, 1, 0)
+    await rank.end(transfer)
+    await asyncio.sleep(0.1)
+    status = await lab.apply("", hash=before.hash)
+    assert status.outcome == "confirmed"
+
+
+async def test_hash_of_a_plan_is_applied_after_a_drain(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    rank, transfer = await go(lab)
+    plan = await lab.plan(CROSSED)
+    applying = asyncio.create_task(lab.apply("", hash=plan.hash, drain_within_s=10))
+    await asyncio.sleep(1)
+    await rank.end(transfer)
+    assert (await applying).outcome == "confirmed"
+
+
+@of_testbed(with_keys(interlocks="{transfer-in-flight: {override: allowed}}"))
+async def test_override_cuts_with_its_reason_where_the_testbed_allows_it(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    await go(lab)
+    begun = await applied(lab, CROSSED, overrides={"transfer-in-flight": "the job hangs"})
+    (cut,) = lab.emitted(TransferCut)
+    assert cut.reconfiguration == begun.id
+    assert [one.reason for one in begun.plan.overridden] == ["the job hangs"]
+
+
+async def test_messages_that_come_twice_claim_and_end_once(lab: Lab) -> None:
+    lab.world.broker.repeat_qos1 = True
+    rank, transfer = await go(lab)
+    assert (await rank.end(transfer))["outcome"] == "ended"
+    await asyncio.sleep(0.5)
+    assert len(lab.emitted(TransferClaimed)) == len(lab.emitted(TransferEnded)) == 1
+    assert lab.service.status().transfers == []
+
+
+async def test_transfer_beyond_the_longest_time_or_on_a_strange_port_is_refused(lab: Lab) -> None:
+    rank = await Rank.connect(lab.world, "h0")
+    assert "up to 600 s" in (await rank.claim("eth0", within_s=601))["why"]
+    assert "no port or link of host h0" in (await rank.claim("h1.eth0", within_s=5))["why"]
+
+
+async def test_nothing_of_transfers_but_cuts_is_recorded(lab: Lab, tmp_path: Path) -> None:
+    rank, transfer = await go(lab)
+    await rank.end(transfer)
+    await asyncio.sleep(1)
+    records = Records(f"sqlite:///{tmp_path / 'records.db'}", InlineOffload())
+    await records.open()
+    kinds = {one.document.kind for one in await records.documents()}
+    records.close()
+    assert not {kind for kind in kinds if kind.startswith("transfer.")}
+    assert lab.emitted(TransferEnded)
+
+
+async def test_set_is_prepared_under_a_transfer_and_not_switched(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    rank, transfer = await go(lab, phase="all-reduce 7")
+    prepared = await lab.prepare()
+    before = lab.light()
+    with pytest.raises(RefusedError, match=f"h0/{transfer}.*all-reduce 7"):
+        await lab.switch(prepared, "crossed")
+    assert lab.light() == before
+    await rank.end(transfer)
+    await asyncio.sleep(0.1)
+    assert (await lab.switch(prepared, "crossed")).outcome == "confirmed"
+    await go(lab)  # nothing moves any more
+
+
+async def test_rule_of_a_set_cuts_transfers_only_after_its_wait_and_says_so(lab: Lab) -> None:
+    prepared = await lab.prepare(after_crash="straight")
+    await lab.switch(prepared, "straight")
+    _, transfer = await go(lab)
+    lab.world.kill(DAEMON)
+    lab.connect("ocs1:1A-8B")  # somebody at the front panel
+    await lab.restart()
+    await lab.until(SetSettled)
+    (cut,) = [one for one in lab.emitted(TransferCut) if one.transfer == f"h0/{transfer}"]
+    assert cut.waited_s == pytest.approx(2.0, abs=0.1)
+    assert lab.light() == wanted(STRAIGHT)

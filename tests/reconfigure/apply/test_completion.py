@@ -15,23 +15,13 @@ from hwd.model.timeline import Timeline
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.journal.recovery import AGAIN_S
 from hwd.records.journal_id import MemoryJournalId
-from hwd.sim.world import agent_node
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, RefusedError
 from hwd_drivers.core.frames import encode_frame
-from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchUp
 from hwd_drivers.twins.server import Denial
 
-from ..conftest import CROSSED, STRAIGHT, Lab, RunLab
-
-
-def light(lab: Lab) -> set[str]:
-    return set(lab.light().removeprefix("ocs1:").split(","))
-
-
-def wanted(what: str) -> set[str]:
-    return set(what.removeprefix("ocs1:").split(","))
+from ..conftest import CROSSED, STRAIGHT, Lab, wanted
 
 
 def excludes_zero(what: str) -> list[str]:
@@ -41,8 +31,8 @@ def excludes_zero(what: str) -> list[str]:
 
 async def held(lab: Lab) -> Reconfiguration:
     """Straight is confirmed, crossed is driven and waits for a confirm."""
-    await lab.service.apply(lab.request(STRAIGHT))
-    await lab.service.apply(lab.request(CROSSED, confirm_within_s=1200))
+    await lab.apply(STRAIGHT)
+    await lab.apply(CROSSED, confirm_within_s=1200)
     (one,) = lab.reconfigurer.under_way
     return one
 
@@ -51,546 +41,435 @@ def ends(lab: Lab) -> list[Any]:
     return [end.outcome for end in lab.emitted(ReconfigurationEnded)]
 
 
-def test_confirm_and_roll_back_at_once_have_one_winner(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        one = await held(lab)
-        asked = lab.reconfigurer.confirm(one), lab.reconfigurer.roll_back(one, "asked for")
-        refused, _ = await asyncio.gather(*asked, return_exceptions=True)
-        assert isinstance(refused, RefusedError), "the confirm reads the switches first"
-        assert ends(lab) == ["confirmed", "rolled-back"]
-        assert light(lab) == wanted(STRAIGHT)
-        assert len(lab.emitted(Timeline)) == 2
-
-    run_lab(test)
+async def test_confirm_and_roll_back_at_once_have_one_winner(lab: Lab) -> None:
+    one = await held(lab)
+    asked = lab.reconfigurer.confirm(one), lab.reconfigurer.roll_back(one, "asked for")
+    refused, _ = await asyncio.gather(*asked, return_exceptions=True)
+    assert isinstance(refused, RefusedError), "the confirm reads the switches first"
+    assert ends(lab) == ["confirmed", "rolled-back"]
+    assert lab.light() == wanted(STRAIGHT)
+    assert len(lab.emitted(Timeline)) == 2
 
 
-def test_roll_back_that_comes_after_a_confirm_is_refused_and_says_how_to_go_back(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        answer = await lab.service.apply(lab.request("pairs", confirm_within_s=60, ready_within_s=15))
-        before = lab.light()
-        confirm = asyncio.create_task(lab.service.confirm(answer.reconfiguration))
-        await lab.until(ReconfigurationState, state="confirming")
-        (one,) = lab.reconfigurer.under_way
-        assert one.state is State.CONFIRMING, "the agents are still asked"
-        with pytest.raises(RefusedError, match=f"not rolled back, it was confirmed.*`hwd rollback --to {one.id}`"):
-            await lab.service.roll_back(one.id)
-        assert (await confirm).outcome == "confirmed"
-        assert lab.light() == before
-
-    run_lab(test)
+async def test_roll_back_that_comes_after_a_confirm_is_refused_and_says_how_to_go_back(lab: Lab) -> None:
+    answer = await lab.apply("pairs", confirm_within_s=60, ready_within_s=15)
+    before = lab.light()
+    confirm = asyncio.create_task(lab.service.confirm(answer.reconfiguration))
+    await lab.until(ReconfigurationState, state="confirming")
+    (one,) = lab.reconfigurer.under_way
+    assert one.state is State.CONFIRMING, "the agents are still asked"
+    with pytest.raises(RefusedError, match=f"not rolled back, it was confirmed.*`hwd rollback --to {one.id}`"):
+        await lab.service.roll_back(one.id)
+    assert (await confirm).outcome == "confirmed"
+    assert lab.light() == before
 
 
-def test_apply_that_is_stopped_in_its_confirm_answers_that_it_was_confirmed(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        apply = asyncio.create_task(lab.service.apply(lab.request("pairs", ready_within_s=15)))
-        await lab.until(ReconfigurationState, state="confirming")
-        (one,) = lab.reconfigurer.under_way
-        with pytest.raises(RefusedError, match="it was confirmed before"):
-            await lab.service.roll_back(one.id)
-        assert (await apply).outcome == "confirmed"
-
-    run_lab(test)
+async def test_apply_that_is_stopped_in_its_confirm_answers_that_it_was_confirmed(lab: Lab) -> None:
+    apply = asyncio.create_task(lab.apply("pairs", ready_within_s=15))
+    await lab.until(ReconfigurationState, state="confirming")
+    (one,) = lab.reconfigurer.under_way
+    with pytest.raises(RefusedError, match="it was confirmed before"):
+        await lab.service.roll_back(one.id)
+    assert (await apply).outcome == "confirmed"
 
 
-def test_roll_back_first_refuses_the_confirm(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        one = await held(lab)
-        back = asyncio.create_task(lab.reconfigurer.roll_back(one, "asked for"))
-        await asyncio.sleep(0)
-        with pytest.raises(RefusedError, match="too late"):
-            await lab.reconfigurer.confirm(one)
-        await back
-        assert ends(lab) == ["confirmed", "rolled-back"]
-        assert light(lab) == wanted(STRAIGHT)
-
-    run_lab(test)
-
-
-def test_cancelled_roll_back_goes_on_to_its_end(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        one = await held(lab)
-        back = asyncio.create_task(lab.reconfigurer.roll_back(one, "asked for"))
-        await asyncio.sleep(0.05)
-        back.cancel()
-        await asyncio.gather(back, return_exceptions=True)
-        await lab.reconfigurer.close()
-        assert one.state is State.ENDED
-        assert ends(lab) == ["confirmed", "rolled-back"]
-        assert light(lab) == wanted(STRAIGHT)
-        await lab.service.apply(lab.request(CROSSED))
-
-    run_lab(test)
-
-
-def test_abort_in_the_roll_back_of_a_run_that_was_not_ready_waits_for_it(run_lab: RunLab) -> None:
-    playbook = f"""
-playbook: late
-shows: a link that is not ready in time
-steps:
-  - apply: {{pairs: "{CROSSED}"}}
-  - wait: {{for: ready, within_s: 1}}
-"""
-
-    async def test(lab: Lab) -> None:
-        await lab.service.apply(lab.request(STRAIGHT))
-        run = (await lab.service.start_run(text=playbook, file="late.yaml", parameters={})).run
-        await lab.until(ReconfigurationState, state="rolling-back")
-        await asyncio.sleep(0.05)
-        end = await lab.service.abort_run(run, by="ada")
-        assert end.safe_state == "before-apply"
-        assert light(lab) == wanted(STRAIGHT)
-        assert lab.reconfigurer.under_way == ()
-
-    run_lab(test)
-
-
-def test_wait_that_somebody_rolls_back_ends_at_once_and_says_so(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        one = await held(lab)
-        began_s = asyncio.get_running_loop().time()
-        waiting = asyncio.create_task(lab.reconfigurer.wait_ready(one, within_s=86_400))
-        await asyncio.sleep(0.5)
-        await lab.reconfigurer.roll_back(one, "asked for by ada")
-        with pytest.raises(FailedError, match="rolled-back meanwhile: asked for by ada"):
-            await waiting
-        assert asyncio.get_running_loop().time() - began_s < 5
-        assert light(lab) == wanted(STRAIGHT)
-
-    run_lab(test)
-
-
-def test_wait_that_somebody_confirms_ends_with_the_light_as_it_is(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        one = await held(lab)
-        waiting = asyncio.create_task(lab.reconfigurer.wait_ready(one, within_s=86_400))
-        await asyncio.sleep(0.5)
+async def test_roll_back_first_refuses_the_confirm(lab: Lab) -> None:
+    one = await held(lab)
+    back = asyncio.create_task(lab.reconfigurer.roll_back(one, "asked for"))
+    await asyncio.sleep(0)
+    with pytest.raises(RefusedError, match="too late"):
         await lab.reconfigurer.confirm(one)
+    await back
+    assert ends(lab) == ["confirmed", "rolled-back"]
+    assert lab.light() == wanted(STRAIGHT)
+
+
+async def test_cancelled_roll_back_goes_on_to_its_end(lab: Lab) -> None:
+    one = await held(lab)
+    back = asyncio.create_task(lab.reconfigurer.roll_back(one, "asked for"))
+    await asyncio.sleep(0.05)
+    back.cancel()
+    await asyncio.gather(back, return_exceptions=True)
+    await lab.reconfigurer.close()
+    assert one.state is State.ENDED
+    assert ends(lab) == ["confirmed", "rolled-back"]
+    assert lab.light() == wanted(STRAIGHT)
+    await lab.apply(CROSSED)
+
+
+async def test_abort_in_the_roll_back_of_a_run_that_was_not_ready_waits_for_it(lab: Lab) -> None:
+    steps = (f"apply: {{pairs: '{CROSSED}'}}", "wait: {for: ready, within_s: 1}")
+    await lab.apply(STRAIGHT)
+    run = await lab.start_run(*steps)
+    await lab.until(ReconfigurationState, state="rolling-back")
+    await asyncio.sleep(0.05)
+    end = await lab.service.abort_run(run, by="ada")
+    assert end.safe_state == "before-apply"
+    assert lab.light() == wanted(STRAIGHT)
+    assert lab.reconfigurer.under_way == ()
+
+
+async def test_wait_that_somebody_rolls_back_ends_at_once_and_says_so(lab: Lab) -> None:
+    one = await held(lab)
+    began_s = asyncio.get_running_loop().time()
+    waiting = asyncio.create_task(lab.reconfigurer.wait_ready(one, within_s=86_400))
+    await asyncio.sleep(0.5)
+    await lab.reconfigurer.roll_back(one, "asked for by ada")
+    with pytest.raises(FailedError, match="rolled-back meanwhile: asked for by ada"):
         await waiting
-        assert one.state is State.ENDED
-        assert light(lab) == wanted(CROSSED)
-
-    run_lab(test)
+    assert asyncio.get_running_loop().time() - began_s < 5
+    assert lab.light() == wanted(STRAIGHT)
 
 
-def test_what_has_ended_is_not_waited_for_any_more(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        one = await held(lab)
-        await lab.reconfigurer.roll_back(one, "asked for")
-        with pytest.raises(FailedError, match="rolled-back meanwhile"):
-            await lab.reconfigurer.wait_ready(one, within_s=15)
-        with pytest.raises(RefusedError, match="somebody has ended it already"):
-            await lab.reconfigurer.await_confirm(one)
-        assert one.state is State.ENDED
-
-    run_lab(test)
+async def test_wait_that_somebody_confirms_ends_with_the_light_as_it_is(lab: Lab) -> None:
+    one = await held(lab)
+    waiting = asyncio.create_task(lab.reconfigurer.wait_ready(one, within_s=86_400))
+    await asyncio.sleep(0.5)
+    await lab.reconfigurer.confirm(one)
+    await waiting
+    assert one.state is State.ENDED
+    assert lab.light() == wanted(CROSSED)
 
 
-def test_roll_back_that_is_denied_is_tried_again_until_it_is_done(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        one = await held(lab)
-        lab.world.rack.switches["ocs1"].faults.deny_next = Denial(code="SROF", text="busy")
-        await lab.reconfigurer.roll_back(one, "asked for")
-        assert ends(lab)[-1] == "failed"
-        with pytest.raises(RefusedError, match="was cut off and is not undone yet"):
-            await lab.service.apply(lab.request(CROSSED))
-        with pytest.raises(RefusedError, match=r"ocs1\.1: reconfiguration .* was cut off and is not undone yet"):
-            await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
-        for ask in (lab.service.confirm, lab.service.roll_back):
-            for id in (one.id, None):
-                with pytest.raises(RefusedError) as refused:
-                    await ask(id)
-                said = str(refused.value)
-                assert f"{one.id} ({one.plan.what}) was cut off and is not undone yet: " in said
-                assert f"`hwd give-up {one.id}` leaves it as it is" in said
-                assert "ago" not in said, "it has not ended"
-                assert "has ended" not in said
-        if not lab.emitted(DaemonRecovered):
-            await lab.until(DaemonRecovered)
-        assert light(lab) == wanted(STRAIGHT)
-        await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
-
-    run_lab(test)
+async def test_what_has_ended_is_not_waited_for_any_more(lab: Lab) -> None:
+    one = await held(lab)
+    await lab.reconfigurer.roll_back(one, "asked for")
+    with pytest.raises(FailedError, match="rolled-back meanwhile"):
+        await lab.reconfigurer.wait_ready(one, within_s=15)
+    with pytest.raises(RefusedError, match="somebody has ended it already"):
+        await lab.reconfigurer.await_confirm(one)
+    assert one.state is State.ENDED
 
 
-def test_what_is_left_open_can_be_given_up_and_stays_as_it_is(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        one = await held(lab)
-        with pytest.raises(RefusedError, match=rf"it is under way, .*`hwd rollback {one.id}` ends it. Left open: none"):
-            await lab.service.give_up(one.id, by="ada")
-        faults = lab.world.rack.switches["ocs1"].faults
-        faults.refusing = True
-        faults.reset()
-        await lab.reconfigurer.roll_back(one, "asked for")
-        assert ends(lab)[-1] == "failed"
-        with pytest.raises(
-            RefusedError, match=r"reconfiguration other: cannot be given up, it is not left open. Left open: " + one.id
-        ):
-            await lab.service.give_up("other", by="ada")
-        with pytest.raises(RefusedError, match=f"`hwd give-up {one.id}` leaves it as it is"):
-            await lab.service.apply(lab.request(CROSSED))
-        told = await lab.service.give_up(one.id, by="ada")
-        assert told.left == ["ocs1: " + ", ".join(f"{each} unstated" for each in excludes_zero(CROSSED))]
-        assert [document.by for document in lab.emitted(JournalGivenUp)] == ["ada"]
-        assert lab.reconfigurer.left_open == ()
-        await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
-        faults.refusing = False
-        await lab.until(SwitchUp)
-        await asyncio.sleep(60)
-        assert light(lab) == wanted(CROSSED), "nobody brings it back"
-        assert not lab.emitted(DaemonRecovered)
-        with pytest.raises(RefusedError, match="it is not left open"):
-            await lab.service.give_up(one.id, by="ada")
-
-    run_lab(test)
+async def test_roll_back_that_is_denied_is_tried_again_until_it_is_done(lab: Lab) -> None:
+    one = await held(lab)
+    lab.faults.deny_next = Denial(code="SROF", text="busy")
+    await lab.reconfigurer.roll_back(one, "asked for")
+    assert ends(lab)[-1] == "failed"
+    with pytest.raises(RefusedError, match="was cut off and is not undone yet"):
+        await lab.apply(CROSSED)
+    with pytest.raises(RefusedError, match=r"ocs1\.1: reconfiguration .* was cut off and is not undone yet"):
+        await lab.lease("ocs1.1", for_s=60)
+    for ask in (lab.service.confirm, lab.service.roll_back):
+        for id in (one.id, None):
+            with pytest.raises(RefusedError) as refused:
+                await ask(id)
+            said = str(refused.value)
+            assert f"{one.id} ({one.plan.what}) was cut off and is not undone yet: " in said
+            assert f"`hwd give-up {one.id}` leaves it as it is" in said
+            assert "ago" not in said, "it has not ended"
+            assert "has ended" not in said
+    if not lab.emitted(DaemonRecovered):
+        await lab.until(DaemonRecovered)
+    assert lab.light() == wanted(STRAIGHT)
+    await lab.lease("ocs1.1", for_s=60)
 
 
-def test_refusals_name_what_was_cut_off_and_why_it_is_not_undone_now(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        one = await held(lab)
-        faults = lab.world.rack.switches["ocs1"].faults
-        faults.refusing = True
-        faults.reset()
-        await lab.reconfigurer.roll_back(one, "asked for")
-        await asyncio.sleep(5)
-        (cause,) = {status.cause for status in lab.service.switches() if status.name == "ocs1"}
-        assert cause != lab.emitted(SwitchDown)[-1].cause, "the last attempt failed otherwise than the connection"
-        why = f"reconfiguration {one.id} ({one.plan.what}) was cut off and is not undone yet: ocs1: {cause}. "
-        for port, ask in (
-            ("ocs1.1", lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)),
-            ("ocs1", lab.service.apply(lab.request("ocs1:7A-8B"))),
-        ):
-            with pytest.raises(RefusedError) as raised:
-                await ask
-            assert str(raised.value).startswith(f"{port}: {why}")
-        await lab.service.take_lease(holder="ada", ports=["ocs1.7"], for_s=60)
-
-    run_lab(test)
-
-
-def test_ports_that_may_go_back_cannot_be_leased_meanwhile(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        one = await held(lab)
-        for host in ("h0", "h1"):
-            lab.world.kill(agent_node(host))  # they have no part in it, and would sample all the while
-        await asyncio.sleep(900)
-        with pytest.raises(RefusedError, match=r"ocs1\.3: reconfiguration .* is under way on it"):
-            await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
-        await lab.reconfigurer.confirm(one)
-        await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
-
-    run_lab(test)
+async def test_what_is_left_open_can_be_given_up_and_stays_as_it_is(lab: Lab) -> None:
+    one = await held(lab)
+    with pytest.raises(RefusedError, match=rf"it is under way, .*`hwd rollback {one.id}` ends it. Left open: none"):
+        await lab.service.give_up(one.id, by="ada")
+    lab.cut_switch()
+    await lab.reconfigurer.roll_back(one, "asked for")
+    assert ends(lab)[-1] == "failed"
+    with pytest.raises(
+        RefusedError, match=r"reconfiguration other: cannot be given up, it is not left open. Left open: " + one.id
+    ):
+        await lab.service.give_up("other", by="ada")
+    with pytest.raises(RefusedError, match=f"`hwd give-up {one.id}` leaves it as it is"):
+        await lab.apply(CROSSED)
+    told = await lab.service.give_up(one.id, by="ada")
+    assert told.left == ["ocs1: " + ", ".join(f"{each} unstated" for each in excludes_zero(CROSSED))]
+    assert [document.by for document in lab.emitted(JournalGivenUp)] == ["ada"]
+    assert lab.reconfigurer.left_open == ()
+    await lab.lease("ocs1.1", for_s=60)
+    lab.faults.refusing = False
+    await lab.until(SwitchUp)
+    await asyncio.sleep(60)
+    assert lab.light() == wanted(CROSSED), "nobody brings it back"
+    assert not lab.emitted(DaemonRecovered)
+    with pytest.raises(RefusedError, match="it is not left open"):
+        await lab.service.give_up(one.id, by="ada")
 
 
-def test_confirmed_is_durable_on_a_disk_that_got_full_since_its_begin(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        one = await held(lab)
-        disk = lab.world.journal_disk
-        disk.capacity_bytes = len(disk.read())
-        await lab.reconfigurer.confirm(one)
-        assert ends(lab) == ["confirmed", "confirmed"]
-        lab.world.kill("daemon")
-        lab.world.start_daemon()
-        await lab.world.settled()
-        assert (lab.emitted(DaemonRecovered), light(lab)) == ([], wanted(CROSSED))
-
-    run_lab(test)
-
-
-def test_full_disk_refuses_the_next_apply_and_no_restart_is_needed_when_there_is_room_again(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.service.apply(lab.request(STRAIGHT))
-        disk = lab.world.journal_disk
-        disk.refusal = (errno.ENOSPC, 0)
-        with pytest.raises(
-            FailedError, match=r"Nothing was sent\. Make room .* and ask again; the daemon goes on as it is"
-        ):
-            await lab.service.apply(lab.request(CROSSED))
-        assert light(lab) == wanted(STRAIGHT)
-        disk.refusal = None
-        assert (await lab.service.apply(lab.request(CROSSED))).outcome == "confirmed"
-
-    run_lab(test)
+async def test_refusals_name_what_was_cut_off_and_why_it_is_not_undone_now(lab: Lab) -> None:
+    one = await held(lab)
+    lab.cut_switch()
+    await lab.reconfigurer.roll_back(one, "asked for")
+    await asyncio.sleep(5)
+    (cause,) = {status.cause for status in lab.service.switches() if status.name == "ocs1"}
+    assert cause != lab.emitted(SwitchDown)[-1].cause, "the last attempt failed otherwise than the connection"
+    why = f"reconfiguration {one.id} ({one.plan.what}) was cut off and is not undone yet: ocs1: {cause}. "
+    for port, ask in (
+        ("ocs1.1", lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)),
+        ("ocs1", lab.apply("ocs1:7A-8B")),
+    ):
+        with pytest.raises(RefusedError) as raised:
+            await ask
+        assert str(raised.value).startswith(f"{port}: {why}")
+    await lab.lease("ocs1.7", for_s=60)
 
 
-def test_confirm_that_the_journal_refuses_stands_unconfirmed_until_it_is_taken_and_nothing_else_begins(
-    run_lab: RunLab,
+async def test_ports_that_may_go_back_cannot_be_leased_meanwhile(lab: Lab) -> None:
+    one = await held(lab)
+    lab.without_agents()
+    await asyncio.sleep(900)
+    with pytest.raises(RefusedError, match=r"ocs1\.3: reconfiguration .* is under way on it"):
+        await lab.lease("ocs1.3", for_s=60)
+    await lab.reconfigurer.confirm(one)
+    await lab.lease("ocs1.3", for_s=60)
+
+
+async def test_confirmed_is_durable_on_a_disk_that_got_full_since_its_begin(lab: Lab) -> None:
+    one = await held(lab)
+    disk = lab.world.journal_disk
+    disk.capacity_bytes = len(disk.read())
+    await lab.reconfigurer.confirm(one)
+    assert ends(lab) == ["confirmed", "confirmed"]
+    await lab.restart(after_s=0.0)
+    assert (lab.emitted(DaemonRecovered), lab.light()) == ([], wanted(CROSSED))
+
+
+async def test_full_disk_refuses_the_next_apply_and_no_restart_is_needed_when_there_is_room_again(lab: Lab) -> None:
+    await lab.apply(STRAIGHT)
+    disk = lab.world.journal_disk
+    disk.refusal = (errno.ENOSPC, 0)
+    with pytest.raises(
+        FailedError, match=r"Nothing was sent\. Make room .* and ask again; the daemon goes on as it is"
+    ):
+        await lab.apply(CROSSED)
+    assert lab.light() == wanted(STRAIGHT)
+    disk.refusal = None
+    assert (await lab.apply(CROSSED)).outcome == "confirmed"
+
+
+async def test_confirm_that_the_journal_refuses_stands_unconfirmed_until_it_is_taken_and_nothing_else_begins(
+    lab: Lab,
 ) -> None:
-    async def test(lab: Lab) -> None:
-        one, disk, loop = await held(lab), lab.world.journal_disk, asyncio.get_running_loop()
-        disk.refusal = (errno.EIO, 0)
-        with pytest.raises(FailedError, match=r"stands as it was asked for, and is not confirmed yet: .*Input/output"):
-            await lab.reconfigurer.confirm(one)
-        assert (ends(lab), light(lab)) == (["confirmed"], wanted(CROSSED))
-        now: dict[str, Any] = msgspec.to_builtins(lab.service.status())
-        ready: dict[str, Any] = msgspec.to_builtins(lab.service.ready())
-        assert [under["state"] for under in now["reconfigurations"]] == ["confirming"]
-        assert not now["journal"]["writable"]
-        assert any("cannot be written" in why for why in ready["why"])
-        with pytest.raises((FailedError, RefusedError)):
-            await lab.service.apply(lab.request("ocs1:5A-6B"))
-        await asyncio.sleep(100.0)  # virtual
-        assert (ends(lab).count("confirmed"), light(lab)) == (1, wanted(CROSSED))
-        assert len(lab.emitted(JournalRefused)) == 1, "said once"
+    one, disk, loop = await held(lab), lab.world.journal_disk, asyncio.get_running_loop()
+    disk.refusal = (errno.EIO, 0)
+    with pytest.raises(FailedError, match=r"stands as it was asked for, and is not confirmed yet: .*Input/output"):
+        await lab.reconfigurer.confirm(one)
+    assert (ends(lab), lab.light()) == (["confirmed"], wanted(CROSSED))
+    now: dict[str, Any] = msgspec.to_builtins(lab.service.status())
+    ready: dict[str, Any] = msgspec.to_builtins(lab.service.ready())
+    assert [under["state"] for under in now["reconfigurations"]] == ["confirming"]
+    assert not now["journal"]["writable"]
+    assert any("cannot be written" in why for why in ready["why"])
+    with pytest.raises((FailedError, RefusedError)):
+        await lab.apply("ocs1:5A-6B")
+    await asyncio.sleep(100.0)  # virtual
+    assert (ends(lab).count("confirmed"), lab.light()) == (1, wanted(CROSSED))
+    assert len(lab.emitted(JournalRefused)) == 1, "said once"
 
-        disk.refusal = None
-        since_s = loop.time()
-        await lab.until(ReconfigurationEnded, outcome="confirmed")
-        assert loop.time() - since_s <= 5.0
-        assert lab.service.status().journal == StorageStatus(writable=True, why=None)
-        assert lab.service.ready().ready
-        lab.world.kill("daemon")
-        lab.world.start_daemon()
-        await lab.world.settled()
-        assert (lab.emitted(DaemonRecovered), light(lab)) == ([], wanted(CROSSED))
-
-    run_lab(test)
+    disk.refusal = None
+    since_s = loop.time()
+    await lab.until(ReconfigurationEnded, outcome="confirmed")
+    assert loop.time() - since_s <= 5.0
+    assert lab.service.status().journal == StorageStatus(writable=True, why=None)
+    assert lab.service.ready().ready
+    await lab.restart(after_s=0.0)
+    assert (lab.emitted(DaemonRecovered), lab.light()) == ([], wanted(CROSSED))
 
 
 @pytest.mark.parametrize("what", [CROSSED, "ocs1:5A-6B"])  # of hosts that are asked at the end, and of none
-def test_confirm_that_is_asked_for_again_when_the_journal_takes_it_ends_it_once(run_lab: RunLab, what: str) -> None:
-    async def test(lab: Lab) -> None:
-        disk = lab.world.journal_disk
-        await lab.service.apply(lab.request(what, confirm_within_s=60))
-        (one,) = lab.reconfigurer.under_way
-        disk.refusal = (errno.EIO, 0)
-        for _ in range(2):
-            with pytest.raises(FailedError, match="stands as it was asked for, and is not confirmed yet"):
-                await lab.reconfigurer.confirm(one)
-        disk.refusal = None
-        await lab.reconfigurer.confirm(one)
-        assert lab.reconfigurer.under_way == ()
-        await asyncio.sleep(70)  # virtual
-        assert (ends(lab), light(lab)) == (["confirmed"], wanted(what))
-
-    run_lab(test)
-
-
-def test_roll_back_of_what_waits_for_the_journal_fails_and_a_second_confirm_ends_it(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        one, disk = await held(lab), lab.world.journal_disk
-        disk.refusal = (errno.EIO, 0)
-        for _ in range(2):
-            with pytest.raises(FailedError, match="stands as it was asked for, and is not confirmed yet"):
-                await lab.service.confirm(one.id)
-        with pytest.raises(FailedError, match=f"not rolled back, .*Input/output error.* `hwd confirm {one.id}` tries"):
-            await lab.service.roll_back(one.id)
-        assert (light(lab), one.state) == (wanted(CROSSED), State.CONFIRMING)
-        disk.refusal = None
-        assert (await lab.service.confirm(one.id)).outcome == "confirmed"
-
-    run_lab(test)
-
-
-def test_journal_that_could_not_be_written_yet_is_not_missed_at_the_next_start(run_lab: RunLab) -> None:
-    """Of version 1, on a full disk: the records are told of its new name when it has it."""
-
-    async def test(lab: Lab) -> None:
-        await lab.service.apply(lab.request(STRAIGHT, confirm_within_s=1200))
-        (one,) = lab.reconfigurer.under_way
-        lab.world.kill("daemon")
-        lab.world.journal_id = MemoryJournalId()
-        disk = lab.world.journal_disk = MemoryDisk()
-        moves = [
-            {
-                "switch": move.switch,
-                "remove": [*map(str, move.remove)],
-                "add": [*map(str, move.add)],
-                "keep": [],
-                "before": [],
-            }
-            for move in one.plan.moves
-        ]
-        begun = {"entry": "begin", "reconfiguration": one.id, "run": None, "what": one.plan.what, "hash": one.plan.hash}
-        disk.append(encode_frame(json.dumps(begun | {"crash_rule": "roll-back", "moves": moves}).encode()))
-        disk.sync()
-        disk.refusal = (errno.ENOSPC, 0)
-        lab.world.start_daemon()
-        await asyncio.sleep(1.0)  # virtual
-        lab.world.kill("daemon")
-        disk.refusal = None
-        lab.world.start_daemon()
-        await lab.world.settled()
-        assert lab.emitted(JournalDamaged) == []
-        assert (lab.service.status().open, light(lab)) == ([], {""})
-
-    run_lab(test)
-
-
-def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_again_by_itself(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        lab.world.kill("daemon")
-        lab.world.journal_id = MemoryJournalId()
-        disk = lab.world.journal_disk = MemoryDisk()
-        disk.refusal = (errno.ENOSPC, 0)
-        lab.world.start_daemon()
-        await asyncio.sleep(30.0)  # virtual
-        ready: dict[str, Any] = msgspec.to_builtins(lab.service.ready())
-        assert any("journal: cannot be written yet: No space left on device" in why for why in ready["why"])
-        now: dict[str, Any] = msgspec.to_builtins(lab.service.status())
-        assert not now["journal"]["writable"]
-        assert await lab.world.journal_id.read() is None
-
-        disk.refusal = None
-        await asyncio.sleep(2 * AGAIN_S)  # virtual
-        assert lab.service.status().journal == StorageStatus(writable=True, why=None)
-        assert await lab.world.journal_id.read() is not None
-        lab.world.kill("daemon")
-        lab.world.journal_disk = MemoryDisk()
-        lab.world.start_daemon()
-        await asyncio.sleep(AGAIN_S)  # virtual; such a daemon does not become ready
-        assert lab.emitted(JournalDamaged), "one that is gone is missed"
-
-    run_lab(test)
-
-
-def test_confirm_that_the_journal_refused_is_taken_at_the_end_of_the_daemon(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        one, disk = await held(lab), lab.world.journal_disk
-        disk.refusal = (errno.EIO, 0)
-        with pytest.raises(FailedError):
+async def test_confirm_that_is_asked_for_again_when_the_journal_takes_it_ends_it_once(lab: Lab, what: str) -> None:
+    disk = lab.world.journal_disk
+    await lab.apply(what, confirm_within_s=60)
+    (one,) = lab.reconfigurer.under_way
+    disk.refusal = (errno.EIO, 0)
+    for _ in range(2):
+        with pytest.raises(FailedError, match="stands as it was asked for, and is not confirmed yet"):
             await lab.reconfigurer.confirm(one)
-        disk.refusal = None
-        await lab.world.stop("daemon")
-        assert ends(lab) == ["confirmed", "confirmed"]
-        lab.world.start_daemon()
-        await lab.world.settled()
-        assert (lab.emitted(DaemonRecovered), light(lab)) == ([], wanted(CROSSED))
+    disk.refusal = None
+    await lab.reconfigurer.confirm(one)
+    assert lab.reconfigurer.under_way == ()
+    await asyncio.sleep(70)  # virtual
+    assert (ends(lab), lab.light()) == (["confirmed"], wanted(what))
 
-    run_lab(test)
+
+async def test_roll_back_of_what_waits_for_the_journal_fails_and_a_second_confirm_ends_it(lab: Lab) -> None:
+    one, disk = await held(lab), lab.world.journal_disk
+    disk.refusal = (errno.EIO, 0)
+    for _ in range(2):
+        with pytest.raises(FailedError, match="stands as it was asked for, and is not confirmed yet"):
+            await lab.service.confirm(one.id)
+    with pytest.raises(FailedError, match=f"not rolled back, .*Input/output error.* `hwd confirm {one.id}` tries"):
+        await lab.service.roll_back(one.id)
+    assert (lab.light(), one.state) == (wanted(CROSSED), State.CONFIRMING)
+    disk.refusal = None
+    assert (await lab.service.confirm(one.id)).outcome == "confirmed"
+
+
+async def test_journal_that_could_not_be_written_yet_is_not_missed_at_the_next_start(lab: Lab) -> None:
+    """Of version 1, on a full disk: the records are told of its new name when it has it."""
+    await lab.apply(STRAIGHT, confirm_within_s=1200)
+    (one,) = lab.reconfigurer.under_way
+    lab.world.kill("daemon")
+    lab.world.journal_id = MemoryJournalId()
+    disk = lab.world.journal_disk = MemoryDisk()
+    moves = [
+        {
+            "switch": move.switch,
+            "remove": [*map(str, move.remove)],
+            "add": [*map(str, move.add)],
+            "keep": [],
+            "before": [],
+        }
+        for move in one.plan.moves
+    ]
+    begun = {"entry": "begin", "reconfiguration": one.id, "run": None, "what": one.plan.what, "hash": one.plan.hash}
+    disk.append(encode_frame(json.dumps(begun | {"crash_rule": "roll-back", "moves": moves}).encode()))
+    disk.sync()
+    disk.refusal = (errno.ENOSPC, 0)
+    lab.world.start_daemon()
+    await asyncio.sleep(1.0)  # virtual
+    lab.world.kill("daemon")
+    disk.refusal = None
+    await lab.start()
+    assert lab.emitted(JournalDamaged) == []
+    assert (lab.service.status().open, lab.light()) == ([], set())
+
+
+async def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_again_by_itself(lab: Lab) -> None:
+    lab.world.kill("daemon")
+    lab.world.journal_id = MemoryJournalId()
+    disk = lab.world.journal_disk = MemoryDisk()
+    disk.refusal = (errno.ENOSPC, 0)
+    lab.world.start_daemon()
+    await asyncio.sleep(30.0)  # virtual
+    ready: dict[str, Any] = msgspec.to_builtins(lab.service.ready())
+    assert any("journal: cannot be written yet: No space left on device" in why for why in ready["why"])
+    now: dict[str, Any] = msgspec.to_builtins(lab.service.status())
+    assert not now["journal"]["writable"]
+    assert await lab.world.journal_id.read() is None
+
+    disk.refusal = None
+    await asyncio.sleep(2 * AGAIN_S)  # virtual
+    assert lab.service.status().journal == StorageStatus(writable=True, why=None)
+    assert await lab.world.journal_id.read() is not None
+    lab.world.kill("daemon")
+    lab.world.journal_disk = MemoryDisk()
+    lab.world.start_daemon()
+    await asyncio.sleep(AGAIN_S)  # virtual; such a daemon does not become ready
+    assert lab.emitted(JournalDamaged), "one that is gone is missed"
+
+
+async def test_confirm_that_the_journal_refused_is_taken_at_the_end_of_the_daemon(lab: Lab) -> None:
+    one, disk = await held(lab), lab.world.journal_disk
+    disk.refusal = (errno.EIO, 0)
+    with pytest.raises(FailedError):
+        await lab.reconfigurer.confirm(one)
+    disk.refusal = None
+    await lab.world.stop("daemon")
+    assert ends(lab) == ["confirmed", "confirmed"]
+    await lab.start()
+    assert (lab.emitted(DaemonRecovered), lab.light()) == ([], wanted(CROSSED))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize(
     "calls", [*range(0, 8, 2), *(pytest.param(calls, marks=pytest.mark.slow) for calls in range(1, 8, 2))]
 )
-def test_what_is_answered_holds_after_a_crash_whichever_write_of_the_journal_fails(
-    run_lab: RunLab, calls: int, number: int
+async def test_what_is_answered_holds_after_a_crash_whichever_write_of_the_journal_fails(
+    lab: Lab, calls: int, number: int
 ) -> None:
     """The daemon is killed as soon as it has answered, with the disk as it is then."""
-
-    async def test(lab: Lab) -> None:
-        await lab.service.apply(lab.request(STRAIGHT))
-        lab.world.journal_disk.refusal = (number, calls)
-        try:
-            said = str((await lab.service.apply(lab.request(CROSSED))).outcome)
-        except FailedError as error:
-            said = "unknown" if "stands as it was asked for" in str(error) else "not done"
-        lab.world.kill("daemon")
-        lab.world.journal_disk.refusal = None
-        lab.world.start_daemon()
-        await lab.world.settled()
-        await asyncio.sleep(10.0)  # virtual
-        stands = {
-            "confirmed": [wanted(CROSSED)],
-            "not done": [wanted(STRAIGHT)],
-            "unknown": [*map(wanted, (STRAIGHT, CROSSED))],
-        }
-        assert light(lab) in stands[said]
-        assert lab.service.status().open == []
-        assert (calls < 4) == (said != "confirmed"), "a begin, its sync, an end, its sync"
-        await lab.service.apply(lab.request(CROSSED))
-        assert light(lab) == wanted(CROSSED)
-
-    run_lab(test)
+    await lab.apply(STRAIGHT)
+    lab.world.journal_disk.refusal = (number, calls)
+    try:
+        said = str((await lab.apply(CROSSED)).outcome)
+    except FailedError as error:
+        said = "unknown" if "stands as it was asked for" in str(error) else "not done"
+    lab.world.kill("daemon")
+    lab.world.journal_disk.refusal = None
+    await lab.start()
+    await asyncio.sleep(10.0)  # virtual
+    stands = {
+        "confirmed": [wanted(CROSSED)],
+        "not done": [wanted(STRAIGHT)],
+        "unknown": [*map(wanted, (STRAIGHT, CROSSED))],
+    }
+    assert lab.light() in stands[said]
+    assert lab.service.status().open == []
+    assert (calls < 4) == (said != "confirmed"), "a begin, its sync, an end, its sync"
+    await lab.apply(CROSSED)
+    assert lab.light() == wanted(CROSSED)
 
 
-def test_full_disk_before_the_first_command_sends_nothing_and_needs_no_restart(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        disk = lab.world.journal_disk
-        disk.truncate(disk.size())  # nothing is reserved any more
-        disk.capacity_bytes = disk.size()
-        with pytest.raises(FailedError, match="Nothing was sent"):
-            await lab.service.apply(lab.request(STRAIGHT))
-        assert lab.emitted(SwitchCommand) == []
-        disk.capacity_bytes = None
-        await lab.service.apply(lab.request(STRAIGHT))
-
-    run_lab(test)
+async def test_full_disk_before_the_first_command_sends_nothing_and_needs_no_restart(lab: Lab) -> None:
+    disk = lab.world.journal_disk
+    disk.truncate(disk.size())  # nothing is reserved any more
+    disk.capacity_bytes = disk.size()
+    with pytest.raises(FailedError, match="Nothing was sent"):
+        await lab.apply(STRAIGHT)
+    assert lab.emitted(SwitchCommand) == []
+    disk.capacity_bytes = None
+    await lab.apply(STRAIGHT)
 
 
-def test_rolled_back_says_which_crossconnects_were_to_stay_and_are_gone(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.service.apply(lab.request(STRAIGHT))
-        await lab.service.apply(lab.request(f"{STRAIGHT},5A-6B", confirm_within_s=1200))
-        mirror = lab.world.rack.switches["ocs1"].mirror
-        mirror.connect([Crossconnect.parse("1A-8B")], lab.world.clock.monotonic_ns(), move=True)
-        (one,) = lab.reconfigurer.under_way
-        await lab.reconfigurer.roll_back(one, "asked for")
-        assert ends(lab)[-1] == "rolled-back"
-        assert one.why == "asked for. ocs1: 1A-3B: was to stay and is gone; it was not ours to bring back"
-        assert "1A-8B" in light(lab)
-
-    run_lab(test)
+async def test_rolled_back_says_which_crossconnects_were_to_stay_and_are_gone(lab: Lab) -> None:
+    await lab.apply(STRAIGHT)
+    await lab.apply(f"{STRAIGHT},5A-6B", confirm_within_s=1200)
+    lab.connect("ocs1:1A-8B")
+    (one,) = lab.reconfigurer.under_way
+    await lab.reconfigurer.roll_back(one, "asked for")
+    assert ends(lab)[-1] == "rolled-back"
+    assert one.why == "asked for. ocs1: 1A-3B: was to stay and is gone; it was not ours to bring back"
+    assert "1A-8B" in lab.light()
 
 
-def test_change_by_hand_between_plan_and_command_is_refused(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        mirror = lab.world.rack.switches["ocs1"].mirror
-        applying = asyncio.create_task(lab.service.apply(lab.request(STRAIGHT)))
-        await asyncio.sleep(0.0005)  # virtual: planned, and the agents are being told what to watch
-        assert lab.emitted(ReconfigurationStarted) == []
-        mirror.connect([Crossconnect.parse("5A-3B")], lab.world.clock.monotonic_ns(), move=True)
-        with pytest.raises(RefusedError, match=r"changed meanwhile, and not by this daemon \(5A-3B\)"):
-            await applying
-        assert lab.light() == "ocs1:5A-3B"
-
-    run_lab(test)
+async def test_change_by_hand_between_plan_and_command_is_refused(lab: Lab) -> None:
+    applying = asyncio.create_task(lab.apply(STRAIGHT))
+    await asyncio.sleep(0.0005)  # virtual: planned, and the agents are being told what to watch
+    assert lab.emitted(ReconfigurationStarted) == []
+    lab.connect("ocs1:5A-3B")
+    with pytest.raises(RefusedError, match=r"changed meanwhile, and not by this daemon \(5A-3B\)"):
+        await applying
+    assert lab.light() == wanted("ocs1:5A-3B")
 
 
-def test_what_is_under_way_and_awaits_no_confirm_goes_back_when_the_daemon_ends(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.service.apply(lab.request(STRAIGHT))
-        await lab.begin(CROSSED, confirm_within_s=1200)
-        await lab.world.stop("daemon")
-        assert light(lab) == wanted(STRAIGHT)
-        assert ends(lab)[-1] == "rolled-back"
-
-    run_lab(test)
+async def test_what_is_under_way_and_awaits_no_confirm_goes_back_when_the_daemon_ends(lab: Lab) -> None:
+    await lab.apply(STRAIGHT)
+    await lab.begin(CROSSED, confirm_within_s=1200)
+    await lab.world.stop("daemon")
+    assert lab.light() == wanted(STRAIGHT)
+    assert ends(lab)[-1] == "rolled-back"
 
 
-def test_end_of_one_run_does_not_forget_the_other(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        first = await lab.begin("ocs1:1A-3B", run="first")
-        await lab.reconfigurer.confirm(first)
-        second = await lab.begin("ocs1:2A-4B", run="second")
-        assert lab.reconfigurer.last_of("first") == (first,)
-        assert lab.reconfigurer.last_of("second") == (second,)
-        lab.reconfigurer.forget("first")
-        assert lab.reconfigurer.last_of("first") == ()
-        await lab.reconfigurer.roll_back(second, "enough")
-
-    run_lab(test)
+async def test_end_of_one_run_does_not_forget_the_other(lab: Lab) -> None:
+    first = await lab.begin("ocs1:1A-3B", run="first")
+    await lab.reconfigurer.confirm(first)
+    second = await lab.begin("ocs1:2A-4B", run="second")
+    assert lab.reconfigurer.last_of("first") == (first,)
+    assert lab.reconfigurer.last_of("second") == (second,)
+    lab.reconfigurer.forget("first")
+    assert lab.reconfigurer.last_of("first") == ()
+    await lab.reconfigurer.roll_back(second, "enough")
 
 
-def test_what_is_seen_on_the_way_back_is_no_breach(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        with pytest.raises((NotReadyError, HwdError)):
-            await lab.service.apply(lab.request(STRAIGHT, ready_within_s=3.2))
-        assert lab.emitted(Timeline)[-1].breaches == []
-
-    run_lab(test)
+async def test_what_is_seen_on_the_way_back_is_no_breach(lab: Lab) -> None:
+    with pytest.raises((NotReadyError, HwdError)):
+        await lab.apply(STRAIGHT, ready_within_s=3.2)
+    assert lab.emitted(Timeline)[-1].breaches == []
 
 
-def test_who_comes_too_late_is_told_what_became_of_it(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        with pytest.raises(RefusedError, match=r"^no reconfiguration is under way$"):
-            await lab.service.confirm(None)
-        one = await lab.service.apply(lab.request(STRAIGHT, confirm_within_s=30))
-        id = str(one.reconfiguration)
-        await asyncio.sleep(45)
-        became = rf"{id} \(ocs1:1A.*\): rolled back 15 s ago \(\d\d:\d\d:\d\d UTC\): not confirmed within 30 s"
-        for ask in (lab.service.confirm, lab.service.roll_back):
-            with pytest.raises(RefusedError, match=f"^reconfiguration {became}. It has ended, and nothing was changed"):
-                await ask(id)
-            with pytest.raises(RefusedError, match=f"^no reconfiguration is under way. The last one, {became}"):
-                await ask(None)
-        other = str((await lab.service.apply(lab.request(STRAIGHT))).reconfiguration)
-        for host in ("h0", "h1"):
-            lab.world.kill(agent_node(host))  # they have no part in it, and would sample all the while
-        await asyncio.sleep(600)
-        with pytest.raises(RefusedError, match=rf"^reconfiguration {other} .* confirmed 10 min ago"):
-            await lab.service.roll_back(other)
-        with pytest.raises(RefusedError, match=r"^reconfiguration k3v9: not known, or long over. Under way: none$"):
-            await lab.service.confirm("k3v9")
-
-    run_lab(test)
+async def test_who_comes_too_late_is_told_what_became_of_it(lab: Lab) -> None:
+    with pytest.raises(RefusedError, match=r"^no reconfiguration is under way$"):
+        await lab.service.confirm(None)
+    one = await lab.apply(STRAIGHT, confirm_within_s=30)
+    id = str(one.reconfiguration)
+    await asyncio.sleep(45)
+    became = rf"{id} \(ocs1:1A.*\): rolled back 15 s ago \(\d\d:\d\d:\d\d UTC\): not confirmed within 30 s"
+    for ask in (lab.service.confirm, lab.service.roll_back):
+        with pytest.raises(RefusedError, match=f"^reconfiguration {became}. It has ended, and nothing was changed"):
+            await ask(id)
+        with pytest.raises(RefusedError, match=f"^no reconfiguration is under way. The last one, {became}"):
+            await ask(None)
+    other = str((await lab.apply(STRAIGHT)).reconfiguration)
+    lab.without_agents()
+    await asyncio.sleep(600)
+    with pytest.raises(RefusedError, match=rf"^reconfiguration {other} .* confirmed 10 min ago"):
+        await lab.service.roll_back(other)
+    with pytest.raises(RefusedError, match=r"^reconfiguration k3v9: not known, or long over. Under way: none$"):
+        await lab.service.confirm("k3v9")

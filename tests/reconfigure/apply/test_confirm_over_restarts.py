@@ -18,36 +18,15 @@ from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
-from ..conftest import CROSSED, STRAIGHT, Lab, RunLab
+from ..conftest import CROSSED, STRAIGHT, Lab, wanted
 
 WITHIN_S = 60.0
 
 
-def light(lab: Lab) -> set[str]:
-    return set(lab.light().removeprefix("ocs1:").split(","))
-
-
-def wanted(what: str) -> set[str]:
-    return set(what.removeprefix("ocs1:").split(","))
-
-
-async def apply(lab: Lab, what: str, **more: Any) -> ReconfigurationStatus:
-    """In the node of the daemon, so that its time dies with it."""
-    return await lab.world.nodes.run_in_node(DAEMON, lab.service.apply(lab.request(what, **more)))
-
-
 async def awaiting(lab: Lab, *, within_s: float = WITHIN_S, **more: Any) -> str:
     """Straight is confirmed, crossed awaits its confirm; returns its id."""
-    await apply(lab, STRAIGHT)
-    return (await apply(lab, CROSSED, confirm_within_s=within_s, **more)).id
-
-
-async def restart(lab: Lab, *, after_s: float = 5.0) -> None:
-    """Kill the daemon, and start it `after_s` later."""
-    lab.world.kill(DAEMON)
-    await asyncio.sleep(after_s)
-    lab.world.start_daemon()
-    await lab.world.settled()
+    await lab.apply(STRAIGHT)
+    return (await lab.apply(CROSSED, confirm_within_s=within_s, **more)).id
 
 
 @pytest.mark.parametrize(
@@ -57,301 +36,233 @@ async def restart(lab: Lab, *, after_s: float = 5.0) -> None:
         ({"fault": "reboot", "seconds": 5.0}, LinkError),
     ],
 )
-def test_what_is_not_there_any_more_is_not_confirmed(
-    run_lab: RunLab, fault: dict[str, Any], error: type[HwdError]
+async def test_what_is_not_there_any_more_is_not_confirmed(
+    lab: Lab, fault: dict[str, Any], error: type[HwdError]
 ) -> None:
-    async def test(lab: Lab) -> None:
-        within_s = 12.0  # longer than the switch is away; agents sample modules all the while
-        id = await awaiting(lab, within_s=within_s)
-        lab.set_fault({"switch": "ocs1", **fault})
-        await asyncio.sleep(2.0)
-        with pytest.raises(error, match="ocs1"):
-            await lab.world.nodes.run_in_node(DAEMON, lab.service.confirm(id))
-        assert the_one(lab).state == "awaiting-confirm"
-        await asyncio.sleep(2 * within_s)
-        assert (light(lab), [outcome for outcome, _ in ends(lab, id)]) == (wanted(STRAIGHT), ["rolled-back"])
-
-    run_lab(test)
+    within_s = 12.0  # longer than the switch is away; agents sample modules all the while
+    id = await awaiting(lab, within_s=within_s)
+    lab.set_fault({"switch": "ocs1", **fault})
+    await asyncio.sleep(2.0)
+    with pytest.raises(error, match="ocs1"):
+        await lab.in_daemon(lab.service.confirm(id))
+    assert lab.one_under_way().state == "awaiting-confirm"
+    await asyncio.sleep(2 * within_s)
+    assert (lab.light(), [outcome for outcome, _ in lab.ends(id)]) == (wanted(STRAIGHT), ["rolled-back"])
 
 
-def the_one(lab: Lab) -> ReconfigurationStatus:
-    (one,) = lab.service.status().reconfigurations
-    return one
+async def test_daemon_that_is_back_before_the_deadline_is_confirmed_and_that_is_durable(lab: Lab) -> None:
+    await lab.apply(STRAIGHT)
+    before = await lab.apply(CROSSED, ready_within_s=15, confirm_within_s=WITHIN_S)
+    await lab.restart(after_s=20.0)
+    now = lab.one_under_way()
+    assert now.confirm_in_s == pytest.approx(WITHIN_S - 20.0, abs=1.0)
+    unchanged = ("reconfiguration", "what", "hash", "lease", "links", "state", "not_ready", "run")
+    assert [getattr(now, name) for name in unchanged] == [getattr(before, name) for name in unchanged]
+    assert lab.service.status().open == []
+    assert lab.light() == wanted(CROSSED)
+
+    confirmed = await lab.service.confirm(None)
+    assert (confirmed.outcome, lab.reconfigurer.under_way) == ("confirmed", ())
+    assert confirmed.confirm_in_s is None, "it awaits none any more"
+    assert lab.ends(now.id) == [("confirmed", "")]
+    (ended,) = [end for end in lab.emitted(ReconfigurationEnded) if end.reconfiguration == now.id]
+    assert 20.0 < ended.seconds < 60.0, "from its apply on"
+    await asyncio.sleep(5.0)  # recorded
+    await lab.restart()
+    await asyncio.sleep(2 * WITHIN_S)
+    assert (lab.light(), len(lab.ends(now.id))) == (wanted(CROSSED), 1)
+    with pytest.raises(RefusedError, match=f"^reconfiguration {now.id} .*: confirmed"):
+        await lab.service.confirm(now.id)
 
 
-def ends(lab: Lab, id: str) -> list[tuple[str, str]]:
-    """The outcomes that documents say of it, with the reason."""
-    return [
-        (fact.outcome, fact.why)
-        for document in lab.world.documents
-        if isinstance(fact := document.fact, ReconfigurationEnded | DaemonRecovered) and fact.reconfiguration == id
+async def test_daemon_that_is_back_before_the_deadline_rolls_back_at_the_deadline(lab: Lab) -> None:
+    id = await awaiting(lab)
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + WITHIN_S
+    await lab.restart(after_s=20.0)
+    await lab.restart(after_s=20.0)
+    await asyncio.sleep(deadline_s - loop.time() - 0.1)
+    assert lab.light() == wanted(CROSSED)
+    await lab.until(ReconfigurationEnded, reconfiguration=id)
+    assert loop.time() - deadline_s < 1.0
+    assert lab.light() == wanted(STRAIGHT)
+    assert lab.ends(id) == [("rolled-back", "not confirmed within 60 s")]
+    states = [fact.state for fact in lab.emitted(ReconfigurationState) if fact.reconfiguration == id]
+    assert states[-4:] == [*["awaiting-confirm"] * 3, "rolling-back"]
+    with pytest.raises(RefusedError, match=r"rolled back .* ago .*: not confirmed within 60 s. It has ended"):
+        await lab.service.confirm(id)
+    await lab.apply(CROSSED)
+
+
+async def test_deadline_that_passed_while_the_daemon_was_away_brings_back_at_once_and_refuses_the_confirm(
+    lab: Lab,
+) -> None:
+    id = await awaiting(lab)
+    await lab.restart(after_s=WITHIN_S + 1.0)
+    assert lab.reconfigurer.under_way == ()
+    await asyncio.sleep(2.0)
+    assert lab.light() == wanted(STRAIGHT)
+    assert lab.ends(id) == [
+        ("rolled-back", "not confirmed within 60 s, which ended while the daemon was away"),
     ]
+    with pytest.raises(RefusedError, match="not confirmed within 60 s, which ended while the daemon was away"):
+        await lab.service.confirm(id)
+    assert lab.light() == wanted(STRAIGHT)
 
 
-def test_daemon_that_is_back_before_the_deadline_is_confirmed_and_that_is_durable(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await apply(lab, STRAIGHT)
-        before = await apply(lab, CROSSED, ready_within_s=15, confirm_within_s=WITHIN_S)
-        await restart(lab, after_s=20.0)
-        now = the_one(lab)
-        assert now.confirm_in_s == pytest.approx(WITHIN_S - 20.0, abs=1.0)
-        unchanged = ("reconfiguration", "what", "hash", "lease", "links", "state", "not_ready", "run")
-        assert [getattr(now, name) for name in unchanged] == [getattr(before, name) for name in unchanged]
-        assert lab.service.status().open == []
-        assert light(lab) == wanted(CROSSED)
-
-        confirmed = await lab.service.confirm(None)
-        assert (confirmed.outcome, lab.reconfigurer.under_way) == ("confirmed", ())
-        assert confirmed.confirm_in_s is None, "it awaits none any more"
-        assert ends(lab, now.id) == [("confirmed", "")]
-        (ended,) = [end for end in lab.emitted(ReconfigurationEnded) if end.reconfiguration == now.id]
-        assert 20.0 < ended.seconds < 60.0, "from its apply on"
-        await asyncio.sleep(5.0)  # recorded
-        await restart(lab)
-        await asyncio.sleep(2 * WITHIN_S)
-        assert (light(lab), len(ends(lab, now.id))) == (wanted(CROSSED), 1)
-        with pytest.raises(RefusedError, match=f"^reconfiguration {now.id} .*: confirmed"):
-            await lab.service.confirm(now.id)
-
-    run_lab(test)
+async def test_ended_daemon_leaves_it_as_it_is_and_the_next_start_confirms_it(lab: Lab) -> None:
+    id = await awaiting(lab)
+    await lab.world.stop(DAEMON)
+    assert (lab.light(), lab.ends(id)) == (wanted(CROSSED), [])
+    await asyncio.sleep(10.0)
+    await lab.start()
+    assert lab.one_under_way().confirm_in_s == pytest.approx(WITHIN_S - 10.0, abs=1.0)
+    assert (await lab.service.confirm(id)).outcome == "confirmed"
+    assert lab.light() == wanted(CROSSED)
 
 
-def test_daemon_that_is_back_before_the_deadline_rolls_back_at_the_deadline(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        id = await awaiting(lab)
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + WITHIN_S
-        await restart(lab, after_s=20.0)
-        await restart(lab, after_s=20.0)
-        await asyncio.sleep(deadline_s - loop.time() - 0.1)
-        assert light(lab) == wanted(CROSSED)
-        await lab.until(ReconfigurationEnded, reconfiguration=id)
-        assert loop.time() - deadline_s < 1.0
-        assert light(lab) == wanted(STRAIGHT)
-        assert ends(lab, id) == [("rolled-back", "not confirmed within 60 s")]
-        states = [fact.state for fact in lab.emitted(ReconfigurationState) if fact.reconfiguration == id]
-        assert states[-4:] == [*["awaiting-confirm"] * 3, "rolling-back"]
-        with pytest.raises(RefusedError, match=r"rolled back .* ago .*: not confirmed within 60 s. It has ended"):
-            await lab.service.confirm(id)
-        await apply(lab, CROSSED)
-
-    run_lab(test)
-
-
-def test_deadline_that_passed_while_the_daemon_was_away_brings_back_at_once_and_refuses_the_confirm(
-    run_lab: RunLab,
+async def test_ended_daemon_drives_nothing_after_its_end_and_the_next_start_carries_the_roll_back_out(
+    lab: Lab,
 ) -> None:
-    async def test(lab: Lab) -> None:
-        id = await awaiting(lab)
-        await restart(lab, after_s=WITHIN_S + 1.0)
-        assert lab.reconfigurer.under_way == ()
-        await asyncio.sleep(2.0)
-        assert light(lab) == wanted(STRAIGHT)
-        assert ends(lab, id) == [
-            ("rolled-back", "not confirmed within 60 s, which ended while the daemon was away"),
-        ]
-        with pytest.raises(RefusedError, match="not confirmed within 60 s, which ended while the daemon was away"):
-            await lab.service.confirm(id)
-        assert light(lab) == wanted(STRAIGHT)
-
-    run_lab(test)
+    id = await awaiting(lab)
+    await lab.world.stop(DAEMON)
+    await asyncio.sleep(2 * WITHIN_S)
+    assert (lab.light(), lab.ends(id)) == (wanted(CROSSED), []), "nobody is there"
+    await lab.start()
+    await asyncio.sleep(2.0)
+    assert lab.light() == wanted(STRAIGHT)
+    assert [outcome for outcome, _ in lab.ends(id)] == ["rolled-back"]
 
 
-def test_ended_daemon_leaves_it_as_it_is_and_the_next_start_confirms_it(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        id = await awaiting(lab)
-        await lab.world.stop(DAEMON)
-        assert (light(lab), ends(lab, id)) == (wanted(CROSSED), [])
-        await asyncio.sleep(10.0)
-        lab.world.start_daemon()
-        await lab.world.settled()
-        assert the_one(lab).confirm_in_s == pytest.approx(WITHIN_S - 10.0, abs=1.0)
-        assert (await lab.service.confirm(id)).outcome == "confirmed"
-        assert light(lab) == wanted(CROSSED)
-
-    run_lab(test)
+async def test_roll_back_that_is_asked_for_after_the_restart_goes_at_once(lab: Lab) -> None:
+    id = await awaiting(lab)
+    await lab.restart()
+    assert (await lab.service.roll_back(id)).outcome == "rolled-back"
+    assert lab.light() == wanted(STRAIGHT)
+    await asyncio.sleep(2 * WITHIN_S)
+    assert lab.ends(id) == [("rolled-back", "roll-back asked for")]
 
 
-def test_ended_daemon_drives_nothing_after_its_end_and_the_next_start_carries_the_roll_back_out(
-    run_lab: RunLab,
+async def test_daemon_that_dies_in_a_roll_back_that_was_asked_for_does_not_wait_for_the_deadline(lab: Lab) -> None:
+    id = await awaiting(lab)
+    going = asyncio.create_task(lab.in_daemon(lab.reconfigurer.roll_back(lab.reconfigurer.get(id), "asked for")))
+    await lab.until(ReconfigurationState, state="rolling-back")
+    await lab.restart(after_s=0.5)
+    going.cancel()
+    await asyncio.gather(going, return_exceptions=True)
+    await asyncio.sleep(2.0)
+    assert lab.reconfigurer.under_way == ()
+    assert lab.light() == wanted(STRAIGHT)
+    assert lab.ends(id) == [("rolled-back", "the daemon ended before it did")]
+
+
+async def test_switch_that_changed_while_the_daemon_was_away_refuses_the_confirm_with_the_difference(
+    lab: Lab,
 ) -> None:
-    async def test(lab: Lab) -> None:
-        id = await awaiting(lab)
-        await lab.world.stop(DAEMON)
-        await asyncio.sleep(2 * WITHIN_S)
-        assert (light(lab), ends(lab, id)) == (wanted(CROSSED), []), "nobody is there"
-        lab.world.start_daemon()
-        await lab.world.settled()
-        await asyncio.sleep(2.0)
-        assert light(lab) == wanted(STRAIGHT)
-        assert [outcome for outcome, _ in ends(lab, id)] == ["rolled-back"]
-
-    run_lab(test)
+    id = await awaiting(lab)
+    lab.world.kill(DAEMON)
+    lab.connect("ocs1:1A-8B")
+    await lab.start()
+    with pytest.raises(RefusedError, match=f"{id}: not confirmed: ocs1: .* 1A-4B is not there.*`hwd rollback {id}`"):
+        await lab.service.confirm(id)
+    assert lab.one_under_way().state == "awaiting-confirm"
+    lab.connect("ocs1:1A-4B")
+    assert (await lab.service.confirm(id)).outcome == "confirmed"
 
 
-def test_roll_back_that_is_asked_for_after_the_restart_goes_at_once(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        id = await awaiting(lab)
-        await restart(lab)
-        assert (await lab.service.roll_back(id)).outcome == "rolled-back"
-        assert light(lab) == wanted(STRAIGHT)
-        await asyncio.sleep(2 * WITHIN_S)
-        assert ends(lab, id) == [("rolled-back", "roll-back asked for")]
-
-    run_lab(test)
-
-
-def test_daemon_that_dies_in_a_roll_back_that_was_asked_for_does_not_wait_for_the_deadline(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        id = await awaiting(lab)
-        going = asyncio.create_task(
-            lab.world.nodes.run_in_node(DAEMON, lab.reconfigurer.roll_back(lab.reconfigurer.get(id), "asked for"))
-        )
-        await lab.until(ReconfigurationState, state="rolling-back")
-        await restart(lab, after_s=0.5)
-        going.cancel()
-        await asyncio.gather(going, return_exceptions=True)
-        await asyncio.sleep(2.0)
-        assert lab.reconfigurer.under_way == ()
-        assert light(lab) == wanted(STRAIGHT)
-        assert ends(lab, id) == [("rolled-back", "the daemon ended before it did")]
-
-    run_lab(test)
+async def test_switch_that_is_away_refuses_the_confirm_and_is_brought_back_when_it_is_there_again(lab: Lab) -> None:
+    id = await awaiting(lab)
+    lab.world.kill(DAEMON)
+    lab.cut_switch()
+    lab.world.start_daemon()
+    await asyncio.sleep(10.0)
+    with pytest.raises(LinkError, match="ocs1"):
+        await lab.service.confirm(id)
+    await asyncio.sleep(WITHIN_S)
+    assert [outcome for outcome, _ in lab.ends(id)] == ["failed"]
+    assert lab.light() == wanted(CROSSED)
+    lab.faults.refusing = False
+    await lab.until(DaemonRecovered, reconfiguration=id)
+    assert lab.light() == wanted(STRAIGHT)
 
 
-def test_switch_that_changed_while_the_daemon_was_away_refuses_the_confirm_with_the_difference(
-    run_lab: RunLab,
-) -> None:
-    async def test(lab: Lab) -> None:
-        id = await awaiting(lab)
-        lab.world.kill(DAEMON)
-        mirror = lab.world.rack.switches["ocs1"].mirror
-        mirror.connect([Crossconnect.parse("1A-8B")], lab.world.clock.monotonic_ns(), move=True)
-        lab.world.start_daemon()
-        await lab.world.settled()
-        with pytest.raises(
-            RefusedError, match=f"{id}: not confirmed: ocs1: .* 1A-4B is not there.*`hwd rollback {id}`"
-        ):
-            await lab.service.confirm(id)
-        assert the_one(lab).state == "awaiting-confirm"
-        mirror.connect([Crossconnect.parse("1A-4B")], lab.world.clock.monotonic_ns(), move=True)
-        assert (await lab.service.confirm(id)).outcome == "confirmed"
-
-    run_lab(test)
+async def test_broker_that_is_away_and_an_agent_that_was_killed_do_not_stop_the_wait_or_the_confirm(lab: Lab) -> None:
+    id = await awaiting(lab)
+    lab.world.kill(DAEMON)
+    lab.world.kill(agent_node("h0"))
+    lab.world.broker.stop()
+    lab.world.start_daemon()
+    await asyncio.sleep(10.0)
+    assert lab.one_under_way().state == "awaiting-confirm"
+    assert (await lab.service.confirm(id)).outcome == "confirmed"
+    assert lab.light() == wanted(CROSSED)
 
 
-def test_switch_that_is_away_refuses_the_confirm_and_is_brought_back_when_it_is_there_again(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        id = await awaiting(lab)
-        faults = lab.world.rack.switches["ocs1"].faults
-        lab.world.kill(DAEMON)
-        faults.refusing = True
-        faults.reset()
-        lab.world.start_daemon()
-        await asyncio.sleep(10.0)
-        with pytest.raises(LinkError, match="ocs1"):
-            await lab.service.confirm(id)
-        await asyncio.sleep(WITHIN_S)
-        assert [outcome for outcome, _ in ends(lab, id)] == ["failed"]
-        assert light(lab) == wanted(CROSSED)
-        faults.refusing = False
-        await lab.until(DaemonRecovered, reconfiguration=id)
-        assert light(lab) == wanted(STRAIGHT)
-
-    run_lab(test)
-
-
-def test_broker_that_is_away_and_an_agent_that_was_killed_do_not_stop_the_wait_or_the_confirm(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        id = await awaiting(lab)
-        lab.world.kill(DAEMON)
-        lab.world.kill(agent_node("h0"))
-        lab.world.broker.stop()
-        lab.world.start_daemon()
-        await asyncio.sleep(10.0)
-        assert the_one(lab).state == "awaiting-confirm"
-        assert (await lab.service.confirm(id)).outcome == "confirmed"
-        assert light(lab) == wanted(CROSSED)
-
-    run_lab(test)
-
-
-def test_links_that_went_dark_meanwhile_neither_confirm_nor_end_it(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await apply(lab, STRAIGHT)
-        ready = await apply(lab, CROSSED, ready_within_s=15, confirm_within_s=WITHIN_S)
-        assert ready.not_ready == []
-        lab.world.kill(DAEMON)
-        mirror = lab.world.rack.switches["ocs1"].mirror
-        one = Crossconnect.parse("1A-4B")
-        mirror.disconnect([one], lab.world.clock.monotonic_ns())
-        await asyncio.sleep(5.0)
-        lab.world.start_daemon()
-        await lab.world.settled()
-        await asyncio.sleep(2.0)
-        now = the_one(lab)
-        assert now.state == "awaiting-confirm"
-        assert len(now.not_ready) == 1, "the agents have said it since"
-        mirror.connect([one], lab.world.clock.monotonic_ns(), move=True)
-        await asyncio.sleep(10.0)
-        assert (await lab.service.confirm(now.id)).outcome == "confirmed"
-
-    run_lab(test)
+async def test_links_that_went_dark_meanwhile_neither_confirm_nor_end_it(lab: Lab) -> None:
+    await lab.apply(STRAIGHT)
+    ready = await lab.apply(CROSSED, ready_within_s=15, confirm_within_s=WITHIN_S)
+    assert ready.not_ready == []
+    lab.world.kill(DAEMON)
+    mirror = lab.world.rack.switches["ocs1"].mirror
+    one = Crossconnect.parse("1A-4B")
+    mirror.disconnect([one], lab.world.clock.monotonic_ns())
+    await asyncio.sleep(5.0)
+    await lab.start()
+    await asyncio.sleep(2.0)
+    now = lab.one_under_way()
+    assert now.state == "awaiting-confirm"
+    assert len(now.not_ready) == 1, "the agents have said it since"
+    mirror.connect([one], lab.world.clock.monotonic_ns(), move=True)
+    await asyncio.sleep(10.0)
+    assert (await lab.service.confirm(now.id)).outcome == "confirmed"
 
 
 @pytest.mark.parametrize(("step_s", "left_s"), [(3600.0, None), (-3600.0, WITHIN_S), (-10.0, WITHIN_S - 5.0 + 10.0)])
-def test_clock_that_was_set_while_the_daemon_was_away_lengthens_no_wait_beyond_the_time_that_was_allowed(
-    run_lab: RunLab, step_s: float, left_s: float | None
+async def test_clock_that_was_set_while_the_daemon_was_away_lengthens_no_wait_beyond_the_time_that_was_allowed(
+    lab: Lab, step_s: float, left_s: float | None
 ) -> None:
-    async def test(lab: Lab) -> None:
-        id = await awaiting(lab)
-        lab.world.kill(DAEMON)
-        await asyncio.sleep(5.0)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        lab.world.clock = VirtualClock(loop, wall_start_ns=START_WALL_NS + round(step_s * 1e9))
-        began_s = loop.time()
-        lab.world.start_daemon()
-        await lab.world.settled()
-        if left_s is not None:
-            in_s = the_one(lab).confirm_in_s
-            assert in_s is not None
-            assert in_s + loop.time() - began_s == pytest.approx(min(left_s, WITHIN_S), abs=0.1)
-            await lab.until(ReconfigurationEnded, reconfiguration=id)
-        await asyncio.sleep(2.0)
-        assert light(lab) == wanted(STRAIGHT)
-        assert [outcome for outcome, _ in ends(lab, id)] == ["rolled-back"]
-        assert loop.time() - began_s < (WITHIN_S if left_s else 0.0) + 5.0
-
-    run_lab(test)
+    id = await awaiting(lab)
+    lab.world.kill(DAEMON)
+    await asyncio.sleep(5.0)
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    lab.world.clock = VirtualClock(loop, wall_start_ns=START_WALL_NS + round(step_s * 1e9))
+    began_s = loop.time()
+    await lab.start()
+    if left_s is not None:
+        in_s = lab.one_under_way().confirm_in_s
+        assert in_s is not None
+        assert in_s + loop.time() - began_s == pytest.approx(min(left_s, WITHIN_S), abs=0.1)
+        await lab.until(ReconfigurationEnded, reconfiguration=id)
+    await asyncio.sleep(2.0)
+    assert lab.light() == wanted(STRAIGHT)
+    assert [outcome for outcome, _ in lab.ends(id)] == ["rolled-back"]
+    assert loop.time() - began_s < (WITHIN_S if left_s else 0.0) + 5.0
 
 
-def test_its_ports_stay_its_own_after_the_restart(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        id = await awaiting(lab)
-        refusals: list[list[str]] = []
-        for _ in range(2):
-            said: list[str] = []
-            for ask in (
-                lab.service.apply(lab.request(STRAIGHT)),
-                lab.service.apply(lab.request("ocs1:1A-7B")),
-                lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60),
-                lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60),
-                lab.service.give_up(id, by="ada"),
-            ):
-                with pytest.raises(RefusedError) as refused:
-                    await ask
-                said.append(str(refused.value))
-            refusals.append([re.sub(r"back by itself in \d+ s", "back by itself in N s", one) for one in said])
-            await restart(lab)
-        assert refusals[0] == refusals[1]
-        assert (
-            f"reconfiguration {id} is under way on it: {CROSSED}, asked for by an unnamed caller; it goes "
-            "back by itself in N s unless it is confirmed before. Wait for its end" in refusals[1][0]
-        )
-        await lab.service.take_lease(holder="ada", ports=["ocs1.7"], for_s=60)
-
-    run_lab(test)
+async def test_its_ports_stay_its_own_after_the_restart(lab: Lab) -> None:
+    id = await awaiting(lab)
+    refusals: list[list[str]] = []
+    for _ in range(2):
+        said: list[str] = []
+        for ask in (
+            lab.apply(STRAIGHT),
+            lab.apply("ocs1:1A-7B"),
+            lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60),
+            lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60),
+            lab.service.give_up(id, by="ada"),
+        ):
+            with pytest.raises(RefusedError) as refused:
+                await ask
+            said.append(str(refused.value))
+        refusals.append([re.sub(r"back by itself in \d+ s", "back by itself in N s", one) for one in said])
+        await lab.restart()
+    assert refusals[0] == refusals[1]
+    assert (
+        f"reconfiguration {id} is under way on it: {CROSSED}, asked for by an unnamed caller; it goes "
+        "back by itself in N s unless it is confirmed before. Wait for its end" in refusals[1][0]
+    )
+    await lab.lease("ocs1.7", for_s=60)
 
 
 class DyingDisk(MemoryDisk):
@@ -366,151 +277,131 @@ class DyingDisk(MemoryDisk):
             nodes.kill_at(DAEMON, nodes.callbacks(DAEMON) + 1)
 
 
-def test_daemon_that_dies_between_the_journal_and_all_that_follows_goes_on_waiting(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await apply(lab, STRAIGHT)
-        lab.world.kill(DAEMON)
-        disk = DyingDisk()
-        disk.append(lab.world.journal_disk.read())
-        disk.sync()
-        disk.close()
-        disk.lab = lab
-        lab.world.journal_disk = disk
-        lab.world.start_daemon()
-        await lab.world.settled()
-        asking = asyncio.create_task(apply(lab, CROSSED, confirm_within_s=WITHIN_S))
-        while lab.world.nodes.alive(DAEMON):  # noqa: ASYNC110 - virtual time, and the dead tell nothing
-            await asyncio.sleep(0.01)
-        await asyncio.gather(asking, return_exceptions=True)
-        await restart(lab)
-        now = the_one(lab)
-        assert (now.state, light(lab)) == ("awaiting-confirm", wanted(CROSSED))
-        await lab.until(ReconfigurationEnded, reconfiguration=now.id)
-        assert light(lab) == wanted(STRAIGHT)
-
-    run_lab(test)
+async def test_daemon_that_dies_between_the_journal_and_all_that_follows_goes_on_waiting(lab: Lab) -> None:
+    await lab.apply(STRAIGHT)
+    lab.world.kill(DAEMON)
+    disk = DyingDisk()
+    disk.append(lab.world.journal_disk.read())
+    disk.sync()
+    disk.close()
+    disk.lab = lab
+    lab.world.journal_disk = disk
+    await lab.start()
+    asking = asyncio.create_task(lab.apply(CROSSED, confirm_within_s=WITHIN_S))
+    while lab.world.nodes.alive(DAEMON):  # noqa: ASYNC110 - virtual time, and the dead tell nothing
+        await asyncio.sleep(0.01)
+    await asyncio.gather(asking, return_exceptions=True)
+    await lab.restart()
+    now = lab.one_under_way()
+    assert (now.state, lab.light()) == ("awaiting-confirm", wanted(CROSSED))
+    await lab.until(ReconfigurationEnded, reconfiguration=now.id)
+    assert lab.light() == wanted(STRAIGHT)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize(
     "calls", [*range(0, 8, 2), *(pytest.param(calls, marks=pytest.mark.slow) for calls in range(1, 8, 2))]
 )
-def test_what_is_answered_holds_after_a_crash_whichever_write_of_the_journal_fails(
-    run_lab: RunLab, calls: int, number: int
+async def test_what_is_answered_holds_after_a_crash_whichever_write_of_the_journal_fails(
+    lab: Lab, calls: int, number: int
 ) -> None:
-    async def test(lab: Lab) -> None:
-        await apply(lab, STRAIGHT)
-        lab.world.journal_disk.refusal = (number, calls)
-        why = ""
-        try:
-            said = str((await apply(lab, CROSSED, confirm_within_s=WITHIN_S)).state)
-        except FailedError as error:
-            said, why = "not done", str(error)
-            assert light(lab) == wanted(STRAIGHT)
-        assert (2 <= calls < 4) == ("that it awaits its confirm cannot be written" in why)
-        assert (calls < 4) == ("Outcome: rolled-back" in why)
-        lab.world.journal_disk.refusal = None
-        await restart(lab)
-        await asyncio.sleep(10.0)
-        assert (calls < 4) == (said == "not done"), "a begin, its sync, a wait, its sync"
-        if said == "not done":
-            assert light(lab) == wanted(STRAIGHT)
-            assert lab.service.status().open == []
-        else:
-            assert (said, light(lab)) == ("awaiting-confirm", wanted(CROSSED))
-            assert the_one(lab).state == said
-        await asyncio.sleep(WITHIN_S)
-        assert light(lab) == wanted(STRAIGHT)
-        await apply(lab, CROSSED)
-
-    run_lab(test)
+    await lab.apply(STRAIGHT)
+    lab.world.journal_disk.refusal = (number, calls)
+    why = ""
+    try:
+        said = str((await lab.apply(CROSSED, confirm_within_s=WITHIN_S)).state)
+    except FailedError as error:
+        said, why = "not done", str(error)
+        assert lab.light() == wanted(STRAIGHT)
+    assert (2 <= calls < 4) == ("that it awaits its confirm cannot be written" in why)
+    assert (calls < 4) == ("Outcome: rolled-back" in why)
+    lab.world.journal_disk.refusal = None
+    await lab.restart()
+    await asyncio.sleep(10.0)
+    assert (calls < 4) == (said == "not done"), "a begin, its sync, a wait, its sync"
+    if said == "not done":
+        assert lab.light() == wanted(STRAIGHT)
+        assert lab.service.status().open == []
+    else:
+        assert (said, lab.light()) == ("awaiting-confirm", wanted(CROSSED))
+        assert lab.one_under_way().state == said
+    await asyncio.sleep(WITHIN_S)
+    assert lab.light() == wanted(STRAIGHT)
+    await lab.apply(CROSSED)
 
 
-def test_disk_that_got_full_since_the_begin_takes_the_wait_the_roll_back_and_the_end(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await apply(lab, STRAIGHT)
-        disk = lab.world.journal_disk
-        applying = asyncio.create_task(apply(lab, CROSSED, confirm_within_s=WITHIN_S))
-        await lab.until(ReconfigurationState, state="journaled")
-        disk.capacity_bytes = len(disk.read())
-        id = (await applying).id
-        await restart(lab)
-        assert (the_one(lab).id, lab.service.status().journal.writable) == (id, True)
-        assert (await lab.service.roll_back(id)).outcome == "rolled-back"
-        await asyncio.sleep(1.0)  # recorded
-        await restart(lab)
-        assert (lab.service.status().open, lab.service.status().journal.writable) == ([], True)
-        assert (light(lab), len(ends(lab, id))) == (wanted(STRAIGHT), 1)
-
-    run_lab(test)
+async def test_disk_that_got_full_since_the_begin_takes_the_wait_the_roll_back_and_the_end(lab: Lab) -> None:
+    await lab.apply(STRAIGHT)
+    disk = lab.world.journal_disk
+    applying = asyncio.create_task(lab.apply(CROSSED, confirm_within_s=WITHIN_S))
+    await lab.until(ReconfigurationState, state="journaled")
+    disk.capacity_bytes = len(disk.read())
+    id = (await applying).id
+    await lab.restart()
+    assert (lab.one_under_way().id, lab.service.status().journal.writable) == (id, True)
+    assert (await lab.service.roll_back(id)).outcome == "rolled-back"
+    await asyncio.sleep(1.0)  # recorded
+    await lab.restart()
+    assert (lab.service.status().open, lab.service.status().journal.writable) == ([], True)
+    assert (lab.light(), len(lab.ends(id))) == (wanted(STRAIGHT), 1)
 
 
 @pytest.mark.parametrize(
     "part", [*range(0, 12, 3), *(pytest.param(part, marks=pytest.mark.slow) for part in range(12) if part % 3)]
 )
-def test_daemon_killed_anywhere_in_the_apply_waits_or_is_back_and_is_back_after_the_deadline(
-    run_lab: RunLab, part: int
+async def test_daemon_killed_anywhere_in_the_apply_waits_or_is_back_and_is_back_after_the_deadline(
+    lab: Lab, part: int
 ) -> None:
-    async def test(lab: Lab) -> None:
-        await apply(lab, STRAIGHT)
-        nodes = lab.world.nodes
-        nodes.kill_at(DAEMON, nodes.callbacks(DAEMON) + 1 + 6 * part)
-        within_s = 10.0  # agents that nobody told of the end sample modules all the while
-        asking = asyncio.create_task(apply(lab, CROSSED, confirm_within_s=within_s))
-        while nodes.alive(DAEMON):  # noqa: ASYNC110 - virtual time, and the dead tell nothing
-            await asyncio.sleep(0.01)
-        answers = await asyncio.gather(asking, return_exceptions=True)
-        await restart(lab)
-        await asyncio.sleep(2.0)
-        under_way: Any = msgspec.to_builtins(lab.service.status().reconfigurations)
-        assert light(lab) == wanted(CROSSED if under_way else STRAIGHT)
-        if isinstance(answers[0], ReconfigurationStatus):
-            assert under_way, "it was answered"
-        await asyncio.sleep(within_s + 5.0)
-        assert light(lab) == wanted(STRAIGHT)
-        assert (lab.reconfigurer.under_way, lab.service.status().open) == ((), [])
-
-    run_lab(test)
+    await lab.apply(STRAIGHT)
+    nodes = lab.world.nodes
+    nodes.kill_at(DAEMON, nodes.callbacks(DAEMON) + 1 + 6 * part)
+    within_s = 10.0  # agents that nobody told of the end sample modules all the while
+    asking = asyncio.create_task(lab.apply(CROSSED, confirm_within_s=within_s))
+    while nodes.alive(DAEMON):  # noqa: ASYNC110 - virtual time, and the dead tell nothing
+        await asyncio.sleep(0.01)
+    answers = await asyncio.gather(asking, return_exceptions=True)
+    await lab.restart()
+    await asyncio.sleep(2.0)
+    under_way: Any = msgspec.to_builtins(lab.service.status().reconfigurations)
+    assert lab.light() == wanted(CROSSED if under_way else STRAIGHT)
+    if isinstance(answers[0], ReconfigurationStatus):
+        assert under_way, "it was answered"
+    await asyncio.sleep(within_s + 5.0)
+    assert lab.light() == wanted(STRAIGHT)
+    assert (lab.reconfigurer.under_way, lab.service.status().open) == ((), [])
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
-def test_apply_that_moves_nothing_awaits_its_confirm_over_a_restart_as_any_other(
-    run_lab: RunLab, is_killed: bool
+async def test_apply_that_moves_nothing_awaits_its_confirm_over_a_restart_as_any_other(
+    lab: Lab, is_killed: bool
 ) -> None:
-    async def test(lab: Lab) -> None:
-        await apply(lab, STRAIGHT)
-        first = (await apply(lab, STRAIGHT, confirm_within_s=WITHIN_S)).id
-        sent = len(lab.emitted(SwitchCommand))
-        if not is_killed:
-            await lab.world.stop(DAEMON)
-            lab.world.start_daemon()
-            await lab.world.settled()
-        else:
-            await restart(lab)
-        assert (the_one(lab).id, the_one(lab).state) == (first, "awaiting-confirm")
-        assert (await lab.service.confirm(None)).outcome == "confirmed"
-        await asyncio.sleep(5.0)  # recorded
-        second = (await apply(lab, STRAIGHT, confirm_within_s=WITHIN_S)).id
-        await restart(lab)
-        await asyncio.sleep(2 * WITHIN_S)
-        assert [ends(lab, id) for id in (first, second)] == [
-            [("confirmed", "")],
-            [("rolled-back", "not confirmed within 60 s")],
-        ]
-        assert (len(lab.emitted(SwitchCommand)), light(lab)) == (sent, wanted(STRAIGHT))
-        assert lab.reconfigurer.under_way == ()
-
-    run_lab(test)
+    await lab.apply(STRAIGHT)
+    first = (await lab.apply(STRAIGHT, confirm_within_s=WITHIN_S)).id
+    sent = len(lab.emitted(SwitchCommand))
+    if not is_killed:
+        await lab.world.stop(DAEMON)
+        await lab.start()
+    else:
+        await lab.restart()
+    assert (lab.one_under_way().id, lab.one_under_way().state) == (first, "awaiting-confirm")
+    assert (await lab.service.confirm(None)).outcome == "confirmed"
+    await asyncio.sleep(5.0)  # recorded
+    second = (await lab.apply(STRAIGHT, confirm_within_s=WITHIN_S)).id
+    await lab.restart()
+    await asyncio.sleep(2 * WITHIN_S)
+    assert [lab.ends(id) for id in (first, second)] == [
+        [("confirmed", "")],
+        [("rolled-back", "not confirmed within 60 s")],
+    ]
+    assert (len(lab.emitted(SwitchCommand)), lab.light()) == (sent, wanted(STRAIGHT))
+    assert lab.reconfigurer.under_way == ()
 
 
-def test_apply_that_moves_nothing_is_held_up_by_no_switch_that_is_away_at_its_end(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await apply(lab, STRAIGHT)
-        id = (await apply(lab, STRAIGHT, confirm_within_s=WITHIN_S)).id
-        lab.set_fault({"switch": "ocs1", "fault": "reboot", "seconds": 3 * WITHIN_S})
-        await restart(lab, after_s=WITHIN_S + 1.0)
-        await asyncio.sleep(2.0)
-        assert [outcome for outcome, _ in ends(lab, id)] == ["rolled-back"]
-        assert lab.service.status().open == []
-
-    run_lab(test)
+async def test_apply_that_moves_nothing_is_held_up_by_no_switch_that_is_away_at_its_end(lab: Lab) -> None:
+    await lab.apply(STRAIGHT)
+    id = (await lab.apply(STRAIGHT, confirm_within_s=WITHIN_S)).id
+    lab.set_fault({"switch": "ocs1", "fault": "reboot", "seconds": 3 * WITHIN_S})
+    await lab.restart(after_s=WITHIN_S + 1.0)
+    await asyncio.sleep(2.0)
+    assert [outcome for outcome, _ in lab.ends(id)] == ["rolled-back"]
+    assert lab.service.status().open == []

@@ -1,10 +1,8 @@
 """What reconfigurations took so far, as a plan is told."""
 
-from pathlib import Path
-
 import pytest
 
-from hwd.daemon.installed_drivers import load
+from hwd.daemon.installed_drivers import load_text
 from hwd.model.instant import Knowledge
 from hwd.model.kinds import UnreadFact, read_fact
 from hwd.model.stage import Stage, StageName
@@ -13,12 +11,12 @@ from hwd.reconfigure.desired.history import TURNAROUNDS_REMEMBERED, History, Out
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document, Fact, Json
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "two-hosts.yaml"
+from ..conftest import EXAMPLE
 
 
 @pytest.fixture
 def history() -> History:
-    return History(load(EXAMPLE).require())
+    return History(load_text(EXAMPLE, file="testbed.yaml").require())
 
 
 def document(fact: Fact) -> Document:

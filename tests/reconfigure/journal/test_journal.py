@@ -27,6 +27,8 @@ from hwd_drivers.core.frames import encode_frame
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
+from ..conftest import plan_of
+
 
 def crossconnects(*texts: str) -> tuple[Crossconnect, ...]:
     return tuple(map(Crossconnect.parse, texts))
@@ -44,20 +46,7 @@ MOVES = SwitchMoves(
 
 
 def plan() -> Plan:
-    return Plan(
-        what="ring",
-        mode=ApplyMode.UPDATE,
-        moves=(MOVES,),
-        links=(),
-        dark=(),
-        touches=frozenset(),
-        expected_s=0.0,
-        expected_from="nothing",
-        warnings=(),
-        lease=None,
-        ready_within_s=None,
-        confirm_within_s=None,
-    )
+    return plan_of(MOVES)
 
 
 TERMS = ConfirmTerms(
@@ -78,6 +67,35 @@ TERMS = ConfirmTerms(
         what="ring",
     ),
 )
+
+
+def disk_of(data: bytes) -> MemoryDisk:
+    """As a daemon finds it at its start."""
+    disk = MemoryDisk()
+    disk.append(data)
+    disk.close()
+    return disk
+
+
+def begin(journal: Journal, id: str, *, terms: ConfirmTerms | None = None) -> None:
+    journal.begin(plan(), reconfiguration=id, run=None, terms=terms)
+
+
+def journal_of(*ids: str, terms: ConfirmTerms | None = None) -> tuple[MemoryDisk, Journal]:
+    """A journal in which these are open."""
+    disk = MemoryDisk()
+    journal = Journal(disk)
+    journal.load(fresh="j1")
+    for id in ids:
+        begin(journal, id, terms=terms)
+    return disk, journal
+
+
+def ids_in(disk: MemoryDisk, *, known: str | None = "j1") -> list[str]:
+    """What is open in it at the next start."""
+    return [entry.reconfiguration for entry in Journal(disk).load(known=known)]
+
+
 WAIT = ConfirmWait(started_wall_ns=1_700_000_000_000_000_000, until_wall_ns=1_700_000_070_000_000_000, within_s=60.0)
 
 
@@ -102,23 +120,20 @@ def test_without_sync_a_crash_may_forget() -> None:
 
 
 def test_what_ended_is_not_open() -> None:
-    disk = MemoryDisk()
-    journal = Journal(disk)
-    journal.begin(plan(), reconfiguration="r1", run=None)
-    journal.begin(plan(), reconfiguration="r2", run=None)
+    disk, journal = journal_of("r1", "r2")
     journal.end("r1", outcome="confirmed")
-    assert [entry.reconfiguration for entry in Journal(disk).load()] == ["r2"]
+    assert ids_in(disk, known=None) == ["r2"]
 
 
 def test_full_disk_leaves_no_half_frame() -> None:
     disk = MemoryDisk(capacity_bytes=2000)
     journal = Journal(disk)
-    journal.begin(plan(), reconfiguration="r1", run=None)
+    begin(journal, "r1")
     with pytest.raises(OSError, match="No space"):
         for number in range(10):
             journal.begin(plan(), reconfiguration=f"more{number}", run=None)
     disk.capacity_bytes = 0
-    loaded = [entry.reconfiguration for entry in Journal(disk).load()]
+    loaded = ids_in(disk, known=None)
     assert loaded == [entry.reconfiguration for entry in journal.open]
     for id in reversed(loaded):
         journal.end(id, outcome="confirmed")
@@ -127,10 +142,7 @@ def test_full_disk_leaves_no_half_frame() -> None:
 
 def test_journal_is_begun_anew_when_large_and_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_module, "COMPACT_BYTES", 100)
-    disk = MemoryDisk()
-    journal = Journal(disk)
-    journal.begin(plan(), reconfiguration="r1", run=None)
-    journal.begin(plan(), reconfiguration="r2", run=None)
+    disk, journal = journal_of("r1", "r2")
     journal.end("r1", outcome="confirmed")
     large = disk.size()
     journal.end("r2", outcome="confirmed")
@@ -180,11 +192,11 @@ def written() -> tuple[MemoryDisk, Journal]:
     journal.load(known="j1")
     for lost in [entry.reconfiguration for entry in journal.open if entry.doubt]:
         journal.end(lost, outcome="given-up")
-    journal.begin(plan(), reconfiguration="r1", run=None)
+    begin(journal, "r1")
     journal.begin(plan(), reconfiguration="r2", run="run2")
     journal.end("r2", outcome="confirmed", told=ended("r2", "confirmed"))
-    journal.begin(plan(), reconfiguration="r3", run=None)
-    journal.begin(plan(), reconfiguration="r4", run=None)
+    begin(journal, "r3")
+    begin(journal, "r4")
     journal.end("r3", outcome="rolled-back", told=ended("r3", "rolled-back", "aborted"))
     for id in ("r5", "r6"):
         journal.begin(plan(), reconfiguration=id, run=None, terms=TERMS)
@@ -202,9 +214,7 @@ def found(data: bytes) -> set[str]:
 
     Nothing that had ended is brought back, and nothing that was open is dropped silently.
     """
-    disk = MemoryDisk()
-    disk.append(data)
-    disk.close()
+    disk = disk_of(data)
     journal = Journal(disk)
     opened = {entry.reconfiguration: entry for entry in journal.load(known="j1")}
     brought_back = {id for id, entry in opened.items() if not entry.doubt}
@@ -221,10 +231,10 @@ def found(data: bytes) -> set[str]:
     again = Journal(disk)
     assert {entry.reconfiguration: entry for entry in again.load(known="j1")} == opened, "until somebody decides"
     assert again.damage is None, "said once"
-    again.begin(plan(), reconfiguration="later", run=None)
+    begin(again, "later")
     for id in opened:
         again.end(id, outcome="given-up")
-    assert [entry.reconfiguration for entry in Journal(disk).load(known="j1")] == ["later"]
+    assert ids_in(disk) == ["later"]
     return brought_back
 
 
@@ -292,28 +302,24 @@ def test_journal_of_other_records_is_held() -> None:
 
 
 def test_entry_of_a_newer_version_is_refused() -> None:
-    disk = MemoryDisk()
-    disk.append(encode_frame(b'{"entry":"journal","v":6,"id":"j1"}'))
+    disk = disk_of(encode_frame(b'{"entry":"journal","v":6,"id":"j1"}'))
     with pytest.raises(ConfigError, match=r"written by a newer hwd \(version 6, this one knows 5\)"):
         Journal(disk).load(known="j1")
 
 
 def test_end_that_was_written_and_not_synced_before_its_writer_died_is_not_taken_back_after_it_was_believed() -> None:
-    disk = MemoryDisk()
-    Journal(disk).begin(plan(), reconfiguration="r1", run=None)
+    disk, _ = journal_of("r1")
     dying = Journal(disk, sync=False)
     dying.load()
     dying.end("r1", outcome="confirmed")
     assert disk.unsynced()
-    disk.close()
     assert Journal(disk).load() == ()
     disk.crash()
     assert Journal(disk).load() == ()
 
 
 def test_disk_that_does_not_sync_what_was_read_takes_nothing_before_it_has_all_anew() -> None:
-    disk = MemoryDisk()
-    Journal(disk).begin(plan(), reconfiguration="r1", run=None)
+    disk, _ = journal_of("r1")
     dying = Journal(disk, sync=False)
     dying.load()
     dying.end("r1", outcome="confirmed")
@@ -322,9 +328,9 @@ def test_disk_that_does_not_sync_what_was_read_takes_nothing_before_it_has_all_a
     journal = Journal(disk)
     assert (journal.load(), journal.is_written) == ((), False)
     disk.refusal = None
-    journal.begin(plan(), reconfiguration="r2", run=None)
+    begin(journal, "r2")
     disk.crash()
-    assert [entry.reconfiguration for entry in Journal(disk).load()] == ["r2"]
+    assert ids_in(disk, known=None) == ["r2"]
 
 
 def test_journal_that_the_disk_does_not_read_is_named_with_what_to_do(
@@ -345,16 +351,14 @@ def test_journal_that_the_disk_does_not_read_is_named_with_what_to_do(
 @pytest.mark.parametrize("open_too", [False, True])
 def test_write_that_a_crash_cut_off_at_any_byte_is_no_damage_and_the_rest_is_read(open_too: bool) -> None:
     def begun() -> tuple[MemoryDisk, Journal]:
-        disk = MemoryDisk()
-        journal = Journal(disk)
-        journal.load(fresh="j1")
+        disk, journal = journal_of()
         if open_too:
-            journal.begin(plan(), reconfiguration="r1", run=None)
+            begin(journal, "r1")
         return disk, journal
 
     disk, journal = begun()
     before = disk.size()
-    journal.begin(plan(), reconfiguration="r2", run=None)
+    begin(journal, "r2")
     for kept in range(disk.size() - before):
         disk, journal = begun()
         unsynced = Journal(disk, sync=False)
@@ -364,8 +368,8 @@ def test_write_that_a_crash_cut_off_at_any_byte_is_no_damage_and_the_rest_is_rea
         again = Journal(disk)
         assert [entry.reconfiguration for entry in again.load(known="j1")] == ["r1"] * open_too
         assert (again.damage, disk.asides) == (None, [])
-        again.begin(plan(), reconfiguration="r3", run=None)
-        assert "r3" in [entry.reconfiguration for entry in Journal(disk).load(known="j1")]
+        begin(again, "r3")
+        assert "r3" in ids_in(disk)
 
 
 @pytest.mark.parametrize("starts", [40, 200, *range(504, 512)])
@@ -373,9 +377,7 @@ def test_sectors_of_a_write_that_reached_the_disk_in_any_order_are_no_damage(sta
     """Pages of one sync are not ordered. `starts`: where in a sector the entry begins; its header may be in two."""
 
     def begun(size: int) -> tuple[MemoryDisk, int]:
-        disk = MemoryDisk()
-        journal = Journal(disk)
-        journal.load(fresh="j1")
+        disk, journal = journal_of()
         journal.begin(replace(plan(), what="x" * size), reconfiguration="r1", run=None)
         return disk, disk.size()
 
@@ -395,28 +397,23 @@ def test_sectors_of_a_write_that_reached_the_disk_in_any_order_are_no_damage(sta
         there = {entry.reconfiguration: entry.doubt for entry in again.load(known="j1")}
         all_there = all(kept >> number & 1 for number in range(last - first + 1))
         assert (there, again.damage) == ({"r1": "", **({"r2": ""} if all_there else {})}, None), (kept, again.damage)
-        again.begin(plan(), reconfiguration="r3", run=None)
-        assert "r3" in [entry.reconfiguration for entry in Journal(disk).load(known="j1")]
+        begin(again, "r3")
+        assert "r3" in ids_in(disk)
 
 
 def test_zeros_over_an_entry_with_others_behind_it_are_damage() -> None:
-    disk = MemoryDisk()
-    journal = Journal(disk)
-    journal.load(fresh="j1")
-    journal.begin(plan(), reconfiguration="r1", run=None)
+    disk, journal = journal_of("r1")
     at = disk.size()
     journal.begin(replace(plan(), what="large " * 300), reconfiguration="r2", run=None)
     ends = disk.size()
-    journal.begin(plan(), reconfiguration="r3", run=None)
+    begin(journal, "r3")
     for cut in (0, 40):  # of the last one too
         for zeros in range(at, ends - 1024, 100):
             data = bytearray(disk.read())
             data[zeros : zeros + 1024] = bytes(1024)
             if cut:
                 data[disk.size() - cut] ^= 1
-            damaged = MemoryDisk()
-            damaged.append(bytes(data))
-            damaged.close()
+            damaged = disk_of(bytes(data))
             again = Journal(damaged)
             again.load(known="j1")
             assert again.damage is not None, (cut, zeros)
@@ -453,9 +450,7 @@ def test_journal_of_version_1_is_read_and_written_anew() -> None:
 def test_wait_for_a_confirm_is_read_as_it_was_written_and_ends_with_the_roll_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    disk = MemoryDisk()
-    journal = Journal(disk)
-    journal.begin(plan(), reconfiguration="r1", run=None, terms=TERMS)
+    disk, journal = journal_of("r1", terms=TERMS)
     disk.crash()
     (begun,) = Journal(disk).load()
     assert (begun.terms, begun.wait, begun.awaits_confirm) == (TERMS, None, False)
@@ -483,9 +478,7 @@ def test_wait_for_a_confirm_is_read_as_it_was_written_and_ends_with_the_roll_bac
 @pytest.mark.parametrize("step", ["awaits", "goes-back", "end"])
 def test_power_cut_at_any_byte_of_a_wait_or_of_its_end_leaves_what_was_before(step: str) -> None:
     def begun() -> tuple[MemoryDisk, Journal]:
-        disk = MemoryDisk()
-        journal = Journal(disk)
-        journal.begin(plan(), reconfiguration="r1", run=None, terms=TERMS)
+        disk, journal = journal_of("r1", terms=TERMS)
         if step != "awaits":
             journal.await_confirm("r1", WAIT)
         return disk, journal
@@ -542,38 +535,31 @@ def test_room_for_the_wait_its_roll_back_and_its_end_is_reserved_with_the_begin(
 
 
 def test_wait_whose_beginning_is_damaged_is_held_and_not_waited_for() -> None:
-    disk = MemoryDisk()
-    journal = Journal(disk)
-    journal.load(fresh="j1")
-    journal.begin(plan(), reconfiguration="r1", run=None, terms=TERMS)
+    disk, journal = journal_of("r1", terms=TERMS)
     journal.await_confirm("r1", WAIT)
     for part in (b'"relies_on"', b'"until_wall_ns"'):
         data = bytearray(disk.read())
         data[data.index(part) + 3] ^= 1
-        damaged = MemoryDisk()
-        damaged.append(bytes(data))
-        damaged.close()
+        damaged = disk_of(bytes(data))
         entries = Journal(damaged).load(known="j1")
         assert [entry for entry in entries if entry.awaits_confirm] == []
         assert all(entry.doubt for entry in entries)
 
 
-def of_version_2() -> MemoryDisk:
-    disk = MemoryDisk()
-    for entry in (
-        b'"journal","v":2,"id":"j1","kept":[],"next":1}',
-        b'"begin","v":2,"n":1,' + BEGIN_1.partition(b",")[2] % b"r1",
-        b'"begin","v":2,"n":2,' + BEGIN_1.partition(b",")[2] % b"r2",
-        b'"end","v":2,"n":3,"of":1,"reconfiguration":"r1","outcome":"confirmed"}',
-    ):
-        disk.append(encode_frame(b'{"entry":' + entry))
-    disk.append(bytes(4096))
-    disk.close()
-    return disk
+def of_version(version: int) -> MemoryDisk:
+    """r1 has ended in it, and r2 is open."""
+    entries = (
+        b'"journal","v":%d,"id":"j1","kept":[],"next":1}',
+        b'"begin","v":%d,"n":1,' + BEGIN_1.partition(b",")[2].replace(b"%s", b"r1"),
+        b'"begin","v":%d,"n":2,' + BEGIN_1.partition(b",")[2].replace(b"%s", b"r2"),
+        b'"end","v":%d,"n":3,"of":1,"reconfiguration":"r1","outcome":"confirmed"}',
+    )
+    frames = [encode_frame(b'{"entry":' + entry % version) for entry in entries]
+    return disk_of(b"".join([*frames, bytes(4096)]))
 
 
 def test_journal_of_version_2_is_read_and_written_anew() -> None:
-    disk = of_version_2()
+    disk = of_version(2)
     journal = Journal(disk)
     (entry,) = journal.load(known="j1")
     wanted = (*wanted_of(entry.moves),)
@@ -623,8 +609,7 @@ def test_damage_of_a_journal_of_version_1_holds_all_and_its_torn_tail_is_no_dama
         assert all(entry.doubt for entry in opened)
         assert disk.asides == [bytes(damaged)]
     for size in range(last, len(whole)):
-        disk = MemoryDisk()
-        disk.append(whole[:size])
+        disk = disk_of(whole[:size])
         journal = Journal(disk)
         assert (journal.load(known=None), journal.damage) == ((), None)
 
@@ -634,25 +619,21 @@ def test_damaged_journal_on_a_full_disk_is_left_as_it_is_until_it_can_be_set_asi
     data = bytearray(disk.read())
     data[20] ^= 1
     disk.replace(bytes(data))
-    disk.close()
     disk.refusal = (errno.ENOSPC, 0)
     journal = Journal(disk)
     held = {entry.reconfiguration for entry in journal.load(known="j1") if entry.doubt}
     assert held
     assert disk.read() == bytes(data)
     with pytest.raises(OSError, match="No space"):
-        journal.begin(plan(), reconfiguration="later", run=None)
+        begin(journal, "later")
     disk.refusal = None
-    journal.begin(plan(), reconfiguration="later", run=None)
+    begin(journal, "later")
     assert disk.asides[-1] == bytes(data)
     assert held < {entry.reconfiguration for entry in Journal(disk).load(known="j1")}
 
 
 def test_torn_tail_that_could_not_be_cut_off_is_gone_before_anything_is_written_behind_it() -> None:
-    disk = MemoryDisk()
-    journal = Journal(disk)
-    journal.load(fresh="j1")
-    journal.begin(plan(), reconfiguration="r1", run=None)
+    disk, journal = journal_of("r1")
     data = disk.read().rstrip(b"\0")
     disk.replace(data + encode_frame(b'{"entry":"end"}')[:-3], reserve=100)
     disk.close()
@@ -660,7 +641,7 @@ def test_torn_tail_that_could_not_be_cut_off_is_gone_before_anything_is_written_
     journal = Journal(disk)
     assert [entry.reconfiguration for entry in journal.load(known="j1")] == ["r1"]
     disk.refusal = None
-    journal.begin(plan(), reconfiguration="r2", run=None)
+    begin(journal, "r2")
     again = Journal(disk)
     assert [(entry.reconfiguration, entry.doubt) for entry in again.load(known="j1")] == [("r1", ""), ("r2", "")]
     assert again.damage is None
@@ -692,10 +673,7 @@ def test_disk_that_failed_while_room_was_held_takes_the_next_entry_as_large_as_i
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 def test_after_any_write_that_failed_what_is_read_is_what_was_answered(number: int) -> None:
     for calls in range(20):
-        disk = MemoryDisk()
-        journal = Journal(disk)
-        journal.load(fresh="j1")
-        journal.begin(plan(), reconfiguration="r1", run=None)
+        disk, journal = journal_of("r1")
         disk.refusal = (number, calls)
         took: list[str] = []
         for id in ("r1", "r2"):
@@ -724,7 +702,7 @@ def test_end_that_the_records_lack_outlives_every_rewrite_and_is_gone_when_they_
     disk = MemoryDisk()
     journal = Journal(disk)
     told = ended("r0", "rolled-back", "aborted")
-    journal.begin(plan(), reconfiguration="r0", run=None)
+    begin(journal, "r0")
     journal.end("r0", outcome="rolled-back", told=told)
     for number in range(9):
         journal.begin(replace(plan(), what="x" * 1000), reconfiguration=f"more{number}", run=None)
@@ -735,7 +713,7 @@ def test_end_that_the_records_lack_outlives_every_rewrite_and_is_gone_when_they_
     (one,) = again.ended
     assert (one.begun.entry.reconfiguration, one.outcome, one.told) == ("r0", "rolled-back", told)
     again.note_recorded(told.fact)
-    again.begin(plan(), reconfiguration="r1", run=None)
+    begin(again, "r1")
     disk.crash()
     last = Journal(disk)
     assert [entry.reconfiguration for entry in last.load(known=journal.id)] == ["r1"]
@@ -743,9 +721,7 @@ def test_end_that_the_records_lack_outlives_every_rewrite_and_is_gone_when_they_
 
 
 def test_document_that_says_it_failed_does_not_stand_for_its_end() -> None:
-    disk = MemoryDisk()
-    journal = Journal(disk)
-    journal.begin(plan(), reconfiguration="r1", run=None)
+    disk, journal = journal_of("r1")
     journal.note_recorded(ended("r1", "failed").fact)
     journal.end("r1", outcome="rolled-back", told=ended("r1", "rolled-back"))
     journal.note_recorded(ended("r1", "failed").fact)
@@ -754,8 +730,7 @@ def test_document_that_says_it_failed_does_not_stand_for_its_end() -> None:
 
 
 def test_end_that_could_be_written_only_after_the_records_had_it_is_not_told_again() -> None:
-    journal = Journal(MemoryDisk())
-    journal.begin(plan(), reconfiguration="r1", run=None)
+    _, journal = journal_of("r1")
     journal.note_recorded(ended("r1", "rolled-back").fact)
     journal.end("r1", outcome="rolled-back", told=ended("r1", "rolled-back"))
     assert journal.ended == ()
@@ -808,16 +783,7 @@ def test_desired_state_of_an_end_is_whole_however_long_it_is_and_on_a_full_disk(
 
 
 def test_journal_of_version_3_has_no_ends_for_the_records_and_is_written_anew() -> None:
-    disk = MemoryDisk()
-    for entry in (
-        b'"journal","v":3,"id":"j1","kept":[],"next":1}',
-        b'"begin","v":3,"n":1,' + BEGIN_1.partition(b",")[2] % b"r1",
-        b'"begin","v":3,"n":2,' + BEGIN_1.partition(b",")[2] % b"r2",
-        b'"end","v":3,"n":3,"of":1,"reconfiguration":"r1","outcome":"confirmed"}',
-    ):
-        disk.append(encode_frame(b'{"entry":' + entry))
-    disk.append(bytes(4096))
-    disk.close()
+    disk = of_version(3)
     journal = Journal(disk)
     assert [(one.reconfiguration, one.started) for one in journal.load(known="j1")] == [("r2", None)]
     assert (journal.ended, journal.damage, b'"v":3' in disk.read()) == ((), None, False)
@@ -834,17 +800,12 @@ def test_ends_of_another_journal_are_not_for_these_records() -> None:
 def test_retained_end_that_is_damaged_leaves_its_begin_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a rewrite begin and end stand alone: a begin without its end must not be rolled back."""
     monkeypatch.setattr(journal_module, "COMPACT_BYTES", 0)
-    disk = MemoryDisk()
-    journal = Journal(disk)
-    journal.load(fresh="j1")
-    journal.begin(plan(), reconfiguration="r0", run=None)
+    disk, journal = journal_of("r0")
     journal.end("r0", outcome="confirmed", told=ended("r0", "confirmed"))
     whole = disk.read()
     assert whole.count(b'"entry"') == 3
     for at in range(len(whole.rstrip(b"\0"))):
-        damaged = MemoryDisk()
-        damaged.append(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        damaged.close()
+        damaged = disk_of(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         again = Journal(damaged)
         assert [entry.reconfiguration for entry in again.load(known="j1") if not entry.doubt] == []
         assert again.damage is not None

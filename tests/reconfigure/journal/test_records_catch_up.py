@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from hwd.model.documents.daemon import DaemonRecovered, DaemonStopped, JournalGivenUp
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, StartedMove
-from hwd.model.plan import Plan
 from hwd.reconfigure.journal.facts import DatedFact
 from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.journal.records_catch_up import RecordsCatchUp
@@ -23,39 +22,12 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
-from hwd_drivers.switching.moves import ApplyMode
 
-from ..conftest import CROSSED, STRAIGHT, Lab, RunLab
+from ..conftest import CROSSED, STRAIGHT, Lab, plan_of
 
 WALL_NS = 1_700_000_000_000_000_000
-PLAN = Plan(
-    what="ring",
-    mode=ApplyMode.UPDATE,
-    moves=(),
-    links=(),
-    dark=(),
-    touches=frozenset(),
-    expected_s=0.0,
-    expected_from="nothing",
-    warnings=(),
-    lease=None,
-    ready_within_s=None,
-    confirm_within_s=None,
-)
+PLAN = plan_of()
 TOLD = (ReconfigurationStarted, ReconfigurationEnded, DaemonRecovered, JournalGivenUp)
-
-
-async def apply(lab: Lab, what: str, **more: object) -> str:
-    return (await lab.world.nodes.run_in_node(DAEMON, lab.service.apply(lab.request(what, **more)))).id
-
-
-async def restart(lab: Lab) -> None:
-    if lab.world.daemon is not None:
-        lab.world.kill(DAEMON)
-    await asyncio.sleep(5.0)
-    lab.world.start_daemon()
-    await lab.world.settled()
-    await asyncio.sleep(1.0)  # recorded
 
 
 async def recorded(folder: Path, id: str) -> Sequence[Document]:
@@ -68,84 +40,71 @@ async def recorded(folder: Path, id: str) -> Sequence[Document]:
     return [one.document for one in stored if getattr(one.document.fact, "reconfiguration", None) == id]
 
 
-def test_reconfiguration_whose_begin_and_end_were_not_committed_is_recorded_once_with_its_times(
-    run_lab: RunLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_reconfiguration_whose_begin_and_end_were_not_committed_is_recorded_once_with_its_times(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(lab: Lab) -> None:
-        monkeypatch.setattr(store, "BUSY_TIMEOUT_MS", 0)
-        await restart(lab)
-        lock = sqlite3.connect(tmp_path / "records.db", isolation_level=None)
-        lock.execute("BEGIN IMMEDIATE")  # somebody else writes, so that nothing is committed
-        id = await apply(lab, STRAIGHT)
+    monkeypatch.setattr(store, "BUSY_TIMEOUT_MS", 0)
+    await lab.restart()
+    lock = sqlite3.connect(tmp_path / "records.db", isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")  # somebody else writes, so that nothing is committed
+    id = (await lab.apply(STRAIGHT)).id
+    lab.world.kill(DAEMON)
+    lock.close()
+    (ended,) = [one for one in lab.world.documents if isinstance(one.fact, ReconfigurationEnded)]
+    (started,) = [one for one in lab.world.documents if isinstance(one.fact, ReconfigurationStarted)]
+    await lab.restart()
+    begin, end = await recorded(tmp_path, id)
+    for told, before in ((begin, started), (end, ended)):
+        assert (told.wall_ns, told.at_ns) == pytest.approx((before.wall_ns, before.at_ns), abs=1e6)
+        was = {key: value for key, value in before.fact.to_data().items() if key != "prediction"}
+        assert told.fact.to_data() == {**was, "from_journal": True}
+    assert lab.world.journal_disk.asides == []
+    for _ in range(2):
+        await lab.restart()
+    assert len(await recorded(tmp_path, id)) == 2, "told once"
+    assert lab.reconfigurer.became(id) is not None
+
+
+async def test_daemon_that_dies_again_before_the_records_have_it_tells_it_again(lab: Lab, tmp_path: Path) -> None:
+    id = (await lab.apply(STRAIGHT)).id
+    for _ in range(2):
         lab.world.kill(DAEMON)
-        lock.close()
-        (ended,) = [one for one in lab.world.documents if isinstance(one.fact, ReconfigurationEnded)]
-        (started,) = [one for one in lab.world.documents if isinstance(one.fact, ReconfigurationStarted)]
-        await restart(lab)
-        begin, end = await recorded(tmp_path, id)
-        for told, before in ((begin, started), (end, ended)):
-            assert (told.wall_ns, told.at_ns) == pytest.approx((before.wall_ns, before.at_ns), abs=1e6)
-            was = {key: value for key, value in before.fact.to_data().items() if key != "prediction"}
-            assert told.fact.to_data() == {**was, "from_journal": True}
-        assert lab.world.journal_disk.asides == []
-        for _ in range(2):
-            await restart(lab)
-        assert len(await recorded(tmp_path, id)) == 2, "told once"
-        assert lab.reconfigurer.became(id) is not None
-
-    run_lab(test)
-
-
-def test_daemon_that_dies_again_before_the_records_have_it_tells_it_again(run_lab: RunLab, tmp_path: Path) -> None:
-    async def test(lab: Lab) -> None:
-        id = await apply(lab, STRAIGHT)
-        for _ in range(2):
-            lab.world.kill(DAEMON)
-            lab.world.start_daemon()
-            await lab.until(ReconfigurationEnded, reconfiguration=id, from_journal=True)
-        assert [one.kind for one in await recorded(tmp_path, id)] == ["reconfiguration.started"]
-        await restart(lab)
-        assert [one.kind for one in await recorded(tmp_path, id)] == [
-            "reconfiguration.started",
-            "reconfiguration.ended",
-        ]
-
-    run_lab(test)
-
-
-def test_what_is_recorded_is_not_told_again_and_the_next_begin_says_so(run_lab: RunLab, tmp_path: Path) -> None:
-    async def test(lab: Lab) -> None:
-        first = await apply(lab, STRAIGHT)
-        await asyncio.sleep(1.0)
-        await restart(lab)
-        assert [one.fact.to_data().get("from_journal") for one in await recorded(tmp_path, first)] == [None, None]
-        second = await apply(lab, CROSSED)
-        (tmp_path / "records.db").unlink()  # somebody deletes the records while the daemon is away
-        await restart(lab)
-        assert await recorded(tmp_path, first) == [], "they had it"
-        assert len(await recorded(tmp_path, second)) == 2, "they never had it"
-        assert lab.world.daemon is not None
-
-    run_lab(test)
-
-
-def test_recovery_after_a_crash_is_told_again_as_a_recovery(run_lab: RunLab, tmp_path: Path) -> None:
-    async def test(lab: Lab) -> None:
-        await apply(lab, STRAIGHT)
-        applying = asyncio.create_task(apply(lab, CROSSED))
-        await lab.until(ReconfigurationStarted)
-        lab.world.kill(DAEMON)
-        await asyncio.gather(applying, return_exceptions=True)
         lab.world.start_daemon()
-        await lab.until(DaemonRecovered)
-        (id,) = {one.reconfiguration for one in lab.emitted(DaemonRecovered)}
-        await restart(lab)
-        started, recovered = await recorded(tmp_path, id)
-        assert isinstance(started.fact, ReconfigurationStarted)
-        assert isinstance(recovered.fact, DaemonRecovered)
-        assert (recovered.fact.outcome, recovered.fact.from_journal) == ("rolled-back", True)
+        await lab.until(ReconfigurationEnded, reconfiguration=id, from_journal=True)
+    assert [one.kind for one in await recorded(tmp_path, id)] == ["reconfiguration.started"]
+    await lab.restart()
+    assert [one.kind for one in await recorded(tmp_path, id)] == [
+        "reconfiguration.started",
+        "reconfiguration.ended",
+    ]
 
-    run_lab(test)
+
+async def test_what_is_recorded_is_not_told_again_and_the_next_begin_says_so(lab: Lab, tmp_path: Path) -> None:
+    first = (await lab.apply(STRAIGHT)).id
+    await asyncio.sleep(1.0)
+    await lab.restart()
+    assert [one.fact.to_data().get("from_journal") for one in await recorded(tmp_path, first)] == [None, None]
+    second = (await lab.apply(CROSSED)).id
+    (tmp_path / "records.db").unlink()  # somebody deletes the records while the daemon is away
+    await lab.restart()
+    assert await recorded(tmp_path, first) == [], "they had it"
+    assert len(await recorded(tmp_path, second)) == 2, "they never had it"
+    assert lab.world.daemon is not None
+
+
+async def test_recovery_after_a_crash_is_told_again_as_a_recovery(lab: Lab, tmp_path: Path) -> None:
+    await lab.apply(STRAIGHT)
+    applying = asyncio.create_task(lab.apply(CROSSED))
+    await lab.until(ReconfigurationStarted)
+    await lab.die(applying)
+    lab.world.start_daemon()
+    await lab.until(DaemonRecovered)
+    (id,) = {one.reconfiguration for one in lab.emitted(DaemonRecovered)}
+    await lab.restart()
+    started, recovered = await recorded(tmp_path, id)
+    assert isinstance(started.fact, ReconfigurationStarted)
+    assert isinstance(recovered.fact, DaemonRecovered)
+    assert (recovered.fact.outcome, recovered.fact.from_journal) == ("rolled-back", True)
 
 
 @pytest.mark.parametrize(("oldest_ns", "is_told"), [(WALL_NS - 1, True), (WALL_NS + 1, False), (None, True)])

@@ -2,22 +2,20 @@
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from hwd.daemon.installed_drivers import load
-from hwd.fabric.fabric import Fabric
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Composite, Strand, Switch, Testbed
-from hwd.reconfigure.plans.planner import BackgroundPlanner, Planner
+from hwd.reconfigure.plans.planner import BackgroundPlanner
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import InlineOffload, ThreadOffload
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, FibreEnd, PortSide, Side
 from hwd_drivers.devices import registry
 
-TWO_HOSTS = Path(__file__).parents[3] / "examples" / "two-hosts.yaml"
+from .conftest import TWO_HOSTS, Desk
+
 ENDS = 64
 TICK_S = 0.001
 
@@ -80,10 +78,6 @@ def straight(testbed: Testbed) -> dict[str, tuple[CrossconnectReading, ...]]:
     return dict.fromkeys(testbed.switches, readings)
 
 
-def planner_of(testbed: Testbed) -> Planner:
-    return Planner(testbed, Fabric(testbed), lambda switches, links: (0.0, "nobody"))
-
-
 async def ticks_while(work: "asyncio.Task[object]") -> int:
     """How often the loop came round before the work was done."""
     count = 0
@@ -95,7 +89,7 @@ async def ticks_while(work: "asyncio.Task[object]") -> int:
 
 async def test_the_loop_goes_on_while_a_large_composite_is_planned(threads: ThreadOffload) -> None:
     testbed = benes()
-    planner = planner_of(testbed)
+    planner = Desk(testbed).planner
 
     async def plan(planning: BackgroundPlanner) -> object:
         routed = await planning.route(turned_round())
@@ -109,7 +103,7 @@ async def test_the_loop_goes_on_while_a_large_composite_is_planned(threads: Thre
 
 
 async def test_what_cannot_be_is_refused_from_there_too(threads: ThreadOffload) -> None:
-    planning = BackgroundPlanner(planner_of(benes()), threads)
+    planning = BackgroundPlanner(Desk(benes()).planner, threads)
     pairs = [Crossconnect.parse("1A-1B"), Crossconnect.parse("2A-1B")]
     asked = tuple(SwitchCrossconnect(switch="sel", crossconnect=one) for one in pairs)
     with pytest.raises(RefusedError, match="1A-1B"):
@@ -120,8 +114,7 @@ async def test_without_composites_no_thread_is_asked() -> None:
     """One that is closed would refuse."""
     offload = ThreadOffload(1)
     offload.close()
-    testbed = load(TWO_HOSTS).require()
-    planning = BackgroundPlanner(planner_of(testbed), offload)
+    planning = BackgroundPlanner(Desk(TWO_HOSTS).planner, offload)
     asked = (SwitchCrossconnect(switch="ocs1", crossconnect=Crossconnect.parse("1A-3B")),)
     routed = await planning.route(Request(wanted=WantedState(name="one", crossconnects=asked)))
     plan = await planning.plan(routed, {"ocs1": ()}, {})

@@ -1,22 +1,16 @@
 """Plans for switches whose elements are in one of few states each, and for composites of them."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from hwd.config.testbed.wanted_state import parse_what
-from hwd.daemon.installed_drivers import load
-from hwd.fabric.fabric import Fabric
-from hwd.model.bodies import PlanBody
 from hwd.model.plan import Plan
 from hwd.model.request import Request
-from hwd.model.testbed import Testbed
-from hwd.reconfigure.plans.planner import Planner
 from hwd_drivers.core.errors import ConfigError, RefusedError
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
-from hwd_drivers.switching.moves import ApplyMode
+
+from .conftest import Desk
 
 HEAD = """testbed: array
 switches:
@@ -52,42 +46,22 @@ BENES_WIRES = tuple(
 )
 
 
-@pytest.fixture
-def lone(tmp_path: Path) -> Testbed:
-    return made(tmp_path, LONE)
+@pytest.fixture(scope="module")
+def lone() -> Desk:
+    return Desk(LONE)
 
 
-@pytest.fixture
-def banyan(tmp_path: Path) -> Testbed:
+@pytest.fixture(scope="module")
+def banyan() -> Desk:
     """Two to four: a 2x2 that leads to another, and to a 1x2; a 1x4 that can be dark stands apart."""
-    return made(tmp_path, BANYAN)
-
-
-def made(folder: Path, text: str) -> Testbed:
-    path = folder / "testbed.yaml"
-    path.write_text(text)
-    return load(path).require()
+    return Desk(BANYAN)
 
 
 REST = {"osw1": "", "x1": "1A-1B 2A-2B", "x2": "1A-1B 2A-2B", "p1": "in-1"}
 
 
-def plan(testbed: Testbed, what: str, mode: str = "update", failed: str = "", **there: str) -> Plan:
-    fabric = Fabric(testbed)
-    planner = Planner(testbed, fabric, lambda switches, links: (0.0, "nobody"))
-    wanted = parse_what(what, testbed)
-    request = Request(wanted=wanted, body=PlanBody(mode=ApplyMode(mode)))
-    readings = {
-        name: tuple(
-            CrossconnectReading(
-                crossconnect=Crossconnect.parse(one),
-                state=CrossconnectState.FAILED if one in failed.split() else CrossconnectState.TUNED,
-            )
-            for one in text.split()
-        )
-        for name, text in (REST | there).items()
-    }
-    return planner.plan(planner.route(request), readings)
+def plan(desk: Desk, what: str, mode: str = "update", failed: str = "", **there: str) -> Plan:
+    return desk.plan(what, REST | there, failed=failed, mode=mode)
 
 
 def moves(made: Plan) -> Mapping[str, str]:
@@ -102,26 +76,26 @@ def moves(made: Plan) -> Mapping[str, str]:
 # --- one switch with elements
 
 
-def test_a_state_is_completed(lone: Testbed) -> None:
+def test_a_state_is_completed(lone: Desk) -> None:
     assert moves(plan(lone, "x1:1A-2B")) == {"x1": "-1A-1B -2A-2B +1A-2B +2A-1B"}
     assert plan(lone, "x1:2A-2B").empty
     assert moves(plan(lone, "osw1:1A-3B")) == {"osw1": "+1A-3B"}
     assert moves(plan(lone, "osw1:1A-3B", osw1="1A-1B 2A-6B")) == {"osw1": "-1A-1B +1A-3B"}
 
 
-def test_what_shall_be_kept_is_named_so_and_no_more(lone: Testbed) -> None:
+def test_what_shall_be_kept_is_named_so_and_no_more(lone: Desk) -> None:
     (move,) = plan(lone, "x1:2A-2B").moves
     assert [str(one) for one in move.keep] == ["2A-2B"]
 
 
-def test_a_crossconnect_that_no_element_has_is_refused_with_those_that_it_has(lone: Testbed) -> None:
+def test_a_crossconnect_that_no_element_has_is_refused_with_those_that_it_has(lone: Desk) -> None:
     with pytest.raises(
         RefusedError, match="osw1: cannot connect 1A-5B: 1A is of element 1, which joins it with 1B, 2B, 3B, 4B only"
     ):
         plan(lone, "osw1:1A-5B")
 
 
-def test_what_can_be_dark_is_freed_and_what_cannot_is_refused_with_a_remedy(lone: Testbed) -> None:
+def test_what_can_be_dark_is_freed_and_what_cannot_is_refused_with_a_remedy(lone: Desk) -> None:
     assert moves(plan(lone, "osw1:1A-none", osw1="1A-1B 2A-6B")) == {"osw1": "-1A-1B"}
     assert moves(plan(lone, "osw1:none", osw1="1A-1B 2A-6B")) == {"osw1": "-1A-1B -2A-6B"}
     with pytest.raises(RefusedError, match=r"x1: cannot free 1A: element 1 always joins something: .* `hwd block`"):
@@ -131,7 +105,7 @@ def test_what_can_be_dark_is_freed_and_what_cannot_is_refused_with_a_remedy(lone
     assert plan(lone, "p1:2-none").empty, "nothing is there to be freed"
 
 
-def test_overwrite_takes_away_what_it_can_and_leaves_what_cannot_be_dark(lone: Testbed) -> None:
+def test_overwrite_takes_away_what_it_can_and_leaves_what_cannot_be_dark(lone: Desk) -> None:
     made = plan(lone, "osw1:1A-2B", "overwrite", osw1="1A-1B 2A-6B")
     assert moves(made) == {"osw1": "-1A-1B -2A-6B +1A-2B"}
     made = plan(lone, "x1:1A-1B", "overwrite")
@@ -139,7 +113,7 @@ def test_overwrite_takes_away_what_it_can_and_leaves_what_cannot_be_dark(lone: T
     assert [str(one) for one in made.moves[0].keep] == ["1A-1B", "2A-2B"], "what stays is no difference at read-back"
 
 
-def test_safe_refuses_what_was_set_on_purpose_or_carries_light(lone: Testbed) -> None:
+def test_safe_refuses_what_was_set_on_purpose_or_carries_light(lone: Desk) -> None:
     with pytest.raises(RefusedError, match="osw1: cannot connect 1A-2B: 1A already carries 1A-1B"):
         plan(lone, "osw1:1A-2B", "safe", osw1="1A-1B")
     assert moves(plan(lone, "osw1:1A-2B", "safe")) == {"osw1": "+1A-2B"}
@@ -148,19 +122,19 @@ def test_safe_refuses_what_was_set_on_purpose_or_carries_light(lone: Testbed) ->
     assert moves(plan(lone, "x2:1A-2B", "safe")) == {"x2": "-1A-1B -2A-2B +1A-2B +2A-1B"}, "no light comes to x2"
 
 
-def test_a_failed_crossconnect_of_an_element_is_made_anew(lone: Testbed) -> None:
+def test_a_failed_crossconnect_of_an_element_is_made_anew(lone: Desk) -> None:
     made = plan(lone, "osw1:1A-1B", osw1="1A-1B", failed="1A-1B")
     assert moves(made) == {"osw1": "-1A-1B +1A-1B"}
     assert made.warnings == ("osw1:1A-1B is reported as failed; it will be made anew",)
 
 
-def test_of_a_failed_2x2_the_whole_state_is_made_anew(lone: Testbed) -> None:
+def test_of_a_failed_2x2_the_whole_state_is_made_anew(lone: Desk) -> None:
     """Its driver takes nothing less."""
     made = plan(lone, "x1:1A-1B", failed="1A-1B 2A-2B")
     assert moves(made) == {"x1": "-1A-1B -2A-2B +1A-1B +2A-2B"}
 
 
-def test_light_that_an_element_joins_too_is_told(lone: Testbed) -> None:
+def test_light_that_an_element_joins_too_is_told(lone: Desk) -> None:
     """A 2x2 that swaps one pair swaps the other: light of h0.eth0 gets to h0.eth1 by what nobody asked for."""
     made = plan(lone, "x1:2A-2B", x1="1A-2B 2A-1B")
     said = (
@@ -172,7 +146,7 @@ def test_light_that_an_element_joins_too_is_told(lone: Testbed) -> None:
 
 @pytest.mark.parametrize("mode", ["safe", "update"])
 def test_what_an_element_has_that_nobody_can_tell_is_leased_warned_of_and_not_brought_back(
-    lone: Testbed, mode: str
+    lone: Desk, mode: str
 ) -> None:
     """A latching 2x2 without contacts says nothing of where it is until it was moved."""
     made = plan(lone, "x1:2A-1B", mode, x1="")
@@ -189,7 +163,7 @@ def test_what_an_element_has_that_nobody_can_tell_is_leased_warned_of_and_not_br
 
 
 @pytest.mark.parametrize("what", ["x1:none", "x1:1A-none", "p1:none", "p1:2-none"])
-def test_nothing_is_called_empty_that_always_joins_something_and_does_not_say_what(lone: Testbed, what: str) -> None:
+def test_nothing_is_called_empty_that_always_joins_something_and_does_not_say_what(lone: Desk, what: str) -> None:
     with pytest.raises(RefusedError, match="element 1 always joins something"):
         plan(lone, what, x1="", p1="")
 
@@ -197,7 +171,7 @@ def test_nothing_is_called_empty_that_always_joins_something_and_does_not_say_wh
 # --- composites
 
 
-def test_a_plan_names_the_demand_and_the_moves_of_elements(banyan: Testbed) -> None:
+def test_a_plan_names_the_demand_and_the_moves_of_elements(banyan: Desk) -> None:
     made = plan(banyan, "sel:1A-4B")
     assert moves(made) == {"x1": "-1A-1B -2A-2B +1A-2B +2A-1B", "p1": "-in-1 +in-2"}
     (composite,) = made.composites
@@ -219,14 +193,14 @@ def test_a_plan_names_the_demand_and_the_moves_of_elements(banyan: Testbed) -> N
     assert {"x1.1", "x1.2", "p1.in", "p1.1", "p1.2"} <= made.touches, "a lease is about ports of elements"
 
 
-def test_demands_that_conflict_are_refused_before_a_switch_is_read(banyan: Testbed) -> None:
+def test_demands_that_conflict_are_refused_before_a_switch_is_read(banyan: Desk) -> None:
     with pytest.raises(RefusedError, match="sel: cannot make 1A-1B, 2A-2B at once: they meet in x1 1, x2 1"):
         plan(banyan, "sel:1A-1B,2A-2B")
     with pytest.raises(RefusedError, match="sel: cannot make 3A-1B: no path leads inside from 3A to 1B"):
         plan(banyan, "sel:3A-1B")
 
 
-def test_existing_crossconnects_stay_and_a_demand_that_would_end_them_is_refused(banyan: Testbed) -> None:
+def test_existing_crossconnects_stay_and_a_demand_that_would_end_them_is_refused(banyan: Desk) -> None:
     there = {"osw1": "1A-1B"}
     assert moves(plan(banyan, "sel:2A-4B", **there)) == {"p1": "-in-1 +in-2"}
     with pytest.raises(RefusedError, match=r"2A-2B, 1A-1B at once.*1A-1B stands already; free it first"):
@@ -238,21 +212,19 @@ def test_existing_crossconnects_stay_and_a_demand_that_would_end_them_is_refused
     }
 
 
-def test_safe_takes_nothing_from_a_demand_that_stands(banyan: Testbed) -> None:
+def test_safe_takes_nothing_from_a_demand_that_stands(banyan: Desk) -> None:
     with pytest.raises(RefusedError, match="sel: cannot connect 1A-3B: 1A already carries 1A-1B"):
         plan(banyan, "sel:1A-3B", "safe")
     assert moves(plan(banyan, "sel:3A-6B", "safe")) == {"osw1": "+1A-2B"}
 
 
-def test_elements_that_have_nothing_to_do_with_it_are_not_read(banyan: Testbed) -> None:
-    planner = Planner(banyan, Fabric(banyan), lambda switches, links: (0.0, "nobody"))
-    wanted = parse_what("sel:3A-6B", banyan)
-    routed = planner.route(Request(wanted=wanted))
+def test_elements_that_have_nothing_to_do_with_it_are_not_read(banyan: Desk) -> None:
+    routed = banyan.planner.route(Request(wanted=parse_what("sel:3A-6B", banyan.testbed)))
     assert routed.switches == ("osw1",)
     assert routed.ports == {"osw1.1", "osw1.2"}
 
 
-def test_ends_of_a_composite_are_freed_where_an_element_can_be_dark(banyan: Testbed) -> None:
+def test_ends_of_a_composite_are_freed_where_an_element_can_be_dark(banyan: Desk) -> None:
     assert moves(plan(banyan, "sel:3A-none", osw1="1A-3B")) == {"osw1": "-1A-3B"}
     with pytest.raises(
         RefusedError,
@@ -263,7 +235,7 @@ def test_ends_of_a_composite_are_freed_where_an_element_can_be_dark(banyan: Test
         plan(banyan, "sel:none")
 
 
-def test_elements_that_go_dark_are_counted_beside_those_that_move(banyan: Testbed) -> None:
+def test_elements_that_go_dark_are_counted_beside_those_that_move(banyan: Desk) -> None:
     def counts(what: str, **there: str) -> tuple[int, int]:
         (composite,) = plan(banyan, what, **there).composites
         assert (composite.summary.moves, composite.summary.darkened) == (composite.moves, composite.darkened)
@@ -274,7 +246,7 @@ def test_elements_that_go_dark_are_counted_beside_those_that_move(banyan: Testbe
     assert counts("sel:3A-6B", osw1="1A-3B") == (1, 0)
 
 
-def test_what_elements_come_to_join_is_refused_at_an_end_that_shall_be_free(tmp_path: Path) -> None:
+def test_what_elements_come_to_join_is_refused_at_an_end_that_shall_be_free() -> None:
     """A Benes switch of six 2x2 joins all ends always: where something is freed there comes something else."""
     parts = "".join(f"  {name}: {{driver: thorlabs-osw, model: osw22, twin: {{}}}}\n" for name in BENES)
     wires = "".join(f"  - {one} <-> {other}\n" for one, other in BENES_WIRES)
@@ -287,15 +259,14 @@ composites:
 fibres:
   - h0.eth0 <-> sel.1
 {wires}"""
-    testbed = made(tmp_path, text)
     there = dict.fromkeys(BENES, "1A-1B 2A-2B") | dict.fromkeys(("a1", "m1", "m2", "z2"), "1A-2B 2A-1B")
     with pytest.raises(
         RefusedError, match="sel: cannot free 4A: 4A-3B would be there, by elements that move and always"
     ):
-        plan(testbed, "sel:1A-1B,2A-2B,4A-none", **there)
+        plan(Desk(text), "sel:1A-1B,2A-2B,4A-none", **there)
 
 
-def test_what_cannot_go_is_not_said_to_go(banyan: Testbed) -> None:
+def test_what_cannot_go_is_not_said_to_go(banyan: Desk) -> None:
     made = plan(banyan, "sel:2A-4B", "overwrite", p1="in-1")
     assert moves(made) == {"p1": "-in-1 +in-2"}
     (composite,) = made.composites
@@ -303,7 +274,7 @@ def test_what_cannot_go_is_not_said_to_go(banyan: Testbed) -> None:
     assert [*map(str, composite.remove)] == ["2A-3B"]
 
 
-def test_elements_may_be_named_beside_their_composite(banyan: Testbed) -> None:
+def test_elements_may_be_named_beside_their_composite(banyan: Desk) -> None:
     assert moves(plan(banyan, "sel:1A-4B x2:1A-2B")) == {
         "p1": "-in-1 +in-2",
         "x1": "-1A-1B -2A-2B +1A-2B +2A-1B",
@@ -313,6 +284,6 @@ def test_elements_may_be_named_beside_their_composite(banyan: Testbed) -> None:
         plan(banyan, "sel:1A-1B x2:1A-2B")
 
 
-def test_an_end_that_the_composite_does_not_have_is_bad_input(banyan: Testbed) -> None:
+def test_an_end_that_the_composite_does_not_have_is_bad_input(banyan: Desk) -> None:
     with pytest.raises(ConfigError, match="sel has no 9A"):
         plan(banyan, "sel:9A-1B")

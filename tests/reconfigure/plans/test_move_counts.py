@@ -3,9 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 
-from hwd.daemon.installed_drivers import load
+from hwd.daemon.installed_drivers import load_text
 from hwd.interlocks import NO_MOTION
 from hwd.model.interlock import InterlockRules
 from hwd.model.testbed import Testbed
@@ -16,7 +15,8 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchCommand
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "two-hosts.yaml"
+from .conftest import TWO_HOSTS
+
 S = 1_000_000_000
 LIMITS = InterlockRules(moves_per_hour_max={"ocs1": 9}, changes_max={"ocs1": 9}, rate_s=60.0)
 
@@ -51,7 +51,7 @@ class SetClock:
 
 
 def limited(rules: InterlockRules = LIMITS) -> Testbed:
-    return replace(load(EXAMPLE).require(), interlocks=rules)
+    return replace(load_text(TWO_HOSTS, file="testbed.yaml").require(), interlocks=rules)
 
 
 @asynccontextmanager

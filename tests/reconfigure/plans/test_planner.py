@@ -1,65 +1,37 @@
 """Plans: the least moves for what is wanted, what goes dark by them, and whose ports they touch."""
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.config.testbed.wanted_state import parse_what
-from hwd.daemon.installed_drivers import load
+from hwd.daemon.installed_drivers import load_text
 from hwd.fabric.fabric import Fabric
-from hwd.model.bodies import PlanBody
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
 from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.plans.planner import Planner
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
+from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "two-hosts.yaml"
+from .conftest import TWO_HOSTS, Desk, pairs
+
 STRAIGHT, CROSSED = "1A-3B 3A-1B 2A-4B 4A-2B", "1A-4B 4A-1B 2A-3B 3A-2B"
-TESTBED: Testbed = load(EXAMPLE).require()
+TESTBED = load_text(TWO_HOSTS, file="testbed.yaml").require()
 
 
-def pairs(text: str) -> set[Crossconnect]:
-    return set(map(Crossconnect.parse, text.split()))
+def make(what: str, there: str = "", *, testbed: Testbed = TESTBED, failed: str = "", **body: Any) -> Plan:
+    desk = Desk(testbed, lambda switches, links: (1.5, f"told for {' '.join(switches)}{'' if links else ', no link'}"))
+    what = f"ocs1:{','.join(what.split())}" if "-" in what else what
+    return desk.plan(what, {"ocs1": there}, failed=failed, **body)
 
 
-def readings(text: str, *, failed: str = "") -> dict[str, tuple[CrossconnectReading, ...]]:
-    bad = pairs(failed)
-    return {
-        "ocs1": tuple(
-            CrossconnectReading(
-                crossconnect=one, state=CrossconnectState.FAILED if one in bad else CrossconnectState.TUNED
-            )
-            for one in map(Crossconnect.parse, text.split())
-        )
-    }
-
-
-def make(
-    what: str,
-    there: str = "",
-    *,
-    failed: str = "",
-    mode: ApplyMode = ApplyMode.UPDATE,
-    testbed: Testbed = TESTBED,
-    ready_within_s: float | None = None,
-) -> Plan:
-    planner = Planner(
-        testbed,
-        Fabric(testbed),
-        lambda switches, links: (1.5, f"told for {' '.join(switches)}{'' if links else ', no link'}"),
-    )
-    wanted = parse_what(f"ocs1:{','.join(what.split())}" if "-" in what else what, testbed)
-    request = Request(
-        wanted=wanted,
-        body=PlanBody(mode=mode, ready_within_s=ready_within_s),
-    )
-    return planner.plan(planner.route(request), readings(there, failed=failed))
+def set_of(text: str) -> set[Crossconnect]:
+    return {*pairs(text)}
 
 
 def moved(plan: Plan) -> tuple[set[Crossconnect], set[Crossconnect], set[Crossconnect]]:
@@ -69,7 +41,7 @@ def moved(plan: Plan) -> tuple[set[Crossconnect], set[Crossconnect], set[Crossco
 
 def test_a_switch_that_is_emptied_loses_all() -> None:
     plan = make("ocs1:none", STRAIGHT)
-    assert moved(plan) == (pairs(STRAIGHT), set(), set())
+    assert moved(plan) == (set_of(STRAIGHT), set(), set())
     assert [str(link) for link in plan.dark] == ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"]
     assert make("ocs1:none").empty
 
@@ -81,10 +53,10 @@ def test_a_switch_in_use_is_not_emptied_safely() -> None:
 
 def test_an_end_that_is_freed_loses_what_it_carries_and_no_other_does() -> None:
     plan = make("1A-none 5A-none", STRAIGHT)
-    assert moved(plan) == (pairs("1A-3B"), set(), set())
+    assert moved(plan) == (set_of("1A-3B"), set(), set())
     assert [str(link) for link in plan.dark] == ["h0.eth0<->h1.eth0"]
     assert {"ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0"} == plan.touches
-    assert moved(make("1A-none 5A-6B", STRAIGHT)) == (pairs("1A-3B"), pairs("5A-6B"), set())
+    assert moved(make("1A-none 5A-6B", STRAIGHT)) == (set_of("1A-3B"), set_of("5A-6B"), set())
     assert make("1A-none").empty
 
 
@@ -95,7 +67,7 @@ def test_an_end_that_carries_something_is_not_freed_safely() -> None:
 
 def test_a_dark_switch_gets_all_and_loses_nothing() -> None:
     plan = make(STRAIGHT)
-    assert moved(plan) == (set(), pairs(STRAIGHT), set())
+    assert moved(plan) == (set(), set_of(STRAIGHT), set())
     assert [str(one.routed.link) for one in plan.links] == ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"]
     assert (plan.dark, plan.expected_s, plan.expected_from) == ((), 1.5, "told for ocs1")
 
@@ -111,7 +83,7 @@ def test_of_moves_that_make_no_link_only_the_switches_are_expected() -> None:
 
 def test_what_is_there_stays_and_nothing_is_expected_of_it() -> None:
     plan = make(STRAIGHT, STRAIGHT)
-    assert moved(plan) == (set(), set(), pairs(STRAIGHT))
+    assert moved(plan) == (set(), set(), set_of(STRAIGHT))
     assert plan.empty
     assert all(one.kept for one in plan.links)
     assert (plan.expected_s, plan.expected_from) == (0.0, "nothing moves")
@@ -119,27 +91,27 @@ def test_what_is_there_stays_and_nothing_is_expected_of_it() -> None:
 
 def test_links_that_lose_their_light_are_named() -> None:
     plan = make(CROSSED, STRAIGHT)
-    assert moved(plan) == (pairs(STRAIGHT), pairs(CROSSED), set())
+    assert moved(plan) == (set_of(STRAIGHT), set_of(CROSSED), set())
     assert [str(link) for link in plan.dark] == ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"]
 
 
 def test_a_link_of_which_half_moves_is_not_kept() -> None:
     plan = make(STRAIGHT, "1A-3B 2A-4B 4A-2B")
-    assert moved(plan) == (set(), pairs("3A-1B"), pairs("1A-3B 2A-4B 4A-2B"))
+    assert moved(plan) == (set(), set_of("3A-1B"), set_of("1A-3B 2A-4B 4A-2B"))
     assert [one.kept for one in plan.links] == [False, True]
 
 
 def test_safe_refuses_and_names_both_and_update_replaces() -> None:
     with pytest.raises(RefusedError, match="cannot connect 1A-4B: 1A already carries 1A-3B"):
         make("1A-4B", "1A-3B", mode=ApplyMode.SAFE)
-    assert moved(make("1A-4B", "1A-3B 5A-6B")) == (pairs("1A-3B"), pairs("1A-4B"), set())
-    assert moved(make("1A-4B", "5A-6B", mode=ApplyMode.SAFE)) == (set(), pairs("1A-4B"), set())
+    assert moved(make("1A-4B", "1A-3B 5A-6B")) == (set_of("1A-3B"), set_of("1A-4B"), set())
+    assert moved(make("1A-4B", "5A-6B", mode=ApplyMode.SAFE)) == (set(), set_of("1A-4B"), set())
 
 
 def test_overwrite_removes_all_the_rest() -> None:
     assert moved(make("1A-4B", "1A-3B 5A-6B", mode=ApplyMode.OVERWRITE)) == (
-        pairs("1A-3B 5A-6B"),
-        pairs("1A-4B"),
+        set_of("1A-3B 5A-6B"),
+        set_of("1A-4B"),
         set(),
     )
 
@@ -147,7 +119,7 @@ def test_overwrite_removes_all_the_rest() -> None:
 @pytest.mark.parametrize("mode", list(ApplyMode))
 def test_a_crossconnect_that_failed_is_made_anew_and_warned_of(mode: ApplyMode) -> None:
     plan = make("1A-3B", "1A-3B", failed="1A-3B", mode=mode)
-    assert moved(plan) == (pairs("1A-3B"), pairs("1A-3B"), set())
+    assert moved(plan) == (set_of("1A-3B"), set_of("1A-3B"), set())
     assert plan.warnings == ("ocs1:1A-3B is reported as failed; it will be made anew",)
 
 
@@ -161,7 +133,7 @@ def test_what_cannot_be_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="9A"):
         make("9A-1B")
     planner = Planner(TESTBED, Fabric(TESTBED), lambda switches, links: (0.0, ""))
-    both = tuple(SwitchCrossconnect(switch="ocs1", crossconnect=one) for one in pairs("1A-2B 1A-3B"))
+    both = tuple(SwitchCrossconnect(switch="ocs1", crossconnect=one) for one in set_of("1A-2B 1A-3B"))
     with pytest.raises(ConfigError, match="ocs1: 1A-3B and 1A-2B both want 1A"):
         planner.route(Request(wanted=WantedState(name="x", crossconnects=both)))
     with pytest.raises(ConfigError, match="asks for no crossconnect"):
@@ -171,12 +143,10 @@ def test_what_cannot_be_is_refused_by_name() -> None:
         planner.plan(planner.route(Request(wanted=wanted)), {})
 
 
-def test_a_switch_of_a_host_is_refused(tmp_path: Path) -> None:
-    text = EXAMPLE.read_text().replace("size: 8x8", "size: 8x8, owner: h0")
-    path = tmp_path / "owned.yaml"
-    path.write_text(text)
+def test_a_switch_of_a_host_is_refused() -> None:
+    owned = load_text(TWO_HOSTS.replace("size: 8x8", "size: 8x8, owner: h0"), file="owned.yaml").require()
     with pytest.raises(RefusedError, match="ocs1 belongs to host h0, and what it carries is not known now"):
-        make("1A-2B", testbed=load(path).require())
+        make("1A-2B", testbed=owned)
 
 
 def _states() -> st.SearchStrategy[str]:
@@ -194,15 +164,15 @@ def test_after_any_plan_what_is_wanted_is_there_and_no_end_is_used_twice(
 ) -> None:
     plan = make(wanted, there, mode=mode)
     (move,) = plan.moves
-    assert pairs(wanted) <= move.after
+    assert set_of(wanted) <= move.after
     ends = [end for one in move.after for end in one.ends]
     assert len(ends) == len(set(ends))
     assert not set(move.remove) & set(move.keep)
     if mode is ApplyMode.OVERWRITE:
-        assert move.after == pairs(wanted)
+        assert move.after == set_of(wanted)
     else:
-        wanted_ends = {end for one in pairs(wanted) for end in one.ends}
-        spared = {one for one in pairs(there) if not wanted_ends & set(one.ends)}
+        wanted_ends = {end for one in set_of(wanted) for end in one.ends}
+        spared = {one for one in set_of(there) if not wanted_ends & set(one.ends)}
         assert spared <= move.after
     again = make(wanted, " ".join(map(str, move.after)), mode=mode)
     assert again.empty

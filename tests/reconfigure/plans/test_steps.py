@@ -2,23 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwd.config.testbed.wanted_state import parse_what
-from hwd.daemon.installed_drivers import load_text
-from hwd.fabric.fabric import Fabric
-from hwd.model.bodies import PlanBody
 from hwd.model.link import Link
 from hwd.model.plan import Plan, PlanSteps
-from hwd.model.request import Request
-from hwd.model.testbed import Testbed
-from hwd.reconfigure.plans.planner import Planner
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
+from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode
 
+from .conftest import Desk
 from .test_element_plans import BANYAN
 
 NICS = "\n".join(f"      eth{port}: {{module: 100g-lr4}}" for port in range(4))
@@ -48,38 +43,17 @@ switches:
 State = Mapping[str, frozenset[Crossconnect]]
 
 
-def pairs(text: str) -> tuple[Crossconnect, ...]:
-    return tuple(map(Crossconnect.parse, text.replace(",", " ").split()))
-
-
 def joined(*ports: tuple[int, int]) -> str:
     """The crossconnects that join the NIC ports at these switch ports, both ways."""
     return " ".join(f"{one}A-{other}B {other}A-{one}B" for one, other in ports)
 
 
-class Rack:
+class Rack(Desk):
     def __init__(self, text: str) -> None:
-        self.testbed: Testbed = load_text(text, file="testbed.yaml").require()
-        self.fabric = Fabric(self.testbed)
-        self.planner = Planner(
-            self.testbed, self.fabric, lambda switches, links: (4.0, "ready") if links else (0.5, "settled")
-        )
+        super().__init__(text, lambda switches, links: (4.0, "ready") if links else (0.5, "settled"))
 
-    def plan(
-        self,
-        what: str,
-        there: Mapping[str, str],
-        mode: ApplyMode = ApplyMode.UPDATE,
-        steps: bool = True,
-        ready_within_s: float | None = None,
-    ) -> Plan:
-        readings = {
-            name: tuple(CrossconnectReading(crossconnect=one, state=CrossconnectState.TUNED) for one in pairs(text))
-            for name, text in there.items()
-        }
-        body = PlanBody(mode=mode, steps=steps, ready_within_s=ready_within_s)
-        request = Request(wanted=parse_what(what, self.testbed), body=body)
-        return self.planner.plan(self.planner.route(request), readings)
+    def in_steps(self, what: str, there: Mapping[str, str], **body: Any) -> Plan:
+        return self.plan(what, there, steps=True, **body)
 
     def links(self, state: State) -> frozenset[Link]:
         return frozenset(self.fabric.links_of(state))
@@ -173,7 +147,7 @@ def test_each_step_holds_and_no_division_into_steps_has_fewer_links_dark(
 ) -> None:
     if not wanted:
         return
-    plan = one.plan(f"ocs1:{','.join(joined(*wanted).split())}", {"ocs1": joined(*there)}, mode)
+    plan = one.in_steps(f"ocs1:{','.join(joined(*wanted).split())}", {"ocs1": joined(*there)}, mode=mode)
     if plan.empty:
         assert plan.order is None
         return
@@ -199,7 +173,7 @@ def test_each_step_holds_over_trunks(trunks: Rack, data: st.DataObject) -> None:
 
     there = {"ocs1": state(), "ocs2": state()}
     what = " ".join(f"{name}:{','.join(state().split())}" for name in there)
-    plan = trunks.plan(what, there)
+    plan = trunks.in_steps(what, there)
     if plan.order is not None:
         trunks.check(plan)
 
@@ -207,7 +181,7 @@ def test_each_step_holds_over_trunks(trunks: Rack, data: st.DataObject) -> None:
 def test_a_trunk_is_freed_before_another_link_takes_it(trunks: Rack) -> None:
     """The link over trunk 5 goes to the free trunk 7, then that over trunk 6 to trunk 5: one link is dark at a time."""
     there = joined((1, 5), (2, 6))
-    plan = trunks.plan(
+    plan = trunks.in_steps(
         " ".join(f"{name}:{','.join(joined((1, 7), (2, 5)).split())}" for name in ("ocs1", "ocs2")),
         {"ocs1": there, "ocs2": there},
     )
@@ -218,7 +192,7 @@ def test_a_trunk_is_freed_before_another_link_takes_it(trunks: Rack) -> None:
 
 
 def test_a_swap_is_one_step_and_says_that_no_order_has_fewer(one: Rack) -> None:
-    plan = one.plan("ocs1:" + joined((1, 5), (2, 6)).replace(" ", ","), {"ocs1": joined((1, 6), (2, 5))})
+    plan = one.in_steps("ocs1:" + joined((1, 5), (2, 6)).replace(" ", ","), {"ocs1": joined((1, 6), (2, 5))})
     assert plan.order is not None
     assert str(plan.order.summary) == "1 step, at most 2 links dark at once (no order has fewer); all at once 2"
 
@@ -226,7 +200,7 @@ def test_a_swap_is_one_step_and_says_that_no_order_has_fewer(one: Rack) -> None:
 def test_elements_of_a_switch_move_as_one() -> None:
     rack = Rack(BANYAN)
     rest = {"osw1": "", "x1": "1A-1B 2A-2B", "x2": "1A-1B 2A-2B", "p1": "in-1"}
-    plan = rack.plan("h0.eth0<->h0.eth1", rest)
+    plan = rack.in_steps("h0.eth0<->h0.eth1", rest)
     assert plan.order is not None
     for step in plan.order.steps:
         for move in step.moves:
@@ -236,7 +210,7 @@ def test_elements_of_a_switch_move_as_one() -> None:
 
 def test_without_steps_a_plan_and_its_hash_are_as_before(one: Rack) -> None:
     what, there = "ocs1:" + joined((1, 5)).replace(" ", ","), {"ocs1": joined((1, 6))}
-    plain, stepped = one.plan(what, there, steps=False), one.plan(what, there)
+    plain, stepped = one.plan(what, there), one.in_steps(what, there)
     assert plain.order is None
     assert plain.hash != stepped.hash
     assert plain.moves == stepped.moves
@@ -261,6 +235,6 @@ def test_a_plan_with_steps_is_expected_to_take_the_sum_of_its_steps(
 
 
 def test_a_step_without_a_link_is_expected_to_take_as_long_as_its_switch(one: Rack) -> None:
-    plan = one.plan("ocs1:none", {"ocs1": joined((1, 6), (2, 5))}, ready_within_s=20.0)
+    plan = one.in_steps("ocs1:none", {"ocs1": joined((1, 6), (2, 5))}, ready_within_s=20.0)
     assert plan.order is not None
     assert plan.expected_s == 0.5 * len(plan.order.steps)
