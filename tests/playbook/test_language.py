@@ -6,56 +6,24 @@ from typing import Any
 
 import pytest
 
-from hwd.model.answers import AbortedRun
 from hwd.model.documents.hosts import HostDown
 from hwd.model.documents.leases import LeaseReleased
 from hwd.model.documents.reconfigurations import ReconfigurationState
 from hwd.model.documents.runs import RunAssert, RunEnded, RunFault, RunHost, RunNote, RunPaused, RunResumed, RunStep
 from hwd.model.fault import Clear, Fault, Slow, Unplug
-from hwd.model.recorded_run import Run
 from hwd.model.timeline import Timeline
 from hwd_agents.sources.setting_source import Setting
 
-from .conftest import CROSSED, STRAIGHT, Lab, RunLab, ends
+from ..sim.lab import CROSSED, STRAIGHT, Lab
+from .conftest import LEASE, apply, ends, wait
 
-LEASE = "lease: {ports: all, for_s: 600}"
-ONE, OTHER = "ocs1:1A-3B,3A-1B", "ocs1:2A-4B,4A-2B"
+ONE, TWO = "ocs1:1A-3B,3A-1B", "ocs1:2A-4B,4A-2B"
 """Two links of their own on one switch."""
-ABORT_WITHIN_S = 5.0
-
-
-def apply(what: str, ready_within_s: float | None = None) -> str:
-    ready = "" if ready_within_s is None else f", ready_within_s: {ready_within_s}"
-    return f'apply: {{pairs: "{what}"{ready}}}'
-
-
-def wait(within_s: float = 20) -> str:
-    return f"wait: {{for: ready, within_s: {within_s}}}"
 
 
 def at_once(**branches: list[str]) -> str:
     listed = ", ".join(f"{name}: [{', '.join('{' + step + '}' for step in steps)}]" for name, steps in branches.items())
     return f"parallel: {{{listed}}}"
-
-
-def left_nothing(lab: Lab) -> bool:
-    """No lease, no reconfiguration, no run."""
-    status = lab.service.status()
-    return not (status.leases or status.reconfigurations or status.runs)
-
-
-async def record_of(lab: Lab, run: str) -> Run:
-    """When it has ended."""
-    await lab.service.wait_run(run)
-    return await lab.service.run(run)
-
-
-async def abort(lab: Lab, run: str) -> AbortedRun:
-    """Abort and check that it took no longer than it may."""
-    began_s = lab.now_s()
-    end = await lab.service.abort_run(run, by="ada")
-    assert lab.now_s() - began_s <= ABORT_WITHIN_S
-    return end
 
 
 def mtu(lab: Lab, port: str = "eth0") -> object:
@@ -66,180 +34,145 @@ def mtu(lab: Lab, port: str = "eth0") -> object:
 # --- branches
 
 
-def test_branches_on_one_switch_wait_for_their_links_at_the_same_time(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        began_s = lab.now_s()
-        assert (await lab.do(LEASE, apply(ONE, 20), apply(OTHER, 20))).outcome == "succeeded"
-        one_by_one_s = lab.now_s() - began_s
-        await lab.do(apply("ocs1:none"))
-        await asyncio.sleep(10)
-        began_s = lab.now_s()
-        run = await lab.do(LEASE, at_once(left=[apply(ONE, 20)], right=[apply(OTHER, 20)]))
-        assert (run.outcome, run.safe_state) == ("succeeded", "as-applied")
-        assert lab.now_s() - began_s < 0.75 * one_by_one_s
-        assert lab.light() == ends(f"{ONE},{OTHER.partition(':')[2]}")
-        steps = lab.emitted(RunStep, run=run.id, state="done")
-        assert [step.done for step in steps] == [1, 2, 3, 4, 5]
-        assert {step.branch for step in steps} == {"", "left", "right"}
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_branches_on_one_switch_wait_for_their_links_at_the_same_time(lab: Lab) -> None:
+    began_s = lab.now_s()
+    assert (await lab.do(LEASE, apply(ONE, 20), apply(TWO, 20))).outcome == "succeeded"
+    one_by_one_s = lab.now_s() - began_s
+    await lab.do(apply("ocs1:none"))
+    await asyncio.sleep(10)
+    began_s = lab.now_s()
+    run = await lab.do(LEASE, at_once(left=[apply(ONE, 20)], right=[apply(TWO, 20)]))
+    assert (run.outcome, run.safe_state) == ("succeeded", "as-applied")
+    assert lab.now_s() - began_s < 0.75 * one_by_one_s
+    assert lab.light() == ends(f"{ONE},{TWO.partition(':')[2]}")
+    steps = lab.emitted(RunStep, run=run.id, state="done")
+    assert [step.done for step in steps] == [1, 2, 3, 4, 5]
+    assert {step.branch for step in steps} == {"", "left", "right"}
+    assert lab.holds_nothing()
 
 
-def test_branches_have_leases_of_their_own_and_give_them_back(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        left = ["lease: {ports: [ocs1.1, ocs1.3], for_s: 60}", apply(ONE, 20)]
-        right = ["lease: {ports: [ocs1.2, ocs1.4], for_s: 60}", apply(OTHER, 20), "wait: {for_s: 30}"]
-        run = await lab.start(at_once(left=left, right=right))
-        await lab.until(ReconfigurationState, state="waiting")
-        assert sorted(map(str, (lease.ports for lease in lab.service.leases()))) == [
-            "['ocs1.1', 'ocs1.3']",
-            "['ocs1.2', 'ocs1.4']",
-        ]
-        await lab.until(LeaseReleased)
-        assert [lease.ports for lease in lab.service.leases()] == [["ocs1.2", "ocs1.4"]]
-        assert (await record_of(lab, run)).outcome == "succeeded"
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_branches_have_leases_of_their_own_and_give_them_back(lab: Lab) -> None:
+    left = ["lease: {ports: [ocs1.1, ocs1.3], for_s: 60}", apply(ONE, 20)]
+    right = ["lease: {ports: [ocs1.2, ocs1.4], for_s: 60}", apply(TWO, 20), "wait: {for_s: 30}"]
+    run = await lab.start(at_once(left=left, right=right))
+    await lab.until(ReconfigurationState, state="waiting")
+    assert sorted(map(str, (lease.ports for lease in lab.service.leases()))) == [
+        "['ocs1.1', 'ocs1.3']",
+        "['ocs1.2', 'ocs1.4']",
+    ]
+    await lab.until(LeaseReleased)
+    assert [lease.ports for lease in lab.service.leases()] == [["ocs1.2", "ocs1.4"]]
+    assert (await lab.record(run)).outcome == "succeeded"
+    assert lab.holds_nothing()
 
 
-def test_branch_that_fails_stops_the_others_and_all_goes_back(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(CROSSED))
-        left = [apply(ONE), "wait: {for_s: 60}"]
-        run = await lab.do(at_once(left=left, right=["wait: {for_s: 1}", "assert: 1 > 2"]))
-        assert (run.outcome, run.safe_state) == ("failed", "before-apply")
-        assert run.why == "assert 1 > 2: does not hold; no figure in it"
-        assert lab.light() == ends(CROSSED)
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_branch_that_fails_stops_the_others_and_all_goes_back(lab: Lab) -> None:
+    await lab.do(apply(CROSSED))
+    left = [apply(ONE), "wait: {for_s: 60}"]
+    run = await lab.do(at_once(left=left, right=["wait: {for_s: 1}", "assert: 1 > 2"]))
+    assert (run.outcome, run.safe_state) == ("failed", "before-apply")
+    assert run.why == "assert 1 > 2: does not hold; no figure in it"
+    assert lab.light() == ends(CROSSED)
+    assert lab.holds_nothing()
 
 
-def test_branches_that_end_differently_leave_a_mixed_state_that_names_them(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        right = ["wait: {for_s: 60}", apply(OTHER), wait(within_s=0.01)]
-        run = await lab.do(at_once(left=[apply(ONE, 20)], right=right))
-        assert (run.outcome, run.safe_state, lab.light()) == ("failed", "mixed", ends(ONE))
-        assert run.why.endswith("; switches by branch: left as-applied, right before-apply")
-        state = await lab.service.run_state(run.id)
-        assert (state.safe_state, state.rolled_back) == ("mixed", False)
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_branches_that_end_differently_leave_a_mixed_state_that_names_them(lab: Lab) -> None:
+    right = ["wait: {for_s: 60}", apply(TWO), wait(within_s=0.01)]
+    run = await lab.do(at_once(left=[apply(ONE, 20)], right=right))
+    assert (run.outcome, run.safe_state, lab.light()) == ("failed", "mixed", ends(ONE))
+    assert run.why.endswith("; switches by branch: left as-applied, right before-apply")
+    state = await lab.service.run_state(run.id)
+    assert (state.safe_state, state.rolled_back) == ("mixed", False)
+    assert lab.holds_nothing()
 
 
-def test_only_branches_that_ran_at_once_make_a_mixed_state(run_lab: RunLab) -> None:
+async def test_only_branches_that_ran_at_once_make_a_mixed_state(lab: Lab) -> None:
     """What stands from before them, of the run or of branches of the same names, is what they are brought back to."""
-
-    async def test(lab: Lab) -> None:
-        both = at_once(left=[apply(ONE, 20)], right=[apply(OTHER, 20)])
-        gone = at_once(left=[apply("ocs1:none"), "wait: {for_s: 60}"], right=["wait: {for_s: 1}", "assert: 1 > 2"])
-        run = await lab.do(both, "note: between", gone)
-        assert (run.outcome, run.safe_state) == ("failed", "before-apply")
-        assert lab.light() == ends(f"{ONE},{OTHER.partition(':')[2]}")
-        run = await lab.do(both, "assert: 1 > 2")
-        assert (run.outcome, run.safe_state) == ("failed", "as-applied")
-
-    run_lab(test)
+    both = at_once(left=[apply(ONE, 20)], right=[apply(TWO, 20)])
+    gone = at_once(left=[apply("ocs1:none"), "wait: {for_s: 60}"], right=["wait: {for_s: 1}", "assert: 1 > 2"])
+    run = await lab.do(both, "note: between", gone)
+    assert (run.outcome, run.safe_state) == ("failed", "before-apply")
+    assert lab.light() == ends(f"{ONE},{TWO.partition(':')[2]}")
+    run = await lab.do(both, "assert: 1 > 2")
+    assert (run.outcome, run.safe_state) == ("failed", "as-applied")
 
 
-def test_state_of_branches_within_a_branch_counts_as_that_of_the_branch(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        inner = at_once(a=[apply(ONE, 20)], b=["note: b"])
-        right = ["wait: {for_s: 60}", apply(OTHER), wait(within_s=0.01)]
-        run = await lab.do(at_once(left=[inner, "wait: {for_s: 100}"], right=right))
-        assert (run.outcome, run.safe_state, lab.light()) == ("failed", "mixed", ends(ONE))
-        assert run.why.endswith("; switches by branch: left as-applied, right before-apply")
-
-    run_lab(test)
+async def test_state_of_branches_within_a_branch_counts_as_that_of_the_branch(lab: Lab) -> None:
+    inner = at_once(a=[apply(ONE, 20)], b=["note: b"])
+    right = ["wait: {for_s: 60}", apply(TWO), wait(within_s=0.01)]
+    run = await lab.do(at_once(left=[inner, "wait: {for_s: 100}"], right=right))
+    assert (run.outcome, run.safe_state, lab.light()) == ("failed", "mixed", ends(ONE))
+    assert run.why.endswith("; switches by branch: left as-applied, right before-apply")
 
 
 @pytest.mark.parametrize("state", ["journaled", "driving", "read-back", "waiting"])
-def test_abort_of_branches_brings_all_of_them_back(run_lab: RunLab, state: str) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(CROSSED))
-        run = await lab.start(LEASE, apply("ocs1:none"), at_once(left=[apply(ONE, 20)], right=[apply(OTHER, 20)]))
-        await lab.until(RunStep, branch="left", state="started")
-        await lab.until(ReconfigurationState, state=state)
-        end = await abort(lab, run)
-        assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
-        assert lab.light() == []
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_abort_of_branches_brings_all_of_them_back(lab: Lab, state: str) -> None:
+    await lab.do(apply(CROSSED))
+    run = await lab.start(LEASE, apply("ocs1:none"), at_once(left=[apply(ONE, 20)], right=[apply(TWO, 20)]))
+    await lab.until(RunStep, branch="left", state="started")
+    await lab.until(ReconfigurationState, state=state)
+    end = await lab.abort(run)
+    assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
+    assert lab.light() == []
+    assert lab.holds_nothing()
 
 
-def test_branches_within_branches_and_after_each_other(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        inner = at_once(a=["note: a"], b=["note: b"])
-        steps = at_once(left=[inner, apply(ONE)], right=[f"repeat: {{times: 2}}, steps: [{apply(OTHER)}]"])
-        run = await lab.do(steps, "note: between", steps)
-        assert run.outcome == "succeeded"
-        branches = [step.branch for step in lab.emitted(RunStep, state="done")]
-        assert Counter(branches) == Counter(["", *["left/a", "left/b", "left", "right", "right"] * 2])
-
-    run_lab(test)
+async def test_branches_within_branches_and_after_each_other(lab: Lab) -> None:
+    inner = at_once(a=["note: a"], b=["note: b"])
+    steps = at_once(left=[inner, apply(ONE)], right=[f"repeat: {{times: 2}}, steps: [{apply(TWO)}]"])
+    run = await lab.do(steps, "note: between", steps)
+    assert run.outcome == "succeeded"
+    branches = [step.branch for step in lab.emitted(RunStep, state="done")]
+    assert Counter(branches) == Counter(["", *["left/a", "left/b", "left", "right", "right"] * 2])
 
 
 # --- sweeps, notes, asserts
 
 
-def test_sweep_tells_its_values_with_every_step(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.do(
-            '{sweep: {a: [1, 2]}, steps: [{sweep: {b: [x, y]}, steps: [note: "{{ a }}{{ b }}"]}, note: after]}',
-            "note: z",
-        )
-        assert run.outcome == "succeeded"
-        assert [note.text for note in lab.emitted(RunNote)] == ["1x", "1y", "after", "2x", "2y", "after", "z"]
-        assert [step.sweep for step in lab.emitted(RunStep, state="done")] == [
-            *({"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 1}),
-            *({"a": 2, "b": "x"}, {"a": 2, "b": "y"}, {"a": 2}),
-            {},
-        ]
-
-    run_lab(test)
+async def test_sweep_tells_its_values_with_every_step(lab: Lab) -> None:
+    run = await lab.do(
+        '{sweep: {a: [1, 2]}, steps: [{sweep: {b: [x, y]}, steps: [note: "{{ a }}{{ b }}"]}, note: after]}',
+        "note: z",
+    )
+    assert run.outcome == "succeeded"
+    assert [note.text for note in lab.emitted(RunNote)] == ["1x", "1y", "after", "2x", "2y", "after", "z"]
+    assert [step.sweep for step in lab.emitted(RunStep, state="done")] == [
+        *({"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 1}),
+        *({"a": 2, "b": "x"}, {"a": 2, "b": "y"}, {"a": 2}),
+        {},
+    ]
 
 
-def test_asserts_and_notes_know_what_was_measured(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.do(
-            apply(STRAIGHT, 20),
-            "assert: last.links == 2 and last.ready == 2 and last.moves == 4 and last.turnaround.n == 2",
-            "assert: last.control.n == 1 and last.what == 'ocs1:1A-3B,3A-1B,2A-4B,4A-2B' and last.outcome == "
-            "'confirmed'",
-            apply(CROSSED, 20),
-            "assert: run.applies == 2 and run.turnaround.n == 4 and run.turnaround.max_s >= last.turnaround.max_s",
-            "assert: run.breaches == 0 and 0 < last.firmware.min_s <= last.firmware.median_s <= last.firmware.max_s",
-            "note: 'took {{ round(last.turnaround.max_s, 6) }} s, p95 {{ run.turnaround.p95_s }}'",
-            apply(CROSSED, 20),
-            "assert: last.turnaround.n == 0 and last.moves == 0 and last.ready == 2",
-            "assert: run.seconds > 3",
-        )
-        assert (run.outcome, run.why) == ("succeeded", "")
-        longest_s = max(
-            stage.seconds
-            for link in lab.emitted(Timeline)[1].links
-            for stage in link.stages
-            if stage.name == "turnaround" and stage.seconds is not None
-        )
-        assert lab.emitted(RunNote)[0].text == f"took {round(longest_s, 6):.9g} s, p95 unknown"
-        assert lab.emitted(RunAssert)[-1].held is True
-
-    run_lab(test)
+async def test_asserts_and_notes_know_what_was_measured(lab: Lab) -> None:
+    run = await lab.do(
+        apply(STRAIGHT, 20),
+        "assert: last.links == 2 and last.ready == 2 and last.moves == 4 and last.turnaround.n == 2",
+        "assert: last.control.n == 1 and last.what == 'ocs1:1A-3B,3A-1B,2A-4B,4A-2B' and last.outcome == 'confirmed'",
+        apply(CROSSED, 20),
+        "assert: run.applies == 2 and run.turnaround.n == 4 and run.turnaround.max_s >= last.turnaround.max_s",
+        "assert: run.breaches == 0 and 0 < last.firmware.min_s <= last.firmware.median_s <= last.firmware.max_s",
+        "note: 'took {{ round(last.turnaround.max_s, 6) }} s, p95 {{ run.turnaround.p95_s }}'",
+        apply(CROSSED, 20),
+        "assert: last.turnaround.n == 0 and last.moves == 0 and last.ready == 2",
+        "assert: run.seconds > 3",
+    )
+    assert (run.outcome, run.why) == ("succeeded", "")
+    longest_s = max(
+        stage.seconds
+        for link in lab.emitted(Timeline)[1].links
+        for stage in link.stages
+        if stage.name == "turnaround" and stage.seconds is not None
+    )
+    assert lab.emitted(RunNote)[0].text == f"took {round(longest_s, 6):.9g} s, p95 unknown"
+    assert lab.emitted(RunAssert)[-1].held is True
 
 
-def test_percentiles_are_known_from_enough_values_on(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        pairs = f"{{repeat: {{times: 10}}, steps: [{{{apply(ONE)}}}, {{{apply('ocs1:1A-4B,4A-1B')}}}]}}"
-        known = "run.control.median_s <= run.control.p95_s <= run.control.max_s"
-        run = await lab.do(pairs, f"assert: run.control.n == 20 and {known}", "assert: run.control.p99_s > 0")
-        assert [one.held for one in lab.emitted(RunAssert)] == [True, False]
-        assert run.why.endswith("run.control.p99_s = unknown")
-
-    run_lab(test)
+async def test_percentiles_are_known_from_enough_values_on(lab: Lab) -> None:
+    pairs = f"{{repeat: {{times: 10}}, steps: [{{{apply(ONE)}}}, {{{apply('ocs1:1A-4B,4A-1B')}}}]}}"
+    known = "run.control.median_s <= run.control.p95_s <= run.control.max_s"
+    run = await lab.do(pairs, f"assert: run.control.n == 20 and {known}", "assert: run.control.p99_s > 0")
+    assert [one.held for one in lab.emitted(RunAssert)] == [True, False]
+    assert run.why.endswith("run.control.p99_s = unknown")
 
 
 @pytest.mark.parametrize(
@@ -259,58 +192,46 @@ def test_percentiles_are_known_from_enough_values_on(run_lab: RunLab) -> None:
         (["assert: 1 / (n - 3) > 0"], "cannot be calculated", {"n": 3}),
     ],
 )  # fmt: skip
-def test_assert_that_does_not_hold_fails_the_run_with_its_figures(
-    run_lab: RunLab, steps: list[str], why: str, values: dict[str, Any]
+async def test_assert_that_does_not_hold_fails_the_run_with_its_figures(
+    lab: Lab, steps: list[str], why: str, values: dict[str, Any]
 ) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(LEASE, *steps, "note: never", parameters="{n: 3}")
-        record = await record_of(lab, run)
-        applied = any(step.startswith("apply") for step in steps)
-        assert (record.outcome, record.safe_state) == ("failed", "as-applied" if applied else "untouched")
-        assert record.why.startswith("assert ")
-        assert why in record.why
-        [told] = lab.emitted(RunAssert)
-        assert (told.held, told.values) == (False, values)
-        assert lab.emitted(RunEnded)[-1].exit_status == 1
-        assert lab.emitted(RunNote) == []
-        assert left_nothing(lab)
-
-    run_lab(test)
+    run = await lab.start(LEASE, *steps, "note: never", parameters="{n: 3}")
+    record = await lab.record(run)
+    applied = any(step.startswith("apply") for step in steps)
+    assert (record.outcome, record.safe_state) == ("failed", "as-applied" if applied else "untouched")
+    assert record.why.startswith("assert ")
+    assert why in record.why
+    [told] = lab.emitted(RunAssert)
+    assert (told.held, told.values) == (False, values)
+    assert lab.emitted(RunEnded)[-1].exit_status == 1
+    assert lab.emitted(RunNote) == []
+    assert lab.holds_nothing()
 
 
-def test_wait_for_a_time_lets_links_come_up_and_can_be_aborted(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.do(apply(STRAIGHT), "wait: {for_s: 15}", wait(within_s=0.2))
-        assert run.outcome == "succeeded"
-        run_id = await lab.start("wait: {for_s: 3600}")
-        await lab.until(RunStep, state="started", step=1, run=run_id)
-        began_s = lab.now_s()
-        await abort(lab, run_id)
-        assert lab.now_s() - began_s < 0.1
-
-    run_lab(test)
+async def test_wait_for_a_time_lets_links_come_up_and_can_be_aborted(lab: Lab) -> None:
+    run = await lab.do(apply(STRAIGHT), "wait: {for_s: 15}", wait(within_s=0.2))
+    assert run.outcome == "succeeded"
+    run_id = await lab.start("wait: {for_s: 3600}")
+    await lab.until(RunStep, state="started", step=1, run=run_id)
+    began_s = lab.now_s()
+    await lab.abort(run_id)
+    assert lab.now_s() - began_s < 0.1
 
 
-def test_expected_time_counts_waits_for_a_time(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do("repeat: {times: 3}, steps: [wait: {for_s: 10}]".join("{}"))
-        left_s = [step.expected_s for step in lab.emitted(RunStep, state="done")]
-        assert left_s == [20, 10, 0]
-
-    run_lab(test)
+async def test_expected_time_counts_waits_for_a_time(lab: Lab) -> None:
+    await lab.do("repeat: {times: 3}, steps: [wait: {for_s: 10}]".join("{}"))
+    left_s = [step.expected_s for step in lab.emitted(RunStep, state="done")]
+    assert left_s == [20, 10, 0]
 
 
-def test_run_that_takes_longer_than_it_may_fails_and_goes_back(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        text = f"playbook: t\nwithin_s: 1\nsteps:\n  - {apply(CROSSED)}\n  - {wait()}\n"
-        run = (await lab.service.start_run(text=text, file="t.yaml", parameters={})).run
-        record = await record_of(lab, run)
-        assert (record.outcome, record.safe_state) == ("failed", "before-apply")
-        assert "not done within 1 s; 1 of 2 steps were" in record.why
-        assert lab.light() == ends(STRAIGHT)
-
-    run_lab(test)
+async def test_run_that_takes_longer_than_it_may_fails_and_goes_back(lab: Lab) -> None:
+    await lab.do(apply(STRAIGHT))
+    text = f"playbook: t\nwithin_s: 1\nsteps:\n  - {apply(CROSSED)}\n  - {wait()}\n"
+    run = (await lab.service.start_run(text=text, file="t.yaml", parameters={})).run
+    record = await lab.record(run)
+    assert (record.outcome, record.safe_state) == ("failed", "before-apply")
+    assert "not done within 1 s; 1 of 2 steps were" in record.why
+    assert lab.light() == ends(STRAIGHT)
 
 
 # --- faults of twins and settings of hosts
@@ -321,35 +242,29 @@ SMALL = "host: {ports: h0.eth0, set: {mtu: 1400}}"
 
 
 @pytest.mark.parametrize("end", ["succeeded", "failed", "aborted"])
-def test_faults_and_settings_are_undone_at_every_end(run_lab: RunLab, end: str) -> None:
-    async def test(lab: Lab) -> None:
-        last = {"succeeded": "wait: {for_s: 1}", "failed": "assert: 1 > 2", "aborted": "wait: {for_s: 60}"}[end]
-        run = await lab.start(LEASE, SLOW, SMALL, "note: set", last)
-        await lab.until(RunNote)
-        assert (lab.faults().slow_s, mtu(lab), mtu(lab, "eth1")) == (0.5, 1400, 1500)
-        if end == "aborted":
-            await abort(lab, run)
-        assert (await record_of(lab, run)).outcome == end
-        assert (lab.faults().slow_s, mtu(lab)) == (0.0, 1500)
-        assert [type(one.fault) for one in lab.emitted(RunFault)] == [Slow, Clear]
-        changes = [(one.host, one.port, one.action) for one in lab.emitted(RunHost)]
-        assert changes == [("h0", "h0.eth0", "mtu"), ("h0", "h0.eth0", "put-back")]
-        assert lab.emitted(RunHost)[0].before != lab.emitted(RunHost)[0].after
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_faults_and_settings_are_undone_at_every_end(lab: Lab, end: str) -> None:
+    last = {"succeeded": "wait: {for_s: 1}", "failed": "assert: 1 > 2", "aborted": "wait: {for_s: 60}"}[end]
+    run = await lab.start(LEASE, SLOW, SMALL, "note: set", last)
+    await lab.until(RunNote)
+    assert (lab.faults().slow_s, mtu(lab), mtu(lab, "eth1")) == (0.5, 1400, 1500)
+    if end == "aborted":
+        await lab.abort(run)
+    assert (await lab.record(run)).outcome == end
+    assert (lab.faults().slow_s, mtu(lab)) == (0.0, 1500)
+    assert [type(one.fault) for one in lab.emitted(RunFault)] == [Slow, Clear]
+    changes = [(one.host, one.port, one.action) for one in lab.emitted(RunHost)]
+    assert changes == [("h0", "h0.eth0", "mtu"), ("h0", "h0.eth0", "put-back")]
+    assert lab.emitted(RunHost)[0].before != lab.emitted(RunHost)[0].after
+    assert lab.holds_nothing()
 
 
-def test_slow_switch_is_quick_again_on_the_way_back(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        run = await lab.start("fault: {switch: ocs1, fault: slow, seconds: 1.5}", apply(CROSSED))
-        await lab.until(ReconfigurationState, state="driving")
-        end = await abort(lab, run)
-        assert end.safe_state == "before-apply"
-        assert lab.light() == ends(STRAIGHT)
-
-    run_lab(test)
+async def test_slow_switch_is_quick_again_on_the_way_back(lab: Lab) -> None:
+    await lab.do(apply(STRAIGHT))
+    run = await lab.start("fault: {switch: ocs1, fault: slow, seconds: 1.5}", apply(CROSSED))
+    await lab.until(ReconfigurationState, state="driving")
+    end = await lab.abort(run)
+    assert end.safe_state == "before-apply"
+    assert lab.light() == ends(STRAIGHT)
 
 
 class LateRack:
@@ -373,165 +288,135 @@ class LateRack:
         await asyncio.shield(self._going[-1])
 
 
-def test_abort_clears_a_fault_that_is_on_its_way_to_the_rack(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        lab.world.set_fault = LateRack(lab, sets_in_s=0.01, clears_in_s=0.001)
-        slow = "fault: {switch: ocs1, fault: slow, seconds: %d}"
-        run = await lab.start(slow % 3, "wait: {for_s: 0.001}", slow % 4, "wait: {for_s: 60}")
-        await lab.until(RunStep, step=3, state="started")
-        await asyncio.sleep(0.005)
-        end = await abort(lab, run)
-        await asyncio.sleep(1)
-        assert (end.outcome, lab.faults().slow_s) == ("aborted", 0.0)
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_abort_clears_a_fault_that_is_on_its_way_to_the_rack(lab: Lab) -> None:
+    lab.world.set_fault = LateRack(lab, sets_in_s=0.01, clears_in_s=0.001)
+    slow = "fault: {switch: ocs1, fault: slow, seconds: %d}"
+    run = await lab.start(slow % 3, "wait: {for_s: 0.001}", slow % 4, "wait: {for_s: 60}")
+    await lab.until(RunStep, step=3, state="started")
+    await asyncio.sleep(0.005)
+    end = await lab.abort(run)
+    await asyncio.sleep(1)
+    assert (end.outcome, lab.faults().slow_s) == ("aborted", 0.0)
+    assert lab.holds_nothing()
 
 
-def test_abort_clears_what_branches_set_while_it_clears(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        lab.world.set_fault = LateRack(lab, sets_in_s=0.01, clears_in_s=0.02)
-        harm = "{fault: {port: %s, fault: unplug}}, {wait: {for_s: 0.01}}, {fault: {port: %s, fault: weak, loss_db: 9}}"
-        branches = ", ".join(
-            f"b{number}: [{harm % (port, port)}, {{wait: {{for_s: 60}}}}]"
-            for number, port in enumerate(("h0.eth0", "h0.eth1", "h1.eth0", "h1.eth1"))
-        )
-        run = await lab.start(f"parallel: {{{branches}}}")
-        await lab.until(RunFault, fault=Unplug(port="h0.eth1"))
-        end = await abort(lab, run)
-        told = lab.emitted(RunFault)
-        await asyncio.sleep(1)
-        assert (end.outcome, end.why) == ("aborted", "by ada")
-        assert lab.world.faults.present() == ()
-        assert told == lab.emitted(RunFault)
-        assert told[-1].fault == Clear()
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_abort_clears_what_branches_set_while_it_clears(lab: Lab) -> None:
+    lab.world.set_fault = LateRack(lab, sets_in_s=0.01, clears_in_s=0.02)
+    harm = "{fault: {port: %s, fault: unplug}}, {wait: {for_s: 0.01}}, {fault: {port: %s, fault: weak, loss_db: 9}}"
+    branches = ", ".join(
+        f"b{number}: [{harm % (port, port)}, {{wait: {{for_s: 60}}}}]"
+        for number, port in enumerate(("h0.eth0", "h0.eth1", "h1.eth0", "h1.eth1"))
+    )
+    run = await lab.start(f"parallel: {{{branches}}}")
+    await lab.until(RunFault, fault=Unplug(port="h0.eth1"))
+    end = await lab.abort(run)
+    told = lab.emitted(RunFault)
+    await asyncio.sleep(1)
+    assert (end.outcome, end.why) == ("aborted", "by ada")
+    assert lab.world.faults.present() == ()
+    assert told == lab.emitted(RunFault)
+    assert told[-1].fault == Clear()
+    assert lab.holds_nothing()
 
 
-def test_settings_of_a_host_whose_agent_is_away_are_put_back_when_it_is_there(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(LEASE, SMALL, "note: set", "wait: {for_s: 5}")
-        await lab.until(RunNote)
-        lab.world.kill("agent h0")
-        record = await record_of(lab, run)
-        assert (record.outcome, record.safe_state) == ("failed", "untouched")
-        assert "settings of NIC ports: not undone" in record.why
-        assert mtu(lab) == 1400
-        lab.world.start_agent("h0")
-        await lab.until(RunHost, action="put-back")
-        assert mtu(lab) == 1500
-
-    run_lab(test)
+async def test_settings_of_a_host_whose_agent_is_away_are_put_back_when_it_is_there(lab: Lab) -> None:
+    run = await lab.start(LEASE, SMALL, "note: set", "wait: {for_s: 5}")
+    await lab.until(RunNote)
+    lab.world.kill("agent h0")
+    record = await lab.record(run)
+    assert (record.outcome, record.safe_state) == ("failed", "untouched")
+    assert "settings of NIC ports: not undone" in record.why
+    assert mtu(lab) == 1400
+    lab.world.start_agent("h0")
+    await lab.until(RunHost, action="put-back")
+    assert mtu(lab) == 1500
 
 
-def test_abort_keeps_its_time_with_faults_and_settings_and_no_broker(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        run = await lab.start(SMALL, "fault: {switch: ocs1, fault: stick, ends: [1A]}", apply(CROSSED), wait())
-        await lab.until(ReconfigurationState, state="driving")
-        lab.world.broker.stop()
-        lab.faults().silent = True
-        end = await abort(lab, run)
-        assert end.outcome == "aborted"
-        assert end.why.startswith("by ada; settings of NIC ports: not undone")
-        assert not lab.faults().silent
-
-    run_lab(test)
+async def test_abort_keeps_its_time_with_faults_and_settings_and_no_broker(lab: Lab) -> None:
+    await lab.do(apply(STRAIGHT))
+    run = await lab.start(SMALL, "fault: {switch: ocs1, fault: stick, ends: [1A]}", apply(CROSSED), wait())
+    await lab.until(ReconfigurationState, state="driving")
+    lab.world.broker.stop()
+    lab.faults().silent = True
+    end = await lab.abort(run)
+    assert end.outcome == "aborted"
+    assert end.why.startswith("by ada; settings of NIC ports: not undone")
+    assert not lab.faults().silent
 
 
-def test_setting_of_a_host_that_is_away_fails_the_run_as_such(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        lab.world.kill("agent h0")
-        await lab.until(HostDown)
-        record = await lab.do(LEASE, SMALL, "note: never")
-        assert (record.outcome, record.safe_state) == ("failed", "untouched")
-        assert lab.emitted(RunEnded)[-1].exit_status == 4
-        assert (lab.emitted(RunNote), mtu(lab)) == ([], 1500)
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_setting_of_a_host_that_is_away_fails_the_run_as_such(lab: Lab) -> None:
+    lab.world.kill("agent h0")
+    await lab.until(HostDown)
+    record = await lab.do(LEASE, SMALL, "note: never")
+    assert (record.outcome, record.safe_state) == ("failed", "untouched")
+    assert lab.emitted(RunEnded)[-1].exit_status == 4
+    assert (lab.emitted(RunNote), mtu(lab)) == ([], 1500)
+    assert lab.holds_nothing()
 
 
 @pytest.mark.parametrize("step", [SLOW, SMALL, "fault: {port: h0.eth0, fault: unplug}", "fault: {fault: clear}"])
-def test_ports_of_another_lease_are_neither_harmed_nor_set(run_lab: RunLab, step: str) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.service.take_lease(holder="ada", ports=["h0.eth0", "ocs1.7"], for_s=600)
-        run = await lab.do(step)
-        assert (run.outcome, run.safe_state) == ("failed", "untouched")
-        assert "leased to ada" in run.why
-        assert lab.emitted(RunEnded)[-1].exit_status == 3
-        assert (lab.faults().slow_s, mtu(lab)) == (0.0, 1500)
-
-    run_lab(test)
+async def test_ports_of_another_lease_are_neither_harmed_nor_set(lab: Lab, step: str) -> None:
+    await lab.service.take_lease(holder="ada", ports=["h0.eth0", "ocs1.7"], for_s=600)
+    run = await lab.do(step)
+    assert (run.outcome, run.safe_state) == ("failed", "untouched")
+    assert "leased to ada" in run.why
+    assert lab.emitted(RunEnded)[-1].exit_status == 3
+    assert (lab.faults().slow_s, mtu(lab)) == (0.0, 1500)
 
 
 # --- pause
 
 
-def test_paused_run_stands_at_a_border_with_its_lease_and_goes_on(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start("lease: {ports: all, for_s: 20}", apply(STRAIGHT), wait(), apply(CROSSED, 20))
-        await lab.until(ReconfigurationState, state="waiting")
-        lab.service.pause_run(run, by="ada")
-        await lab.until(RunPaused, by="ada")
-        done = len(lab.emitted(RunStep, state="done"))
-        await asyncio.sleep(300)
-        assert len(lab.emitted(RunStep, state="done")) == done == 3
-        [lease] = lab.service.leases()
-        assert 29 < float(str(lease.left_s)) < 61, "it is held a minute at a time"
-        lab.service.resume_run(run, by="ada")
-        await lab.until(RunResumed)
-        [lease] = lab.service.leases()
-        assert 5 < float(str(lease.left_s)) < 20
-        assert (await record_of(lab, run)).outcome == "succeeded"
-        assert lab.light() == ends(CROSSED)
-        assert [one.branch for one in lab.emitted(RunResumed)] == [""]
-
-    run_lab(test)
+async def test_paused_run_stands_at_a_border_with_its_lease_and_goes_on(lab: Lab) -> None:
+    run = await lab.start("lease: {ports: all, for_s: 20}", apply(STRAIGHT), wait(), apply(CROSSED, 20))
+    await lab.until(ReconfigurationState, state="waiting")
+    lab.service.pause_run(run, by="ada")
+    await lab.until(RunPaused, by="ada")
+    done = len(lab.emitted(RunStep, state="done"))
+    await asyncio.sleep(300)
+    assert len(lab.emitted(RunStep, state="done")) == done == 3
+    [lease] = lab.service.leases()
+    assert 29 < float(str(lease.left_s)) < 61, "it is held a minute at a time"
+    lab.service.resume_run(run, by="ada")
+    await lab.until(RunResumed)
+    [lease] = lab.service.leases()
+    assert 5 < float(str(lease.left_s)) < 20
+    assert (await lab.record(run)).outcome == "succeeded"
+    assert lab.light() == ends(CROSSED)
+    assert [one.branch for one in lab.emitted(RunResumed)] == [""]
 
 
-def test_paused_branches_keep_the_lease_around_them(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        branches = at_once(left=[apply(ONE, 20), "note: a"], right=["wait: {for_s: 2}", apply(OTHER, 20), "note: b"])
-        run = await lab.start("lease: {ports: all, for_s: 20}", branches)
-        await lab.until(ReconfigurationState, state="waiting")
-        lab.service.pause_run(run, by="ada")
-        await asyncio.sleep(200)
-        assert sorted(one.branch for one in lab.emitted(RunPaused)) == ["left", "right"]
-        assert len(lab.service.leases()) == 1
-        lab.service.resume_run(run, by="ada")
-        assert (await record_of(lab, run)).outcome == "succeeded"
-
-    run_lab(test)
+async def test_paused_branches_keep_the_lease_around_them(lab: Lab) -> None:
+    branches = at_once(left=[apply(ONE, 20), "note: a"], right=["wait: {for_s: 2}", apply(TWO, 20), "note: b"])
+    run = await lab.start("lease: {ports: all, for_s: 20}", branches)
+    await lab.until(ReconfigurationState, state="waiting")
+    lab.service.pause_run(run, by="ada")
+    await asyncio.sleep(200)
+    assert sorted(one.branch for one in lab.emitted(RunPaused)) == ["left", "right"]
+    assert len(lab.service.leases()) == 1
+    lab.service.resume_run(run, by="ada")
+    assert (await lab.record(run)).outcome == "succeeded"
 
 
-def test_lease_that_is_kicked_during_a_pause_is_not_taken_again(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start("lease: {ports: all, for_s: 20}", "note: a", "wait: {for_s: 1}", apply(STRAIGHT))
-        await lab.until(RunNote)
-        lab.service.pause_run(run, by="ada")
-        await lab.until(RunPaused)
-        [lease] = lab.service.leases()
-        await lab.service.release_lease(str(lease.lease), kick=True)
-        await asyncio.sleep(60)
-        lab.service.resume_run(run, by="ada")
-        assert (await record_of(lab, run)).why.startswith("refused: lease ")
-
-    run_lab(test)
+async def test_lease_that_is_kicked_during_a_pause_is_not_taken_again(lab: Lab) -> None:
+    run = await lab.start("lease: {ports: all, for_s: 20}", "note: a", "wait: {for_s: 1}", apply(STRAIGHT))
+    await lab.until(RunNote)
+    lab.service.pause_run(run, by="ada")
+    await lab.until(RunPaused)
+    [lease] = lab.service.leases()
+    await lab.service.release_lease(str(lease.lease), kick=True)
+    await asyncio.sleep(60)
+    lab.service.resume_run(run, by="ada")
+    assert (await lab.record(run)).why.startswith("refused: lease ")
 
 
-def test_paused_run_can_be_aborted(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        run = await lab.start(LEASE, apply(CROSSED), "wait: {for_s: 1}", wait())
-        await lab.until(RunStep, state="started", step=3)
-        lab.service.pause_run(run, by="ada")
-        await lab.until(RunPaused)
-        end = await abort(lab, run)
-        assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
-        assert lab.light() == ends(STRAIGHT)
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_paused_run_can_be_aborted(lab: Lab) -> None:
+    await lab.do(apply(STRAIGHT))
+    run = await lab.start(LEASE, apply(CROSSED), "wait: {for_s: 1}", wait())
+    await lab.until(RunStep, state="started", step=3)
+    lab.service.pause_run(run, by="ada")
+    await lab.until(RunPaused)
+    end = await lab.abort(run)
+    assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
+    assert lab.light() == ends(STRAIGHT)
+    assert lab.holds_nothing()

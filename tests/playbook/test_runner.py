@@ -21,65 +21,35 @@ from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.twins.server import Denial
 
-from .conftest import CROSSED, OTHER, STRAIGHT, Lab, RunLab, ends
+from ..sim.lab import CROSSED, STRAIGHT, Lab, OpenLab
+from .conftest import LEASE, OTHER, apply, ends, wait
 
-LEASE = "lease: {ports: all, for_s: 600}"
 HALF = "ocs1:1A-3B"
-ABORT_WITHIN_S = 5.0
-
-
-def apply(what: str, ready_within_s: float | None = None) -> str:
-    ready = "" if ready_within_s is None else f", ready_within_s: {ready_within_s}"
-    return f'apply: {{pairs: "{what}"{ready}}}'
-
-
-def wait(within_s: float = 20) -> str:
-    return f"wait: {{for: ready, within_s: {within_s}}}"
 
 
 def repeat(times: int, *steps: str) -> str:
     return f"{{repeat: {{times: {times}}}, steps: [{', '.join('{' + step + '}' for step in steps)}]}}"
 
 
-def left_nothing(lab: Lab) -> bool:
-    """No lease, no reconfiguration, no run."""
-    status = lab.service.status()
-    return not (status.leases or status.reconfigurations or status.runs)
+async def test_a_run_does_its_steps_and_ends_as_applied(lab: Lab) -> None:
+    run = await lab.do(LEASE, apply(STRAIGHT), wait(), apply(CROSSED), wait())
+    assert (run.outcome, run.why, run.safe_state) == ("succeeded", "", "as-applied")
+    assert lab.light() == ends(CROSSED)
+    assert lab.holds_nothing()
+    steps = lab.emitted(RunStep)
+    assert [(step.step, step.state) for step in steps] == [
+        (number, state) for number in range(1, 6) for state in ("started", "done")
+    ]
+    assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed", "confirmed"]
 
 
-async def abort(lab: Lab, run: str) -> AbortedRun:
-    """Abort and check that it took no longer than it may."""
-    began_s = lab.now_s()
-    end = await lab.service.abort_run(run, by="ada")
-    assert lab.now_s() - began_s <= ABORT_WITHIN_S
-    return end
-
-
-def test_a_run_does_its_steps_and_ends_as_applied(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.do(LEASE, apply(STRAIGHT), wait(), apply(CROSSED), wait())
-        assert (run.outcome, run.why, run.safe_state) == ("succeeded", "", "as-applied")
-        assert lab.light() == ends(CROSSED)
-        assert left_nothing(lab)
-        steps = lab.emitted(RunStep)
-        assert [(step.step, step.state) for step in steps] == [
-            (number, state) for number in range(1, 6) for state in ("started", "done")
-        ]
-        assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed", "confirmed"]
-
-    run_lab(test)
-
-
-def test_repeats_are_written_out_in_order(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        inner = repeat(2, apply(STRAIGHT), apply(CROSSED))
-        run = await lab.do(LEASE, f"{{repeat: {{times: 2}}, steps: [{inner}, {{{apply(HALF)}}}]}}")
-        assert run.outcome == "succeeded"
-        done = [step.what for step in lab.emitted(RunStep, state="done")]
-        once = [f"apply {STRAIGHT}", f"apply {CROSSED}"] * 2 + [f"apply {HALF}"]
-        assert done == ["lease all for 600 s", *once, *once]
-
-    run_lab(test)
+async def test_repeats_are_written_out_in_order(lab: Lab) -> None:
+    inner = repeat(2, apply(STRAIGHT), apply(CROSSED))
+    run = await lab.do(LEASE, f"{{repeat: {{times: 2}}, steps: [{inner}, {{{apply(HALF)}}}]}}")
+    assert run.outcome == "succeeded"
+    done = [step.what for step in lab.emitted(RunStep, state="done")]
+    once = [f"apply {STRAIGHT}", f"apply {CROSSED}"] * 2 + [f"apply {HALF}"]
+    assert done == ["lease all for 600 s", *once, *once]
 
 
 @pytest.mark.parametrize(
@@ -89,388 +59,311 @@ def test_repeats_are_written_out_in_order(run_lab: RunLab) -> None:
         *((state, True) for state in ("driving", "read-back", "waiting")),
     ],
 )
-def test_abort_at_any_stage_ends_in_a_named_state(run_lab: RunLab, state: str, silent: bool) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        run = await lab.start(LEASE, apply(CROSSED), wait())
-        await lab.until(ReconfigurationState, state=state)
-        lab.faults().silent = silent
-        end = await abort(lab, run)
-        assert (end.outcome, end.why) == ("aborted", "by ada")
-        assert left_nothing(lab)
-        record = await lab.service.run(run)
-        assert (record.outcome, record.safe_state) == ("aborted", end.safe_state)
-        if not silent:
-            assert end.safe_state == "before-apply"
-            assert lab.light() == ends(STRAIGHT)
-        else:
-            assert end.safe_state == "unknown"
-            lab.faults().clear()
-            await lab.until(DaemonRecovered)
-            assert lab.light() == ends(STRAIGHT)
-        assert (await lab.do(LEASE, apply(CROSSED))).outcome == "succeeded"
-
-    run_lab(test)
+async def test_abort_at_any_stage_ends_in_a_named_state(lab: Lab, state: str, silent: bool) -> None:
+    await lab.do(apply(STRAIGHT))
+    run = await lab.start(LEASE, apply(CROSSED), wait())
+    await lab.until(ReconfigurationState, state=state)
+    lab.faults().silent = silent
+    end = await lab.abort(run)
+    assert (end.outcome, end.why) == ("aborted", "by ada")
+    assert lab.holds_nothing()
+    record = await lab.service.run(run)
+    assert (record.outcome, record.safe_state) == ("aborted", end.safe_state)
+    if not silent:
+        assert end.safe_state == "before-apply"
+        assert lab.light() == ends(STRAIGHT)
+    else:
+        assert end.safe_state == "unknown"
+        lab.faults().clear()
+        await lab.until(DaemonRecovered)
+        assert lab.light() == ends(STRAIGHT)
+    assert (await lab.do(LEASE, apply(CROSSED))).outcome == "succeeded"
 
 
-def test_abort_with_the_broker_gone_and_the_switch_silent_keeps_its_time(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        run = await lab.start(LEASE, apply(CROSSED), wait())
-        await lab.until(ReconfigurationState, state="driving")
-        lab.world.broker.stop()
-        lab.faults().silent = True
-        assert (await abort(lab, run)).safe_state == "unknown"
-
-    run_lab(test)
+async def test_abort_with_the_broker_gone_and_the_switch_silent_keeps_its_time(lab: Lab) -> None:
+    await lab.do(apply(STRAIGHT))
+    run = await lab.start(LEASE, apply(CROSSED), wait())
+    await lab.until(ReconfigurationState, state="driving")
+    lab.world.broker.stop()
+    lab.faults().silent = True
+    assert (await lab.abort(run)).safe_state == "unknown"
 
 
 @pytest.mark.parametrize("state", ["driving", "driven", "waiting"])
-def test_abort_brings_the_light_back_and_says_so_though_the_records_do_not_answer(run_lab: RunLab, state: str) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        run = await lab.start(LEASE, apply(CROSSED), wait())
-        await lab.until(ReconfigurationState, state=state)
-        lab.world.records_disk.hang()
-        end = await abort(lab, run)
-        assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
-        assert end.why == "by ada; the records do not answer, and do not have its end yet"
-        assert lab.light() == ends(STRAIGHT)
-        lab.world.records_disk.mend()
-        await lab.until(RunEnded, run=run)
-        record = await lab.service.run(run)
-        assert (record.outcome, record.why, record.safe_state) == ("aborted", "by ada", "before-apply")
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_abort_brings_the_light_back_and_says_so_though_the_records_do_not_answer(lab: Lab, state: str) -> None:
+    await lab.do(apply(STRAIGHT))
+    run = await lab.start(LEASE, apply(CROSSED), wait())
+    await lab.until(ReconfigurationState, state=state)
+    lab.world.records_disk.hang()
+    end = await lab.abort(run)
+    assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
+    assert end.why == "by ada; the records do not answer, and do not have its end yet"
+    assert lab.light() == ends(STRAIGHT)
+    lab.world.records_disk.mend()
+    await lab.until(RunEnded, run=run)
+    record = await lab.service.run(run)
+    assert (record.outcome, record.why, record.safe_state) == ("aborted", "by ada", "before-apply")
+    assert lab.holds_nothing()
 
 
-def test_abort_leaves_a_step_behind_that_hangs_in_the_records(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        run = await lab.start(
-            apply(CROSSED), "wait: {for_s: 1}", "lease: {ports: [ocs1.7], for_s: 60}", "wait: {for_s: 60}"
-        )
-        await lab.until(RunStep, step=2, state="started")
-        await asyncio.sleep(0.9)  # the records have all that was told, so the next to write is the step
-        lab.world.records_disk.hang()
-        await asyncio.sleep(1)
-        end = await abort(lab, run)
-        assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
-        assert "by ada; its step 3 still hangs, and does nothing more" in end.why
-        assert lab.light() == ends(STRAIGHT)
-        lab.world.records_disk.mend()
-        await lab.until(RunEnded, run=run)
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_abort_leaves_a_step_behind_that_hangs_in_the_records(lab: Lab) -> None:
+    await lab.do(apply(STRAIGHT))
+    run = await lab.start(
+        apply(CROSSED), "wait: {for_s: 1}", "lease: {ports: [ocs1.7], for_s: 60}", "wait: {for_s: 60}"
+    )
+    await lab.until(RunStep, step=2, state="started")
+    await asyncio.sleep(0.9)  # the records have all that was told, so the next to write is the step
+    lab.world.records_disk.hang()
+    await asyncio.sleep(1)
+    end = await lab.abort(run)
+    assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
+    assert "by ada; its step 3 still hangs, and does nothing more" in end.why
+    assert lab.light() == ends(STRAIGHT)
+    lab.world.records_disk.mend()
+    await lab.until(RunEnded, run=run)
+    assert lab.holds_nothing()
 
 
-def test_abort_that_cannot_end_a_run_in_time_is_an_error_and_is_told(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.start(LEASE, "wait: {for_s: 60}")
-        queued = await lab.start(LEASE, apply(CROSSED))
-        lab.world.records_disk.hang()
-        with pytest.raises(
-            FailedError, match=r"not ended within 5 s of its abort: it waits for the records\. `hwd status`"
-        ):
-            await abort(lab, queued)
-        (overdue,) = lab.emitted(RunOverdue)
-        assert (overdue.run, overdue.by, overdue.waits_for) == (queued, "ada", "the records")
-        lab.world.records_disk.mend()
-        await lab.until(RunEnded, run=queued)
-        assert (await lab.service.run(queued)).outcome == "aborted"
-
-    run_lab(test)
+async def test_abort_that_cannot_end_a_run_in_time_is_an_error_and_is_told(lab: Lab) -> None:
+    await lab.start(LEASE, "wait: {for_s: 60}")
+    queued = await lab.start(LEASE, apply(CROSSED))
+    lab.world.records_disk.hang()
+    with pytest.raises(
+        FailedError, match=r"not ended within 5 s of its abort: it waits for the records\. `hwd status`"
+    ):
+        await lab.abort(queued)
+    (overdue,) = lab.emitted(RunOverdue)
+    assert (overdue.run, overdue.by, overdue.waits_for) == (queued, "ada", "the records")
+    lab.world.records_disk.mend()
+    await lab.until(RunEnded, run=queued)
+    assert (await lab.service.run(queued)).outcome == "aborted"
 
 
-def test_abort_between_two_links_that_are_kept_ends_as_applied(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(LEASE, apply(STRAIGHT), wait())
-        run = await lab.start(LEASE, repeat(1000, apply(STRAIGHT), wait()))
-        await asyncio.sleep(0.02)
-        end = await abort(lab, run)
-        assert end.outcome == "aborted"
-        assert lab.light() == ends(STRAIGHT)
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_abort_between_two_links_that_are_kept_ends_as_applied(lab: Lab) -> None:
+    await lab.do(LEASE, apply(STRAIGHT), wait())
+    run = await lab.start(LEASE, repeat(1000, apply(STRAIGHT), wait()))
+    await asyncio.sleep(0.02)
+    end = await lab.abort(run)
+    assert end.outcome == "aborted"
+    assert lab.light() == ends(STRAIGHT)
+    assert lab.holds_nothing()
 
 
-def test_abort_at_once_after_the_start_moves_nothing(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        end = await abort(lab, await lab.start(LEASE, apply(CROSSED), wait()))
-        assert (end.outcome, end.safe_state) == ("aborted", "untouched")
-        assert lab.light() == []
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_abort_at_once_after_the_start_moves_nothing(lab: Lab) -> None:
+    end = await lab.abort(await lab.start(LEASE, apply(CROSSED), wait()))
+    assert (end.outcome, end.safe_state) == ("aborted", "untouched")
+    assert lab.light() == []
+    assert lab.holds_nothing()
 
 
-def test_abort_asked_for_twice_waits_for_the_one_way_back(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        run = await lab.start(LEASE, apply(CROSSED), wait())
-        await lab.until(ReconfigurationState, state="driving")
-        first = asyncio.create_task(abort(lab, run))
-        await lab.until(ReconfigurationState, state="rolling-back")
-        second = await lab.service.abort_run(run, by="bob")
-        assert await first == second
-        assert (second.why, second.safe_state) == ("by ada", "before-apply")
-        assert lab.light() == ends(STRAIGHT)
-
-    run_lab(test)
+async def test_abort_asked_for_twice_waits_for_the_one_way_back(lab: Lab) -> None:
+    await lab.do(apply(STRAIGHT))
+    run = await lab.start(LEASE, apply(CROSSED), wait())
+    await lab.until(ReconfigurationState, state="driving")
+    first = asyncio.create_task(lab.abort(run))
+    await lab.until(ReconfigurationState, state="rolling-back")
+    second = await lab.service.abort_run(run, by="bob")
+    assert await first == second
+    assert (second.why, second.safe_state) == ("by ada", "before-apply")
+    assert lab.light() == ends(STRAIGHT)
 
 
-def test_the_end_of_the_daemon_aborts_into_the_state_before(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        run = await lab.start(LEASE, apply(CROSSED), wait())
-        await lab.until(ReconfigurationState, state="waiting")
-        await lab.world.stop("daemon")
-        lab.world.start_daemon()
-        await lab.world.settled()
-        record = await lab.service.run(run)
-        assert (record.outcome, record.safe_state) == ("aborted", "before-apply")
-        assert "end of the daemon" in str(record.why)
-        assert lab.light() == ends(STRAIGHT)
-
-    run_lab(test)
+async def test_the_end_of_the_daemon_aborts_into_the_state_before(lab: Lab) -> None:
+    await lab.do(apply(STRAIGHT))
+    run = await lab.start(LEASE, apply(CROSSED), wait())
+    await lab.until(ReconfigurationState, state="waiting")
+    await lab.world.stop("daemon")
+    lab.world.start_daemon()
+    await lab.world.settled()
+    record = await lab.service.run(run)
+    assert (record.outcome, record.safe_state) == ("aborted", "before-apply")
+    assert "end of the daemon" in str(record.why)
+    assert lab.light() == ends(STRAIGHT)
 
 
-def test_not_ready_in_time_goes_back_and_says_which_link(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        run = await lab.do(LEASE, apply(CROSSED), wait(within_s=0.5))
-        assert (run.outcome, run.safe_state) == ("failed", "before-apply")
-        assert run.why.startswith("not ready in time: ")
-        assert "h0.eth0<->h1.eth1" in run.why
-        assert lab.emitted(RunEnded)[-1].exit_status == 5
-        assert lab.light() == ends(STRAIGHT)
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_not_ready_in_time_goes_back_and_says_which_link(lab: Lab) -> None:
+    await lab.do(apply(STRAIGHT))
+    run = await lab.do(LEASE, apply(CROSSED), wait(within_s=0.5))
+    assert (run.outcome, run.safe_state) == ("failed", "before-apply")
+    assert run.why.startswith("not ready in time: ")
+    assert "h0.eth0<->h1.eth1" in run.why
+    assert lab.emitted(RunEnded)[-1].exit_status == 5
+    assert lab.light() == ends(STRAIGHT)
+    assert lab.holds_nothing()
 
 
-def test_a_denial_goes_back_with_the_words_of_the_switch(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        lab.faults().deny_next = Denial(code="SROF", text="Mirror controller fault")
-        run = await lab.do(LEASE, apply(CROSSED), wait())
-        assert (run.outcome, run.safe_state) == ("failed", "before-apply")
-        assert run.why.startswith("device error: ")
-        assert "Mirror controller fault" in run.why
-        assert [step.state for step in lab.emitted(RunStep)][-2:] == ["started", "failed"]
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_a_denial_goes_back_with_the_words_of_the_switch(lab: Lab) -> None:
+    await lab.do(apply(STRAIGHT))
+    lab.faults().deny_next = Denial(code="SROF", text="Mirror controller fault")
+    run = await lab.do(LEASE, apply(CROSSED), wait())
+    assert (run.outcome, run.safe_state) == ("failed", "before-apply")
+    assert run.why.startswith("device error: ")
+    assert "Mirror controller fault" in run.why
+    assert [step.state for step in lab.emitted(RunStep)][-2:] == ["started", "failed"]
+    assert lab.holds_nothing()
 
 
-def test_a_switch_that_is_away_stops_the_run_before_anything_moves(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        lab.faults().refusing = True
-        lab.faults().reset()
-        await asyncio.sleep(1)
-        run = await lab.do(LEASE, apply(CROSSED), wait())
+async def test_a_switch_that_is_away_stops_the_run_before_anything_moves(lab: Lab) -> None:
+    lab.faults().refusing = True
+    lab.faults().reset()
+    await asyncio.sleep(1)
+    run = await lab.do(LEASE, apply(CROSSED), wait())
+    assert (run.outcome, run.safe_state) == ("failed", "untouched")
+    assert run.why.startswith("unreachable: ")
+    assert lab.emitted(RunEnded)[-1].exit_status == 4
+    assert lab.holds_nothing()
+
+
+async def test_end_says_of_which_switch_nobody_sees_whether_what_was_confirmed_stands(lab: Lab) -> None:
+    run_id = await lab.start(LEASE, apply(CROSSED), wait(), "wait: {for_s: 1000}")
+    await lab.until(RunStep, step=4, state="started")
+    lab.faults().refusing = True
+    lab.faults().reset()
+    await asyncio.sleep(1)
+    await lab.service.abort_run(run_id, by="ada")
+    end = lab.emitted(RunEnded)[-1]
+    assert (end.outcome, end.safe_state) == ("aborted", "as-applied")
+    assert end.why == "by ada; ocs1 cannot be read now: what was confirmed last may be gone"
+
+
+async def test_ports_of_somebody_else_refuse_the_run(lab: Lab) -> None:
+    await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
+    for steps in ((LEASE,), (apply(CROSSED),)):
+        run = await lab.do(*steps)
         assert (run.outcome, run.safe_state) == ("failed", "untouched")
-        assert run.why.startswith("unreachable: ")
-        assert lab.emitted(RunEnded)[-1].exit_status == 4
-        assert left_nothing(lab)
-
-    run_lab(test)
-
-
-def test_end_says_of_which_switch_nobody_sees_whether_what_was_confirmed_stands(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        run_id = await lab.start(LEASE, apply(CROSSED), wait(), "wait: {for_s: 1000}")
-        await lab.until(RunStep, step=4, state="started")
-        lab.faults().refusing = True
-        lab.faults().reset()
-        await asyncio.sleep(1)
-        await lab.service.abort_run(run_id, by="ada")
-        end = lab.emitted(RunEnded)[-1]
-        assert (end.outcome, end.safe_state) == ("aborted", "as-applied")
-        assert end.why == "by ada; ocs1 cannot be read now: what was confirmed last may be gone"
-
-    run_lab(test)
+        assert run.why.startswith("refused: ocs1.3: leased to ada")
+    assert lab.emitted(RunEnded)[-1].exit_status == 3
+    assert [lease.holder for lease in lab.service.leases()] == ["ada"]
+    assert lab.light() == []
 
 
-def test_ports_of_somebody_else_refuse_the_run(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
-        for steps in ((LEASE,), (apply(CROSSED),)):
-            run = await lab.do(*steps)
-            assert (run.outcome, run.safe_state) == ("failed", "untouched")
-            assert run.why.startswith("refused: ocs1.3: leased to ada")
-        assert lab.emitted(RunEnded)[-1].exit_status == 3
-        assert [lease.holder for lease in lab.service.leases()] == ["ada"]
-        assert lab.light() == []
-
-    run_lab(test)
+async def test_a_wait_with_nothing_applied_fails_by_name(lab: Lab) -> None:
+    run = await lab.do(wait())
+    assert run.outcome == "failed"
+    assert "put an apply step before it" in run.why
 
 
-def test_a_wait_with_nothing_applied_fails_by_name(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.do(wait())
-        assert run.outcome == "failed"
-        assert "put an apply step before it" in run.why
-
-    run_lab(test)
+async def test_a_playbook_that_means_nothing_here_starts_no_run(lab: Lab) -> None:
+    with pytest.raises(ConfigError, match="9A"):
+        await lab.start(apply("ocs1:9A-1B"))
+    assert (await lab.service.runs(), lab.emitted(RunStarted)) == ([], [])
 
 
-def test_a_playbook_that_means_nothing_here_starts_no_run(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        with pytest.raises(ConfigError, match="9A"):
-            await lab.start(apply("ocs1:9A-1B"))
-        assert (await lab.service.runs(), lab.emitted(RunStarted)) == ([], [])
-
-    run_lab(test)
+async def test_a_lease_that_ends_during_a_wait_does_not_end_the_wait(lab: Lab) -> None:
+    run = await lab.do("lease: {ports: all, for_s: 1}", apply(CROSSED), wait())
+    assert (run.outcome, run.safe_state) == ("succeeded", "as-applied")
+    assert lab.emitted(LeaseReleased)[-1].why == "expired"
+    assert lab.holds_nothing()
 
 
-def test_a_lease_that_ends_during_a_wait_does_not_end_the_wait(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.do("lease: {ports: all, for_s: 1}", apply(CROSSED), wait())
-        assert (run.outcome, run.safe_state) == ("succeeded", "as-applied")
-        assert lab.emitted(LeaseReleased)[-1].why == "expired"
-        assert left_nothing(lab)
-
-    run_lab(test)
-
-
-def test_a_lease_that_ended_refuses_the_next_apply_and_what_was_confirmed_stands(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.do("lease: {ports: all, for_s: 1}", apply(CROSSED), wait(), apply(STRAIGHT), wait())
-        assert (run.outcome, run.safe_state) == ("failed", "as-applied")
-        assert run.why.startswith("refused: lease ")
-        assert "expired" in run.why
-        assert lab.light() == ends(CROSSED)
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_a_lease_that_ended_refuses_the_next_apply_and_what_was_confirmed_stands(lab: Lab) -> None:
+    run = await lab.do("lease: {ports: all, for_s: 1}", apply(CROSSED), wait(), apply(STRAIGHT), wait())
+    assert (run.outcome, run.safe_state) == ("failed", "as-applied")
+    assert run.why.startswith("refused: lease ")
+    assert "expired" in run.why
+    assert lab.light() == ends(CROSSED)
+    assert lab.holds_nothing()
 
 
-def test_a_second_lease_step_takes_the_place_of_the_first(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        steps = "lease: {ports: all, for_s: 4}", apply(CROSSED), wait(), LEASE, apply(STRAIGHT), wait()
-        assert (await lab.do(*steps)).outcome == "succeeded"
-        assert left_nothing(lab)
-
-    run_lab(test)
+async def test_a_second_lease_step_takes_the_place_of_the_first(lab: Lab) -> None:
+    steps = "lease: {ports: all, for_s: 4}", apply(CROSSED), wait(), LEASE, apply(STRAIGHT), wait()
+    assert (await lab.do(*steps)).outcome == "succeeded"
+    assert lab.holds_nothing()
 
 
-def test_progress_counts_steps_and_expects_what_is_left(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(LEASE, apply(STRAIGHT), wait())
-        await lab.do(LEASE, repeat(2, apply(CROSSED), wait(), apply(STRAIGHT), wait()))
-        steps = [step for step in lab.emitted(RunStep) if step.total == 9]
-        assert [step.done for step in steps if step.state == "done"] == list(range(1, 10))
-        expected_s = [step.expected_s for step in steps if step.expected_s is not None]
-        assert len(expected_s) == len(steps)
-        assert 4 * 2 < expected_s[0] < 4 * 12  # a link takes some seconds to come up
-        assert expected_s[-1] == 0
-        waits = [
-            left_s
-            for step, left_s in zip(steps, expected_s, strict=True)
-            if step.what.startswith("wait") and step.state == "done"
-        ]
-        assert waits == sorted(waits, reverse=True)
-
-    run_lab(test)
+async def test_progress_counts_steps_and_expects_what_is_left(lab: Lab) -> None:
+    await lab.do(LEASE, apply(STRAIGHT), wait())
+    await lab.do(LEASE, repeat(2, apply(CROSSED), wait(), apply(STRAIGHT), wait()))
+    steps = [step for step in lab.emitted(RunStep) if step.total == 9]
+    assert [step.done for step in steps if step.state == "done"] == list(range(1, 10))
+    expected_s = [step.expected_s for step in steps if step.expected_s is not None]
+    assert len(expected_s) == len(steps)
+    assert 4 * 2 < expected_s[0] < 4 * 12  # a link takes some seconds to come up
+    assert expected_s[-1] == 0
+    waits = [
+        left_s
+        for step, left_s in zip(steps, expected_s, strict=True)
+        if step.what.startswith("wait") and step.state == "done"
+    ]
+    assert waits == sorted(waits, reverse=True)
 
 
-def test_status_shows_a_run_under_way_and_no_run_that_is_over(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(LEASE, apply(CROSSED), wait())
-        await lab.until(ReconfigurationState, state="waiting")
-        shown = lab.service.status().runs
-        assert [(one.run, one.done, one.total) for one in shown] == [(run, 2, 3)]
-        await lab.service.wait_run(run)
-        with pytest.raises(RefusedError, match="not under way"):
-            await lab.service.abort_run(run, by="ada")
-
-    run_lab(test)
+async def test_status_shows_a_run_under_way_and_no_run_that_is_over(lab: Lab) -> None:
+    run = await lab.start(LEASE, apply(CROSSED), wait())
+    await lab.until(ReconfigurationState, state="waiting")
+    shown = lab.service.status().runs
+    assert [(one.run, one.done, one.total) for one in shown] == [(run, 2, 3)]
+    await lab.service.wait_run(run)
+    with pytest.raises(RefusedError, match="not under way"):
+        await lab.service.abort_run(run, by="ada")
 
 
 @pytest.mark.parametrize("fact", [Timeline, ReconfigurationCommanded, LeaseTaken, ReconfigurationStarted])
-def test_every_reconfiguration_that_started_is_told_to_have_ended(run_lab: RunLab, fact: type[Fact]) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        aborts: list[asyncio.Task[AbortedRun]] = []
-        run = await lab.start(apply(CROSSED), wait())
+async def test_every_reconfiguration_that_started_is_told_to_have_ended(lab: Lab, fact: type[Fact]) -> None:
+    await lab.do(apply(STRAIGHT))
+    aborts: list[asyncio.Task[AbortedRun]] = []
+    run = await lab.start(apply(CROSSED), wait())
 
-        def stop(document: Document) -> None:
-            if isinstance(document.fact, fact) and not aborts:
-                aborts.append(asyncio.get_running_loop().create_task(lab.service.abort_run(run, by="ada")))
+    def stop(document: Document) -> None:
+        if isinstance(document.fact, fact) and not aborts:
+            aborts.append(asyncio.get_running_loop().create_task(lab.service.abort_run(run, by="ada")))
 
-        lab.watchers.append(stop)
-        await lab.service.wait_run(run)
-        await asyncio.gather(*aborts, return_exceptions=True)
-        started = [one.reconfiguration for one in lab.emitted(ReconfigurationStarted)]
-        ended = [one.reconfiguration for one in lab.emitted(ReconfigurationEnded)]
-        assert [one for one in ended if one in started] == started
-        assert left_nothing(lab)
-
-    run_lab(test)
+    lab.watchers.append(stop)
+    await lab.service.wait_run(run)
+    await asyncio.gather(*aborts, return_exceptions=True)
+    started = [one.reconfiguration for one in lab.emitted(ReconfigurationStarted)]
+    ended = [one.reconfiguration for one in lab.emitted(ReconfigurationEnded)]
+    assert [one for one in ended if one in started] == started
+    assert lab.holds_nothing()
 
 
-def test_abort_of_one_run_leaves_another_on_another_switch_alone(run_wide_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
+async def test_abort_of_one_run_leaves_another_on_another_switch_alone(open_wide_lab: OpenLab) -> None:
+    async with open_wide_lab() as lab:
         await lab.do(apply(STRAIGHT))
         one = await lab.start(apply(CROSSED), wait())
         await lab.until(ReconfigurationState, state="waiting")
         other = await lab.start(apply(OTHER), wait())
         await lab.until(ReconfigurationState, state="waiting")
-        end = await abort(lab, one)
+        end = await lab.abort(one)
         assert end.safe_state == "before-apply"
         assert lab.light() == ends(STRAIGHT)
         await lab.service.wait_run(other)
         assert (await lab.service.run(other)).outcome == "succeeded"
         assert lab.light("ocs2") == ends(OTHER)
-        assert left_nothing(lab)
-
-    run_wide_lab(test)
+        assert lab.holds_nothing()
 
 
 @pytest.mark.parametrize("cause", ["not ready", "denied"])
-def test_abort_during_a_way_back_waits_for_it(run_lab: RunLab, cause: str) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.do(apply(STRAIGHT))
-        if cause == "denied":
-            lab.faults().deny_next = Denial(code="SROF", text="Mirror controller fault")
-        run = await lab.start(LEASE, apply(CROSSED), wait(within_s=0.5))
-        await lab.until(ReconfigurationState, state="rolling-back")
-        end = await abort(lab, run)
-        assert end.safe_state == "before-apply"
-        assert lab.light() == ends(STRAIGHT)
-        assert left_nothing(lab)
-        assert (await lab.do(LEASE, apply(CROSSED))).outcome == "succeeded"
-
-    run_lab(test)
+async def test_abort_during_a_way_back_waits_for_it(lab: Lab, cause: str) -> None:
+    await lab.do(apply(STRAIGHT))
+    if cause == "denied":
+        lab.faults().deny_next = Denial(code="SROF", text="Mirror controller fault")
+    run = await lab.start(LEASE, apply(CROSSED), wait(within_s=0.5))
+    await lab.until(ReconfigurationState, state="rolling-back")
+    end = await lab.abort(run)
+    assert end.safe_state == "before-apply"
+    assert lab.light() == ends(STRAIGHT)
+    assert lab.holds_nothing()
+    assert (await lab.do(LEASE, apply(CROSSED))).outcome == "succeeded"
 
 
-def test_report_has_the_timings_that_a_run_gave_its_nics(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        steps = [LEASE, "host: {ports: all, set: {autoneg: on}}"]
-        steps += [f"fault: {{host: {host}, fault: nic-timing, timing: mfabric-cx6}}" for host in ("h0", "h1")]
-        steps += [apply(STRAIGHT), wait(), "fault: {host: h0, fault: clear}", "fault: {host: h1, fault: clear}"]
-        steps += ["wait: {for_s: 10}", apply(CROSSED), wait()]
-        run = await lab.do(*steps)
-        assert (run.outcome, run.why) == ("succeeded", "")
-        report = of_documents(run, lab.world.documents)
-        drawn = [sorted(report.lab.conditions(one).timings - {"polatis-opus"}) for one in report.timelines]
-        assert drawn == [["mfabric-cx6"], ["opus-cx6dx-autoneg"]]
-        assert report.lab.named == {"polatis-opus", "opus-cx6dx", "mfabric-cx6"}
-
-    run_lab(test)
+async def test_report_has_the_timings_that_a_run_gave_its_nics(lab: Lab) -> None:
+    steps = [LEASE, "host: {ports: all, set: {autoneg: on}}"]
+    steps += [f"fault: {{host: {host}, fault: nic-timing, timing: mfabric-cx6}}" for host in ("h0", "h1")]
+    steps += [apply(STRAIGHT), wait(), "fault: {host: h0, fault: clear}", "fault: {host: h1, fault: clear}"]
+    steps += ["wait: {for_s: 10}", apply(CROSSED), wait()]
+    run = await lab.do(*steps)
+    assert (run.outcome, run.why) == ("succeeded", "")
+    report = of_documents(run, lab.world.documents)
+    drawn = [sorted(report.lab.conditions(one).timings - {"polatis-opus"}) for one in report.timelines]
+    assert drawn == [["mfabric-cx6"], ["opus-cx6dx-autoneg"]]
+    assert report.lab.named == {"polatis-opus", "opus-cx6dx", "mfabric-cx6"}
 
 
-def test_step_that_raises_a_timeout_of_nobody_is_a_bug_and_no_abort(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        async def late(fault: Fault) -> None:
-            raise TimeoutError("late")
+async def test_step_that_raises_a_timeout_of_nobody_is_a_bug_and_no_abort(lab: Lab) -> None:
+    async def late(fault: Fault) -> None:
+        raise TimeoutError("late")
 
-        lab.world.set_fault = late
-        run = await lab.do(LEASE, "fault: {switch: ocs1, fault: slow, seconds: 1}")
-        assert (run.outcome, "TimeoutError('late')" in run.why) == ("failed", True), run.why
-
-    run_lab(test)
+    lab.world.set_fault = late
+    run = await lab.do(LEASE, "fault: {switch: ocs1, fault: slow, seconds: 1}")
+    assert (run.outcome, "TimeoutError('late')" in run.why) == ("failed", True), run.why

@@ -16,7 +16,7 @@ from hwd.sim.world import World
 from hwd_drivers.core.documents import Document
 from hwd_drivers.twins.virtual_time import run_virtual
 
-from .conftest import of_type
+from ..sim.lab import of_type
 
 TREE = Path(__file__).parents[2]
 MADE_FOR = {

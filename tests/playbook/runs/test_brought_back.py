@@ -22,174 +22,143 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import InlineOffload
 
-from ..runs.conftest import FIRST, SECOND, InLab, Lab
+from ...sim.lab import Lab
+from .conftest import FIRST, SECOND
 
 
-def test_crashed_run_knows_that_its_switches_were_brought_back(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
-        await asyncio.sleep(0.2)
-        await lab.next_life()
-        await lab.world.settled()
-        await asyncio.sleep(10)  # virtual: the switch is there, and brought back
-        (recovered,) = lab.emitted(DaemonRecovered)
-        assert (recovered.outcome, recovered.run) == ("rolled-back", run)
+async def test_crashed_run_knows_that_its_switches_were_brought_back(lab: Lab) -> None:
+    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+    await asyncio.sleep(0.2)
+    await lab.next_life()
+    await asyncio.sleep(10)  # virtual: the switch is there, and brought back
+    (recovered,) = lab.emitted(DaemonRecovered)
+    assert (recovered.outcome, recovered.run) == ("rolled-back", run)
 
-        async def of_run() -> list[Document]:
-            return [read_document(one) async for one in await lab.service.run_documents(run)]
+    async def of_run() -> list[Document]:
+        return [read_document(one) async for one in await lab.service.run_documents(run)]
 
-        documents = await lab.in_daemon(of_run())
-        assert switches_left("unknown", documents).startswith("unknown at its end; brought back at ")
-        assert [one.state for one in steps_of(documents, ended=True)][-1] == NOT_ENDED
-        for _ in range(2):  # and after another start
-            state = await lab.state(run)
-            assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "before-apply", True)
-            row = await lab.in_daemon(lab.service.run(run))
-            assert (row.outcome, row.safe_state) == ("crashed", "before-apply")
-            assert switches_left("before-apply", documents).startswith("unknown at its end; brought back at ")
-            await lab.next_life()
-            await lab.world.settled()
-
-    in_lab(test)
-
-
-def test_run_that_the_records_do_not_know_does_not_keep_those_behind_it_unsettled(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
-        await asyncio.sleep(0.2)
-        lab.world.kill(DAEMON)
-        disk = lab.world.journal_disk
-        (of_run,) = journal_file.read(disk.read(), None).open
-        ghost = replace(of_run.entry, reconfiguration="before", run="ghost")
-        frames = [journal_file.begin(replace(of_run, entry=ghost)), journal_file.begin(replace(of_run, number=2))]
-        disk.replace(journal_file.first("j1", kept=[], next=1) + b"".join(frames), reserve=4096)
-        disk.close()
-        lab.world.journal_id = MemoryJournalId()
-        lab.world.start_daemon()
-        await lab.world.settled()
-        await asyncio.sleep(10)  # virtual
-        assert [one.run for one in lab.emitted(DaemonRecovered)] == ["ghost", run]
-        assert (await lab.state(run))["safe_state"] == "before-apply"
-
-    in_lab(test)
-
-
-def test_crashed_run_that_had_confirmed_all_is_as_applied(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}", "wait: {for_s: 600}")
-        await asyncio.sleep(30)
-        assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
-        for _ in range(2):
-            await lab.next_life()
-            await lab.world.settled()
-            await asyncio.sleep(10)  # virtual
-            state = await lab.state(run)
-            assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "as-applied", False)
-            row = await lab.in_daemon(lab.service.run(run))
-            assert (row.outcome, row.safe_state) == ("crashed", "as-applied")
-        assert lab.emitted(DaemonRecovered) == []
-
-    in_lab(test)
-
-
-def test_run_whose_confirm_the_journal_takes_after_its_end_is_as_applied(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
-        while not lab.emitted(ReconfigurationState, state="driving"):  # noqa: ASYNC110 - in virtual time
-            await asyncio.sleep(0.01)
-        lab.world.journal_disk.refusal = (errno.EIO, 0)
-        assert (await lab.ended(run))["safe_state"] == "unknown"
-        lab.world.journal_disk.refusal = None
-        await asyncio.sleep(10)  # virtual
-        assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
-        for _ in range(2):  # and after another start
-            assert (await lab.state(run))["safe_state"] == "as-applied"
-            assert (await lab.in_daemon(lab.service.run(run))).safe_state == "as-applied"
-            await lab.next_life()
-            await lab.world.settled()
-
-    in_lab(test)
-
-
-def test_crashed_run_that_had_confirmed_one_and_not_the_next_is_not_called_as_applied(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(
-            f"apply: {{pairs: {SECOND}}}",
-            "wait: {for: ready, within_s: 20}",
-            f"apply: {{pairs: {FIRST}}}",
-            "wait: {for: ready, within_s: 20}",
-        )
-        while len(lab.emitted(ReconfigurationState, state="journaled")) < 2:  # noqa: ASYNC110 - in virtual time
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.2)
-        assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
-        await lab.next_life()
-        await lab.world.settled()
-        await asyncio.sleep(10)
-        assert [one.outcome for one in lab.emitted(DaemonRecovered)] == ["rolled-back"]
+    documents = await lab.in_daemon(of_run())
+    assert switches_left("unknown", documents).startswith("unknown at its end; brought back at ")
+    assert [one.state for one in steps_of(documents, ended=True)][-1] == NOT_ENDED
+    for _ in range(2):  # and after another start
         state = await lab.state(run)
         assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "before-apply", True)
-
-    in_lab(test)
-
-
-def test_daemon_that_starts_again_expects_what_was_measured_before(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        for pairs in (FIRST, SECOND):
-            await lab.ended(await lab.start(f"apply: {{pairs: {pairs}}}", "wait: {for: ready, within_s: 20}"))
-        await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
-
-        async def expected() -> tuple[object, object]:
-            plan = await lab.service.plan(ReconfigurationBody(what=FIRST.strip("'")))
-            return plan.expected_s, plan.expected_from
-
-        before = await lab.in_daemon(expected())
-        assert before[1] == "median of the last 2 turnarounds"
+        row = await lab.in_daemon(lab.service.run(run))
+        assert (row.outcome, row.safe_state) == ("crashed", "before-apply")
+        assert switches_left("before-apply", documents).startswith("unknown at its end; brought back at ")
         await lab.next_life()
-        await lab.world.settled()
-        assert await lab.in_daemon(expected()) == before
-
-    in_lab(test)
 
 
-def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(in_lab: InLab, tmp_path: Path) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.ended(await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}"))
-        await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
-        untimed = Document(
-            at_ns=0,
-            wall_ns=0,
-            fact=Timeline(reconfiguration="long ago", run=None, what="", commands=[], ends=[], links=[], breaches=[]),
-        )
-        for more, came_from in ((200, "median of the last 1 turnaround"), (READ_MOST, "switching time that")):
-            lab.world.kill(DAEMON)
-            records = Records(f"sqlite:///{tmp_path / 'records.db'}", InlineOffload())
-            await records.open()
-            await records.add_documents([untimed] * more)
-            records.close()
-            lab.world.start_daemon()
-            await lab.world.settled()
-            plan = await lab.in_daemon(lab.service.plan(ReconfigurationBody(what=FIRST.strip("'"))))
-            assert plan.expected_from.startswith(came_from)
-
-    in_lab(test)
+async def test_run_that_the_records_do_not_know_does_not_keep_those_behind_it_unsettled(lab: Lab) -> None:
+    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+    await asyncio.sleep(0.2)
+    lab.world.kill(DAEMON)
+    disk = lab.world.journal_disk
+    (of_run,) = journal_file.read(disk.read(), None).open
+    ghost = replace(of_run.entry, reconfiguration="before", run="ghost")
+    frames = [journal_file.begin(replace(of_run, entry=ghost)), journal_file.begin(replace(of_run, number=2))]
+    disk.replace(journal_file.first("j1", kept=[], next=1) + b"".join(frames), reserve=4096)
+    disk.close()
+    lab.world.journal_id = MemoryJournalId()
+    lab.world.start_daemon()
+    await lab.world.settled()
+    await asyncio.sleep(10)  # virtual
+    assert [one.run for one in lab.emitted(DaemonRecovered)] == ["ghost", run]
+    assert (await lab.state(run))["safe_state"] == "before-apply"
 
 
-def test_daemon_that_starts_again_knows_what_became_of_a_reconfiguration(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        async def apply() -> str:
-            applied = await lab.service.apply(ReconfigurationBody(what=FIRST.strip("'"), confirm_within_s=60))
-            return str(applied.reconfiguration)
-
-        id = await lab.in_daemon(apply())
+async def test_crashed_run_that_had_confirmed_all_is_as_applied(lab: Lab) -> None:
+    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}", "wait: {for_s: 600}")
+    await asyncio.sleep(30)
+    assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
+    for _ in range(2):
         await lab.next_life()
-        await lab.world.settled()
-        await asyncio.sleep(70)  # virtual: nobody confirmed it
-        with pytest.raises(RefusedError, match=rf"^reconfiguration {id} .*rolled back \d+ s ago"):
-            await lab.in_daemon(lab.service.confirm(id))
-        await lab.next_life()
-        await lab.world.settled()
-        with pytest.raises(RefusedError, match=rf"^reconfiguration {id}.*: rolled back \d+ s ago"):
-            await lab.in_daemon(lab.service.confirm(id))
+        await asyncio.sleep(10)  # virtual
+        state = await lab.state(run)
+        assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "as-applied", False)
+        row = await lab.in_daemon(lab.service.run(run))
+        assert (row.outcome, row.safe_state) == ("crashed", "as-applied")
+    assert lab.emitted(DaemonRecovered) == []
 
-    in_lab(test)
+
+async def test_run_whose_confirm_the_journal_takes_after_its_end_is_as_applied(lab: Lab) -> None:
+    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+    while not lab.emitted(ReconfigurationState, state="driving"):  # noqa: ASYNC110 - in virtual time
+        await asyncio.sleep(0.01)
+    lab.world.journal_disk.refusal = (errno.EIO, 0)
+    assert (await lab.ended(run))["safe_state"] == "unknown"
+    lab.world.journal_disk.refusal = None
+    await asyncio.sleep(10)  # virtual
+    assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
+    for _ in range(2):  # and after another start
+        assert (await lab.state(run))["safe_state"] == "as-applied"
+        assert (await lab.in_daemon(lab.service.run(run))).safe_state == "as-applied"
+        await lab.next_life()
+
+
+async def test_crashed_run_that_had_confirmed_one_and_not_the_next_is_not_called_as_applied(lab: Lab) -> None:
+    run = await lab.start(
+        f"apply: {{pairs: {SECOND}}}",
+        "wait: {for: ready, within_s: 20}",
+        f"apply: {{pairs: {FIRST}}}",
+        "wait: {for: ready, within_s: 20}",
+    )
+    while len(lab.emitted(ReconfigurationState, state="journaled")) < 2:  # noqa: ASYNC110 - in virtual time
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
+    assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
+    await lab.next_life()
+    await asyncio.sleep(10)
+    assert [one.outcome for one in lab.emitted(DaemonRecovered)] == ["rolled-back"]
+    state = await lab.state(run)
+    assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "before-apply", True)
+
+
+async def test_daemon_that_starts_again_expects_what_was_measured_before(lab: Lab) -> None:
+    for pairs in (FIRST, SECOND):
+        await lab.ended(await lab.start(f"apply: {{pairs: {pairs}}}", "wait: {for: ready, within_s: 20}"))
+    await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
+
+    async def expected() -> tuple[object, object]:
+        plan = await lab.service.plan(ReconfigurationBody(what=FIRST.strip("'")))
+        return plan.expected_s, plan.expected_from
+
+    before = await lab.in_daemon(expected())
+    assert before[1] == "median of the last 2 turnarounds"
+    await lab.next_life()
+    assert await lab.in_daemon(expected()) == before
+
+
+async def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(lab: Lab, tmp_path: Path) -> None:
+    await lab.ended(await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}"))
+    await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
+    untimed = Document(
+        at_ns=0,
+        wall_ns=0,
+        fact=Timeline(reconfiguration="long ago", run=None, what="", commands=[], ends=[], links=[], breaches=[]),
+    )
+    for more, came_from in ((200, "median of the last 1 turnaround"), (READ_MOST, "switching time that")):
+        lab.world.kill(DAEMON)
+        records = Records(f"sqlite:///{tmp_path / 'records.db'}", InlineOffload())
+        await records.open()
+        await records.add_documents([untimed] * more)
+        records.close()
+        lab.world.start_daemon()
+        await lab.world.settled()
+        plan = await lab.in_daemon(lab.service.plan(ReconfigurationBody(what=FIRST.strip("'"))))
+        assert plan.expected_from.startswith(came_from)
+
+
+async def test_daemon_that_starts_again_knows_what_became_of_a_reconfiguration(lab: Lab) -> None:
+    async def apply() -> str:
+        applied = await lab.service.apply(ReconfigurationBody(what=FIRST.strip("'"), confirm_within_s=60))
+        return str(applied.reconfiguration)
+
+    id = await lab.in_daemon(apply())
+    await lab.next_life()
+    await asyncio.sleep(70)  # virtual: nobody confirmed it
+    with pytest.raises(RefusedError, match=rf"^reconfiguration {id} .*rolled back \d+ s ago"):
+        await lab.in_daemon(lab.service.confirm(id))
+    await lab.next_life()
+    with pytest.raises(RefusedError, match=rf"^reconfiguration {id}.*: rolled back \d+ s ago"):
+        await lab.in_daemon(lab.service.confirm(id))

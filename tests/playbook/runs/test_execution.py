@@ -19,7 +19,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..runs.conftest import TESTBED
+from .conftest import TESTBED
 
 SUCCEEDED = RunEnd(outcome=RunOutcome.SUCCEEDED, why="", safe_state=SafeState.AS_APPLIED)
 

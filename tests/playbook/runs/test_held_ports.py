@@ -15,7 +15,8 @@ from hwd_agents.sources.setting_source import Setting
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.errors import RefusedError
 
-from ..runs.conftest import FIRST, SECOND, InLab, Lab
+from ...sim.lab import Lab
+from .conftest import FIRST, SECOND
 
 SET = ("host: {ports: h0.eth0, set: {autoneg: off}}", "wait: {for_s: 5}")
 ALL = ("lease: {ports: all, for_s: 600}", f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
@@ -64,102 +65,85 @@ def order(lab: Lab) -> list[tuple[str, Any]]:
     ]
 
 
-def test_run_waits_for_what_the_one_before_left_set(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        first = await left_behind(lab)
-        second, third = await lab.start(*ALL, "wait: {for_s: 60}"), await lab.start(*ELSEWHERE)
-        why = f"h0.eth0: settings of run {first} are not put back yet: its agent is down"
-        (waits_for,) = (await lab.state(second))["waits_for"]
-        assert waits_for.startswith(why)
-        (held,) = lab.service.held()
-        assert (held.run, held.ports, held.hold) == (first, ["h0.eth0"], f"settings-{first}-h0")
-        assert str(held.why).startswith(why)
-        with pytest.raises(RefusedError, match=why):
-            await lab.service.take_lease(holder="ada", ports=["all"], for_s=60)
-        with pytest.raises(RefusedError, match=why):
-            await lab.in_daemon(lab.service.apply(ReconfigurationBody(what="pairs hosts=h0,h1")))
-        assert (await lab.state(third))["waits_for"] == [f"run {second}"]
-        lab.world.start_agent("h0")
-        await until(lab, RunStarted, run=second)
-        assert order(lab) == [("run.started", first), ("run.host", first), ("run.started", second)]
-        assert not lab.service.held()
-        await until(lab, ReconfigurationEnded, outcome="confirmed")
-        assert (is_set(lab), is_lit(lab)) == (False, True)
-        for _ in range(100):
-            await asyncio.sleep(0.5)
-            assert is_lit(lab), "nothing is put back under its lease"
-        assert [(await lab.ended(run))["state"] for run in (second, third)] == ["succeeded"] * 2
-
-    in_lab(test)
+async def test_run_waits_for_what_the_one_before_left_set(lab: Lab) -> None:
+    first = await left_behind(lab)
+    second, third = await lab.start(*ALL, "wait: {for_s: 60}"), await lab.start(*ELSEWHERE)
+    why = f"h0.eth0: settings of run {first} are not put back yet: its agent is down"
+    (waits_for,) = (await lab.state(second))["waits_for"]
+    assert waits_for.startswith(why)
+    (held,) = lab.service.held()
+    assert (held.run, held.ports, held.hold) == (first, ["h0.eth0"], f"settings-{first}-h0")
+    assert str(held.why).startswith(why)
+    with pytest.raises(RefusedError, match=why):
+        await lab.service.take_lease(holder="ada", ports=["all"], for_s=60)
+    with pytest.raises(RefusedError, match=why):
+        await lab.in_daemon(lab.service.apply(ReconfigurationBody(what="pairs hosts=h0,h1")))
+    assert (await lab.state(third))["waits_for"] == [f"run {second}"]
+    lab.world.start_agent("h0")
+    await until(lab, RunStarted, run=second)
+    assert order(lab) == [("run.started", first), ("run.host", first), ("run.started", second)]
+    assert not lab.service.held()
+    await until(lab, ReconfigurationEnded, outcome="confirmed")
+    assert (is_set(lab), is_lit(lab)) == (False, True)
+    for _ in range(100):
+        await asyncio.sleep(0.5)
+        assert is_lit(lab), "nothing is put back under its lease"
+    assert [(await lab.ended(run))["state"] for run in (second, third)] == ["succeeded"] * 2
 
 
-def test_port_that_a_run_without_a_lease_has_set_cannot_be_leased(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(*SET)
-        await until(lab, RunHost, action="autoneg")
-        with pytest.raises(
-            RefusedError, match=rf"h0\.eth0: settings of run {run} are not put back yet: run {run} is under way"
-        ):
-            await lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60)
-        assert (await lab.ended(run))["state"] == "succeeded"
-        assert (await lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60)).holder == "ada"
-        assert not is_set(lab)
-
-    in_lab(test)
+async def test_port_that_a_run_without_a_lease_has_set_cannot_be_leased(lab: Lab) -> None:
+    run = await lab.start(*SET)
+    await until(lab, RunHost, action="autoneg")
+    with pytest.raises(
+        RefusedError, match=rf"h0\.eth0: settings of run {run} are not put back yet: run {run} is under way"
+    ):
+        await lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60)
+    assert (await lab.ended(run))["state"] == "succeeded"
+    assert (await lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60)).holder == "ada"
+    assert not is_set(lab)
 
 
-def test_run_applies_on_the_ports_that_it_has_set_itself(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        for steps in ((SET[0], *ALL), (*ALL, SET[0]), (SET[0], *ALL[1:])):
-            assert (await lab.ended(await lab.start(*steps)))["why"] == ""
-
-    in_lab(test)
+async def test_run_applies_on_the_ports_that_it_has_set_itself(lab: Lab) -> None:
+    for steps in ((SET[0], *ALL), (*ALL, SET[0]), (SET[0], *ALL[1:])):
+        assert (await lab.ended(await lab.start(*steps)))["why"] == ""
 
 
-def test_the_next_daemon_holds_the_ports_of_settings_that_hosts_report(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        first = await lab.start(*SET)
-        await until(lab, RunHost, action="autoneg")
-        await asyncio.sleep(1.0)
-        second = await lab.start(*ALL)
-        lab.world.kill(AGENT)
-        await lab.next_life()
-        await asyncio.sleep(60.0)
-        (waits_for,) = (await lab.state(second))["waits_for"]
-        assert waits_for.startswith(f"h0.eth0: settings of run {first} are not put back yet: its agent is down")
-        lab.world.start_agent("h0")
-        assert (await lab.ended(second))["state"] == "succeeded"
-        assert order(lab)[-2:] == [("run.host", first), ("run.started", second)]
-
-    in_lab(test)
+async def test_the_next_daemon_holds_the_ports_of_settings_that_hosts_report(lab: Lab) -> None:
+    first = await lab.start(*SET)
+    await until(lab, RunHost, action="autoneg")
+    await asyncio.sleep(1.0)
+    second = await lab.start(*ALL)
+    lab.world.kill(AGENT)
+    lab.world.kill(DAEMON)
+    lab.world.start_daemon()
+    await asyncio.sleep(60.0)
+    (waits_for,) = (await lab.state(second))["waits_for"]
+    assert waits_for.startswith(f"h0.eth0: settings of run {first} are not put back yet: its agent is down")
+    lab.world.start_agent("h0")
+    assert (await lab.ended(second))["state"] == "succeeded"
+    assert order(lab)[-2:] == [("run.host", first), ("run.started", second)]
 
 
-def test_kicked_hold_lets_others_on_and_is_put_back_after_them(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        first = await left_behind(lab)
-        second = await lab.start(*ALL[:2], "wait: {for_s: 120}")
-        kicked = await lab.service.release_lease(f"settings-{first}-h0", kick=True)
-        assert (kicked.holder, kicked.ports) == (f"settings of run {first}", ["h0.eth0"])
-        await until(lab, RunStarted, run=second)
-        await asyncio.sleep(60.0)
-        lab.world.start_agent("h0")
-        await asyncio.sleep(40.0)
-        assert (is_lit(lab), is_set(lab)) == (True, True), "another run has the port"
-        assert (await lab.ended(second))["state"] == "succeeded"
-        await until(lab, RunHost, action="put-back")
-        assert not is_set(lab)
-
-    in_lab(test)
+async def test_kicked_hold_lets_others_on_and_is_put_back_after_them(lab: Lab) -> None:
+    first = await left_behind(lab)
+    second = await lab.start(*ALL[:2], "wait: {for_s: 120}")
+    kicked = await lab.service.release_lease(f"settings-{first}-h0", kick=True)
+    assert (kicked.holder, kicked.ports) == (f"settings of run {first}", ["h0.eth0"])
+    await until(lab, RunStarted, run=second)
+    await asyncio.sleep(60.0)
+    lab.world.start_agent("h0")
+    await asyncio.sleep(40.0)
+    assert (is_lit(lab), is_set(lab)) == (True, True), "another run has the port"
+    assert (await lab.ended(second))["state"] == "succeeded"
+    await until(lab, RunHost, action="put-back")
+    assert not is_set(lab)
 
 
-def test_hold_of_a_run_under_way_is_not_kicked(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(*SET)
-        await until(lab, RunHost, action="autoneg")
-        with pytest.raises(RefusedError, match=f"Wait for that.*`hwd abort {run}`"):
-            await lab.service.release_lease(f"settings-{run}-h0", kick=True)
-        lab.world.kill(DAEMON)
-        lab.world.start_daemon()
-        await until(lab, RunHost, action="put-back")
-
-    in_lab(test)
+async def test_hold_of_a_run_under_way_is_not_kicked(lab: Lab) -> None:
+    run = await lab.start(*SET)
+    await until(lab, RunHost, action="autoneg")
+    with pytest.raises(RefusedError, match=f"Wait for that.*`hwd abort {run}`"):
+        await lab.service.release_lease(f"settings-{run}-h0", kick=True)
+    lab.world.kill(DAEMON)
+    lab.world.start_daemon()
+    await until(lab, RunHost, action="put-back")

@@ -14,7 +14,7 @@ from hwd.playbook.playbook_reader import PlaybookReader
 from hwd_drivers.core.errors import ConfigError, UnknownError
 from hwd_drivers.core.offload import InlineOffload, ThreadOffload
 
-from ..runs.conftest import TESTBED
+from .conftest import TESTBED
 
 LONG = f"""\
 playbook: long

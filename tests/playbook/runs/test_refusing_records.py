@@ -9,7 +9,8 @@ from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.reconfigurations import ReconfigurationState
 from hwd.sim.world import DAEMON
 
-from ..runs.conftest import FIRST, InLab, Lab
+from ...sim.lab import Lab
+from .conftest import FIRST
 
 STEPS = (f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}", "wait: {for_s: 60}")
 
@@ -25,46 +26,41 @@ def refuse(what: str) -> str:
     return f"CREATE TRIGGER no BEFORE {what} ON runs BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
 
 
-def test_killed_daemon_brings_the_switches_back_and_owes_the_end_of_its_run(in_lab: InLab, tmp_path: Path) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(*STEPS)
-        await asyncio.sleep(0.05)
-        assert lab.emitted(ReconfigurationState, state="driving")
-        lab.world.kill(DAEMON)
-        run_sql(tmp_path / "records.db", refuse("UPDATE"))
-        lab.world.start_daemon()
-        await asyncio.sleep(10.0)
-        (recovered,) = lab.emitted(DaemonRecovered)
-        assert (recovered.outcome, recovered.run) == ("rolled-back", run)
-        end = await lab.state(run)
-        assert (end["state"], end["safe_state"]) == ("crashed", "unknown")
-        ready = lab.service.ready()
-        assert not ready.ready
-        assert f"cannot end run {run}: disk is full" in str(ready.why)
-        assert not lab.service.status().records.writable
+async def test_killed_daemon_brings_the_switches_back_and_owes_the_end_of_its_run(lab: Lab, tmp_path: Path) -> None:
+    run = await lab.start(*STEPS)
+    await asyncio.sleep(0.05)
+    assert lab.emitted(ReconfigurationState, state="driving")
+    lab.world.kill(DAEMON)
+    run_sql(tmp_path / "records.db", refuse("UPDATE"))
+    lab.world.start_daemon()
+    await asyncio.sleep(10.0)
+    (recovered,) = lab.emitted(DaemonRecovered)
+    assert (recovered.outcome, recovered.run) == ("rolled-back", run)
+    end = await lab.state(run)
+    assert (end["state"], end["safe_state"]) == ("crashed", "unknown")
+    ready = lab.service.ready()
+    assert not ready.ready
+    assert f"cannot end run {run}: disk is full" in str(ready.why)
+    assert not lab.service.status().records.writable
 
-        run_sql(tmp_path / "records.db", "DROP TRIGGER no")
-        service = await lab.world.settled()
-        (row,) = await lab.in_daemon(service.runs())
-        assert (row.id, row.outcome, row.why) == (run, "crashed", "the daemon ended under it")
-
-    in_lab(test)
+    run_sql(tmp_path / "records.db", "DROP TRIGGER no")
+    service = await lab.world.settled()
+    (row,) = await lab.in_daemon(service.runs())
+    assert (row.id, row.outcome, row.why) == (run, "crashed", "the daemon ended under it")
 
 
-def test_queued_run_that_means_nothing_any_more_keeps_no_daemon_from_starting(in_lab: InLab, tmp_path: Path) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(*STEPS, due_in_s=3600.0)
-        lab.world.kill(DAEMON)
-        run_sql(tmp_path / "records.db", "UPDATE queue SET playbook_text = 'steps: ['", refuse("INSERT"))
-        lab.world.start_daemon()
-        await asyncio.sleep(10.0)
-        assert (await lab.state(run))["state"] == "failed"
-        assert await lab.in_daemon(lab.service.runs()) == []
+async def test_queued_run_that_means_nothing_any_more_keeps_no_daemon_from_starting(lab: Lab, tmp_path: Path) -> None:
+    run = await lab.start(*STEPS, due_in_s=3600.0)
+    lab.world.kill(DAEMON)
+    run_sql(tmp_path / "records.db", "UPDATE queue SET playbook_text = 'steps: ['", refuse("INSERT"))
+    lab.world.start_daemon()
+    await asyncio.sleep(10.0)
+    assert (await lab.state(run))["state"] == "failed"
+    assert await lab.in_daemon(lab.service.runs()) == []
 
-        run_sql(tmp_path / "records.db", "DROP TRIGGER no")
-        await lab.next_life()
-        await asyncio.sleep(10.0)
-        assert [row.outcome for row in await lab.in_daemon(lab.service.runs())] == ["failed"]
-        assert lab.service.queue() == []
-
-    in_lab(test)
+    run_sql(tmp_path / "records.db", "DROP TRIGGER no")
+    lab.world.kill(DAEMON)
+    lab.world.start_daemon()
+    await asyncio.sleep(10.0)
+    assert [row.outcome for row in await lab.in_daemon(lab.service.runs())] == ["failed"]
+    assert lab.service.queue() == []

@@ -17,7 +17,8 @@ from hwd.playbook.twin_faults import NoRackError
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import ConfigError, HwdError, LinkError, RefusedError, UnknownError
 
-from ..runs.conftest import FIRST, SECOND, InLab, Lab
+from ...sim.lab import Lab
+from .conftest import FIRST, SECOND
 
 ON_FIRST = (f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}", "wait: {for_s: 5}")
 ON_SECOND = (f"apply: {{pairs: {SECOND}}}", "wait: {for: ready, within_s: 20}", "wait: {for_s: 5}")
@@ -25,261 +26,212 @@ ALL = ("lease: {ports: all, for_s: 300}", *ON_FIRST)
 WORDS = {"run", "playbook", "state", "step", "steps", "what", "stage", "fault_class", "why", "by", "rolled_back"}
 
 
-def test_runs_with_ports_in_common_start_one_after_the_other(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        first, second, third = [await lab.start(*ALL) for _ in range(3)]
-        assert [one.run for one in lab.service.queue()] == [second, third]
-        waits = [(await lab.state(run))["waits_for"] for run in (second, third)]
-        assert waits == [[f"run {first}"], [f"run {first}", f"run {second}"]]
-        assert [(await lab.ended(run))["state"] for run in (first, second, third)] == ["succeeded"] * 3
-        facts = [one.fact for one in lab.world.documents]
-        order = [(type(one), one.run) for one in facts if isinstance(one, RunStarted | RunEnded)]
-        assert order == [(fact, run) for run in (first, second, third) for fact in (RunStarted, RunEnded)]
-
-    in_lab(test)
+async def test_runs_with_ports_in_common_start_one_after_the_other(lab: Lab) -> None:
+    first, second, third = [await lab.start(*ALL) for _ in range(3)]
+    assert [one.run for one in lab.service.queue()] == [second, third]
+    waits = [(await lab.state(run))["waits_for"] for run in (second, third)]
+    assert waits == [[f"run {first}"], [f"run {first}", f"run {second}"]]
+    assert [(await lab.ended(run))["state"] for run in (first, second, third)] == ["succeeded"] * 3
+    facts = [one.fact for one in lab.world.documents]
+    order = [(type(one), one.run) for one in facts if isinstance(one, RunStarted | RunEnded)]
+    assert order == [(fact, run) for run in (first, second, third) for fact in (RunStarted, RunEnded)]
 
 
-def test_runs_on_other_ports_start_at_once(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        first, second = await lab.start(*ON_FIRST), await lab.start(*ON_SECOND)
-        assert [(await lab.state(run))["state"] for run in (first, second)] == ["running", "running"]
-        assert [(await lab.ended(run))["state"] for run in (first, second)] == ["succeeded"] * 2
-
-    in_lab(test)
+async def test_runs_on_other_ports_start_at_once(lab: Lab) -> None:
+    first, second = await lab.start(*ON_FIRST), await lab.start(*ON_SECOND)
+    assert [(await lab.state(run))["state"] for run in (first, second)] == ["running", "running"]
+    assert [(await lab.ended(run))["state"] for run in (first, second)] == ["succeeded"] * 2
 
 
-def test_due_time_is_the_earliest_start(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(*ON_FIRST, due_in_s=90.0)
-        asked_ns = lab.world.clock.wall_ns()
-        now = await lab.start(*ON_FIRST)
-        assert (await lab.state(run))["waits_for"] == ["its due time"]
-        assert (await lab.ended(now))["state"] == "succeeded"
-        end = await lab.ended(run)
-        assert end["state"] == "succeeded"
-        assert 0 <= end["started_wall_ns"] - end["due_wall_ns"] < 1e9
-        assert abs(end["due_wall_ns"] - asked_ns - 90e9) < 1e9
-
-    in_lab(test)
+async def test_due_time_is_the_earliest_start(lab: Lab) -> None:
+    run = await lab.start(*ON_FIRST, due_in_s=90.0)
+    asked_ns = lab.world.clock.wall_ns()
+    now = await lab.start(*ON_FIRST)
+    assert (await lab.state(run))["waits_for"] == ["its due time"]
+    assert (await lab.ended(now))["state"] == "succeeded"
+    end = await lab.ended(run)
+    assert end["state"] == "succeeded"
+    assert 0 <= end["started_wall_ns"] - end["due_wall_ns"] < 1e9
+    assert abs(end["due_wall_ns"] - asked_ns - 90e9) < 1e9
 
 
-def test_state_is_one_document_at_every_change_and_one_retained_topic(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start(*ON_FIRST)
-        end = await lab.ended(run)
-        told = lab.emitted(RunStatus, run=run)
-        assert msgspec.convert(end, RunStatus) == told[-1]
-        assert end.keys() >= WORDS
-        assert (end["state"], end["safe_state"], end["rolled_back"]) == ("succeeded", "as-applied", False)
-        stages = [one.stage for one in told]
-        assert [stage for stage in stages if stage] == ["journaled", "driving", "read-back", "waiting"]
-        assert all(one != other for one, other in itertools.pairwise(told)), "a change that is none"
-        await asyncio.sleep(1.0)
-        assert json.loads(lab.retained()[run]) == end
-
-    in_lab(test)
+async def test_state_is_one_document_at_every_change_and_one_retained_topic(lab: Lab) -> None:
+    run = await lab.start(*ON_FIRST)
+    end = await lab.ended(run)
+    told = lab.emitted(RunStatus, run=run)
+    assert msgspec.convert(end, RunStatus) == told[-1]
+    assert end.keys() >= WORDS
+    assert (end["state"], end["safe_state"], end["rolled_back"]) == ("succeeded", "as-applied", False)
+    stages = [one.stage for one in told]
+    assert [stage for stage in stages if stage] == ["journaled", "driving", "read-back", "waiting"]
+    assert all(one != other for one, other in itertools.pairwise(told)), "a change that is none"
+    await asyncio.sleep(1.0)
+    assert json.loads(lab.retained()[run]) == end
 
 
-def test_failed_run_names_its_class_and_that_it_was_rolled_back(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        lab.world.faults.set(Unplug(port="h0.eth0"))
-        run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 3}")
-        end = await lab.ended(run)
-        assert (end["state"], end["fault_class"], end["rolled_back"]) == ("failed", "not ready in time", True)
-        assert end["why"].startswith("not ready in time: ")
-
-    in_lab(test)
+async def test_failed_run_names_its_class_and_that_it_was_rolled_back(lab: Lab) -> None:
+    lab.world.faults.set(Unplug(port="h0.eth0"))
+    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 3}")
+    end = await lab.ended(run)
+    assert (end["state"], end["fault_class"], end["rolled_back"]) == ("failed", "not ready in time", True)
+    assert end["why"].startswith("not ready in time: ")
 
 
-def test_aborted_run_says_by_whom_and_a_queued_one_is_just_taken_out(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        first, second, third = [await lab.start(*ALL) for _ in range(3)]
-        out = await lab.in_daemon(lab.service.abort_run(second, by="ada"))
-        assert (out.outcome, out.why) == ("aborted", "by ada, before it began")
-        assert [one.run for one in lab.service.queue()] == [third]
-        await lab.in_daemon(lab.service.abort_run(first, by="bob"))
-        ends = [await lab.ended(run) for run in (first, second, third)]
-        assert [end["state"] for end in ends] == ["aborted", "aborted", "succeeded"]
-        assert [end["by"] for end in ends] == ["bob", "ada", None]
-        assert ends[1]["started_wall_ns"] is None
-        assert [run.outcome for run in await lab.service.runs() if run.id == second] == ["aborted"]
-
-    in_lab(test)
+async def test_aborted_run_says_by_whom_and_a_queued_one_is_just_taken_out(lab: Lab) -> None:
+    first, second, third = [await lab.start(*ALL) for _ in range(3)]
+    out = await lab.in_daemon(lab.service.abort_run(second, by="ada"))
+    assert (out.outcome, out.why) == ("aborted", "by ada, before it began")
+    assert [one.run for one in lab.service.queue()] == [third]
+    await lab.in_daemon(lab.service.abort_run(first, by="bob"))
+    ends = [await lab.ended(run) for run in (first, second, third)]
+    assert [end["state"] for end in ends] == ["aborted", "aborted", "succeeded"]
+    assert [end["by"] for end in ends] == ["bob", "ada", None]
+    assert ends[1]["started_wall_ns"] is None
+    assert [run.outcome for run in await lab.service.runs() if run.id == second] == ["aborted"]
 
 
-def test_paused_run_stands_between_two_steps_until_it_is_resumed(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        run = await lab.start("lease: {ports: all, for_s: 30}", *ON_FIRST, "wait: {for_s: 5}")
+async def test_paused_run_stands_between_two_steps_until_it_is_resumed(lab: Lab) -> None:
+    run = await lab.start("lease: {ports: all, for_s: 30}", *ON_FIRST, "wait: {for_s: 5}")
+    await asyncio.sleep(0.01)
+    assert lab.service.pause_run(run, by="ada").state == "running"
+    await asyncio.sleep(70.0)
+    paused = await lab.state(run)
+    assert (paused["state"], paused["by"], paused["stage"]) == ("paused", "ada", None)
+    assert lab.service.leases(), "a pause keeps the lease, however long"
+    other = await lab.start(*ON_FIRST)
+    assert (await lab.state(other))["waits_for"] == [f"run {run}"]
+    lab.service.resume_run(run, by="bob")
+    assert [(await lab.ended(one))["state"] for one in (run, other)] == ["succeeded"] * 2
+    assert not lab.service.leases()
+
+
+async def test_pause_with_little_lease_left_renews_it_now_and_then_and_gives_back_what_was_left(lab: Lab) -> None:
+    steps = "wait: {for_s: 0.9995}", "wait: {for_s: 0.0001}", "wait: {for_s: 5}"
+    run = await lab.start("lease: {ports: all, for_s: 1}", *steps)
+    await asyncio.sleep(0.5)
+    lab.service.pause_run(run, by="ada")
+    await asyncio.sleep(120.5)
+    assert (await lab.state(run))["state"] == "paused"
+    assert len(lab.service.leases()) == 1
+    assert 1 <= len(lab.emitted(LeaseRenewed)) <= 5
+    lab.service.resume_run(run, by="ada")
+    resumed_ns = lab.world.clock.wall_ns()
+    await asyncio.sleep(0.1)
+    assert lab.emitted(LeaseRenewed)[-1].expires_wall_ns - resumed_ns < 2e6
+    assert lab.emitted(LeaseReleased)[-1].why == "expired"
+    assert (await lab.ended(run))["state"] == "succeeded"
+
+
+async def test_branches_paused_under_one_lease_go_on_with_what_it_had_left(lab: Lab) -> None:
+    branch = "[{wait: {for_s: %g}}, {wait: {for_s: 1}}]"
+    both = f"parallel: {{left: {branch % 1}, right: {branch % 5}}}"
+    run = await lab.start("lease: {ports: all, for_s: 30}", both)
+    await asyncio.sleep(0.5)
+    lab.service.pause_run(run, by="ada")
+    await asyncio.sleep(200.0)
+    assert len(lab.service.leases()) == 1
+    lab.service.resume_run(run, by="ada")
+    resumed_ns = lab.world.clock.wall_ns()
+    await asyncio.sleep(0.1)
+    left_s = (lab.emitted(LeaseRenewed)[-1].expires_wall_ns - resumed_ns) / 1e9
+    assert left_s == pytest.approx(29.0, abs=0.1), "as when the first of them stood"
+    assert (await lab.ended(run))["state"] == "succeeded"
+
+
+async def test_what_does_not_go_on_cannot_be_paused_or_resumed(lab: Lab) -> None:
+    run, waits = await lab.start(*ALL), await lab.start(*ALL)
+    with pytest.raises(RefusedError, match="is queued, and does not go on"):
+        lab.service.pause_run(waits, by="ada")
+    with pytest.raises(RefusedError, match="is not paused"):
+        lab.service.resume_run(run, by="ada")
+    await lab.ended(run)
+    for name in ("zzzz", run):
+        with pytest.raises(RefusedError, match="not under way"):
+            lab.service.pause_run(name, by="ada")
+
+
+async def test_queue_and_due_times_survive_a_daemon_that_is_killed(lab: Lab) -> None:
+    first = await lab.start(*ALL)
+    second, late = await lab.start(*ALL), await lab.start(*ON_SECOND, due_in_s=60.0)
+    await asyncio.sleep(0.2)
+    await lab.next_life()
+    service = lab.service
+    crashed = await lab.state(first)
+    assert (crashed["state"], crashed["safe_state"]) == ("crashed", "unknown")
+    assert crashed["step"] is not None, "how far it came is known"
+    assert late in [one.run for one in service.queue()]
+    assert [(await lab.ended(run))["state"] for run in (second, late)] == ["succeeded"] * 2
+    rows = {run.id: run.state for run in await lab.in_daemon(lab.service.runs())}
+    assert rows == {first: "crashed", second: "succeeded", late: "succeeded"}
+    (recovered,) = lab.emitted(DaemonRecovered)
+    facts = [type(one.fact) for one in lab.world.documents]
+    assert recovered.outcome == "rolled-back"
+    began = facts.index(RunStarted, facts.index(RunStarted) + 1)
+    assert facts.index(DaemonRecovered) < began, "the queue goes on when the switches are back"
+
+
+async def test_queue_waits_for_the_lab_after_a_restart_but_not_for_ever(lab: Lab) -> None:
+    await lab.start(*ALL)
+    waits = await lab.start(*ON_SECOND[:1], due_in_s=10.0)
+    lab.world.rack.switches["ocs1"].faults.refusing = True
+    lab.world.kill(DAEMON)
+    lab.world.start_daemon()
+    await asyncio.sleep(20.0)
+    assert (await lab.state(waits))["waits_for"] == ["the switches and hosts to be there"]
+    await asyncio.sleep(15.0)
+    assert (await lab.ended(waits))["state"] == "succeeded", "its own switch is there"
+
+
+async def test_what_is_queued_stays_when_the_daemon_ends_in_order(lab: Lab) -> None:
+    first, second = await lab.start(*ALL), await lab.start(*ALL)
+    await asyncio.sleep(0.02)
+    await lab.world.stop(DAEMON)
+    assert json.loads(lab.retained()[first])["state"] == "aborted"
+    assert json.loads(lab.retained()[second])["state"] == "queued"
+    lab.world.start_daemon()
+    await lab.world.settled()
+    assert (await lab.ended(second))["state"] == "succeeded"
+    aborted = await lab.state(first)
+    assert (aborted["state"], aborted["by"]) == ("aborted", "the end of the daemon")
+
+
+async def test_faults_and_settings_of_a_crashed_run_are_undone(lab: Lab) -> None:
+    await lab.start(
+        "lease: {ports: all, for_s: 300}",
+        "fault: {switch: ocs1, fault: slow, seconds: 0.5}",
+        "host: {ports: [h0.eth0], set: {mtu: 4200}}",
+        "wait: {for_s: 100}",
+    )
+    lab.world.rack.switches["ocs2"].faults.slow_s = 0.25
+    await asyncio.sleep(5.0)
+    assert lab.world.rack.switches["ocs1"].faults.slow_s == 0.5
+    assert lab.emitted(RunHost, action="mtu")
+    await lab.next_life()
+    await asyncio.sleep(10.0)
+    slow_s = [lab.world.rack.switches[name].faults.slow_s for name in ("ocs1", "ocs2")]
+    assert slow_s == [0.0, 0.25], "what others set stays"
+    assert lab.emitted(RunHost, action="put-back", port="h0.eth0")
+
+
+async def test_queued_run_has_a_state_and_no_record_yet(lab: Lab) -> None:
+    await lab.start(*ALL)
+    waits = await lab.start(*ALL)
+    with pytest.raises(UnknownError, match="is in the queue"):
+        await lab.in_daemon(lab.service.run(waits))
+    assert waits not in [run.id for run in await lab.in_daemon(lab.service.runs())]
+
+
+async def test_topics_of_old_runs_are_cleared(lab: Lab) -> None:
+    stranger = f"hwd/1/{lab.world.testbed.name}/runs/of-an-old-daemon"
+    lab.world.broker.take(stranger, b'{"run": "of-an-old-daemon"}', 1, retain=True)
+    runs = []
+    for _ in range(35):
+        runs.append(await lab.start("note: here"))
+        await lab.ended(runs[-1])
         await asyncio.sleep(0.01)
-        assert lab.service.pause_run(run, by="ada").state == "running"
-        await asyncio.sleep(70.0)
-        paused = await lab.state(run)
-        assert (paused["state"], paused["by"], paused["stage"]) == ("paused", "ada", None)
-        assert lab.service.leases(), "a pause keeps the lease, however long"
-        other = await lab.start(*ON_FIRST)
-        assert (await lab.state(other))["waits_for"] == [f"run {run}"]
-        lab.service.resume_run(run, by="bob")
-        assert [(await lab.ended(one))["state"] for one in (run, other)] == ["succeeded"] * 2
-        assert not lab.service.leases()
-
-    in_lab(test)
-
-
-def test_pause_with_little_lease_left_renews_it_now_and_then_and_gives_back_what_was_left(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        steps = "wait: {for_s: 0.9995}", "wait: {for_s: 0.0001}", "wait: {for_s: 5}"
-        run = await lab.start("lease: {ports: all, for_s: 1}", *steps)
-        await asyncio.sleep(0.5)
-        lab.service.pause_run(run, by="ada")
-        await asyncio.sleep(120.5)
-        assert (await lab.state(run))["state"] == "paused"
-        assert len(lab.service.leases()) == 1
-        assert 1 <= len(lab.emitted(LeaseRenewed)) <= 5
-        lab.service.resume_run(run, by="ada")
-        resumed_ns = lab.world.clock.wall_ns()
-        await asyncio.sleep(0.1)
-        assert lab.emitted(LeaseRenewed)[-1].expires_wall_ns - resumed_ns < 2e6
-        assert lab.emitted(LeaseReleased)[-1].why == "expired"
-        assert (await lab.ended(run))["state"] == "succeeded"
-
-    in_lab(test)
-
-
-def test_branches_paused_under_one_lease_go_on_with_what_it_had_left(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        branch = "[{wait: {for_s: %g}}, {wait: {for_s: 1}}]"
-        both = f"parallel: {{left: {branch % 1}, right: {branch % 5}}}"
-        run = await lab.start("lease: {ports: all, for_s: 30}", both)
-        await asyncio.sleep(0.5)
-        lab.service.pause_run(run, by="ada")
-        await asyncio.sleep(200.0)
-        assert len(lab.service.leases()) == 1
-        lab.service.resume_run(run, by="ada")
-        resumed_ns = lab.world.clock.wall_ns()
-        await asyncio.sleep(0.1)
-        left_s = (lab.emitted(LeaseRenewed)[-1].expires_wall_ns - resumed_ns) / 1e9
-        assert left_s == pytest.approx(29.0, abs=0.1), "as when the first of them stood"
-        assert (await lab.ended(run))["state"] == "succeeded"
-
-    in_lab(test)
-
-
-def test_what_does_not_go_on_cannot_be_paused_or_resumed(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        run, waits = await lab.start(*ALL), await lab.start(*ALL)
-        with pytest.raises(RefusedError, match="is queued, and does not go on"):
-            lab.service.pause_run(waits, by="ada")
-        with pytest.raises(RefusedError, match="is not paused"):
-            lab.service.resume_run(run, by="ada")
-        await lab.ended(run)
-        for name in ("zzzz", run):
-            with pytest.raises(RefusedError, match="not under way"):
-                lab.service.pause_run(name, by="ada")
-
-    in_lab(test)
-
-
-def test_queue_and_due_times_survive_a_daemon_that_is_killed(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        first = await lab.start(*ALL)
-        second, late = await lab.start(*ALL), await lab.start(*ON_SECOND, due_in_s=60.0)
-        await asyncio.sleep(0.2)
-        await lab.next_life()
-        service = await lab.world.settled()
-        crashed = await lab.state(first)
-        assert (crashed["state"], crashed["safe_state"]) == ("crashed", "unknown")
-        assert crashed["step"] is not None, "how far it came is known"
-        assert late in [one.run for one in service.queue()]
-        assert [(await lab.ended(run))["state"] for run in (second, late)] == ["succeeded"] * 2
-        rows = {run.id: run.state for run in await lab.in_daemon(lab.service.runs())}
-        assert rows == {first: "crashed", second: "succeeded", late: "succeeded"}
-        (recovered,) = lab.emitted(DaemonRecovered)
-        facts = [type(one.fact) for one in lab.world.documents]
-        assert recovered.outcome == "rolled-back"
-        began = facts.index(RunStarted, facts.index(RunStarted) + 1)
-        assert facts.index(DaemonRecovered) < began, "the queue goes on when the switches are back"
-
-    in_lab(test)
-
-
-def test_queue_waits_for_the_lab_after_a_restart_but_not_for_ever(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.start(*ALL)
-        waits = await lab.start(*ON_SECOND[:1], due_in_s=10.0)
-        lab.world.rack.switches["ocs1"].faults.refusing = True
-        await lab.next_life()
-        await asyncio.sleep(20.0)
-        assert (await lab.state(waits))["waits_for"] == ["the switches and hosts to be there"]
-        await asyncio.sleep(15.0)
-        assert (await lab.ended(waits))["state"] == "succeeded", "its own switch is there"
-
-    in_lab(test)
-
-
-def test_what_is_queued_stays_when_the_daemon_ends_in_order(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        first, second = await lab.start(*ALL), await lab.start(*ALL)
-        await asyncio.sleep(0.02)
-        await lab.world.stop(DAEMON)
-        assert json.loads(lab.retained()[first])["state"] == "aborted"
-        assert json.loads(lab.retained()[second])["state"] == "queued"
-        lab.world.start_daemon()
-        await lab.world.settled()
-        assert (await lab.ended(second))["state"] == "succeeded"
-        aborted = await lab.state(first)
-        assert (aborted["state"], aborted["by"]) == ("aborted", "the end of the daemon")
-
-    in_lab(test)
-
-
-def test_faults_and_settings_of_a_crashed_run_are_undone(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.start(
-            "lease: {ports: all, for_s: 300}",
-            "fault: {switch: ocs1, fault: slow, seconds: 0.5}",
-            "host: {ports: [h0.eth0], set: {mtu: 4200}}",
-            "wait: {for_s: 100}",
-        )
-        lab.world.rack.switches["ocs2"].faults.slow_s = 0.25
-        await asyncio.sleep(5.0)
-        assert lab.world.rack.switches["ocs1"].faults.slow_s == 0.5
-        assert lab.emitted(RunHost, action="mtu")
-        await lab.next_life()
-        await lab.world.settled()
-        await asyncio.sleep(10.0)
-        slow_s = [lab.world.rack.switches[name].faults.slow_s for name in ("ocs1", "ocs2")]
-        assert slow_s == [0.0, 0.25], "what others set stays"
-        assert lab.emitted(RunHost, action="put-back", port="h0.eth0")
-
-    in_lab(test)
-
-
-def test_queued_run_has_a_state_and_no_record_yet(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        await lab.start(*ALL)
-        waits = await lab.start(*ALL)
-        with pytest.raises(UnknownError, match="is in the queue"):
-            await lab.in_daemon(lab.service.run(waits))
-        assert waits not in [run.id for run in await lab.in_daemon(lab.service.runs())]
-
-    in_lab(test)
-
-
-def test_topics_of_old_runs_are_cleared(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        stranger = f"hwd/1/{lab.world.testbed.name}/runs/of-an-old-daemon"
-        lab.world.broker.take(stranger, b'{"run": "of-an-old-daemon"}', 1, retain=True)
-        runs = []
-        for _ in range(35):
-            runs.append(await lab.start("note: here"))
-            await lab.ended(runs[-1])
-            await asyncio.sleep(0.01)
-        await lab.next_life()
-        await lab.world.settled()
-        await asyncio.sleep(1.0)
-        assert sorted(lab.retained()) == sorted(runs[-32:])
-
-    in_lab(test)
+    await lab.next_life()
+    await asyncio.sleep(1.0)
+    assert sorted(lab.retained()) == sorted(runs[-32:])
 
 
 TWO_SLOW = (
@@ -307,94 +259,70 @@ def slow_s(lab: Lab) -> list[float]:
 
 
 @pytest.mark.parametrize("error", [LinkError("rack: timed out"), ConfigError("ocs1: cannot")])
-def test_fault_that_the_rack_does_not_clear_is_said_to_stay_and_is_cleared_when_it_can_be(
-    in_lab: InLab, error: HwdError
+async def test_fault_that_the_rack_does_not_clear_is_said_to_stay_and_is_cleared_when_it_can_be(
+    lab: Lab, error: HwdError
 ) -> None:
-    async def test(lab: Lab) -> None:
-        rack = Rack(lab, ocs1=error)
-        end = await lab.ended(await lab.start(*TWO_SLOW))
-        assert slow_s(lab) == [0.5, 0.0], "the other is cleared"
-        assert end["state"] == "failed"
-        assert (
-            f"faults of twins: not undone: run {end['run']}: not all faults of twins are cleared: {error}" in end["why"]
-        )
-        assert Clear() not in [one.fault for one in lab.emitted(RunFault)]
-        await asyncio.sleep(30)
-        assert slow_s(lab) == [0.5, 0.0]
-        rack.failing.clear()
-        await asyncio.sleep(10)
-        assert slow_s(lab) == [0.0, 0.0]
-
-    in_lab(test)
+    rack = Rack(lab, ocs1=error)
+    end = await lab.ended(await lab.start(*TWO_SLOW))
+    assert slow_s(lab) == [0.5, 0.0], "the other is cleared"
+    assert end["state"] == "failed"
+    assert f"faults of twins: not undone: run {end['run']}: not all faults of twins are cleared: {error}" in end["why"]
+    assert Clear() not in [one.fault for one in lab.emitted(RunFault)]
+    await asyncio.sleep(30)
+    assert slow_s(lab) == [0.5, 0.0]
+    rack.failing.clear()
+    await asyncio.sleep(10)
+    assert slow_s(lab) == [0.0, 0.0]
 
 
-def test_fault_that_stays_outlives_the_daemon_and_is_cleared_by_a_later_one(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        rack = Rack(lab, ocs1=LinkError("rack: timed out"))
-        await lab.ended(await lab.start(*TWO_SLOW))
-        await lab.next_life()
-        await lab.world.settled()
-        await asyncio.sleep(10)
-        assert slow_s(lab) == [0.5, 0.0]
-        rack.failing.clear()
-        await lab.next_life()
-        await lab.world.settled()
-        assert slow_s(lab) == [0.0, 0.0]
-
-    in_lab(test)
+async def test_fault_that_stays_outlives_the_daemon_and_is_cleared_by_a_later_one(lab: Lab) -> None:
+    rack = Rack(lab, ocs1=LinkError("rack: timed out"))
+    await lab.ended(await lab.start(*TWO_SLOW))
+    await lab.next_life()
+    await asyncio.sleep(10)
+    assert slow_s(lab) == [0.5, 0.0]
+    rack.failing.clear()
+    await lab.next_life()
+    assert slow_s(lab) == [0.0, 0.0]
 
 
-def test_fault_of_a_rack_that_is_not_up_any_more_is_forgotten(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        rack = Rack(lab, ocs1=NoRackError("the twin rack is not up"))
-        end = await lab.ended(await lab.start(*TWO_SLOW))
-        assert end["state"] == "succeeded"
-        rack.failing.clear()
-        await lab.next_life()
-        await lab.world.settled()
-        assert slow_s(lab) == [0.5, 0.0], "nobody asks the next rack for it"
-
-    in_lab(test)
+async def test_fault_of_a_rack_that_is_not_up_any_more_is_forgotten(lab: Lab) -> None:
+    rack = Rack(lab, ocs1=NoRackError("the twin rack is not up"))
+    end = await lab.ended(await lab.start(*TWO_SLOW))
+    assert end["state"] == "succeeded"
+    rack.failing.clear()
+    await lab.next_life()
+    assert slow_s(lab) == [0.5, 0.0], "nobody asks the next rack for it"
 
 
-def test_run_does_not_begin_a_fault_where_one_of_another_run_stays(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        rack = Rack(lab, ocs1=LinkError("rack: timed out"))
-        await lab.ended(await lab.start(*TWO_SLOW))
-        silent = "fault: {switch: ocs1, fault: half}"
-        end = await lab.ended(await lab.start(silent))
-        assert (end["state"], end["fault_class"]) == ("failed", "failed")
-        assert not lab.world.rack.switches["ocs1"].faults.half_next
-        rack.failing.clear()
-        assert (await lab.ended(await lab.start(silent, "note: set")))["state"] == "succeeded"
-        assert slow_s(lab) == [0.0, 0.0]
-
-    in_lab(test)
+async def test_run_does_not_begin_a_fault_where_one_of_another_run_stays(lab: Lab) -> None:
+    rack = Rack(lab, ocs1=LinkError("rack: timed out"))
+    await lab.ended(await lab.start(*TWO_SLOW))
+    silent = "fault: {switch: ocs1, fault: half}"
+    end = await lab.ended(await lab.start(silent))
+    assert (end["state"], end["fault_class"]) == ("failed", "failed")
+    assert not lab.world.rack.switches["ocs1"].faults.half_next
+    rack.failing.clear()
+    assert (await lab.ended(await lab.start(silent, "note: set")))["state"] == "succeeded"
+    assert slow_s(lab) == [0.0, 0.0]
 
 
-def test_end_of_a_run_is_told_again_by_the_next_daemon(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        end = await lab.ended(await lab.start("note: one"))
-        told = len(lab.emitted(RunStatus))
-        await lab.next_life()
-        await lab.world.settled()
-        again = [msgspec.convert(end, RunStatus)]
-        assert lab.emitted(RunStatus)[told:] == again, "who followed it may not have heard of its end"
-
-    in_lab(test)
+async def test_end_of_a_run_is_told_again_by_the_next_daemon(lab: Lab) -> None:
+    end = await lab.ended(await lab.start("note: one"))
+    told = len(lab.emitted(RunStatus))
+    await lab.next_life()
+    again = [msgspec.convert(end, RunStatus)]
+    assert lab.emitted(RunStatus)[told:] == again, "who followed it may not have heard of its end"
 
 
-def test_queue_has_a_length_and_names_a_few_of_those_before(in_lab: InLab) -> None:
-    async def test(lab: Lab) -> None:
-        first = await lab.start(*ALL)
-        waiting = [await lab.start(*ALL) for _ in range(QUEUED_MAX)]
-        last = (await lab.state(waiting[-1]))["waits_for"]
-        assert last == [f"run {run}" for run in (first, *waiting[: NAMED - 1])] + [f"{QUEUED_MAX - NAMED} more"]
-        with pytest.raises(RefusedError, match=f"{QUEUED_MAX} runs wait already"):
-            await lab.start(*ALL)
-        assert [one.run for one in lab.service.queue()] == waiting
-        await lab.in_daemon(lab.service.abort_run(waiting[0], by="ada"))
+async def test_queue_has_a_length_and_names_a_few_of_those_before(lab: Lab) -> None:
+    first = await lab.start(*ALL)
+    waiting = [await lab.start(*ALL) for _ in range(QUEUED_MAX)]
+    last = (await lab.state(waiting[-1]))["waits_for"]
+    assert last == [f"run {run}" for run in (first, *waiting[: NAMED - 1])] + [f"{QUEUED_MAX - NAMED} more"]
+    with pytest.raises(RefusedError, match=f"{QUEUED_MAX} runs wait already"):
         await lab.start(*ALL)
-        assert len(lab.service.queue()) == QUEUED_MAX
-
-    in_lab(test)
+    assert [one.run for one in lab.service.queue()] == waiting
+    await lab.in_daemon(lab.service.abort_run(waiting[0], by="ada"))
+    await lab.start(*ALL)
+    assert len(lab.service.queue()) == QUEUED_MAX
