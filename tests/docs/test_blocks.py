@@ -15,9 +15,7 @@ from hwd.cli.run_command import run
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 QUICK = ("docs/how-to/serve-a-twin.md",)
-"""These take some seconds each; the others are slow."""
-FIGURES = "docs/tutorials/a-paper-figure.md"
-"""What comes out of this one is looked at, too: test_paper_figures.py."""
+"""These take some seconds each; the others are slow: test_pages.py and test_how_to_pages.py."""
 
 
 def found(page: Path) -> list[Block]:
@@ -71,13 +69,6 @@ def test_files_that_a_page_shows_are_right(page: Path, tmp_path: Path, capsys: p
 
 @pytest.mark.parametrize("page", [page for page in RUNNING if named(page) in QUICK], ids=named)
 async def test_a_quick_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
-    await run_page(page, folder=tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(420)
-@pytest.mark.parametrize("page", [page for page in RUNNING if named(page) not in (*QUICK, FIGURES)], ids=named)
-async def test_a_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
     await run_page(page, folder=tmp_path)
 
 

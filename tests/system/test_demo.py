@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from hwd_drivers.core.own_python import own_python
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_demo_says_the_time_that_its_user_waited(tmp_path: Path) -> None:
-    began_s = time.monotonic()
+    began_s = asyncio.get_running_loop().time()
     process = await asyncio.create_subprocess_exec(
         *own_python("-m", "hwd.cli", "demo", "--json"), cwd=tmp_path,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -24,10 +23,10 @@ async def test_demo_says_the_time_that_its_user_waited(tmp_path: Path) -> None:
     lines, at_s = [], []
     async for line in process.stderr:
         lines.append(line.decode().rstrip())
-        at_s.append(time.monotonic())
+        at_s.append(asyncio.get_running_loop().time())
     result = json.loads(await process.stdout.read())
     assert await process.wait() == 0, lines
-    took_s = time.monotonic() - began_s
+    took_s = asyncio.get_running_loop().time() - began_s
 
     times = re.fullmatch(r"demo: (\d+) s in all, (\d+) s of them for the report", lines[-1])
     assert times, lines
