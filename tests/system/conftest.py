@@ -7,10 +7,12 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -460,6 +462,37 @@ class Mosquitto:
                 await writer.wait_closed()
                 return True
         return False  # somebody took the port in between
+
+
+class SmallDisk:
+    """A tmpfs, which can be filled up and made free again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def fill(self) -> None:
+        with (self.path / "ballast").open("ab", buffering=0) as ballast:
+            for size in (1 << 16, 1 << 12, 1):
+                try:
+                    while True:
+                        ballast.write(b"x" * size)
+                except OSError:
+                    continue
+
+    def free(self) -> None:
+        (self.path / "ballast").unlink()
+
+
+@contextmanager
+def small_disk(path: Path, size_bytes: int) -> Iterator[SmallDisk]:
+    """Mounted at a folder."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: a tmpfs is mounted")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=700", "hwd-test", path], check=True)
+    try:
+        yield SmallDisk(path)
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,11 @@
 """A disk that is full in the middle of a run: a real file system with a limit, under a real daemon."""
 
-import os
 import signal
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from .conftest import CROSSED, STRAIGHT, Lab, Program
+from .conftest import CROSSED, STRAIGHT, Lab, Program, SmallDisk, small_disk
 
 pytestmark = pytest.mark.timeout(300)  # three starts of a daemon, and a disk that is filled byte by byte
 
@@ -22,39 +19,12 @@ steps:
 """
 
 
-class SmallDisk:
-    """A tmpfs, which can be filled up and made free again."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def fill(self) -> None:
-        descriptor = os.open(self.path / "ballast", os.O_WRONLY | os.O_CREAT)
-        try:
-            for size in (1 << 16, 1 << 12, 1):
-                try:
-                    while True:
-                        os.write(descriptor, b"x" * size)
-                except OSError:
-                    continue
-        finally:
-            os.close(descriptor)
-
-    def free(self) -> None:
-        (self.path / "ballast").unlink()
-
-
 @pytest.fixture
 def disk(lab: Lab) -> Iterator[SmallDisk]:
     """Under the data directory of the lab."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root: a tmpfs is mounted")
     lab.data.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES},mode=700", "hwd-test", lab.data], check=True)
-    try:
-        yield SmallDisk(lab.data)
-    finally:
-        subprocess.run(["umount", "--lazy", lab.data], check=True)
+    with small_disk(lab.data, SIZE_BYTES) as disk:
+        yield disk
 
 
 @pytest.mark.slow
