@@ -364,6 +364,16 @@ class Lab:
         runs: list[Data] = await self.get("/api/v1/runs")
         return runs[0]
 
+    async def no_gap(self, *hosts: str) -> set[tuple[str, str]]:
+        """Each life of an agent has all its events recorded, once and in their order; returns hosts and boots."""
+        numbers: dict[tuple[str, str], list[int]] = {}
+        for event in await self.documents("host.event"):
+            if event["host"] in hosts or not hosts:
+                numbers.setdefault((event["host"], event["boot"]), []).append(event["seq"])
+        for boot, seqs in numbers.items():
+            assert seqs == list(range(1, len(seqs) + 1)), f"events of {boot}: {seqs}"
+        return {*numbers}
+
     async def nothing_lost(self, *, unseen: bool = False, within_s: float = WITHIN_S) -> None:
         """Wait until every carrier change is recorded, each event exactly once. `unseen`: some may only be counted."""
 
@@ -514,12 +524,16 @@ async def lab() -> AsyncIterator[Lab]:
 def shared_folder(request: pytest.FixtureRequest) -> Iterator[Path]:
     """The folder of a rack and a daemon that the tests of a file share; their end is checked after the last test.
 
-    The file's `NIC` is the model of its NICs.
+    The file's `NIC` is the model of its NICs; its `rack`, called with the folder, the text of another testbed.
     """
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         made = Lab(Path(tempfile.mkdtemp(prefix="hwd-")))
+        text = ""
+        if hasattr(request.module, "rack"):
+            made.environment["PYTHONPATH"] = request.getfixturevalue("planes")
+            text = request.module.rack(made.folder)
         try:
-            daemon = runner.run(made.up(nic=getattr(request.module, "NIC", "ideal")))
+            daemon = runner.run(made.up(nic=getattr(request.module, "NIC", "ideal"), text=text))
             yield made.folder
             assert runner.run(daemon.end(signal.SIGTERM)) == 0
         finally:

@@ -67,7 +67,9 @@ async def nothing_lost(lab: Lab) -> None:
     assert lost <= {"flaps that nobody saw one by one"}
 
 
-async def test_full_disk_is_told_with_its_remedy_and_no_event_is_lost(lab: Lab, disk: SmallDisk) -> None:
+async def test_full_disk_is_told_and_no_event_is_lost_nor_where_an_agent_starts_on_it(
+    lab: Lab, disk: SmallDisk
+) -> None:
     await lab.up()
     await moves(lab, 2)
     await nothing_lost(lab)
@@ -85,11 +87,7 @@ async def test_full_disk_is_told_with_its_remedy_and_no_event_is_lost(lab: Lab, 
     await told(lab, "")  # by itself: nothing happens there meanwhile
     await nothing_lost(lab)
 
-
-async def test_agent_starts_on_a_full_disk_and_watches(lab: Lab, disk: SmallDisk) -> None:
-    await lab.up()
-    await moves(lab, 2)
-    await nothing_lost(lab)
+    # An agent starts on a full disk, and watches.
     disk.fill()
     killed = lab.rack["hosts"]["h0"]["agent"]
     os.kill(killed, signal.SIGKILL)
@@ -123,12 +121,7 @@ async def test_damaged_file_is_told_and_all_that_is_readable_comes(lab: Lab, dis
 
     found = await lab.found("the loss is recorded", lost)
     assert {each["host"] for each in found} == {"h0"}
-    numbers: dict[str, list[int]] = {}
-    for event in await lab.documents("host.event"):
-        if event["host"] == "h0":
-            numbers.setdefault(event["boot"], []).append(event["seq"])
-    for seqs in numbers.values():
-        assert seqs == list(range(1, len(seqs) + 1))
+    await lab.no_gap("h0")
 
 
 async def test_changes_that_only_the_memory_of_a_killed_agent_had_are_counted_again_and_none_is_missing(
