@@ -30,13 +30,7 @@ from hwd_agents.bus.mqtt import BrokerUrl
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, RefusedError
 
-TESTBED = """\
-testbed: desk
-switches:
-  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1}}
-hosts: {}
-fibres: []
-"""
+from .conftest import DESK
 
 ROOT = Path(__file__).parents[2]
 Process = subprocess.Popen[str]
@@ -45,15 +39,9 @@ Listening = Callable[..., tuple[Process, DaemonPlace, str]]
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    keep = {name: value for name, value in os.environ.items() if not name.startswith("HWD_")}
-    return {**keep, "HWD_RUN_DIR": str(tmp_path / "run"), "XDG_STATE_HOME": str(tmp_path / "state")}
-
-
-@pytest.fixture
 def serve(tmp_path: Path, environment: dict[str, str]) -> Iterator[Serve]:
     """Starts daemons of one testbed file."""
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+    (tmp_path / "desk.yaml").write_text(DESK)
     started: list[Process] = []
 
     def start(*arguments: str, **more: str) -> Process:
@@ -269,7 +257,7 @@ def end_rack(pid: int) -> None:
 
 
 def test_daemon_without_any_standard_stream_runs_and_ends_in_order(tmp_path: Path, environment: dict[str, str]) -> None:
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+    (tmp_path / "desk.yaml").write_text(DESK)
     command = [sys.executable, "-P", "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
     with subprocess.Popen(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", *command], env=environment) as process:
         try:
@@ -304,7 +292,7 @@ def test_a_closed_terminal_ends_it_in_order_as_sigterm_does(listening: Listening
 def test_a_terminal_that_is_gone_takes_no_words_and_the_daemon_ends_in_order_all_the_same(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+    (tmp_path / "desk.yaml").write_text(DESK)
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
     process = subprocess.Popen(
@@ -346,7 +334,7 @@ def test_a_second_daemon_on_the_same_data_is_refused_with_the_pid_and_one_on_the
     assert "cannot listen: Address already in use" in said
 
 
-async def refused(tmp_path: Path, text: str = TESTBED, run_dir: str = "run", **options: Any) -> str:
+async def refused(tmp_path: Path, text: str = DESK, run_dir: str = "run", **options: Any) -> str:
     """The error of a daemon that does not start at all: exit status 2, as for bad input, and nothing was touched."""
     (tmp_path / "desk.yaml").write_text(text)
     asked = ServeOptions(testbed=tmp_path / "desk.yaml", data=tmp_path / "untouched", **options)
@@ -357,7 +345,7 @@ async def refused(tmp_path: Path, text: str = TESTBED, run_dir: str = "run", **o
 
 
 async def test_all_problems_of_the_testbed_are_said_before_anything_is_touched(tmp_path: Path) -> None:
-    said = await refused(tmp_path, TESTBED.replace("size: 8x8", "size: 9").replace("hosts", "hots"))
+    said = await refused(tmp_path, DESK.replace("size: 8x8", "size: 9").replace("hosts", "hots"))
     assert "desk.yaml:4: hots: unknown key; did you mean hosts?" in said
 
 
@@ -370,7 +358,7 @@ async def test_a_run_directory_too_long_for_the_sockets_of_its_rack_is_said_befo
 
 
 async def test_other_machines_are_let_in_by_token_only(tmp_path: Path) -> None:
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+    (tmp_path / "desk.yaml").write_text(DESK)
     asked = ServeOptions(testbed=tmp_path / "desk.yaml", data=tmp_path / "data", http="0.0.0.0:0", twin=False)
     with pytest.raises(RefusedError, match="no tokens are set"):
         await run_daemon(asked, {"HWD_RUN_DIR": str(tmp_path / "run")})
@@ -428,7 +416,7 @@ def test_a_token_that_others_may_read_is_refused_with_what_to_do(serve: Serve, t
 
 
 def test_a_person_at_the_terminal_is_told_what_a_browser_opens(tmp_path: Path, environment: dict[str, str]) -> None:
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+    (tmp_path / "desk.yaml").write_text(DESK)
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
     process = subprocess.Popen([*command, "--http", "127.0.0.1:0"], stderr=theirs, env=environment)
@@ -481,13 +469,13 @@ def test_a_service_manager_hears_of_start_reloads_and_stop(serve: Serve, tmp_pat
         assert place is not None
         assert httpx.get(f"{place[1]}/healthz", trust_env=False).json() == {"alive": True}
 
-        file.write_text(f"{TESTBED}ports: {{ocs1.3: {{state: maintenance, why: dirty}}}}\n")
+        file.write_text(f"{DESK}ports: {{ocs1.3: {{state: maintenance, why: dirty}}}}\n")
         process.send_signal(signal.SIGHUP)
         heard("RELOADING=1")
         heard("READY=1")
         said_until(process, "reloaded: state of port ocs1.3 added: maintenance: dirty")
 
-        file.write_text(f"{TESTBED}switchs: {{}}\n")
+        file.write_text(f"{DESK}switchs: {{}}\n")
         process.send_signal(signal.SIGHUP)
         heard("RELOADING=1")
         heard("READY=1")
@@ -516,7 +504,7 @@ def test_user_without_an_entry_in_passwd_and_without_a_home_has_a_daemon_and_lea
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     """As in a container that runs with a user id of its own."""
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+    (tmp_path / "desk.yaml").write_text(DESK)
     names = ("HOME", "USER", "LOGNAME", "LNAME", "USERNAME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
     bare = {name: value for name, value in environment.items() if name not in names}
     command = ["unshare", "--user", "--map-user=54321", "--map-group=54321"]
