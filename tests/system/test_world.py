@@ -13,6 +13,7 @@ import pytest
 from hwd.config.testbed.testbed import load_testbed
 from hwd.model.documents.reconfigurations import ReconfigurationState
 from hwd.model.recorded_run import RunOutcome
+from hwd.model.testbed import Testbed
 from hwd.reconfigure.apply.reconfiguration import State
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON, World, agent_node
@@ -129,14 +130,19 @@ class Scene:
             records.close()
 
 
-@asynccontextmanager
-async def playing(folder: Path) -> AsyncIterator[Scene]:
-    """A scene, from the same seed."""
+def loaded(folder: Path) -> tuple[Testbed, str, str]:
+    """The testbed with its text, and where to record."""
     file = folder / "testbed.yaml"
     text = TESTBED.format(nic="opus-cx6dx", switch="polatis-opus").replace("kernel: true", "kernel: false")
     file.write_text(text)
     testbed = load_testbed(file, {name: registry.find(name) for name in registry.names()}).require()
-    records_url = f"sqlite:///{folder / 'records.db'}"
+    return testbed, text, f"sqlite:///{folder / 'records.db'}"
+
+
+@asynccontextmanager
+async def playing(folder: Path) -> AsyncIterator[Scene]:
+    """A scene, from the same seed."""
+    testbed, text, records_url = loaded(folder)
     async with World(testbed, text, seed=7, records_url=records_url) as world:
         await world.run_playbook(playbook(STRAIGHT), file="playbook.yaml")
         scene = Scene(world, records_url)
