@@ -385,11 +385,7 @@ class Lab:
         except AssertionError as error:
             told = await self.carrier_recorded()
             raise AssertionError(f"recorded {told}, true {self.carrier_changes()}\n{error}") from None
-        numbers: dict[tuple[str, str], list[int]] = {}
-        for event in await self.documents("host.event"):
-            numbers.setdefault((event["host"], event["boot"]), []).append(event["seq"])
-        for boot, seqs in numbers.items():
-            assert seqs == list(range(1, len(seqs) + 1)), f"events of {boot}: {seqs}"
+        await self.no_gap()
         lost = await self.documents("host.lost")
         assert unseen or not lost, lost
 
