@@ -17,13 +17,8 @@ import pytest
 from hwd.config.run_files.places import daemon_of, rack_of
 from hwd_drivers.core.clock import SystemClock
 
-TESTBED = """\
-testbed: desk
-switches:
-  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1}}
-hosts: {}
-fibres: []
-"""
+from .conftest import DESK
+
 DESCRIPTORS = 96
 STRANGERS = 150
 HELD_S = 3.0
@@ -33,15 +28,9 @@ _clock = SystemClock()
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    keep = {name: value for name, value in os.environ.items() if not name.startswith("HWD_")}
-    return {**keep, "HWD_RUN_DIR": str(tmp_path / "run"), "XDG_STATE_HOME": str(tmp_path / "state")}
-
-
-@pytest.fixture
 def daemon(tmp_path: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Its log is `log` in `tmp_path`; its rack ends with it."""
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+    (tmp_path / "desk.yaml").write_text(DESK)
     serve = shlex.join([sys.executable, "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--http", "127.0.0.1:0"])
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(["sh", "-c", f"ulimit -n {DESCRIPTORS}; exec {serve}"], stderr=log, env=environment)

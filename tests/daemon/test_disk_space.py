@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.offload import InlineOffload
-from hwd_drivers.twins.virtual_time import run_virtual
+from hwd_drivers.twins.virtual_time import VirtualLoop
 
 
 def test_space_is_that_of_the_file_system_for_an_ordinary_user(tmp_path: Path) -> None:
@@ -38,49 +39,41 @@ def test_folder_that_is_gone_cannot_be_read(tmp_path: Path) -> None:
             data.space()
 
 
-def test_disk_that_does_not_change_is_told_at_the_start_and_each_minute() -> None:
+def watched(read: Callable[[], Space], told: Callable[[Document], None]) -> asyncio.Task[None]:
+    return asyncio.create_task(SpaceWatch("/data", read, InlineOffload(), Emitter(SystemClock(), told)).run())
+
+
+async def test_disk_that_does_not_change_is_told_at_the_start_and_each_minute(virtual_loop: VirtualLoop) -> None:
     times: list[float] = []
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        read = partial(Space, free_bytes=5 * 10**9, total_bytes=9 * 10**9)
-        watch = SpaceWatch("/data", read, InlineOffload(), Emitter(SystemClock(), lambda _: times.append(loop.time())))
-        task = asyncio.create_task(watch.run())
-        await asyncio.sleep(2.5 * DISK_EACH_S)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        times[:] = [at_s - began_s for at_s in times]
-
-    run_virtual(main(), seed=1)
+    began_s = virtual_loop.time()
+    read = partial(Space, free_bytes=5 * 10**9, total_bytes=9 * 10**9)
+    task = watched(read, lambda _: times.append(virtual_loop.time() - began_s))
+    await asyncio.sleep(2.5 * DISK_EACH_S)
+    task.cancel()
+    await asyncio.wait([task])
     assert times == pytest.approx([0.0, DISK_EACH_S, 2 * DISK_EACH_S], abs=0.1)
 
 
-def test_disk_that_fills_up_or_cannot_be_read_is_told_within_seconds() -> None:
+async def test_disk_that_fills_up_or_cannot_be_read_is_told_within_seconds(virtual_loop: VirtualLoop) -> None:
     gigabyte = 10**9
     steps: list[int | None] = [9 * gigabyte, 9 * gigabyte - 1, 2 * gigabyte, gigabyte - 1, None, None, 2 * gigabyte]
     told: list[tuple[float, int | None]] = []
+    left, began_s = iter(steps), virtual_loop.time()
 
-    async def main() -> None:
-        loop, left = asyncio.get_running_loop(), iter(steps)
+    def read() -> Space:
+        free = next(left, steps[-1])
+        if free is None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return Space(free_bytes=free, total_bytes=10 * gigabyte)
 
-        def read() -> Space:
-            free = next(left, steps[-1])
-            if free is None:
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
-            return Space(free_bytes=free, total_bytes=10 * gigabyte)
+    def note(document: Document) -> None:
+        assert isinstance(document.fact, DaemonDisk)
+        assert document.fact.why == ("Input/output error" if document.fact.free_bytes is None else "")
+        told.append((virtual_loop.time() - began_s, document.fact.free_bytes))
 
-        def note(document: Document) -> None:
-            assert isinstance(document.fact, DaemonDisk)
-            assert document.fact.why == ("Input/output error" if document.fact.free_bytes is None else "")
-            told.append((loop.time() - began_s, document.fact.free_bytes))
-
-        began_s = loop.time()
-        task = asyncio.create_task(SpaceWatch("/data", read, InlineOffload(), Emitter(SystemClock(), note)).run())
-        await asyncio.sleep(DISK_EACH_S)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    run_virtual(main(), seed=1)
+    task = watched(read, note)
+    await asyncio.sleep(DISK_EACH_S)
+    task.cancel()
+    await asyncio.wait([task])
     assert [free for _, free in told] == [9 * gigabyte, 2 * gigabyte, gigabyte - 1, None, 2 * gigabyte]
     assert [at_s for at_s, _ in told] == pytest.approx([0.0, 10.0, 15.0, 20.0, 30.0], abs=0.1)

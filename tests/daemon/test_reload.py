@@ -4,7 +4,7 @@ import asyncio
 import gc
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -42,7 +42,7 @@ from hwd_drivers.devices.facts import SwitchDown, SwitchUp
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.registry import Twin, twin_of
 from hwd_drivers.twins.timing import find_timing
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
 NIC = "{module: 100g-lr4, match: {pci: '0000:41:00.0', port: 1}}"
 POLATIS = "driver: polatis-tl1, model: polatis-6000, login: {user: a, password: {env: P}}, size: 8x8"
@@ -107,71 +107,64 @@ class Desk:
         return next(one.crossconnects for one in self.service.switches() if one.switch == switch)
 
 
-Test = Callable[[Desk], Coroutine[Any, Any, None]]
+@pytest.fixture
+def recorded() -> list[Document]:
+    """What the records have before the daemon starts."""
+    return []
 
 
-def run_desk(test: Test, *, recorded: Sequence[Document] = ()) -> None:
-    """Run a test on a desk whose switches are up, in virtual time. `recorded`: before the daemon starts."""
+@pytest.fixture
+async def desk(virtual_loop: VirtualLoop, recorded: list[Document]) -> AsyncIterator[Desk]:
+    """A desk whose switches are up, in virtual time."""
+    clock, dialer, draws = VirtualClock(virtual_loop, wall_start_ns=10**18), MemoryDialer(MemoryNet()), Draws(1)
+    documents: list[Document] = []
+    holder: list[Desk] = []
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        clock, dialer, draws = VirtualClock(loop, wall_start_ns=10**18), MemoryDialer(MemoryNet()), Draws(1)
-        documents: list[Document] = []
-        holder: list[Desk] = []
+    def take(document: Document) -> None:
+        documents.append(document)
+        if holder:
+            holder[0].changed.set()
 
-        def take(document: Document) -> None:
-            documents.append(document)
-            if holder:
-                holder[0].changed.set()
+    async def offload(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        async with asyncio.timeout(READ_S):
+            await holder[0].file_answers.wait()
+            return await InlineOffload()(fn, *args)
 
-        async def offload(fn: Callable[[*Ts], T], *args: *Ts) -> T:
-            async with asyncio.timeout(READ_S):
-                await holder[0].file_answers.wait()
-                return await InlineOffload()(fn, *args)
-
-        file = TestbedFile(
-            name="desk.yaml",
-            read=lambda: holder[0].text.encode(),
-            load=load_reading,
-            offload=offload,
+    file = TestbedFile(name="desk.yaml", read=lambda: holder[0].text.encode(), load=load_reading, offload=offload)
+    testbed = load_text(TEXT, file="desk.yaml").require()
+    async with AsyncExitStack() as stack:
+        twins = {
+            name: await _start_twin(name, testbed, stack, clock=clock, dialer=dialer, draws=draws)
+            for name in ("ocs1", "ocs2", "ocs3")
+        }
+        records_disk = RecordsDisk()
+        records = Records("sqlite://", records_disk)
+        await records.open()
+        await records.add_documents(recorded)
+        daemon = Daemon(
+            testbed=testbed,
+            testbed_text=TEXT,
+            machine=Machine(clock=clock, ids=SeededIds(1), draws=draws, offload=InlineOffload(), virtual_time=True),
+            storage=Storage(records=records, journal=MemoryDisk(), job_events=MemoryDisk()),
+            rack=RackAccess(
+                bus=MemoryBus(MemoryBroker(), "daemon", clock),
+                open_switch=_opener(dialer, clock),
+                set_fault=_no_rack,
+            ),
+            process=Process(version="test", data_dir="memory", pid=1),
+            sinks=(take,),
+            testbed_file=file,
         )
-        testbed = load_text(TEXT, file="desk.yaml").require()
-        async with AsyncExitStack() as stack:
-            twins = {
-                name: await _start_twin(name, testbed, stack, clock=clock, dialer=dialer, draws=draws)
-                for name in ("ocs1", "ocs2", "ocs3")
-            }
-            records_disk = RecordsDisk()
-            records = Records("sqlite://", records_disk)
-            await records.open()
-            await records.add_documents(recorded)
-            daemon = Daemon(
-                testbed=testbed,
-                testbed_text=TEXT,
-                machine=Machine(clock=clock, ids=SeededIds(1), draws=draws, offload=InlineOffload(), virtual_time=True),
-                storage=Storage(records=records, journal=MemoryDisk(), job_events=MemoryDisk()),
-                rack=RackAccess(
-                    bus=MemoryBus(MemoryBroker(), "daemon", clock),
-                    open_switch=_opener(dialer, clock),
-                    set_fault=_no_rack,
-                ),
-                process=Process(version="test", data_dir="memory", pid=1),
-                sinks=(take,),
-                testbed_file=file,
-            )
-            del testbed
-            holder.append(Desk(daemon, documents, twins, records_disk))
-            await daemon.open()
-            running = asyncio.create_task(daemon.run())
-            try:
-                await holder[0].until_up("ocs1", "ocs2")
-                await test(holder[0])
-            finally:
-                running.cancel()
-                await asyncio.wait([running])
-
-    run_virtual(main())
+        del testbed
+        holder.append(Desk(daemon, documents, twins, records_disk))
+        await daemon.open()
+        running = asyncio.create_task(daemon.run())
+        try:
+            await holder[0].until_up("ocs1", "ocs2")
+            yield holder[0]
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
 
 
 def _opener(dialer: MemoryDialer, clock: VirtualClock) -> OpenSwitch:
@@ -211,187 +204,150 @@ async def _no_rack(fault: Fault) -> None:
 # --- what is taken
 
 
-def test_a_new_switch_is_driven_and_the_sessions_of_the_others_stay() -> None:
-    async def test(desk: Desk) -> None:
-        desk.text = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n")
-        report = await desk.reload()
-        assert [str(change) for change in report.changes] == ["switch ocs3 added: polatis-6000 8x8 at unix:/ocs3"]
-        await desk.until_up("ocs3")
-        await desk.apply("ocs3:1A-2B")
-        assert desk.crossconnects("ocs3") == ("1A-2B",)
-        assert [fact.switch for fact in desk.of(SwitchUp)].count("ocs1") == 1
-        assert desk.of(SwitchDown) == []
-
-    run_desk(test)
+async def test_a_new_switch_is_driven_and_the_sessions_of_the_others_stay(desk: Desk) -> None:
+    desk.text = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n")
+    report = await desk.reload()
+    assert [str(change) for change in report.changes] == ["switch ocs3 added: polatis-6000 8x8 at unix:/ocs3"]
+    await desk.until_up("ocs3")
+    await desk.apply("ocs3:1A-2B")
+    assert desk.crossconnects("ocs3") == ("1A-2B",)
+    assert [fact.switch for fact in desk.of(SwitchUp)].count("ocs1") == 1
+    assert desk.of(SwitchDown) == []
 
 
-def test_a_switch_at_another_address_gets_a_session_there() -> None:
-    async def test(desk: Desk) -> None:
-        await desk.apply("ocs2:1A-2B")
-        await desk.apply("ocs1:1A-2B")
-        desk.text = TEXT.replace("unix:/ocs2", "unix:/ocs3")
-        report = await desk.reload()
-        assert [str(change) for change in report.changes] == ["switch ocs2 changed: address unix:/ocs2 -> unix:/ocs3"]
-        await desk.until_up("ocs2", "ocs2")
-        assert (desk.crossconnects("ocs1"), desk.crossconnects("ocs2")) == (("1A-2B",), ())
-
-    run_desk(test)
+async def test_a_switch_at_another_address_gets_a_session_there(desk: Desk) -> None:
+    await desk.apply("ocs2:1A-2B")
+    await desk.apply("ocs1:1A-2B")
+    desk.text = TEXT.replace("unix:/ocs2", "unix:/ocs3")
+    report = await desk.reload()
+    assert [str(change) for change in report.changes] == ["switch ocs2 changed: address unix:/ocs2 -> unix:/ocs3"]
+    await desk.until_up("ocs2", "ocs2")
+    assert (desk.crossconnects("ocs1"), desk.crossconnects("ocs2")) == (("1A-2B",), ())
 
 
-def test_a_switch_that_is_gone_leaves_no_session_no_metric_and_no_alert() -> None:
-    async def test(desk: Desk) -> None:
-        desk.text = TEXT.replace(f"{OCS2}\n", "")
-        assert 'hwd_switch_up{switch="ocs2"} 1.0' in await _metrics(desk)
-        report = await desk.reload()
-        assert [str(change) for change in report.changes] == ["switch ocs2 removed"]
-        assert [one.switch for one in desk.service.switches()] == ["ocs1"]
-        assert 'switch="ocs2"' not in await _metrics(desk)
-        assert not [task for task in asyncio.all_tasks() if task.get_name() == "hwd:ocs2/supervisor"]
-        with pytest.raises(ConfigError, match="is no switch of testbed desk"):
-            await desk.service.plan(PlanBody(what="ocs2:1A-2B"))
-
-    run_desk(test)
+async def test_a_switch_that_is_gone_leaves_no_session_no_metric_and_no_alert(desk: Desk) -> None:
+    desk.text = TEXT.replace(f"{OCS2}\n", "")
+    assert 'hwd_switch_up{switch="ocs2"} 1.0' in await _metrics(desk)
+    report = await desk.reload()
+    assert [str(change) for change in report.changes] == ["switch ocs2 removed"]
+    assert [one.switch for one in desk.service.switches()] == ["ocs1"]
+    assert 'switch="ocs2"' not in await _metrics(desk)
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "hwd:ocs2/supervisor"]
+    with pytest.raises(ConfigError, match="is no switch of testbed desk"):
+        await desk.service.plan(PlanBody(what="ocs2:1A-2B"))
 
 
 async def _metrics(desk: Desk) -> str:
     return b"".join([part async for part in desk.daemon.metrics.render()]).decode()
 
 
-def test_a_new_loss_counts_in_the_next_plan() -> None:
-    async def test(desk: Desk) -> None:
-        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 40.0")
-        report = await desk.reload()
-        assert [str(change) for change in report.changes] == ["fibre h0.eth0 - ocs1.1 changed: loss_db 0.4 -> 40"]
-        plan = await desk.service.plan(PlanBody(what="ocs1:1A-2B,2A-1B"))
-        assert next(one.state for one in plan.interlocks if one.name == "loss-budget" and "h0" in one.subject) == (
-            "refused"
-        )
-
-    run_desk(test)
+async def test_a_new_loss_counts_in_the_next_plan(desk: Desk) -> None:
+    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 40.0")
+    report = await desk.reload()
+    assert [str(change) for change in report.changes] == ["fibre h0.eth0 - ocs1.1 changed: loss_db 0.4 -> 40"]
+    plan = await desk.service.plan(PlanBody(what="ocs1:1A-2B,2A-1B"))
+    assert next(one.state for one in plan.interlocks if one.name == "loss-budget" and "h0" in one.subject) == (
+        "refused"
+    )
 
 
-def test_predictions_go_on_from_what_was_observed_before() -> None:
-    async def test(desk: Desk) -> None:
-        async def observations() -> int:
-            plan = await desk.service.plan(PlanBody(what="ocs1:5A-6B"))
-            assert plan.prediction is not None
-            return plan.prediction.acknowledged.observations
+async def test_predictions_go_on_from_what_was_observed_before(desk: Desk) -> None:
+    async def observations() -> int:
+        plan = await desk.service.plan(PlanBody(what="ocs1:5A-6B"))
+        assert plan.prediction is not None
+        return plan.prediction.acknowledged.observations
 
-        await desk.apply("ocs1:3A-4B")
-        await asyncio.sleep(1.0)  # its timeline is written
-        before = await observations()
-        assert before > 0
-        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.5")
-        await desk.reload()
-        assert await observations() == before
-
-    run_desk(test)
+    await desk.apply("ocs1:3A-4B")
+    await asyncio.sleep(1.0)  # its timeline is written
+    before = await observations()
+    assert before > 0
+    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.5")
+    await desk.reload()
+    assert await observations() == before
 
 
-def test_rules_count_at_once_and_drain_nothing() -> None:
-    async def test(desk: Desk) -> None:
-        await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
-        desk.text = f"{TEXT}leases: {{required: true}}\n"
-        await desk.reload()
-        with pytest.raises(RefusedError, match="wants a lease for every change"):
-            await desk.apply("ocs2:1A-2B")
-
-    run_desk(test)
-
-
-def test_retention_counts_from_the_next_hour_on() -> None:
-    async def test(desk: Desk) -> None:
-        desk.text = f"{TEXT}retention: {{documents_days: 90}}\n"
-        report = await desk.reload()
-        assert [*map(str, report.changes)] == ["key retention changed: documents_days none -> 90"]
-        assert desk.of(RecordsDropped) == []
-        await asyncio.sleep(EACH_S + 1)
-        assert [one.documents for one in desk.of(RecordsDropped)] == [1]
-        assert b'hwd_records_dropped_total{group="documents"} 1.0' in bytes(desk.daemon.metrics.render())
-
-    old = [Document(at_ns=0, wall_ns=0, fact=DaemonStopped(reason=reason)) for reason in ("first", "second")]
-    run_desk(test, recorded=old)
-
-
-def test_a_reload_is_recorded_with_its_changes_and_who_asked() -> None:
-    async def test(desk: Desk) -> None:
-        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
-        report = await desk.reload()
-        (told,) = desk.of(TestbedReloaded)
-        assert (told.changes, told.by, told.hash) == ([str(report.changes[0])], "ada", report.hash)
-        (entry,) = await desk.service.history(limit=5)
-        assert (entry.outcome, entry.by, entry.verified) == ("reloaded", "ada", True)
-        assert "loss_db 0.4 -> 0.9" in entry.what
-
-    run_desk(test)
-
-
-def test_a_reload_that_the_records_do_not_take_is_done_and_says_so() -> None:
-    async def test(desk: Desk) -> None:
-        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
-        desk.records_disk.refuse("database or disk is full")
-        report = await desk.reload()
-        assert report.done
-        assert [one.partition(":")[0] for one in report.remarks] == ["this reload is not in the records yet"]
-        assert "disk is full" in report.remarks[0]
-        assert not (await desk.reload(dry_run=True)).changes, "the testbed of the file is in use"
-        desk.records_disk.mend()
-        await asyncio.sleep(30.0)
-        (entry,) = await desk.service.history(limit=5)
-        assert entry.outcome == "reloaded", "the records have it as soon as they take it"
-
-    run_desk(test)
-
-
-def test_after_a_reload_nothing_holds_the_former_testbed() -> None:
-    async def test(desk: Desk) -> None:
-        await desk.apply("ocs1:1A-2B")
-        await desk.service.plan(PlanBody(what="ocs1:3A-4B"))
-        desk.text = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n").replace("loss_db: 0.4", "loss_db: 0.9")
-        await desk.reload()
-        gc.collect()
-        beds = [one for one in gc.get_objects() if isinstance(one, Testbed) and one.name == "desk"]
-        assert [sorted(one.switches) for one in beds] == [["ocs1", "ocs2", "ocs3"]]
-        assert len([one for one in gc.get_objects() if isinstance(one, Fabric) and one.testbed.name == "desk"]) == 1
-
-    run_desk(test)
-
-
-def test_what_is_desired_of_a_switch_that_comes_back_is_desired_again() -> None:
-    async def test(desk: Desk) -> None:
+async def test_rules_count_at_once_and_drain_nothing(desk: Desk) -> None:
+    await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
+    desk.text = f"{TEXT}leases: {{required: true}}\n"
+    await desk.reload()
+    with pytest.raises(RefusedError, match="wants a lease for every change"):
         await desk.apply("ocs2:1A-2B")
-        desk.text = TEXT.replace(f"{OCS2}\n", "")
-        await desk.reload()
-        assert desk.service.status().desired == []
-        desk.text = TEXT
-        await desk.reload()
-        (desired,) = desk.service.status().desired
-        assert (desired.switch, desired.crossconnects) == ("ocs2", ["1A-2B"])
-
-    run_desk(test)
 
 
-def test_a_file_that_says_the_same_in_other_words_changes_nothing() -> None:
-    async def test(desk: Desk) -> None:
-        desk.text = f"# moved\n\n{TEXT}"
-        report = await desk.reload()
-        assert (report.done, report.changes, desk.of(TestbedReloaded)) == (True, [], [])
+@pytest.mark.parametrize(
+    "recorded", [[Document(at_ns=0, wall_ns=0, fact=DaemonStopped(reason=reason)) for reason in ("first", "second")]]
+)
+async def test_retention_counts_from_the_next_hour_on(desk: Desk) -> None:
+    desk.text = f"{TEXT}retention: {{documents_days: 90}}\n"
+    report = await desk.reload()
+    assert [*map(str, report.changes)] == ["key retention changed: documents_days none -> 90"]
+    assert desk.of(RecordsDropped) == []
+    await asyncio.sleep(EACH_S + 1)
+    assert [one.documents for one in desk.of(RecordsDropped)] == [1]
+    assert b'hwd_records_dropped_total{group="documents"} 1.0' in bytes(desk.daemon.metrics.render())
 
-    run_desk(test)
+
+async def test_a_reload_is_recorded_with_its_changes_and_who_asked(desk: Desk) -> None:
+    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+    report = await desk.reload()
+    (told,) = desk.of(TestbedReloaded)
+    assert (told.changes, told.by, told.hash) == ([str(report.changes[0])], "ada", report.hash)
+    (entry,) = await desk.service.history(limit=5)
+    assert (entry.outcome, entry.by, entry.verified) == ("reloaded", "ada", True)
+    assert "loss_db 0.4 -> 0.9" in entry.what
+
+
+async def test_a_reload_that_the_records_do_not_take_is_done_and_says_so(desk: Desk) -> None:
+    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+    desk.records_disk.refuse("database or disk is full")
+    report = await desk.reload()
+    assert report.done
+    assert [one.partition(":")[0] for one in report.remarks] == ["this reload is not in the records yet"]
+    assert "disk is full" in report.remarks[0]
+    assert not (await desk.reload(dry_run=True)).changes, "the testbed of the file is in use"
+    desk.records_disk.mend()
+    await asyncio.sleep(30.0)
+    (entry,) = await desk.service.history(limit=5)
+    assert entry.outcome == "reloaded", "the records have it as soon as they take it"
+
+
+async def test_after_a_reload_nothing_holds_the_former_testbed(desk: Desk) -> None:
+    await desk.apply("ocs1:1A-2B")
+    await desk.service.plan(PlanBody(what="ocs1:3A-4B"))
+    desk.text = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n").replace("loss_db: 0.4", "loss_db: 0.9")
+    await desk.reload()
+    gc.collect()
+    beds = [one for one in gc.get_objects() if isinstance(one, Testbed) and one.name == "desk"]
+    assert [sorted(one.switches) for one in beds] == [["ocs1", "ocs2", "ocs3"]]
+    assert len([one for one in gc.get_objects() if isinstance(one, Fabric) and one.testbed.name == "desk"]) == 1
+
+
+async def test_what_is_desired_of_a_switch_that_comes_back_is_desired_again(desk: Desk) -> None:
+    await desk.apply("ocs2:1A-2B")
+    desk.text = TEXT.replace(f"{OCS2}\n", "")
+    await desk.reload()
+    assert desk.service.status().desired == []
+    desk.text = TEXT
+    await desk.reload()
+    (desired,) = desk.service.status().desired
+    assert (desired.switch, desired.crossconnects) == ("ocs2", ["1A-2B"])
+
+
+async def test_a_file_that_says_the_same_in_other_words_changes_nothing(desk: Desk) -> None:
+    desk.text = f"# moved\n\n{TEXT}"
+    report = await desk.reload()
+    assert (report.done, report.changes, desk.of(TestbedReloaded)) == (True, [], [])
 
 
 # --- what is refused, and changes nothing
 
 
-def test_a_file_with_errors_is_refused_with_all_of_them() -> None:
-    async def test(desk: Desk) -> None:
-        desk.text = TEXT.replace("ocs1.1,", "ocs9.1,").replace("<-> ocs1.2", "<-> ocs1.99")
-        with pytest.raises(ConfigError, match=r"(?s)ocs9.*ocs1.99|ocs1.99.*ocs9"):
-            await desk.reload()
-        assert [one.switch for one in desk.service.switches()] == ["ocs1", "ocs2"]
-        await desk.apply("ocs1:1A-2B")
-
-    run_desk(test)
+async def test_a_file_with_errors_is_refused_with_all_of_them(desk: Desk) -> None:
+    desk.text = TEXT.replace("ocs1.1,", "ocs9.1,").replace("<-> ocs1.2", "<-> ocs1.99")
+    with pytest.raises(ConfigError, match=r"(?s)ocs9.*ocs1.99|ocs1.99.*ocs9"):
+        await desk.reload()
+    assert [one.switch for one in desk.service.switches()] == ["ocs1", "ocs2"]
+    await desk.apply("ocs1:1A-2B")
 
 
 @pytest.mark.parametrize(
@@ -411,58 +367,46 @@ def test_a_file_with_errors_is_refused_with_all_of_them() -> None:
         ),
     ],
 )
-def test_what_a_running_daemon_cannot_take_is_refused_by_name(old: str, new: str, named: str) -> None:
-    async def test(desk: Desk) -> None:
-        desk.text = TEXT.replace(old, new).replace("h1.eth0", "h2.eth0" if "h2" in new else "h1.eth0")
-        why = await desk.refused()
-        assert named in why
-        assert "systemctl restart hwd-desk" in why
-        assert desk.service.testbed.name == "desk"
-        assert desk.of(TestbedReloaded) == []
-
-    run_desk(test)
+async def test_what_a_running_daemon_cannot_take_is_refused_by_name(desk: Desk, old: str, new: str, named: str) -> None:
+    desk.text = TEXT.replace(old, new).replace("h1.eth0", "h2.eth0" if "h2" in new else "h1.eth0")
+    why = await desk.refused()
+    assert named in why
+    assert "systemctl restart hwd-desk" in why
+    assert desk.service.testbed.name == "desk"
+    assert desk.of(TestbedReloaded) == []
 
 
-def test_another_name_is_refused_and_no_restart_advised_which_would_leave_the_data_behind() -> None:
-    async def test(desk: Desk) -> None:
-        desk.text = TEXT.replace("testbed: desk", "testbed: table")
-        why = await desk.refused()
-        assert "key testbed changed: desk -> table: the name cannot change while the daemon runs" in why
-        assert "Write `testbed: desk` again; or stop this daemon, and start one of the new name" in why
-        assert "restart" not in why.lower()
-        assert desk.service.testbed.name == "desk"
-
-    run_desk(test)
+async def test_another_name_is_refused_and_no_restart_advised_which_would_leave_the_data_behind(desk: Desk) -> None:
+    desk.text = TEXT.replace("testbed: desk", "testbed: table")
+    why = await desk.refused()
+    assert "key testbed changed: desk -> table: the name cannot change while the daemon runs" in why
+    assert "Write `testbed: desk` again; or stop this daemon, and start one of the new name" in why
+    assert "restart" not in why.lower()
+    assert desk.service.testbed.name == "desk"
 
 
-def test_a_lease_on_a_port_that_changes_is_waited_for_and_then_named() -> None:
-    async def test(desk: Desk) -> None:
-        loop = asyncio.get_running_loop()
-        lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
-        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
-        began_s = loop.time()
-        why = await desk.refused(drain_s=5.0)
-        assert 5.0 <= loop.time() - began_s < 5.2
-        assert "ocs1.1: " in why
-        assert "ada" in why
-        assert desk.of(TestbedReloaded) == []
-        waiting = asyncio.create_task(desk.reload(drain_s=30.0))
-        await asyncio.sleep(3.0)
-        await desk.service.release_lease(lease.id)
-        assert 3.0 <= (await waiting).drained_s < 3.3
-
-    run_desk(test)
+async def test_a_lease_on_a_port_that_changes_is_waited_for_and_then_named(desk: Desk) -> None:
+    loop = asyncio.get_running_loop()
+    lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
+    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+    began_s = loop.time()
+    why = await desk.refused(drain_s=5.0)
+    assert 5.0 <= loop.time() - began_s < 5.2
+    assert "ocs1.1: " in why
+    assert "ada" in why
+    assert desk.of(TestbedReloaded) == []
+    waiting = asyncio.create_task(desk.reload(drain_s=30.0))
+    await asyncio.sleep(3.0)
+    await desk.service.release_lease(lease.id)
+    assert 3.0 <= (await waiting).drained_s < 3.3
 
 
-def test_what_holds_a_reload_is_told_with_what_ends_it() -> None:
-    async def test(desk: Desk) -> None:
-        lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
-        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
-        why = await desk.refused()
-        assert f"ocs1.1: leased to ada ({lease.id}) for another 60 s. It ends then; before, ada may release it" in why
-        assert [*re.findall(r"--[a-z-]+", why)] == ["--drain-within"], "reload has no other option that helps"
-
-    run_desk(test)
+async def test_what_holds_a_reload_is_told_with_what_ends_it(desk: Desk) -> None:
+    lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
+    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+    why = await desk.refused()
+    assert f"ocs1.1: leased to ada ({lease.id}) for another 60 s. It ends then; before, ada may release it" in why
+    assert [*re.findall(r"--[a-z-]+", why)] == ["--drain-within"], "reload has no other option that helps"
 
 
 async def draining(desk: Desk, *, drain_s: float = 30.0) -> "asyncio.Task[ReloadReport]":
@@ -498,260 +442,209 @@ def _prepare(desk: Desk, lease: str) -> Coroutine[Any, Any, Any]:
     return desk.service.prepare(body)
 
 
-def test_nobody_begins_anew_on_ports_that_a_reload_waits_for() -> None:
-    async def test(desk: Desk) -> None:
-        await desk.service.take_lease(ports=["ocs1.3"], for_s=60.0, holder="eve")
-        lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=20.0, holder="ada", heartbeat_s=15.0)
-        reload = await draining(desk)
-        for text in await held_off(desk):
-            assert "held off by a reload of desk.yaml by ada, which waits until 2001-09-09 01:47" in text
-        with pytest.raises(RefusedError, match=r"cannot last until then: .*held off by a reload"):
-            await desk.service.renew_lease(lease.id, for_s=600.0)
-        await desk.service.hear_lease(lease.id)
-        for call in (desk.apply("ocs1:1A-6B", lease=lease.id), _prepare(desk, lease.id)):
-            with pytest.raises(RefusedError, match="held off by a reload"):
-                await call
-        await desk.apply("ocs2:1A-2B")
-        assert desk.service.lease_requests() == []
-        assert desk.service.ready().ready
-        done = await reload
-        assert 15.9 < done.drained_s < 16.5, "ada was heard at 1 s, and fell silent"
-        await desk.service.take_lease(ports=["h0.eth0", "ocs1.1"], for_s=5.0, holder="bob")
-
-    run_desk(test)
+async def test_nobody_begins_anew_on_ports_that_a_reload_waits_for(desk: Desk) -> None:
+    await desk.service.take_lease(ports=["ocs1.3"], for_s=60.0, holder="eve")
+    lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=20.0, holder="ada", heartbeat_s=15.0)
+    reload = await draining(desk)
+    for text in await held_off(desk):
+        assert "held off by a reload of desk.yaml by ada, which waits until 2001-09-09 01:47" in text
+    with pytest.raises(RefusedError, match=r"cannot last until then: .*held off by a reload"):
+        await desk.service.renew_lease(lease.id, for_s=600.0)
+    await desk.service.hear_lease(lease.id)
+    for call in (desk.apply("ocs1:1A-6B", lease=lease.id), _prepare(desk, lease.id)):
+        with pytest.raises(RefusedError, match="held off by a reload"):
+            await call
+    await desk.apply("ocs2:1A-2B")
+    assert desk.service.lease_requests() == []
+    assert desk.service.ready().ready
+    done = await reload
+    assert 15.9 < done.drained_s < 16.5, "ada was heard at 1 s, and fell silent"
+    await desk.service.take_lease(ports=["h0.eth0", "ocs1.1"], for_s=5.0, holder="bob")
 
 
-def test_all_is_as_before_once_a_reload_gives_up_or_is_cancelled() -> None:
-    async def test(desk: Desk) -> None:
-        await desk.service.take_lease(ports=["ocs1.1"], for_s=600.0, holder="ada")
-        reload = await draining(desk, drain_s=5.0)
-        with pytest.raises(RefusedError, match="not taken within 5 s"):
-            await reload
-        bob = await desk.service.take_lease(ports=["h0.eth0"], for_s=5.0, holder="bob")
-        await desk.service.release_lease(bob.id)
-        reload = await draining(desk)
-        reload.cancel()
-        await asyncio.gather(reload, return_exceptions=True)
-        await desk.service.take_lease(ports=["h0.eth0"], for_s=5.0, holder="bob")
-
-    run_desk(test)
+async def test_all_is_as_before_once_a_reload_gives_up_or_is_cancelled(desk: Desk) -> None:
+    await desk.service.take_lease(ports=["ocs1.1"], for_s=600.0, holder="ada")
+    reload = await draining(desk, drain_s=5.0)
+    with pytest.raises(RefusedError, match="not taken within 5 s"):
+        await reload
+    bob = await desk.service.take_lease(ports=["h0.eth0"], for_s=5.0, holder="bob")
+    await desk.service.release_lease(bob.id)
+    reload = await draining(desk)
+    reload.cancel()
+    await asyncio.gather(reload, return_exceptions=True)
+    await desk.service.take_lease(ports=["h0.eth0"], for_s=5.0, holder="bob")
 
 
-def test_a_reload_says_which_lit_link_it_hides_and_the_status_names_what_is_left_of_it() -> None:
+async def test_a_reload_says_which_lit_link_it_hides_and_the_status_names_what_is_left_of_it(desk: Desk) -> None:
     """The light goes on; only nobody would see it any more."""
-
-    async def test(desk: Desk) -> None:
-        await desk.apply("h0.eth0<->h1.eth0")
-        assert [one.link for one in desk.service.status().lit] == ["h0.eth0<->h1.eth0"]
-        assert desk.service.status().orphans == []
-        desk.text = TEXT.replace("  - h1.eth0 <-> ocs1.2\n", "")
-        shown = await desk.reload(dry_run=True)
-        assert len(shown.hides) == 1
-        assert shown.hides[0].startswith(
-            "link h0.eth0<->h1.eth0 is lit over ocs1:1A-2B, ocs1:2A-1B, and the file has no fibres for it any more"
-        )
-        assert (await desk.reload()).hides == shown.hides
-        assert desk.crossconnects("ocs1") == ("1A-2B", "2A-1B"), "a reload moves no switch"
-        status = desk.service.status()
-        assert (status.lit, status.orphans) == ([], ["ocs1:1A-2B", "ocs1:2A-1B"])
-        desk.text = TEXT
-        assert (await desk.reload()).hides == []
-        assert ([one.link for one in desk.service.status().lit], desk.service.status().orphans) == (
-            ["h0.eth0<->h1.eth0"],
-            [],
-        )
-
-    run_desk(test)
+    await desk.apply("h0.eth0<->h1.eth0")
+    assert [one.link for one in desk.service.status().lit] == ["h0.eth0<->h1.eth0"]
+    assert desk.service.status().orphans == []
+    desk.text = TEXT.replace("  - h1.eth0 <-> ocs1.2\n", "")
+    shown = await desk.reload(dry_run=True)
+    assert len(shown.hides) == 1
+    assert shown.hides[0].startswith(
+        "link h0.eth0<->h1.eth0 is lit over ocs1:1A-2B, ocs1:2A-1B, and the file has no fibres for it any more"
+    )
+    assert (await desk.reload()).hides == shown.hides
+    assert desk.crossconnects("ocs1") == ("1A-2B", "2A-1B"), "a reload moves no switch"
+    status = desk.service.status()
+    assert (status.lit, status.orphans) == ([], ["ocs1:1A-2B", "ocs1:2A-1B"])
+    desk.text = TEXT
+    assert (await desk.reload()).hides == []
+    assert ([one.link for one in desk.service.status().lit], desk.service.status().orphans) == (
+        ["h0.eth0<->h1.eth0"],
+        [],
+    )
 
 
-def test_crossconnects_of_a_switch_without_any_fibre_in_the_file_are_no_orphans() -> None:
-    async def test(desk: Desk) -> None:
-        await desk.apply("ocs2:1A-2B")
-        assert desk.service.status().orphans == []
-
-    run_desk(test)
+async def test_crossconnects_of_a_switch_without_any_fibre_in_the_file_are_no_orphans(desk: Desk) -> None:
+    await desk.apply("ocs2:1A-2B")
+    assert desk.service.status().orphans == []
 
 
-def test_a_reload_that_adds_one_job_names_that_job_alone() -> None:
+async def test_a_reload_that_adds_one_job_names_that_job_alone(desk: Desk) -> None:
     def job(name: str, more: str = "") -> str:
         return f"  {name}: {{command: [/srv/{name}.py], user: lab, hosts: [h0, h1], plane: static{more}}}\n"
 
-    async def test(desk: Desk) -> None:
-        before = f"{TEXT}jobs:\n" + "".join(job(f"train{number}") for number in range(12))
-        desk.text = before
-        assert len((await desk.reload()).changes) == 12
-        desk.text = before + job("probe")
-        report = await desk.reload()
-        added = "job probe added: 2 ranks of /srv/probe.py as lab, plane static"
-        assert [str(change) for change in report.changes] == [added]
-        (newest, *_) = await desk.service.history(limit=1)
-        assert newest.what == f"testbed file: {added}"
-        desk.text = before.replace(job("train3"), job("train3", " topology=ring"))
-        report = await desk.reload()
-        assert [str(change) for change in report.changes] == [
-            "job probe removed",
-            "job train3 changed: plane.topology none -> ring",
-        ]
-
-    run_desk(test)
+    before = f"{TEXT}jobs:\n" + "".join(job(f"train{number}") for number in range(12))
+    desk.text = before
+    assert len((await desk.reload()).changes) == 12
+    desk.text = before + job("probe")
+    report = await desk.reload()
+    added = "job probe added: 2 ranks of /srv/probe.py as lab, plane static"
+    assert [str(change) for change in report.changes] == [added]
+    (newest, *_) = await desk.service.history(limit=1)
+    assert newest.what == f"testbed file: {added}"
+    desk.text = before.replace(job("train3"), job("train3", " topology=ring"))
+    report = await desk.reload()
+    assert [str(change) for change in report.changes] == [
+        "job probe removed",
+        "job train3 changed: plane.topology none -> ring",
+    ]
 
 
-def test_a_second_reload_is_refused_while_one_runs() -> None:
-    async def test(desk: Desk) -> None:
-        desk.file_answers.clear()
-        first = asyncio.create_task(desk.reload())
-        await asyncio.sleep(1.0)
-        for more in ({"dry_run": True}, {"drain_s": 5.0}):
-            assert "a reload by ada is under way" in await desk.refused(**more)
-        desk.file_answers.set()
-        assert (await first).done
-        assert (await desk.reload()).done
-
-    run_desk(test)
+async def test_a_second_reload_is_refused_while_one_runs(desk: Desk) -> None:
+    desk.file_answers.clear()
+    first = asyncio.create_task(desk.reload())
+    await asyncio.sleep(1.0)
+    for more in ({"dry_run": True}, {"drain_s": 5.0}):
+        assert "a reload by ada is under way" in await desk.refused(**more)
+    desk.file_answers.set()
+    assert (await first).done
+    assert (await desk.reload()).done
 
 
-def test_a_file_that_cannot_be_read_in_time_is_refused_and_the_daemon_goes_on() -> None:
-    async def test(desk: Desk) -> None:
-        desk.file_answers.clear()
-        with pytest.raises(ConfigError, match=r"desk\.yaml: cannot be read: not within 20 s"):
-            await desk.reload()
-        desk.file_answers.set()
-        assert (await desk.reload()).done
-
-    run_desk(test)
+async def test_a_file_that_cannot_be_read_in_time_is_refused_and_the_daemon_goes_on(desk: Desk) -> None:
+    desk.file_answers.clear()
+    with pytest.raises(ConfigError, match=r"desk\.yaml: cannot be read: not within 20 s"):
+        await desk.reload()
+    desk.file_answers.set()
+    assert (await desk.reload()).done
 
 
 @pytest.mark.parametrize("reads", [True, False], ids=["while it reads", "while it waits for a holder"])
-def test_the_end_of_the_daemon_refuses_a_reload_and_does_not_wait_for_it(reads: bool) -> None:
-    async def test(desk: Desk) -> None:
-        if reads:
-            desk.file_answers.clear()
-            reload = asyncio.create_task(desk.reload(drain_s=600.0))
-            await asyncio.sleep(1.0)
-        else:
-            await desk.service.take_lease(ports=["ocs1.1"], for_s=600.0, holder="ada")
-            reload = await draining(desk, drain_s=600.0)
-        ended_s = asyncio.get_running_loop().time()
-        desk.daemon.reloads.stop()
-        with pytest.raises(RefusedError, match="the daemon ends, and nothing was changed"):
-            await reload
-        assert asyncio.get_running_loop().time() - ended_s < 0.2
-        assert "the daemon ends" in await desk.refused()
-
-    run_desk(test)
-
-
-def test_who_waited_before_a_reload_is_served_and_ways_back_are_not_held_off() -> None:
-    async def test(desk: Desk) -> None:
-        await desk.apply("ocs1:1A-5B", confirm_within_s=10.0)
-        ben = await desk.service.take_lease(ports=["ocs1.1"], for_s=8.0, holder="ben", queue=True)
-        reload = await draining(desk, drain_s=60.0)
-        await asyncio.sleep(10.0)
-        assert desk.crossconnects("ocs1") == (), "not confirmed: it went back at its time"
-        assert (await desk.service.hear_lease(ben.id)).holder == "ben"
-        assert [one.lease for one in desk.service.leases()] == [ben.id]
-        assert (await reload).done
-
-    run_desk(test)
-
-
-def test_drift_is_restored_while_a_reload_waits() -> None:
-    async def test(desk: Desk) -> None:
-        restoring = f"{TEXT}drift: restore\n"
-        desk.text = restoring
-        await desk.reload()
-        await desk.apply("ocs1:1A-5B")
-        await desk.service.take_lease(ports=["ocs1.2"], for_s=600.0, holder="ada")
-        desk.text = restoring.replace("loss_db: 0.4", "loss_db: 0.9").replace("h1.eth0 <-> ocs1.2", FIBRE_2)
-        reload = asyncio.create_task(desk.reload(drain_s=120.0))
+async def test_the_end_of_the_daemon_refuses_a_reload_and_does_not_wait_for_it(desk: Desk, reads: bool) -> None:
+    if reads:
+        desk.file_answers.clear()
+        reload = asyncio.create_task(desk.reload(drain_s=600.0))
         await asyncio.sleep(1.0)
-        with pytest.raises(RefusedError, match="held off by a reload"):
-            await desk.apply("ocs1:1A-6B")
-        desk.twins["ocs1"].faults.panel([Crossconnect.parse("1A-5B")], [])
-        await asyncio.sleep(90.0)
-        assert not reload.done()
-        assert desk.of(SwitchDrift)
-        assert desk.crossconnects("ocs1") == ("1A-5B",)
-        reload.cancel()
-        await asyncio.gather(reload, return_exceptions=True)
-
-    run_desk(test)
+    else:
+        await desk.service.take_lease(ports=["ocs1.1"], for_s=600.0, holder="ada")
+        reload = await draining(desk, drain_s=600.0)
+    ended_s = asyncio.get_running_loop().time()
+    desk.daemon.reloads.stop()
+    with pytest.raises(RefusedError, match="the daemon ends, and nothing was changed"):
+        await reload
+    assert asyncio.get_running_loop().time() - ended_s < 0.2
+    assert "the daemon ends" in await desk.refused()
 
 
-def test_a_baseline_comes_back_while_a_reload_waits() -> None:
-    async def test(desk: Desk) -> None:
-        with_baseline = f"{TEXT}leases: {{baseline: true}}\n"
-        desk.text = with_baseline
+async def test_who_waited_before_a_reload_is_served_and_ways_back_are_not_held_off(desk: Desk) -> None:
+    await desk.apply("ocs1:1A-5B", confirm_within_s=10.0)
+    ben = await desk.service.take_lease(ports=["ocs1.1"], for_s=8.0, holder="ben", queue=True)
+    reload = await draining(desk, drain_s=60.0)
+    await asyncio.sleep(10.0)
+    assert desk.crossconnects("ocs1") == (), "not confirmed: it went back at its time"
+    assert (await desk.service.hear_lease(ben.id)).holder == "ben"
+    assert [one.lease for one in desk.service.leases()] == [ben.id]
+    assert (await reload).done
+
+
+async def test_drift_is_restored_while_a_reload_waits(desk: Desk) -> None:
+    restoring = f"{TEXT}drift: restore\n"
+    desk.text = restoring
+    await desk.reload()
+    await desk.apply("ocs1:1A-5B")
+    await desk.service.take_lease(ports=["ocs1.2"], for_s=600.0, holder="ada")
+    desk.text = restoring.replace("loss_db: 0.4", "loss_db: 0.9").replace("h1.eth0 <-> ocs1.2", FIBRE_2)
+    reload = asyncio.create_task(desk.reload(drain_s=120.0))
+    await asyncio.sleep(1.0)
+    with pytest.raises(RefusedError, match="held off by a reload"):
+        await desk.apply("ocs1:1A-6B")
+    desk.twins["ocs1"].faults.panel([Crossconnect.parse("1A-5B")], [])
+    await asyncio.sleep(90.0)
+    assert not reload.done()
+    assert desk.of(SwitchDrift)
+    assert desk.crossconnects("ocs1") == ("1A-5B",)
+    reload.cancel()
+    await asyncio.gather(reload, return_exceptions=True)
+
+
+async def test_a_baseline_comes_back_while_a_reload_waits(desk: Desk) -> None:
+    with_baseline = f"{TEXT}leases: {{baseline: true}}\n"
+    desk.text = with_baseline
+    await desk.reload()
+    await desk.apply("ocs1:1A-5B")
+    lease = await desk.service.take_lease(ports=["ocs1.1", "ocs1.5", "ocs1.6", "h0.eth0"], for_s=600.0, holder="ada")
+    await desk.apply("ocs1:1A-6B", lease=lease.id)
+    desk.text = with_baseline.replace("loss_db: 0.4", "loss_db: 0.9")
+    reload = asyncio.create_task(desk.reload(drain_s=60.0))
+    await asyncio.sleep(1.0)
+    await desk.service.release_lease(lease.id)
+    assert (await reload).drained_s < 10.0
+    assert desk.crossconnects("ocs1") == ("1A-5B",)
+
+
+async def test_a_lease_on_ports_that_stay_holds_nothing_up(desk: Desk) -> None:
+    await desk.service.take_lease(ports=["ocs2.1", "h1.eth0"], for_s=60.0, holder="ada")
+    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+    assert (await desk.reload()).done
+
+
+async def test_a_wait_for_a_confirm_holds_its_switch_and_goes_on_after_a_refusal(desk: Desk) -> None:
+    await desk.apply("ocs2:1A-2B", confirm_within_s=30.0)
+    desk.text = TEXT.replace("unix:/ocs2", "unix:/ocs3")
+    assert "reconfiguration" in await desk.refused(drain_s=1.0)
+    assert desk.crossconnects("ocs2") == ("1A-2B",)
+    assert (await desk.reload(drain_s=60.0)).drained_s > 25.0, "it was rolled back in time, and then taken"
+
+
+async def test_a_wait_for_a_confirm_elsewhere_survives_a_reload(desk: Desk) -> None:
+    await desk.apply("ocs1:3A-4B", confirm_within_s=30.0)
+    desk.text = TEXT.replace("unix:/ocs2", "unix:/ocs3")
+    await desk.reload()
+    await asyncio.sleep(31.0)
+    assert desk.crossconnects("ocs1") == (), "not confirmed: it went back, at its time"
+
+
+async def test_a_file_that_was_changed_after_it_was_shown_is_not_taken(desk: Desk) -> None:
+    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+    shown = await desk.reload(dry_run=True)
+    assert (shown.done, desk.of(TestbedReloaded)) == (False, [])
+    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 4.0")
+    assert "changed after it was shown" in await desk.refused(hash=shown.hash)
+
+
+async def test_a_part_that_raises_brings_all_parts_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(fabric: Fabric) -> None:
+        if "ocs3" in fabric.testbed.switches:
+            raise KeyError("a bug")
+
+    monkeypatch.setattr(desk.daemon, "use_testbed", fail)  # all other parts have it by then
+    desk.text = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n")
+    with pytest.raises(KeyError):
         await desk.reload()
-        await desk.apply("ocs1:1A-5B")
-        lease = await desk.service.take_lease(
-            ports=["ocs1.1", "ocs1.5", "ocs1.6", "h0.eth0"], for_s=600.0, holder="ada"
-        )
-        await desk.apply("ocs1:1A-6B", lease=lease.id)
-        desk.text = with_baseline.replace("loss_db: 0.4", "loss_db: 0.9")
-        reload = asyncio.create_task(desk.reload(drain_s=60.0))
-        await asyncio.sleep(1.0)
-        await desk.service.release_lease(lease.id)
-        assert (await reload).drained_s < 10.0
-        assert desk.crossconnects("ocs1") == ("1A-5B",)
-
-    run_desk(test)
-
-
-def test_a_lease_on_ports_that_stay_holds_nothing_up() -> None:
-    async def test(desk: Desk) -> None:
-        await desk.service.take_lease(ports=["ocs2.1", "h1.eth0"], for_s=60.0, holder="ada")
-        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
-        assert (await desk.reload()).done
-
-    run_desk(test)
-
-
-def test_a_wait_for_a_confirm_holds_its_switch_and_goes_on_after_a_refusal() -> None:
-    async def test(desk: Desk) -> None:
-        await desk.apply("ocs2:1A-2B", confirm_within_s=30.0)
-        desk.text = TEXT.replace("unix:/ocs2", "unix:/ocs3")
-        assert "reconfiguration" in await desk.refused(drain_s=1.0)
-        assert desk.crossconnects("ocs2") == ("1A-2B",)
-        assert (await desk.reload(drain_s=60.0)).drained_s > 25.0, "it was rolled back in time, and then taken"
-
-    run_desk(test)
-
-
-def test_a_wait_for_a_confirm_elsewhere_survives_a_reload() -> None:
-    async def test(desk: Desk) -> None:
-        await desk.apply("ocs1:3A-4B", confirm_within_s=30.0)
-        desk.text = TEXT.replace("unix:/ocs2", "unix:/ocs3")
-        await desk.reload()
-        await asyncio.sleep(31.0)
-        assert desk.crossconnects("ocs1") == (), "not confirmed: it went back, at its time"
-
-    run_desk(test)
-
-
-def test_a_file_that_was_changed_after_it_was_shown_is_not_taken() -> None:
-    async def test(desk: Desk) -> None:
-        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
-        shown = await desk.reload(dry_run=True)
-        assert (shown.done, desk.of(TestbedReloaded)) == (False, [])
-        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 4.0")
-        assert "changed after it was shown" in await desk.refused(hash=shown.hash)
-
-    run_desk(test)
-
-
-def test_a_part_that_raises_brings_all_parts_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(desk: Desk) -> None:
-        def fail(fabric: Fabric) -> None:
-            if "ocs3" in fabric.testbed.switches:
-                raise KeyError("a bug")
-
-        monkeypatch.setattr(desk.daemon, "use_testbed", fail)  # all other parts have it by then
-        desk.text = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n")
-        with pytest.raises(KeyError):
-            await desk.reload()
-        assert [one.switch for one in desk.service.switches()] == ["ocs1", "ocs2"]
-        assert len(desk.of(SwitchUp)) == 2
-        await desk.apply("ocs1:1A-2B")
-
-    run_desk(test)
+    assert [one.switch for one in desk.service.switches()] == ["ocs1", "ocs2"]
+    assert len(desk.of(SwitchUp)) == 2
+    await desk.apply("ocs1:1A-2B")

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from hwd.records.records import Records
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.offload import InlineOffload
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
 BED = load_text("testbed: desk\n", file="desk.yaml").require()
 NOW_NS = 10**18
@@ -29,10 +29,7 @@ NOW_NS = 10**18
 class Desk:
     """Records with a retention, and what it tells."""
 
-    def __init__(self, records: Records, rules: RetentionRules) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        self.clock = VirtualClock(loop, wall_start_ns=NOW_NS)
+    def __init__(self, records: Records, rules: RetentionRules, clock: VirtualClock) -> None:
         self.records = records
         self.told: list[Document] = []
         self.needed: list[str] = []
@@ -40,8 +37,8 @@ class Desk:
             rules,
             records.old_documents,
             needed=lambda: self.needed,
-            clock=self.clock,
-            emit=Emitter(self.clock, self.told.append),
+            clock=clock,
+            emit=Emitter(clock, self.told.append),
         )
 
     async def add(self, fact: Fact, *ages_days: int) -> None:
@@ -57,91 +54,82 @@ class Desk:
         return [(fact.documents, fact.history) for fact in facts if isinstance(fact, RecordsDropped)]
 
 
-def run_desk(test: Callable[[Desk], Coroutine[Any, Any, None]], *, url: str = "sqlite://", **days: int) -> None:
-    async def main() -> None:
-        records = Records(url, InlineOffload())
-        await records.open()
-        desk = Desk(records, RetentionRules(**days))
-        running = asyncio.create_task(desk.retention.run())
-        try:
-            await test(desk)
-        finally:
-            running.cancel()
-            await asyncio.wait([running])
-            records.close()
+@pytest.fixture
+def rules() -> RetentionRules:
+    return RetentionRules()
 
-    run_virtual(main())
+
+@pytest.fixture
+async def desk(virtual_loop: VirtualLoop, rules: RetentionRules, tmp_path: Path) -> AsyncIterator[Desk]:
+    records = Records(f"sqlite:///{tmp_path / 'records.db'}", InlineOffload())
+    await records.open()
+    desk = Desk(records, rules, VirtualClock(virtual_loop, wall_start_ns=NOW_NS))
+    running = asyncio.create_task(desk.retention.run())
+    yield desk
+    running.cancel()
+    await asyncio.wait([running])
+    records.close()
 
 
 def ended(id: str) -> ReconfigurationEnded:
     return ReconfigurationEnded(reconfiguration=id, run=None, outcome="failed", why="", seconds=1.0)
 
 
-def test_old_documents_are_deleted_an_hour_after_the_start_and_told_once() -> None:
-    async def test(desk: Desk) -> None:
-        await desk.add(BusUp(address=""), 400, 91, 90, 1)
-        await desk.add(ended("r"), 400, 366, 100, 1)
-        await asyncio.sleep(EACH_S - 1)
-        assert await desk.ages() == [400, 91, 90, 1, 400, 366, 100, 1]
-        await asyncio.sleep(2)
-        assert await desk.ages() == [1, 100, 1], "an hour has passed, so 90 days are over too"
-        assert desk.counts() == [(3, 2)]
-        assert desk.told[0].fact == RecordsDropped(documents=3, history=2, documents_days=90, history_days=365)
-        await asyncio.sleep(3 * EACH_S)
-        assert desk.counts() == [(3, 2)], "there was nothing more to tell"
-        await asyncio.sleep(90 * 86_400)
-        assert await desk.ages() == [1, 100, 1], "the newest of each kind stays, and 265 days of history"
-
-    run_desk(test, documents_days=90, history_days=365)
+@pytest.mark.parametrize("rules", [RetentionRules(documents_days=90, history_days=365)])
+async def test_old_documents_are_deleted_an_hour_after_the_start_and_told_once(desk: Desk) -> None:
+    await desk.add(BusUp(address=""), 400, 91, 90, 1)
+    await desk.add(ended("r"), 400, 366, 100, 1)
+    await asyncio.sleep(EACH_S - 1)
+    assert await desk.ages() == [400, 91, 90, 1, 400, 366, 100, 1]
+    await asyncio.sleep(2)
+    assert await desk.ages() == [1, 100, 1], "an hour has passed, so 90 days are over too"
+    assert desk.counts() == [(3, 2)]
+    assert desk.told[0].fact == RecordsDropped(documents=3, history=2, documents_days=90, history_days=365)
+    await asyncio.sleep(3 * EACH_S)
+    assert desk.counts() == [(3, 2)], "there was nothing more to tell"
+    await asyncio.sleep(90 * 86_400)
+    assert await desk.ages() == [1, 100, 1], "the newest of each kind stays, and 265 days of history"
 
 
-def test_without_the_key_nothing_is_deleted_until_a_reload_brings_it() -> None:
-    async def test(desk: Desk) -> None:
-        await desk.add(BusUp(address=""), 400, 300, 1)
-        await asyncio.sleep(2 * EACH_S)
-        assert (await desk.ages(), desk.told) == ([400, 300, 1], [])
-        desk.retention.use_testbed(Fabric(replace(BED, retention=RetentionRules(documents_days=350))))
-        await asyncio.sleep(EACH_S + 1)
-        assert (await desk.ages(), desk.counts()) == ([300, 1], [(1, 0)])
-        desk.retention.use_testbed(Fabric(BED))
-        await asyncio.sleep(100 * 86_400)
-        assert await desk.ages() == [300, 1]
-
-    run_desk(test)
+async def test_without_the_key_nothing_is_deleted_until_a_reload_brings_it(desk: Desk) -> None:
+    await desk.add(BusUp(address=""), 400, 300, 1)
+    await asyncio.sleep(2 * EACH_S)
+    assert (await desk.ages(), desk.told) == ([400, 300, 1], [])
+    desk.retention.use_testbed(Fabric(replace(BED, retention=RetentionRules(documents_days=350))))
+    await asyncio.sleep(EACH_S + 1)
+    assert (await desk.ages(), desk.counts()) == ([300, 1], [(1, 0)])
+    desk.retention.use_testbed(Fabric(BED))
+    await asyncio.sleep(100 * 86_400)
+    assert await desk.ages() == [300, 1]
 
 
-def test_what_has_not_ended_stays_until_it_has() -> None:
-    async def test(desk: Desk) -> None:
-        desk.needed = ["held"]
-        await desk.add(ended("held"), 50)
-        await desk.add(ended("r"), 40, 1)
-        await asyncio.sleep(EACH_S + 1)
-        assert await desk.ages() == [50, 1]
-        desk.needed = []
-        await asyncio.sleep(EACH_S)
-        assert await desk.ages() == [1]
-        assert desk.counts() == [(0, 1), (0, 1)]
-
-    run_desk(test, history_days=30)
+@pytest.mark.parametrize("rules", [RetentionRules(history_days=30)])
+async def test_what_has_not_ended_stays_until_it_has(desk: Desk) -> None:
+    desk.needed = ["held"]
+    await desk.add(ended("held"), 50)
+    await desk.add(ended("r"), 40, 1)
+    await asyncio.sleep(EACH_S + 1)
+    assert await desk.ages() == [50, 1]
+    desk.needed = []
+    await asyncio.sleep(EACH_S)
+    assert await desk.ages() == [1]
+    assert desk.counts() == [(0, 1), (0, 1)]
 
 
-def test_database_that_cannot_be_written_is_warned_of_once_and_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("rules", [RetentionRules(documents_days=30)])
+async def test_database_that_cannot_be_written_is_warned_of_once_and_tried_again(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(store, "BUSY_TIMEOUT_MS", 1)
     caplog.set_level("INFO", "hwd.daemon.retention")
-
-    async def test(desk: Desk) -> None:
-        await desk.add(BusUp(address=""), 50, 1)
-        other = sqlite3.connect(tmp_path / "records.db", isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        await asyncio.sleep(2 * EACH_S + 10)
-        assert (await desk.ages(), desk.told) == ([50, 1], [])
-        other.execute("ROLLBACK")
-        other.close()
-        await asyncio.sleep(EACH_S)
-        assert (await desk.ages(), desk.counts()) == ([1], [(1, 0)])
-
-    run_desk(test, url=f"sqlite:///{tmp_path / 'records.db'}", documents_days=30)
+    await desk.add(BusUp(address=""), 50, 1)
+    other = sqlite3.connect(tmp_path / "records.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    await asyncio.sleep(2 * EACH_S + 10)
+    assert (await desk.ages(), desk.told) == ([50, 1], [])
+    other.execute("ROLLBACK")
+    other.close()
+    await asyncio.sleep(EACH_S)
+    assert (await desk.ages(), desk.counts()) == ([1], [(1, 0)])
     levels = [record.levelname for record in caplog.records if record.name == "hwd.daemon.retention"]
     assert levels == ["WARNING", "INFO", "INFO"]

@@ -23,36 +23,25 @@ import pytest
 
 from hwd.client import Client
 from hwd.client.find import Whereabouts
-from hwd.config.run_files.places import daemon_of, data_dir, rack_of, records_path
+from hwd.config.run_files.places import DaemonPlace, daemon_of, data_dir, rack_of, records_path
 from hwd.daemon.serve import ServeOptions, host_and_port
 from hwd.daemon.serve import serve as run_daemon
 from hwd_agents.bus.mqtt import BrokerUrl
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, RefusedError
 
-TESTBED = """\
-testbed: desk
-switches:
-  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1}}
-hosts: {}
-fibres: []
-"""
+from .conftest import DESK
 
 ROOT = Path(__file__).parents[2]
 Process = subprocess.Popen[str]
 Serve = Callable[..., Process]
-
-
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    keep = {name: value for name, value in os.environ.items() if not name.startswith("HWD_")}
-    return {**keep, "HWD_RUN_DIR": str(tmp_path / "run"), "XDG_STATE_HOME": str(tmp_path / "state")}
+Listening = Callable[..., tuple[Process, DaemonPlace, str]]
 
 
 @pytest.fixture
 def serve(tmp_path: Path, environment: dict[str, str]) -> Iterator[Serve]:
     """Starts daemons of one testbed file."""
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+    (tmp_path / "desk.yaml").write_text(DESK)
     started: list[Process] = []
 
     def start(*arguments: str, **more: str) -> Process:
@@ -65,6 +54,20 @@ def serve(tmp_path: Path, environment: dict[str, str]) -> Iterator[Serve]:
     for process in started:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def listening(serve: Serve, environment: dict[str, str]) -> Listening:
+    """Starts daemons without a rack; with what they said of their start."""
+
+    def start(*arguments: str, http: str = "127.0.0.1:0", **more: str) -> tuple[Process, DaemonPlace, str]:
+        process = serve("--no-twin", "--http", http, *arguments, **more)
+        said = said_until(process, "data ")
+        place = daemon_of("desk", environment)
+        assert place is not None
+        return process, place, said
+
+    return start
 
 
 def said_until(process: Process, words: str) -> str:
@@ -83,13 +86,14 @@ def end(process: Process, number: int = signal.SIGTERM) -> tuple[int, str]:
     return process.returncode, said
 
 
-def test_a_daemon_can_be_found_from_its_start_to_its_end(serve: Serve, environment: dict[str, str]) -> None:
-    process = serve("--no-twin", "--http", "127.0.0.1:0")
-    said = said_until(process, "data ")
-    place = daemon_of("desk", environment)
-    assert place is not None
+def test_a_daemon_can_be_found_from_its_start_to_its_end_which_no_closed_terminal_is_under_nohup(
+    listening: Listening, environment: dict[str, str]
+) -> None:
+    with handled(signal.SIGHUP, signal.SIG_IGN):
+        process, place, said = listening()
     assert place.http in said
     assert place.data_dir == str(data_dir("desk", environment))
+    process.send_signal(signal.SIGHUP)
     assert httpx.get(f"{place.http}/readyz", trust_env=False).json()["ready"] is False
     assert end(process, signal.SIGINT)[0] == 0
     assert daemon_of("desk", environment) is None
@@ -99,13 +103,12 @@ def test_a_daemon_can_be_found_from_its_start_to_its_end(serve: Serve, environme
 
 
 def test_what_a_daemon_keeps_is_its_users_alone_whatever_the_umask_and_whoever_made_it(
-    serve: Serve, environment: dict[str, str]
+    listening: Listening, environment: dict[str, str]
 ) -> None:
     data = data_dir("desk", environment)
     before = os.umask(0)
     try:
-        first = serve("--no-twin", "--http", "127.0.0.1:0")
-        said_until(first, "data ")
+        first, _, _ = listening()
     finally:
         os.umask(before)
     made = {path.name: path.stat().st_mode & 0o777 for path in data.iterdir()}
@@ -120,8 +123,8 @@ def test_what_a_daemon_keeps_is_its_users_alone_whatever_the_umask_and_whoever_m
     data.chmod(0o750)
     (data / "notes.txt").write_text("of the operator")
     (data / "notes.txt").chmod(0o644)
-    second = serve("--no-twin", "--http", "127.0.0.1:0")
-    assert "others of this machine could read journal, lock, records.db, " in said_until(second, "data ")
+    second, _, said = listening()
+    assert "others of this machine could read journal, lock, records.db, " in said
     kept = {path.name: path.stat().st_mode & 0o777 for path in data.iterdir()}
     assert kept.pop("notes.txt") == 0o644
     assert set(kept.values()) == {0o600}
@@ -130,15 +133,12 @@ def test_what_a_daemon_keeps_is_its_users_alone_whatever_the_umask_and_whoever_m
 
 
 async def test_nobody_comes_to_its_broker_without_a_password_and_a_data_folder_of_before_gets_its_secret(
-    serve: Serve, environment: dict[str, str]
+    listening: Listening, environment: dict[str, str]
 ) -> None:
     secret = data_dir("desk", environment) / "broker-secret"
     passwords = []
     for life in range(2):
-        process = serve("--no-twin", "--http", "127.0.0.1:0")
-        said = said_until(process, "data ")
-        place = daemon_of("desk", environment)
-        assert place is not None
+        process, place, said = listening()
         assert secret.stat().st_mode & 0o777 == 0o600
         url = BrokerUrl.parse(place.mqtt)
         passwords.append(url.password)
@@ -155,12 +155,9 @@ async def test_nobody_comes_to_its_broker_without_a_password_and_a_data_folder_o
 
 
 def test_a_run_is_recorded_with_the_commit_of_the_program_and_an_open_event_stream_does_not_hold_up_the_end(
-    serve: Serve, environment: dict[str, str]
+    listening: Listening,
 ) -> None:
-    process = serve("--no-twin", "--http", "127.0.0.1:0")
-    said_until(process, "data ")
-    place = daemon_of("desk", environment)
-    assert place is not None
+    process, place, _ = listening()
     by = {"Authorization": f"Bearer {Path(place.token_file).read_text().strip()}"}
     with httpx.Client(base_url=f"{place.http}/api/v1", headers=by, trust_env=False) as client:
         body = {"text": "playbook: said\nsteps:\n  - note: hello\n", "file": "said.yaml"}
@@ -221,11 +218,8 @@ def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal(
 def test_daemon_and_rack_outlive_a_clean_up_of_their_run_directory_and_the_daemon_the_end_of_that_rack(
     serve: Serve, environment: dict[str, str], request: pytest.FixtureRequest
 ) -> None:
-    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as some supervisors of containers start their programs
-    try:
+    with handled(signal.SIGCHLD, signal.SIG_IGN):  # as some supervisors of containers start their programs
         process = serve("--http", "127.0.0.1:0")
-    finally:
-        signal.signal(signal.SIGCHLD, before)
     said_until(process, "ocs1: up")
     place, rack = daemon_of("desk", environment), rack_of("desk", environment)
     assert place is not None
@@ -247,13 +241,23 @@ def test_daemon_and_rack_outlive_a_clean_up_of_their_run_directory_and_the_daemo
     assert (status, "Traceback" in said) == (0, False)
 
 
+@contextlib.contextmanager
+def handled(number: signal.Signals, how: signal.Handlers) -> Iterator[None]:
+    """What is started meanwhile begins with this."""
+    before = signal.signal(number, how)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 def end_rack(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 def test_daemon_without_any_standard_stream_runs_and_ends_in_order(tmp_path: Path, environment: dict[str, str]) -> None:
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+    (tmp_path / "desk.yaml").write_text(DESK)
     command = [sys.executable, "-P", "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
     with subprocess.Popen(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", *command], env=environment) as process:
         try:
@@ -270,17 +274,13 @@ def test_daemon_without_any_standard_stream_runs_and_ends_in_order(tmp_path: Pat
 @pytest.fixture
 def hangup() -> Iterator[None]:
     """What is started heeds SIGHUP, where these tests run under `nohup` too."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
+    with handled(signal.SIGHUP, signal.SIG_DFL):
+        yield
 
 
 @pytest.mark.usefixtures("hangup")
-def test_a_closed_terminal_ends_it_in_order_as_sigterm_does(serve: Serve, environment: dict[str, str]) -> None:
-    process = serve("--no-twin", "--http", "127.0.0.1:0")
-    said_until(process, "data ")
-    place = daemon_of("desk", environment)
-    assert place is not None
+def test_a_closed_terminal_ends_it_in_order_as_sigterm_does(listening: Listening) -> None:
+    process, place, _ = listening()
     status, said = end(process, signal.SIGHUP)
     assert (status, said.splitlines()[-1].endswith("ended")) == (0, True)
     with contextlib.closing(sqlite3.connect(records_path(Path(place.data_dir)))) as records:
@@ -292,7 +292,7 @@ def test_a_closed_terminal_ends_it_in_order_as_sigterm_does(serve: Serve, enviro
 def test_a_terminal_that_is_gone_takes_no_words_and_the_daemon_ends_in_order_all_the_same(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+    (tmp_path / "desk.yaml").write_text(DESK)
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
     process = subprocess.Popen(
@@ -311,20 +311,6 @@ def test_a_terminal_that_is_gone_takes_no_words_and_the_daemon_ends_in_order_all
     assert daemon_of("desk", environment) is None
 
 
-def test_under_nohup_a_closed_terminal_ends_nothing(serve: Serve, environment: dict[str, str]) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        process = serve("--no-twin", "--http", "127.0.0.1:0")
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    said_until(process, "data ")
-    process.send_signal(signal.SIGHUP)
-    place = daemon_of("desk", environment)
-    assert place is not None
-    assert httpx.get(f"{place.http}/healthz", trust_env=False).status_code == 200
-    assert end(process)[0] == 0
-
-
 def test_where_nobody_starts_a_rack_it_is_told_how_to(serve: Serve, tmp_path: Path) -> None:
     said = said_until(serve("--no-twin", "--http", "127.0.0.1:0"), "ocs1: down")
     assert "WARNING" in said
@@ -333,13 +319,10 @@ def test_where_nobody_starts_a_rack_it_is_told_how_to(serve: Serve, tmp_path: Pa
 
 
 def test_a_second_daemon_on_the_same_data_is_refused_with_the_pid_and_one_on_the_same_port_is_bad_input(
-    serve: Serve, environment: dict[str, str], tmp_path: Path
+    serve: Serve, listening: Listening, tmp_path: Path
 ) -> None:
     data = str(tmp_path / "data")
-    first = serve("--no-twin", "--http", "127.0.0.1:0", "--data", data)
-    said_until(first, "data ")
-    place = daemon_of("desk", environment)
-    assert place is not None
+    first, place, _ = listening("--data", data)
     other = {"HWD_RUN_DIR": str(tmp_path / "other"), "XDG_STATE_HOME": str(tmp_path / "other")}
     same_data = serve("--no-twin", "--http", "127.0.0.1:0", "--data", data, **other)
     _, said = same_data.communicate(timeout=20)
@@ -351,7 +334,7 @@ def test_a_second_daemon_on_the_same_data_is_refused_with_the_pid_and_one_on_the
     assert "cannot listen: Address already in use" in said
 
 
-async def refused(tmp_path: Path, text: str = TESTBED, run_dir: str = "run", **options: Any) -> str:
+async def refused(tmp_path: Path, text: str = DESK, run_dir: str = "run", **options: Any) -> str:
     """The error of a daemon that does not start at all: exit status 2, as for bad input, and nothing was touched."""
     (tmp_path / "desk.yaml").write_text(text)
     asked = ServeOptions(testbed=tmp_path / "desk.yaml", data=tmp_path / "untouched", **options)
@@ -362,7 +345,7 @@ async def refused(tmp_path: Path, text: str = TESTBED, run_dir: str = "run", **o
 
 
 async def test_all_problems_of_the_testbed_are_said_before_anything_is_touched(tmp_path: Path) -> None:
-    said = await refused(tmp_path, TESTBED.replace("size: 8x8", "size: 9").replace("hosts", "hots"))
+    said = await refused(tmp_path, DESK.replace("size: 8x8", "size: 9").replace("hosts", "hots"))
     assert "desk.yaml:4: hots: unknown key; did you mean hosts?" in said
 
 
@@ -375,18 +358,15 @@ async def test_a_run_directory_too_long_for_the_sockets_of_its_rack_is_said_befo
 
 
 async def test_other_machines_are_let_in_by_token_only(tmp_path: Path) -> None:
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+    (tmp_path / "desk.yaml").write_text(DESK)
     asked = ServeOptions(testbed=tmp_path / "desk.yaml", data=tmp_path / "data", http="0.0.0.0:0", twin=False)
     with pytest.raises(RefusedError, match="no tokens are set"):
         await run_daemon(asked, {"HWD_RUN_DIR": str(tmp_path / "run")})
 
 
-def test_tokens_open_it_to_other_machines(serve: Serve, environment: dict[str, str]) -> None:
+def test_tokens_open_it_to_other_machines(listening: Listening) -> None:
     token = "a-long-enough-token"
-    process = serve("--no-twin", "--http", "0.0.0.0:0", HWD_TOKENS=token)
-    said_until(process, "data ")
-    place = daemon_of("desk", environment)
-    assert place is not None
+    _, place, _ = listening(http="0.0.0.0:0", HWD_TOKENS=token)
     url = place.http.replace("0.0.0.0", "127.0.0.1")
     assert httpx.get(f"{url}/api/v1/status", trust_env=False).status_code == 401
     known = httpx.get(f"{url}/api/v1/status", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
@@ -397,15 +377,12 @@ def test_tokens_open_it_to_other_machines(serve: Serve, environment: dict[str, s
 
 
 def test_a_token_is_drawn_once_for_the_data_folder_and_found_by_the_clients_of_this_user(
-    serve: Serve, environment: dict[str, str], tmp_path: Path
+    listening: Listening, environment: dict[str, str], tmp_path: Path
 ) -> None:
     data = tmp_path / "elsewhere"
     seen = set()
     for _ in range(2):
-        process = serve("--no-twin", "--http", "127.0.0.1:0", "--data", str(data))
-        said = said_until(process, "data ")
-        place = daemon_of("desk", environment)
-        assert place is not None
+        process, place, said = listening("--data", str(data))
         path = Path(place.token_file)
         assert (path, stat.S_IMODE(path.stat().st_mode)) == (data / "token", 0o600)
         token = path.read_text().strip()
@@ -439,7 +416,7 @@ def test_a_token_that_others_may_read_is_refused_with_what_to_do(serve: Serve, t
 
 
 def test_a_person_at_the_terminal_is_told_what_a_browser_opens(tmp_path: Path, environment: dict[str, str]) -> None:
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+    (tmp_path / "desk.yaml").write_text(DESK)
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
     process = subprocess.Popen([*command, "--http", "127.0.0.1:0"], stderr=theirs, env=environment)
@@ -492,13 +469,13 @@ def test_a_service_manager_hears_of_start_reloads_and_stop(serve: Serve, tmp_pat
         assert place is not None
         assert httpx.get(f"{place[1]}/healthz", trust_env=False).json() == {"alive": True}
 
-        file.write_text(f"{TESTBED}ports: {{ocs1.3: {{state: maintenance, why: dirty}}}}\n")
+        file.write_text(f"{DESK}ports: {{ocs1.3: {{state: maintenance, why: dirty}}}}\n")
         process.send_signal(signal.SIGHUP)
         heard("RELOADING=1")
         heard("READY=1")
         said_until(process, "reloaded: state of port ocs1.3 added: maintenance: dirty")
 
-        file.write_text(f"{TESTBED}switchs: {{}}\n")
+        file.write_text(f"{DESK}switchs: {{}}\n")
         process.send_signal(signal.SIGHUP)
         heard("RELOADING=1")
         heard("READY=1")
@@ -527,7 +504,7 @@ def test_user_without_an_entry_in_passwd_and_without_a_home_has_a_daemon_and_lea
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     """As in a container that runs with a user id of its own."""
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+    (tmp_path / "desk.yaml").write_text(DESK)
     names = ("HOME", "USER", "LOGNAME", "LNAME", "USERNAME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
     bare = {name: value for name, value in environment.items() if name not in names}
     command = ["unshare", "--user", "--map-user=54321", "--map-group=54321"]

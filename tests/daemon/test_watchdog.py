@@ -11,9 +11,8 @@ import pytest
 from hwd.daemon.lag import LagWatch
 from hwd.daemon.watchdog import Watchdog
 from hwd_agents.process.systemd import Notifier
-from hwd_drivers.core.documents import Document
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
 PERIOD_S = 15.0
 
@@ -42,44 +41,33 @@ def beats(manager: socket.socket) -> int:
         count += 1
 
 
-def test_a_loop_that_turns_in_time_feeds_it_at_least_twice_in_a_period(manager: socket.socket) -> None:
-    async def main() -> None:
-        documents: list[Document] = []
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        emit = Emitter(VirtualClock(loop, wall_start_ns=0), documents.append)
-        watching = asyncio.create_task(LagWatch(emit, Watchdog(notifier(manager)).feed).run())
-        for _ in range(10):
-            await asyncio.sleep(PERIOD_S)
-            assert 2 <= beats(manager) <= 3
-        watching.cancel()
-        await asyncio.wait([watching])
-
-    run_virtual(main())
+async def test_a_loop_that_turns_in_time_feeds_it_at_least_twice_in_a_period(
+    manager: socket.socket, virtual_loop: VirtualLoop
+) -> None:
+    emit = Emitter(VirtualClock(virtual_loop, wall_start_ns=0), lambda _: None)
+    watching = asyncio.create_task(LagWatch(emit, Watchdog(notifier(manager)).feed).run())
+    for _ in range(10):
+        await asyncio.sleep(PERIOD_S)
+        assert 2 <= beats(manager) <= 3
+    watching.cancel()
+    await asyncio.wait([watching])
 
 
-def test_a_loop_that_stays_late_does_not_feed_it_and_that_is_logged_once(
-    manager: socket.socket, caplog: pytest.LogCaptureFixture
+async def test_a_loop_that_stays_late_does_not_feed_it_and_that_is_logged_once(
+    manager: socket.socket, virtual_loop: VirtualLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-
-    async def main() -> None:
-        watchdog = Watchdog(notifier(manager))
-        for _ in range(6):
-            await asyncio.sleep(6.0)
-            watchdog.feed(5.9)
-        assert beats(manager) == 0
-        watchdog.feed(0.1)
-        assert beats(manager) == 1
-
-    run_virtual(main())
+    watchdog = Watchdog(notifier(manager))
+    for _ in range(6):
+        await asyncio.sleep(6.0)
+        watchdog.feed(5.9)
+    assert beats(manager) == 0
+    watchdog.feed(0.1)
+    assert beats(manager) == 1
     (said,) = caplog.messages
     assert "a turn came 5.9 s late, over 5.0 s" in said
 
 
-def test_without_a_watchdog_nothing_is_sent(manager: socket.socket) -> None:
-    async def main() -> None:
-        Watchdog(Notifier({"NOTIFY_SOCKET": manager.getsockname()}, pid=1)).feed(0.0)
-
-    run_virtual(main())
+async def test_without_a_watchdog_nothing_is_sent(manager: socket.socket, virtual_loop: VirtualLoop) -> None:
+    Watchdog(Notifier({"NOTIFY_SOCKET": manager.getsockname()}, pid=1)).feed(0.0)
     assert beats(manager) == 0

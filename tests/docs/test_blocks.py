@@ -15,69 +15,58 @@ from hwd.cli.run_command import run
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 QUICK = ("docs/how-to/serve-a-twin.md",)
-"""These take some seconds each; the others are slow."""
-FIGURES = "docs/tutorials/a-paper-figure.md"
-"""What comes out of this one is looked at, too: test_paper_figures.py."""
-
-
-def found(page: Path) -> list[Block]:
-    return list(blocks(page.read_text(encoding="utf-8")))
+"""These take some seconds each; the others are slow: test_pages.py and test_how_to_pages.py."""
 
 
 def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+BLOCKS: list[tuple[Path, Block]] = [(page, block) for page in PAGES for block in blocks(page.read_text("utf-8"))]
 RUNNING = [
     page for page in PAGES if re.search(r"^ *```(sh|console|python)$", page.read_text(encoding="utf-8"), re.MULTILINE)
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_no_command_stands_where_the_runner_does_not_look(page: Path) -> None:
+def test_no_command_stands_where_the_runner_does_not_look() -> None:
     """A block has a kind, a command is whole, and what only looks like text holds no command."""
-    for block in found(page):
+    for page, block in BLOCKS:
         if block.runs and block.kind != "python":
-            assert list(commands(block)), block
+            assert list(commands(block)), (page, block)
         if block.kind == "text":
-            assert not re.search(r"^(\$ |hwd |make |curl |pip )", block.text, re.MULTILINE), block
+            assert not re.search(r"^(\$ |hwd |make |curl |pip )", block.text, re.MULTILINE), (page, block)
         if block.kind == "yaml":
             yaml.safe_load(block.text)
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "tests/cli/help.txt"], ids=named)
-def test_no_token_stands_on_a_command_line(page: Path) -> None:
+def test_no_token_stands_on_a_command_line() -> None:
     """Every user of the machine can read it there while the command runs."""
-    assert not re.search(r"\$\(hwd token|`hwd token`\"|\$HWD_TOKEN\b", page.read_text(encoding="utf-8"))
+    token = re.compile(r"\$\(hwd token|`hwd token`\"|\$HWD_TOKEN\b")
+    assert [page for page in (*PAGES, ROOT / "tests/cli/help.txt") if token.search(page.read_text("utf-8"))] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_files_that_a_page_shows_are_right(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_pages_show_are_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Check whole testbeds, playbooks and scenarios.
 
     Playbooks and scenarios are checked against the testbed of the pages, except a scenario of a twin alone.
     """
-    for block in found(page):
-        file = tmp_path / f"line-{block.line}.yaml"
-        file.write_text(block.text, encoding="utf-8")
+    testbed = str(ROOT / "examples/opus-testbed.yaml")
+    for page, block in BLOCKS:
+        file = tmp_path / f"{page.stem}-line-{block.line}.yaml"
+        against = None
         if block.kind == "yaml" and "\nfibres:" in block.text:
-            assert run(("check", str(file))) == 0, capsys.readouterr().err
+            against = []
         elif block.kind == "yaml" and re.search("^scenario: ", block.text, re.MULTILINE):
-            of_rack = [str(ROOT / "examples/opus-testbed.yaml")] if "switch: " in block.text else []
-            assert run(("check", *of_rack, str(file))) == 0, capsys.readouterr().err
+            against = [testbed] if "switch: " in block.text else []
         elif block.kind == "yaml" and re.search("^playbook: ", block.text, re.MULTILINE):
-            assert run(("check", str(ROOT / "examples/opus-testbed.yaml"), str(file))) == 0, capsys.readouterr().err
+            against = [testbed]
+        if against is not None:
+            file.write_text(block.text, encoding="utf-8")
+            assert run(("check", *against, str(file))) == 0, (page, capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("page", [page for page in RUNNING if named(page) in QUICK], ids=named)
 async def test_a_quick_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
-    await run_page(page, folder=tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(420)
-@pytest.mark.parametrize("page", [page for page in RUNNING if named(page) not in (*QUICK, FIGURES)], ids=named)
-async def test_a_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
     await run_page(page, folder=tmp_path)
 
 

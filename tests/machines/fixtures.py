@@ -1,8 +1,9 @@
 """Machines for tests, by fixture.
 
-    from ..machines.fixtures import machine_image, machines, pytest_runtest_makereport
+    from ..machines.fixtures import machine_image, machines, pytest_collection_modifyitems, pytest_runtest_makereport
 
-in the conftest of a folder gives its tests `machines`, and shows their consoles where a test fails. Such tests are
+in the conftest of a folder gives its tests `machines`, starts those first, since none takes longer, and shows their
+consoles where a test fails. Such tests are
 `slow` and `root`, and have a timeout of 900 s, in which the image can be made.
 """
 
@@ -60,6 +61,13 @@ def machines(machine_image: Image) -> Iterator[Machines]:
     """Virtual machines, killed after the test."""
     with Machines(machine_image) as made:
         yield made
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole files with machines first: what is quick evens out what workers have left at the end."""
+    long = {item.path for item in items if "machine_image" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path not in long)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,9 +13,9 @@ import pytest
 
 from hwd.model.ssh import SshPlace
 
-from ..machines.fixtures import machine_image, machines, pytest_runtest_makereport
+from ..machines.fixtures import machine_image, machines, pytest_collection_modifyitems, pytest_runtest_makereport
 
-__all__ = ["machine_image", "machines", "pytest_runtest_makereport"]
+__all__ = ["machine_image", "machines", "pytest_collection_modifyitems", "pytest_runtest_makereport"]
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
 
@@ -119,6 +119,13 @@ def make_sshd(tmp_path: Path) -> Iterator[Callable[..., OpenSsh]]:
     yield make
     for server in made:
         server.close()
+
+
+@pytest.fixture
+def cache(request: pytest.FixtureRequest) -> Path:
+    """Wheels are kept from one run of the tests to the next."""
+    assert request.config.cache is not None
+    return request.config.cache.mkdir("hwd-rollout")
 
 
 @pytest.fixture

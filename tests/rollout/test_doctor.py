@@ -10,7 +10,7 @@ from hwd.model.answers import BusStatus, HostClock, HostStatus, Status, StorageS
 from hwd.model.testbed import Host, Testbed
 from hwd.rollout.births import connected
 from hwd.rollout.broker import Brokers
-from hwd.rollout.doctor import Doctor
+from hwd.rollout.doctor import Diagnosis, Doctor
 from hwd.rollout.layout import Layout
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_drivers.core.clock import SystemClock
@@ -70,18 +70,24 @@ async def test_the_daemon_is_asked_after_each_host_was_looked_at() -> None:
     assert [one.light for one in second.findings if one.subject == "clock"] == ["green"]
 
 
-async def test_an_unknown_broker_is_reported_once_and_not_as_a_fault_of_the_agent_file(
-    sshd: Any, tmp_path: Path
-) -> None:
+async def examined(sshd: Any, prefix: Path, brokers: Brokers) -> Diagnosis:
+    """A host without NIC ports, of a testbed whose daemon is not there."""
     doctor = Doctor(
         testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),
-        brokers=Brokers(named=None, daemons=None),
-        layout=Layout(prefix=str(tmp_path), unit=""),
+        brokers=brokers,
+        layout=Layout(prefix=str(prefix), unit=""),
         progress=lambda host, words: None,
         ask_daemon=lambda: None,
         home=sshd.home,
     )
     (found,) = await doctor.run([Host(name="h0", ports=(), ssh=sshd.place)])
+    return found
+
+
+async def test_an_unknown_broker_is_reported_once_and_not_as_a_fault_of_the_agent_file(
+    sshd: Any, tmp_path: Path
+) -> None:
+    found = await examined(sshd, tmp_path, Brokers(named=None, daemons=None))
     said = [one.subject for one in found.findings if "no daemon of this testbed runs here. Start it" in one.text]
     assert said == ["broker"]
 
@@ -89,15 +95,7 @@ async def test_an_unknown_broker_is_reported_once_and_not_as_a_fault_of_the_agen
 async def test_a_host_with_nothing_to_watch_is_not_laid_on_the_broker(sshd: Any, tmp_path: Path) -> None:
     broker = EmbeddedBroker()
     try:
-        doctor = Doctor(
-            testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),
-            brokers=Brokers(named=await broker.start(), daemons=None),
-            layout=Layout(prefix=str(tmp_path), unit=""),
-            progress=lambda host, words: None,
-            ask_daemon=lambda: None,
-            home=sshd.home,
-        )
-        (found,) = await doctor.run([Host(name="h0", ports=(), ssh=sshd.place)])
+        found = await examined(sshd, tmp_path, Brokers(named=await broker.start(), daemons=None))
     finally:
         await broker.close()
     assert [one.subject for one in found.findings if "has no NIC ports in testbed lab" in one.text] == ["agent file"]
@@ -122,15 +120,7 @@ async def test_whether_the_broker_takes_the_password_of_the_host_is_said_and_its
     other.on_down(lost.append)
     try:
         async with connected(other, url):
-            doctor = Doctor(
-                testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),
-                brokers=Brokers(named=None, daemons=logins.for_daemon(url), logins=logins),
-                layout=Layout(prefix=str(tmp_path), unit=""),
-                progress=lambda host, words: None,
-                ask_daemon=lambda: None,
-                home=sshd.home,
-            )
-            (found,) = await doctor.run([Host(name="h0", ports=(), ssh=sshd.place)])
+            found = await examined(sshd, tmp_path, Brokers(named=None, daemons=logins.for_daemon(url), logins=logins))
     finally:
         await broker.close()
     (password,) = [one for one in found.findings if one.subject == "password"]

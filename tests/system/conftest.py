@@ -7,10 +7,12 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +25,10 @@ from hwd.records.records import Records
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 
+from ..virtual_time import pytest_asyncio_loop_factories, virtual_loop
 from .job_rack import install_planes
+
+__all__ = ["pytest_asyncio_loop_factories", "virtual_loop"]
 
 T = TypeVar("T")
 Data = dict[str, Any]
@@ -359,6 +364,16 @@ class Lab:
         runs: list[Data] = await self.get("/api/v1/runs")
         return runs[0]
 
+    async def no_gap(self, *hosts: str) -> set[tuple[str, str]]:
+        """Each life of an agent has all its events recorded, once and in their order; returns hosts and boots."""
+        numbers: dict[tuple[str, str], list[int]] = {}
+        for event in await self.documents("host.event"):
+            if event["host"] in hosts or not hosts:
+                numbers.setdefault((event["host"], event["boot"]), []).append(event["seq"])
+        for boot, seqs in numbers.items():
+            assert seqs == list(range(1, len(seqs) + 1)), f"events of {boot}: {seqs}"
+        return {*numbers}
+
     async def nothing_lost(self, *, unseen: bool = False, within_s: float = WITHIN_S) -> None:
         """Wait until every carrier change is recorded, each event exactly once. `unseen`: some may only be counted."""
 
@@ -370,11 +385,7 @@ class Lab:
         except AssertionError as error:
             told = await self.carrier_recorded()
             raise AssertionError(f"recorded {told}, true {self.carrier_changes()}\n{error}") from None
-        numbers: dict[tuple[str, str], list[int]] = {}
-        for event in await self.documents("host.event"):
-            numbers.setdefault((event["host"], event["boot"]), []).append(event["seq"])
-        for boot, seqs in numbers.items():
-            assert seqs == list(range(1, len(seqs) + 1)), f"events of {boot}: {seqs}"
+        await self.no_gap()
         lost = await self.documents("host.lost")
         assert unseen or not lost, lost
 
@@ -459,6 +470,37 @@ class Mosquitto:
         return False  # somebody took the port in between
 
 
+class SmallDisk:
+    """A tmpfs, which can be filled up and made free again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def fill(self) -> None:
+        with (self.path / "ballast").open("ab", buffering=0) as ballast:
+            for size in (1 << 16, 1 << 12, 1):
+                try:
+                    while True:
+                        ballast.write(b"x" * size)
+                except OSError:
+                    continue
+
+    def free(self) -> None:
+        (self.path / "ballast").unlink()
+
+
+@contextmanager
+def small_disk(path: Path, size_bytes: int) -> Iterator[SmallDisk]:
+    """Mounted at a folder."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: a tmpfs is mounted")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=700", "hwd-test", path], check=True)
+    try:
+        yield SmallDisk(path)
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
 @pytest.fixture(scope="session")
 def planes(tmp_path_factory: pytest.TempPathFactory) -> str:
     """For the PYTHONPATH of daemons: where the rotor is installed, and planes of tests."""
@@ -478,12 +520,16 @@ async def lab() -> AsyncIterator[Lab]:
 def shared_folder(request: pytest.FixtureRequest) -> Iterator[Path]:
     """The folder of a rack and a daemon that the tests of a file share; their end is checked after the last test.
 
-    The file's `NIC` is the model of its NICs.
+    The file's `NIC` is the model of its NICs; its `rack`, called with the folder, the text of another testbed.
     """
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         made = Lab(Path(tempfile.mkdtemp(prefix="hwd-")))
+        text = ""
+        if hasattr(request.module, "rack"):
+            made.environment["PYTHONPATH"] = request.getfixturevalue("planes")
+            text = request.module.rack(made.folder)
         try:
-            daemon = runner.run(made.up(nic=getattr(request.module, "NIC", "ideal")))
+            daemon = runner.run(made.up(nic=getattr(request.module, "NIC", "ideal"), text=text))
             yield made.folder
             assert runner.run(daemon.end(signal.SIGTERM)) == 0
         finally:

@@ -167,11 +167,7 @@ async def all_recorded(lab: Lab) -> dict[str, int]:
     except AssertionError as error:
         error.add_note(f"recorded {carrier_changes(await lab.documents('host.event'))}, true {lab.carrier_changes()}")
         raise
-    numbers: dict[tuple[str, str], list[int]] = {}
-    for event in await lab.documents("host.event"):
-        numbers.setdefault((event["host"], event["boot"]), []).append(event["seq"])
-    for boot, seqs in numbers.items():
-        assert seqs == list(range(1, len(seqs) + 1)), f"events of {boot}: {seqs}"
+    await lab.no_gap()
     return truth
 
 

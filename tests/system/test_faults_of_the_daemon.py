@@ -73,7 +73,7 @@ async def apply_and_await(lab: Lab, what: frozenset[str], within_s: float) -> st
 
 
 @pytest.mark.slow
-async def test_apply_that_awaits_its_confirm_stands_over_a_killed_and_a_terminated_daemon_until_it_is_confirmed(
+async def test_apply_that_awaits_its_confirm_stands_over_dead_daemons_until_it_is_confirmed_or_its_time_ends(
     lab: Lab,
 ) -> None:
     daemon = await lab.up()
@@ -97,17 +97,12 @@ async def test_apply_that_awaits_its_confirm_stands_over_a_killed_and_a_terminat
     confirmed = await lab.hwd("confirm", id, "--json")
     assert (confirmed.status, confirmed.json["outcome"]) == (0, "confirmed"), confirmed
     await daemon.end(signal.SIGKILL)
-    await lab.serve()
+    daemon = await lab.serve()
     await lab.settled()
     assert await lab.light() == CROSSED
     assert await lab.documents("daemon.recovered") == []
 
-
-@pytest.mark.slow
-async def test_apply_whose_time_ends_while_the_daemon_is_back_or_away_goes_back_and_its_confirm_is_refused(
-    lab: Lab,
-) -> None:
-    daemon = await lab.up()
+    # Its time ends while the daemon is back, and while it is away: it goes back, and a confirm is refused.
     applied = await lab.hwd("apply", f"ocs1:{','.join(sorted(STRAIGHT))}", "--no-ready", "--yes")
     assert applied.status == 0, applied
     for within_s, is_away in ((15, False), (1, True)):

@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.supervisor import Supervisor
-from hwd_drivers.twins.virtual_time import run_virtual
+from hwd_drivers.twins.virtual_time import VirtualLoop
 
 TESTBED = """
 testbed: acos
@@ -141,130 +140,109 @@ class Scene:
             records.close()
 
 
-@asynccontextmanager
-async def scene(tmp_path: Path, world: type[World] = World) -> AsyncIterator[Scene]:
+@pytest.fixture
+def world() -> type[World]:
+    return World
+
+
+@pytest.fixture
+async def one(virtual_loop: VirtualLoop, tmp_path: Path, world: type[World]) -> AsyncIterator[Scene]:
     path = tmp_path / "testbed.yaml"
     path.write_text(TESTBED)
-    testbed = load(path).require()
     url = f"sqlite:///{tmp_path}/records.db"
-    async with world(testbed, TESTBED, seed=1, records_url=url) as played:
-        one = Scene(played, url)
-        await one.leased()
-        yield one
+    async with world(load(path).require(), TESTBED, seed=1, records_url=url) as played:
+        scene = Scene(played, url)
+        await scene.leased()
+        yield scene
 
 
-def play(tmp_path: Path, act: Callable[[Scene], Awaitable[None]], world: type[World] = World) -> None:
-    async def main() -> None:
-        async with scene(tmp_path, world) as one:
-            await act(one)
-
-    run_virtual(main())
-
-
-def test_no_host_is_answered_before_both_have_switched(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        loop = asyncio.get_running_loop()
-        first = asyncio.create_task(one.select("h0", 2))
-        await asyncio.sleep(0.3)
-        assert one.stands("tx0") == one.stands("rx0") == ["in-2"]
-        assert not first.done()
-        began_s = loop.time()
-        second = await one.select("h1", 2)
-        answer = await first
-        took_s = loop.time() - began_s
-        for host, done in (("h0", answer), ("h1", second)):
-            assert done["outcome"] == "up", done
-            port = done["ports"]["eth0"]
-            switches = done["switches"]
-            assert all(one["now"] == ["in-2"] for one in switches.values()), host
-            assert max(one["commanded_ns"] for one in switches.values()) < port["at_ns"] <= done["answered_ns"]
-            assert port["earliest_ns"] <= port["at_ns"]
-            assert port["fell_ns"] is not None or host == "h1"
-        assert SETTLE_S <= took_s + 1e-6 < 3 * SETTLE_S
-
-    play(tmp_path, act)
+async def test_no_host_is_answered_before_both_have_switched(one: Scene) -> None:
+    loop = asyncio.get_running_loop()
+    first = asyncio.create_task(one.select("h0", 2))
+    await asyncio.sleep(0.3)
+    assert one.stands("tx0") == one.stands("rx0") == ["in-2"]
+    assert not first.done()
+    began_s = loop.time()
+    second = await one.select("h1", 2)
+    answer = await first
+    took_s = loop.time() - began_s
+    for host, done in (("h0", answer), ("h1", second)):
+        assert done["outcome"] == "up", done
+        port = done["ports"]["eth0"]
+        switches = done["switches"]
+        assert all(one["now"] == ["in-2"] for one in switches.values()), host
+        assert max(one["commanded_ns"] for one in switches.values()) < port["at_ns"] <= done["answered_ns"]
+        assert port["earliest_ns"] <= port["at_ns"]
+        assert port["fell_ns"] is not None or host == "h1"
+    assert SETTLE_S <= took_s + 1e-6 < 3 * SETTLE_S
 
 
-def test_a_neighbour_that_stays_away_is_said_and_the_switch_stays_set(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        answer = await one.select("h0", 2, within_s=0.5)
-        assert answer["outcome"] == "not-up"
-        assert "eth0: no carrier" in answer["why"]
-        assert "tx0 is set to in-2" in answer["why"]
-        assert one.stands("tx0") == ["in-2"]
-        assert (answer["answered_ns"] - answer["requested_ns"]) / 1e9 == pytest.approx(0.5, abs=0.03)
-        again = await one.select("h0", 1)
-        assert again["outcome"] == "up"
-
-    play(tmp_path, act)
+async def test_a_neighbour_that_stays_away_is_said_and_the_switch_stays_set(one: Scene) -> None:
+    answer = await one.select("h0", 2, within_s=0.5)
+    assert answer["outcome"] == "not-up"
+    assert "eth0: no carrier" in answer["why"]
+    assert "tx0 is set to in-2" in answer["why"]
+    assert one.stands("tx0") == ["in-2"]
+    assert (answer["answered_ns"] - answer["requested_ns"]) / 1e9 == pytest.approx(0.5, abs=0.03)
+    again = await one.select("h0", 1)
+    assert again["outcome"] == "up"
 
 
-def test_a_selection_that_is_set_already_is_answered_at_once_without_commands(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        answer = await one.select("h0", 1)
-        assert answer["outcome"] == "up"
-        assert answer["ports"]["eth0"]["kept"] is True
-        assert {each["commanded_ns"] for each in answer["switches"].values()} == {None}
-        assert answer["answered_ns"] - answer["requested_ns"] < 1_000_000
-
-    play(tmp_path, act)
+async def test_a_selection_that_is_set_already_is_answered_at_once_without_commands(one: Scene) -> None:
+    answer = await one.select("h0", 1)
+    assert answer["outcome"] == "up"
+    assert answer["ports"]["eth0"]["kept"] is True
+    assert {each["commanded_ns"] for each in answer["switches"].values()} == {None}
+    assert answer["answered_ns"] - answer["requested_ns"] < 1_000_000
 
 
-def test_a_later_request_waits_for_its_turn_and_a_late_one_never_fires(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        first, second, third = await one.job("h0"), await one.job("h0"), await one.job("h0")
-        first.say({"set": {"tx0": "in-2"}, "within_s": 0.4})  # no carrier comes: h1 stays
-        second.say({"set": {"tx0": "in-4"}, "within_s": 0.2, "id": "late"})
-        third.say({"set": {"tx0": "in-1"}, "within_s": 1})
-        late = await second.heard()
-        assert (late["outcome"], late["id"]) == ("refused", "late")
-        assert "its turn did not come in time" in late["why"]
-        assert (await first.heard())["outcome"] == "not-up"
-        assert (await third.heard())["outcome"] == "up"
-        await asyncio.sleep(3)
-        sets = [each["what"] for each in one.told("reconfiguration.started")]
-        assert sets == ["h0 set tx0:in-2", "h0 set tx0:in-1"]
-        unread = await first.ask(
-            {"set": {"tx0": "in-3"}, "within_s": 1, "by_s": asyncio.get_running_loop().time() - 0.1}
-        )
-        assert unread["outcome"] == "refused"
-        assert one.stands("tx0") == ["in-1"]
-
-    play(tmp_path, act)
+async def test_a_later_request_waits_for_its_turn_and_a_late_one_never_fires(one: Scene) -> None:
+    first, second, third = await one.job("h0"), await one.job("h0"), await one.job("h0")
+    first.say({"set": {"tx0": "in-2"}, "within_s": 0.4})  # no carrier comes: h1 stays
+    second.say({"set": {"tx0": "in-4"}, "within_s": 0.2, "id": "late"})
+    third.say({"set": {"tx0": "in-1"}, "within_s": 1})
+    late = await second.heard()
+    assert (late["outcome"], late["id"]) == ("refused", "late")
+    assert "its turn did not come in time" in late["why"]
+    assert (await first.heard())["outcome"] == "not-up"
+    assert (await third.heard())["outcome"] == "up"
+    await asyncio.sleep(3)
+    sets = [each["what"] for each in one.told("reconfiguration.started")]
+    assert sets == ["h0 set tx0:in-2", "h0 set tx0:in-1"]
+    unread = await first.ask({"set": {"tx0": "in-3"}, "within_s": 1, "by_s": asyncio.get_running_loop().time() - 0.1})
+    assert unread["outcome"] == "refused"
+    assert one.stands("tx0") == ["in-1"]
 
 
-def test_the_daemon_records_it_with_a_timeline_and_bounds(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        before_ns = one.world.clock.monotonic_ns()
-        await one.both(2)
-        await asyncio.sleep(3)
-        started = {each["host"]: each for each in one.told("reconfiguration.started")}
-        assert {host: each["source"] for host, each in started.items()} == {"h0": "local", "h1": "local"}
-        assert started["h0"]["what"] == "h0 set tx0:in-2 rx0:in-2"
-        assert [link["link"] for link in started["h0"]["links"]] == ["h0.eth0<->h1.eth0"]
-        ended = one.told("reconfiguration.ended")
-        assert {(each["host"], each["outcome"]) for each in ended} == {("h0", "confirmed"), ("h1", "confirmed")}
-        for timeline in one.told("timeline"):
-            instants = {each["name"]: each for each in timeline["links"][0]["instants"]}
-            for name in ("commanded", "acknowledged", "carrier"):
-                assert instants[name]["knowledge"] == "seen", (name, instants[name])
-                assert instants[name]["earliest_ns"] < instants[name]["latest_ns"]
-            commanded = instants["commanded"]
-            assert before_ns < commanded["latest_ns"]
-            assert commanded["earliest_ns"] <= before_ns + 5_000_000
-            assert commanded["source"].startswith(f"tx{timeline['host'][1:]}") or "host" in commanded["source"]
-            stages = {each["name"]: each["seconds"] for each in timeline["links"][0]["stages"]}
-            assert stages["control"] == pytest.approx(SETTLE_S, abs=0.002)
-        kept = await one.recorded("timeline", "host.selection")
-        assert len(kept) == 4
-        row = one.status("tx0")
-        assert (row["up"], row["lease"]["epoch"], row["crossconnects"]) == (
-            True,
-            1,
-            [{"id": "in-2", "state": "unstated"}],
-        )
-
-    play(tmp_path, act)
+async def test_the_daemon_records_it_with_a_timeline_and_bounds(one: Scene) -> None:
+    before_ns = one.world.clock.monotonic_ns()
+    await one.both(2)
+    await asyncio.sleep(3)
+    started = {each["host"]: each for each in one.told("reconfiguration.started")}
+    assert {host: each["source"] for host, each in started.items()} == {"h0": "local", "h1": "local"}
+    assert started["h0"]["what"] == "h0 set tx0:in-2 rx0:in-2"
+    assert [link["link"] for link in started["h0"]["links"]] == ["h0.eth0<->h1.eth0"]
+    ended = one.told("reconfiguration.ended")
+    assert {(each["host"], each["outcome"]) for each in ended} == {("h0", "confirmed"), ("h1", "confirmed")}
+    for timeline in one.told("timeline"):
+        instants = {each["name"]: each for each in timeline["links"][0]["instants"]}
+        for name in ("commanded", "acknowledged", "carrier"):
+            assert instants[name]["knowledge"] == "seen", (name, instants[name])
+            assert instants[name]["earliest_ns"] < instants[name]["latest_ns"]
+        commanded = instants["commanded"]
+        assert before_ns < commanded["latest_ns"]
+        assert commanded["earliest_ns"] <= before_ns + 5_000_000
+        assert commanded["source"].startswith(f"tx{timeline['host'][1:]}") or "host" in commanded["source"]
+        stages = {each["name"]: each["seconds"] for each in timeline["links"][0]["stages"]}
+        assert stages["control"] == pytest.approx(SETTLE_S, abs=0.002)
+    kept = await one.recorded("timeline", "host.selection")
+    assert len(kept) == 4
+    row = one.status("tx0")
+    assert (row["up"], row["lease"]["epoch"], row["crossconnects"]) == (
+        True,
+        1,
+        [{"id": "in-2", "state": "unstated"}],
+    )
 
 
 def carriers(one: Scene) -> dict[str, list[tuple[str, bool]]]:
@@ -283,160 +261,136 @@ def carriers(one: Scene) -> dict[str, list[tuple[str, bool]]]:
     return found
 
 
-def test_the_timeline_of_a_selection_has_no_carrier_of_the_next_one(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        for output in (2, 1, 2, 1):
-            assert [each["outcome"] for each in await one.both(output)] == ["up", "up"]
-        await asyncio.sleep(3)
-        assert len(carriers(one)) == 8
-        for selection, found in carriers(one).items():
-            assert found == [("seen", True)] * 2, selection
-
-    play(tmp_path, act)
+async def test_the_timeline_of_a_selection_has_no_carrier_of_the_next_one(one: Scene) -> None:
+    for output in (2, 1, 2, 1):
+        assert [each["outcome"] for each in await one.both(output)] == ["up", "up"]
+    await asyncio.sleep(3)
+    assert len(carriers(one)) == 8
+    for selection, found in carriers(one).items():
+        assert found == [("seen", True)] * 2, selection
 
 
-def test_a_next_selection_without_end_does_not_take_the_carrier_of_the_last_one_away(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        names = {each["selection"] for each in await one.both(2)}
-        down = asyncio.create_task(one.select("h0", 4, within_s=5))  # nothing is behind output 4
-        await asyncio.sleep(3)
-        assert not down.done()
-        found = carriers(one)
-        assert found.keys() == names
-        assert all(each == [("seen", True)] * 2 for each in found.values()), found
-        assert (await down)["outcome"] == "not-up"
-
-    play(tmp_path, act)
+async def test_a_next_selection_without_end_does_not_take_the_carrier_of_the_last_one_away(one: Scene) -> None:
+    names = {each["selection"] for each in await one.both(2)}
+    down = asyncio.create_task(one.select("h0", 4, within_s=5))  # nothing is behind output 4
+    await asyncio.sleep(3)
+    assert not down.done()
+    found = carriers(one)
+    assert found.keys() == names
+    assert all(each == [("seen", True)] * 2 for each in found.values()), found
+    assert (await down)["outcome"] == "not-up"
 
 
-def test_a_restarted_agent_gets_a_new_epoch_and_the_old_one_is_refused(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        assert (await one.select("h0", 1, epoch=1))["outcome"] == "up"
-        one.world.kill(agent_node("h0"))
-        await asyncio.sleep(1)
-        row = one.status("tx0")
-        assert row["up"] is None
-        assert "host h0 is away" in row["cause"]
-        assert row["crossconnects"] == []
-        one.world.start_agent("h0")
-        await asyncio.sleep(3)
-        assert (one.status("tx0")["up"], one.status("tx0")["lease"]["epoch"]) == (True, 2)
-        old = await one.select("h0", 1, epoch=1)
-        assert (old["outcome"], old["switches"]) == ("refused", {})
-        assert "epoch 1 is not in force, epoch 2 is" in old["why"]
-        assert (await one.select("h0", 1, epoch={"tx0": 2, "rx0": 2}))["outcome"] == "up"
-
-    play(tmp_path, act)
+async def test_a_restarted_agent_gets_a_new_epoch_and_the_old_one_is_refused(one: Scene) -> None:
+    assert (await one.select("h0", 1, epoch=1))["outcome"] == "up"
+    one.world.kill(agent_node("h0"))
+    await asyncio.sleep(1)
+    row = one.status("tx0")
+    assert row["up"] is None
+    assert "host h0 is away" in row["cause"]
+    assert row["crossconnects"] == []
+    one.world.start_agent("h0")
+    await asyncio.sleep(3)
+    assert (one.status("tx0")["up"], one.status("tx0")["lease"]["epoch"]) == (True, 2)
+    old = await one.select("h0", 1, epoch=1)
+    assert (old["outcome"], old["switches"]) == ("refused", {})
+    assert "epoch 1 is not in force, epoch 2 is" in old["why"]
+    assert (await one.select("h0", 1, epoch={"tx0": 2, "rx0": 2}))["outcome"] == "up"
 
 
 @pytest.mark.slow
-def test_without_a_daemon_a_new_agent_sets_nothing_and_says_why(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        one.world.kill(DAEMON)
-        assert (await one.select("h0", 1))["outcome"] == "up"
-        one.world.kill(agent_node("h0"))
-        one.world.start_agent("h0")
-        await asyncio.sleep(1)
-        answer = await one.select("h0", 2)
-        assert answer["outcome"] == "refused"
-        assert "epoch 1 ended with the agent before this one" in answer["why"]
-        assert one.stands("tx0") == ["in-1"]
-
-    play(tmp_path, act)
+async def test_without_a_daemon_a_new_agent_sets_nothing_and_says_why(one: Scene) -> None:
+    one.world.kill(DAEMON)
+    assert (await one.select("h0", 1))["outcome"] == "up"
+    one.world.kill(agent_node("h0"))
+    one.world.start_agent("h0")
+    await asyncio.sleep(1)
+    answer = await one.select("h0", 2)
+    assert answer["outcome"] == "refused"
+    assert "epoch 1 ended with the agent before this one" in answer["why"]
+    assert one.stands("tx0") == ["in-1"]
 
 
-def test_what_is_taken_back_is_set_by_nobody_until_it_is_granted_again(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        service = await one.world.settled()
-        kicked = await service.release_lease("tx0", kick=True, by="ada")
-        assert (kicked.state, kicked.told) == ("taken-back", True)
-        refused = await one.select("h0", 2)
-        assert refused["outcome"] == "refused"
-        assert "ada has taken it back" in refused["why"]
-        assert "hwd lease grant tx0" in refused["why"]
-        assert one.stands("rx0") == ["in-1"], "half of a request was done"
-        one.world.kill(agent_node("h0"))
-        one.world.kill(DAEMON)
-        one.world.start_daemon()
-        one.world.start_agent("h0")
-        await asyncio.sleep(3)
-        service = await one.world.settled()
-        assert (await one.select("h0", 2))["outcome"] == "refused"
-        granted = await service.grant_lease("tx0", by="ada")
-        assert (granted.epoch, granted.told) == (2, True)
-        assert [each["outcome"] for each in await one.both(2)] == ["up", "up"]
-        with pytest.raises(RefusedError, match="lease tx0: it was not taken back: it is in force"):
-            await service.grant_lease("tx0", by="ada")
-        with pytest.raises(RefusedError, match="it is host h0's"):
-            await service.release_lease("tx0")
-
-    play(tmp_path, act)
+async def test_what_is_taken_back_is_set_by_nobody_until_it_is_granted_again(one: Scene) -> None:
+    service = await one.world.settled()
+    kicked = await service.release_lease("tx0", kick=True, by="ada")
+    assert (kicked.state, kicked.told) == ("taken-back", True)
+    refused = await one.select("h0", 2)
+    assert refused["outcome"] == "refused"
+    assert "ada has taken it back" in refused["why"]
+    assert "hwd lease grant tx0" in refused["why"]
+    assert one.stands("rx0") == ["in-1"], "half of a request was done"
+    one.world.kill(agent_node("h0"))
+    one.world.kill(DAEMON)
+    one.world.start_daemon()
+    one.world.start_agent("h0")
+    await asyncio.sleep(3)
+    service = await one.world.settled()
+    assert (await one.select("h0", 2))["outcome"] == "refused"
+    granted = await service.grant_lease("tx0", by="ada")
+    assert (granted.epoch, granted.told) == (2, True)
+    assert [each["outcome"] for each in await one.both(2)] == ["up", "up"]
+    with pytest.raises(RefusedError, match="lease tx0: it was not taken back: it is in force"):
+        await service.grant_lease("tx0", by="ada")
+    with pytest.raises(RefusedError, match="it is host h0's"):
+        await service.release_lease("tx0")
 
 
 @pytest.mark.slow
-def test_an_agent_that_was_away_when_its_lease_was_taken_is_told_when_it_is_back(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        service = await one.world.settled()
-        one.world.kill(agent_node("h0"))
-        await asyncio.sleep(0.5)
-        kicked = await service.release_lease("tx0", kick=True, by="ada")
-        assert kicked.told is False
-        assert "Until its agent hears of it, host h0 may still set it" in str(kicked.why)
-        one.world.start_agent("h0")
-        await asyncio.sleep(3)
-        assert "ada has taken it back" in (await one.select("h0", 2))["why"]
-        one.world.kill(agent_node("h0"))
-        await asyncio.sleep(0.5)
-        granted = await service.grant_lease("tx0", by="ada")
-        assert (granted.state, granted.told) == ("granted", False)
-        one.world.start_agent("h0")
-        await asyncio.sleep(3)
-        assert (await one.select("h0", 1))["outcome"] == "up"
-
-    play(tmp_path, act)
+async def test_an_agent_that_was_away_when_its_lease_was_taken_is_told_when_it_is_back(one: Scene) -> None:
+    service = await one.world.settled()
+    one.world.kill(agent_node("h0"))
+    await asyncio.sleep(0.5)
+    kicked = await service.release_lease("tx0", kick=True, by="ada")
+    assert kicked.told is False
+    assert "Until its agent hears of it, host h0 may still set it" in str(kicked.why)
+    one.world.start_agent("h0")
+    await asyncio.sleep(3)
+    assert "ada has taken it back" in (await one.select("h0", 2))["why"]
+    one.world.kill(agent_node("h0"))
+    await asyncio.sleep(0.5)
+    granted = await service.grant_lease("tx0", by="ada")
+    assert (granted.state, granted.told) == ("granted", False)
+    one.world.start_agent("h0")
+    await asyncio.sleep(3)
+    assert (await one.select("h0", 1))["outcome"] == "up"
 
 
-def test_selections_go_on_while_daemon_and_broker_are_away_and_all_of_them_are_recorded(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        done = []
-        for number, output in enumerate([2, 1, 2, 1, 2, 1]):
-            if number == 1:
-                one.world.kill(DAEMON)
-            if number == 4:
-                one.world.start_daemon()
-                await asyncio.sleep(0.4)
-            done += await one.both(output)
-        assert {each["outcome"] for each in done} == {"up"}
-        await one.leased()
-        await asyncio.sleep(6)
-        names = sorted(each["selection"] for each in done)
-        told = await one.recorded("host.selection")
-        assert sorted(each["selection"] for each in told) == names
-        timelines = await one.recorded("timeline")
-        assert sorted(each["reconfiguration"] for each in timelines) == names
-        for timeline in timelines:
-            assert [link["link"] for link in timeline["links"]] == ["h0.eth0<->h1.eth0"]
-            carrier = next(each for each in timeline["links"][0]["instants"] if each["name"] == "carrier")
-            assert carrier["knowledge"] == "seen", timeline
-        assert one.status("tx0")["crossconnects"] == [{"id": "in-1", "state": "unstated"}]
-
-    play(tmp_path, act)
+async def test_selections_go_on_while_daemon_and_broker_are_away_and_all_of_them_are_recorded(one: Scene) -> None:
+    done = []
+    for number, output in enumerate([2, 1, 2, 1, 2, 1]):
+        if number == 1:
+            one.world.kill(DAEMON)
+        if number == 4:
+            one.world.start_daemon()
+            await asyncio.sleep(0.4)
+        done += await one.both(output)
+    assert {each["outcome"] for each in done} == {"up"}
+    await one.leased()
+    await asyncio.sleep(6)
+    names = sorted(each["selection"] for each in done)
+    told = await one.recorded("host.selection")
+    assert sorted(each["selection"] for each in told) == names
+    timelines = await one.recorded("timeline")
+    assert sorted(each["reconfiguration"] for each in timelines) == names
+    for timeline in timelines:
+        assert [link["link"] for link in timeline["links"]] == ["h0.eth0<->h1.eth0"]
+        carrier = next(each for each in timeline["links"][0]["instants"] if each["name"] == "carrier")
+        assert carrier["knowledge"] == "seen", timeline
+    assert one.status("tx0")["crossconnects"] == [{"id": "in-1", "state": "unstated"}]
 
 
-def test_a_daemon_that_died_between_telling_and_timeline_makes_it_up(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        (answer, _) = await one.both(2)
-        await asyncio.sleep(0.5)
-        one.world.kill(DAEMON)
-        assert [each["selection"] for each in await one.recorded("host.selection")].count(answer["selection"]) == 1
-        assert await one.recorded("timeline") == []
-        one.world.start_daemon()
-        await one.world.settled()
-        await asyncio.sleep(4)
-        assert answer["selection"] in [each["reconfiguration"] for each in await one.recorded("timeline")]
-        assert len(await one.recorded("timeline")) == 2
-
-    play(tmp_path, act)
+async def test_a_daemon_that_died_between_telling_and_timeline_makes_it_up(one: Scene) -> None:
+    (answer, _) = await one.both(2)
+    await asyncio.sleep(0.5)
+    one.world.kill(DAEMON)
+    assert [each["selection"] for each in await one.recorded("host.selection")].count(answer["selection"]) == 1
+    assert await one.recorded("timeline") == []
+    one.world.start_daemon()
+    await one.world.settled()
+    await asyncio.sleep(4)
+    assert answer["selection"] in [each["reconfiguration"] for each in await one.recorded("timeline")]
+    assert len(await one.recorded("timeline")) == 2
 
 
 class Synced(World):
@@ -448,201 +402,171 @@ class Synced(World):
         return msgspec.structs.replace(config, spool=msgspec.structs.replace(config.spool, sync=SpoolSync.SECOND))
 
 
-def test_a_selection_of_a_killed_agent_is_reported_by_the_next_one_with_the_present_crossconnects(
-    tmp_path: Path,
+@pytest.mark.parametrize("world", [Synced])
+async def test_a_selection_of_a_killed_agent_is_reported_by_the_next_one_with_the_present_crossconnects(
+    one: Scene,
 ) -> None:
-    async def act(one: Scene) -> None:
-        job = await one.job("h0")
-        job.say({"set": {"tx0": "in-2", "rx0": "in-2"}, "within_s": 30})  # h1 stays: it waits for carrier
-        await asyncio.sleep(2)
-        one.world.kill(agent_node("h0"))
-        one.world.start_agent("h0")
-        await one.leased(epoch=1)
-        await asyncio.sleep(3)
-        (told,) = one.told("host.selection")
-        assert told["outcome"] == "unknown"
-        assert "the agent was killed in the middle of it" in told["why"]
-        assert "tx0: in-2, where in-2 was asked for" in told["why"]
-        assert told["switches"]["tx0"]["now"] == one.stands("tx0") == ["in-2"]
-        assert told["switches"]["tx0"]["commanded_ns"] is None
-        (ended,) = one.told("reconfiguration.ended")
-        assert (ended["outcome"], ended["reconfiguration"]) == ("failed", told["selection"])
-        (started,) = one.told("reconfiguration.started")
-        assert [move["add"] for move in started["moves"]] == [["in-2"], ["in-2"]]
-        one.world.kill(DAEMON)
-        one.world.start_daemon()
-        one.world.kill(agent_node("h0"))
-        one.world.start_agent("h0")
-        await one.world.settled()
-        await asyncio.sleep(4)
-        assert len(one.told("host.selection")) == len(one.told("reconfiguration.ended")) == 1, "told twice"
-
-    play(tmp_path, act, world=Synced)
+    job = await one.job("h0")
+    job.say({"set": {"tx0": "in-2", "rx0": "in-2"}, "within_s": 30})  # h1 stays: it waits for carrier
+    await asyncio.sleep(2)
+    one.world.kill(agent_node("h0"))
+    one.world.start_agent("h0")
+    await one.leased(epoch=1)
+    await asyncio.sleep(3)
+    (told,) = one.told("host.selection")
+    assert told["outcome"] == "unknown"
+    assert "the agent was killed in the middle of it" in told["why"]
+    assert "tx0: in-2, where in-2 was asked for" in told["why"]
+    assert told["switches"]["tx0"]["now"] == one.stands("tx0") == ["in-2"]
+    assert told["switches"]["tx0"]["commanded_ns"] is None
+    (ended,) = one.told("reconfiguration.ended")
+    assert (ended["outcome"], ended["reconfiguration"]) == ("failed", told["selection"])
+    (started,) = one.told("reconfiguration.started")
+    assert [move["add"] for move in started["moves"]] == [["in-2"], ["in-2"]]
+    one.world.kill(DAEMON)
+    one.world.start_daemon()
+    one.world.kill(agent_node("h0"))
+    one.world.start_agent("h0")
+    await one.world.settled()
+    await asyncio.sleep(4)
+    assert len(one.told("host.selection")) == len(one.told("reconfiguration.ended")) == 1, "told twice"
 
 
-def test_an_answered_selection_is_reported_once_by_its_own_agent_only(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        await one.both(2)
-        await asyncio.sleep(2)
-        one.world.kill(agent_node("h0"))
-        one.world.start_agent("h0")
-        await asyncio.sleep(4)
-        assert [each["outcome"] for each in one.told("host.selection")] == ["up", "up"]
-
-    play(tmp_path, act, world=Synced)
+@pytest.mark.parametrize("world", [Synced])
+async def test_an_answered_selection_is_reported_once_by_its_own_agent_only(one: Scene) -> None:
+    await one.both(2)
+    await asyncio.sleep(2)
+    one.world.kill(agent_node("h0"))
+    one.world.start_agent("h0")
+    await asyncio.sleep(4)
+    assert [each["outcome"] for each in one.told("host.selection")] == ["up", "up"]
 
 
-def test_a_plan_relies_on_a_hosts_switch_and_never_moves_it(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        service = await one.world.settled()
-        link = PlanBody(what="h0.eth0<->h1.eth0")
-        plan = await service.plan(link)
-        assert plan.empty is True, "it stands by what the hosts have set"
-        await one.select("h0", 3, within_s=0.1)
-        with pytest.raises(RefusedError, match=r"First on h0: hwd-agent select rx0:in-1 tx0:in-1$"):
-            await service.plan(link)
-        lease = await service.take_lease(holder="ada", ports=["all"], for_s=60)
-        assert lease.ports == sorted(["h0.eth0", "h1.eth0", *(f"ocs1.{port}" for port in range(1, 9))])
-        with pytest.raises(ConfigError, match=r"no such port: tx0\.in"):
-            await service.take_lease(holder="ada", ports=["tx0.in"], for_s=60)
-        one.world.kill(agent_node("h0"))
-        await asyncio.sleep(1)
-        with pytest.raises(RefusedError, match="what it carries is not known now"):
-            await service.plan(link)
-
-    play(tmp_path, act)
+async def test_a_plan_relies_on_a_hosts_switch_and_never_moves_it(one: Scene) -> None:
+    service = await one.world.settled()
+    link = PlanBody(what="h0.eth0<->h1.eth0")
+    plan = await service.plan(link)
+    assert plan.empty is True, "it stands by what the hosts have set"
+    await one.select("h0", 3, within_s=0.1)
+    with pytest.raises(RefusedError, match=r"First on h0: hwd-agent select rx0:in-1 tx0:in-1$"):
+        await service.plan(link)
+    lease = await service.take_lease(holder="ada", ports=["all"], for_s=60)
+    assert lease.ports == sorted(["h0.eth0", "h1.eth0", *(f"ocs1.{port}" for port in range(1, 9))])
+    with pytest.raises(ConfigError, match=r"no such port: tx0\.in"):
+        await service.take_lease(holder="ada", ports=["tx0.in"], for_s=60)
+    one.world.kill(agent_node("h0"))
+    await asyncio.sleep(1)
+    with pytest.raises(RefusedError, match="what it carries is not known now"):
+        await service.plan(link)
 
 
-def test_nonsense_on_the_socket_is_answered_in_words(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        job = await one.job("h0")
-        for said, words in (
-            (b"not json\n", "not a request"),
-            (b'{"set": {"tx0": "\xff"}}\n', "not a request"),
-            (b"[" * 60_000 + b"\n", "not a request"),
-            ({"set": {"tx0": "in-2"}, "withn_s": 1}, "withn_s"),
-            ({"set": {}}, "names no switch"),
-            ({"set": {"tx1": "in-2"}}, "this host drives no such switch; it has tx0, rx0"),
-            ({"set": {"tx0": "in-9"}}, "it has no 9; its ends go from in to 4"),
-            ({"set": {"tx0": "1-2"}}, "cannot connect 1-2: 1 is of element 1"),
-            ({"set": {"tx0": "in"}}, "write it as 1A-2B"),
-            ({"set": {"tx0": "in-2"}, "within_s": 0}, "is not above 0"),
-        ):
-            answer = await job.ask(said)
-            assert answer["outcome"] == "refused", said
-            assert words in answer["why"], answer["why"]
-        shown = (await job.ask({"show": True}))["switches"]
-        assert shown["tx0"]["crossconnects"] == [{"id": "in-1", "state": "unstated"}]
-        assert (shown["tx0"]["epoch"], shown["tx0"]["ports"]) == (1, ["eth0"])
-        job.say(b"x" * 70_000)
-        dark = await (await one.job("h0")).ask({"set": {"tx0": "dark"}})
-        assert (dark["outcome"], dark["ports"], one.stands("tx0")) == ("up", {}, [])
-
-    play(tmp_path, act)
+async def test_nonsense_on_the_socket_is_answered_in_words(one: Scene) -> None:
+    job = await one.job("h0")
+    for said, words in (
+        (b"not json\n", "not a request"),
+        (b'{"set": {"tx0": "\xff"}}\n', "not a request"),
+        (b"[" * 60_000 + b"\n", "not a request"),
+        ({"set": {"tx0": "in-2"}, "withn_s": 1}, "withn_s"),
+        ({"set": {}}, "names no switch"),
+        ({"set": {"tx1": "in-2"}}, "this host drives no such switch; it has tx0, rx0"),
+        ({"set": {"tx0": "in-9"}}, "it has no 9; its ends go from in to 4"),
+        ({"set": {"tx0": "1-2"}}, "cannot connect 1-2: 1 is of element 1"),
+        ({"set": {"tx0": "in"}}, "write it as 1A-2B"),
+        ({"set": {"tx0": "in-2"}, "within_s": 0}, "is not above 0"),
+    ):
+        answer = await job.ask(said)
+        assert answer["outcome"] == "refused", said
+        assert words in answer["why"], answer["why"]
+    shown = (await job.ask({"show": True}))["switches"]
+    assert shown["tx0"]["crossconnects"] == [{"id": "in-1", "state": "unstated"}]
+    assert (shown["tx0"]["epoch"], shown["tx0"]["ports"]) == (1, ["eth0"])
+    job.say(b"x" * 70_000)
+    dark = await (await one.job("h0")).ask({"set": {"tx0": "dark"}})
+    assert (dark["outcome"], dark["ports"], one.stands("tx0")) == ("up", {}, [])
 
 
 @pytest.mark.slow
-def test_the_link_of_a_selection_is_known_though_the_neighbour_never_told(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        one.world.kill(DAEMON)
-        done = [*await one.both(2), *await one.both(1), *await one.both(2)]
-        one.world.kill(agent_node("h1"))  # with all that it had to tell
-        one.world.start_daemon()
-        await asyncio.sleep(6)
-        links = {each["reconfiguration"]: each["links"] for each in await one.recorded("timeline")}
-        mine = [each["selection"] for each in done if each["selection"].startswith("h0")]
-        assert [*links] == mine
-        for name in mine:
-            assert [link["link"] for link in links[name]] == ["h0.eth0<->h1.eth0"]
-
-    play(tmp_path, act)
+async def test_the_link_of_a_selection_is_known_though_the_neighbour_never_told(one: Scene) -> None:
+    one.world.kill(DAEMON)
+    done = [*await one.both(2), *await one.both(1), *await one.both(2)]
+    one.world.kill(agent_node("h1"))  # with all that it had to tell
+    one.world.start_daemon()
+    await asyncio.sleep(6)
+    links = {each["reconfiguration"]: each["links"] for each in await one.recorded("timeline")}
+    mine = [each["selection"] for each in done if each["selection"].startswith("h0")]
+    assert [*links] == mine
+    for name in mine:
+        assert [link["link"] for link in links[name]] == ["h0.eth0<->h1.eth0"]
 
 
-def test_a_bug_in_a_driver_is_an_answer_and_takes_nothing_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_bug_in_a_driver_is_an_answer_and_takes_nothing_along(
+    one: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def act(one: Scene) -> None:
-        async def change(supervisor: Supervisor, **asked: Any) -> Any:
-            if supervisor.name == "tx0":
-                raise IndexError("no such pin")
-            return await right(supervisor, **asked)
+    async def change(supervisor: Supervisor, **asked: Any) -> Any:
+        if supervisor.name == "tx0":
+            raise IndexError("no such pin")
+        return await right(supervisor, **asked)
 
-        right: Any = Supervisor.change
-        with monkeypatch.context() as patched:
-            patched.setattr(Supervisor, "change", change)
-            answer = await one.select("h0", 2)
-        assert answer["outcome"] == "failed"
-        assert answer["why"] == "tx0: bug in its driver: IndexError: no such pin"
-        assert {name: each["now"] for name, each in answer["switches"].items()} == {"tx0": ["in-1"], "rx0": ["in-2"]}
-        assert (await one.select("h0", 1))["outcome"] == "up", "the agent is still there"
-
-    play(tmp_path, act)
+    right: Any = Supervisor.change
+    with monkeypatch.context() as patched:
+        patched.setattr(Supervisor, "change", change)
+        answer = await one.select("h0", 2)
+    assert answer["outcome"] == "failed"
+    assert answer["why"] == "tx0: bug in its driver: IndexError: no such pin"
+    assert {name: each["now"] for name, each in answer["switches"].items()} == {"tx0": ["in-1"], "rx0": ["in-2"]}
+    assert (await one.select("h0", 1))["outcome"] == "up", "the agent is still there"
 
 
-def test_the_report_of_a_selection_that_an_error_ended_names_the_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_the_report_of_a_selection_that_an_error_ended_names_the_error(
+    one: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def act(one: Scene) -> None:
-        def begin(intents: Intents, selection: str, what: object) -> None:
-            raise LinkError("the spool is away")
+    def begin(intents: Intents, selection: str, what: object) -> None:
+        raise LinkError("the spool is away")
 
-        with monkeypatch.context() as patched:
-            patched.setattr(Intents, "begin", begin)
-            answer = await one.select("h0", 2)
-        assert (answer["outcome"], answer["why"]) == ("refused", "the spool is away")
-        await asyncio.sleep(1)
-        (told,) = one.told("host.selection")
-        assert (told["outcome"], told["why"]) == ("failed", "the spool is away"), "the agent did not end"
-
-    play(tmp_path, act)
+    with monkeypatch.context() as patched:
+        patched.setattr(Intents, "begin", begin)
+        answer = await one.select("h0", 2)
+    assert (answer["outcome"], answer["why"]) == ("refused", "the spool is away")
+    await asyncio.sleep(1)
+    (told,) = one.told("host.selection")
+    assert (told["outcome"], told["why"]) == ("failed", "the spool is away"), "the agent did not end"
 
 
-def test_a_switch_that_somebody_else_has_turned_is_set_again_and_not_taken_as_standing_right(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        mirror, now_ns = one.world.rack.switches["tx0"].mirror, one.world.clock.monotonic_ns
-        await asyncio.sleep(1)
-        mirror.connect(
-            [Crossconnect.parse("in-4")], now_ns(), move=True
-        )  # at its front panel; the agent looks each 5 s
-        await asyncio.sleep(0.05)
-        answer = await one.select("h0", 1)
-        assert answer["outcome"] == "up", answer
-        tx0 = answer["switches"]["tx0"]
-        assert (tx0["before"], tx0["now"], tx0["commands"]) == (["in-4"], ["in-1"], 1)
-
-    play(tmp_path, act)
+async def test_a_switch_that_somebody_else_has_turned_is_set_again_and_not_taken_as_standing_right(one: Scene) -> None:
+    mirror, now_ns = one.world.rack.switches["tx0"].mirror, one.world.clock.monotonic_ns
+    await asyncio.sleep(1)
+    mirror.connect([Crossconnect.parse("in-4")], now_ns(), move=True)  # at its front panel; the agent looks each 5 s
+    await asyncio.sleep(0.05)
+    answer = await one.select("h0", 1)
+    assert answer["outcome"] == "up", answer
+    tx0 = answer["switches"]["tx0"]
+    assert (tx0["before"], tx0["now"], tx0["commands"]) == (["in-4"], ["in-1"], 1)
 
 
-def test_a_client_that_asks_without_end_and_never_listens_is_not_read_on(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        job = await one.job("h0")
-        job.say(b'{"set": {"tx0": "in-4"}, "within_s": 2}\n' * 1000)
-        await asyncio.sleep(0.1)
-        waiting = [task for task in asyncio.all_tasks() if task.get_name().endswith("/selection")]
-        assert len(waiting) == PENDING_MOST
-        answers = [await job.heard() for _ in range(1000)]
-        assert {each["outcome"] for each in answers} <= {"not-up", "refused"}
-
-    play(tmp_path, act)
+async def test_a_client_that_asks_without_end_and_never_listens_is_not_read_on(one: Scene) -> None:
+    job = await one.job("h0")
+    job.say(b'{"set": {"tx0": "in-4"}, "within_s": 2}\n' * 1000)
+    await asyncio.sleep(0.1)
+    waiting = [task for task in asyncio.all_tasks() if task.get_name().endswith("/selection")]
+    assert len(waiting) == PENDING_MOST
+    answers = [await job.heard() for _ in range(1000)]
+    assert {each["outcome"] for each in answers} <= {"not-up", "refused"}
 
 
-def test_a_birth_message_says_whether_the_select_socket_listens(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        def why_not() -> str:
-            assert one.world.daemon is not None
-            return str(next(each for each in one.world.daemon.service.hosts() if each.host == "h0").selection)
+async def test_a_birth_message_says_whether_the_select_socket_listens(one: Scene) -> None:
+    def why_not() -> str:
+        assert one.world.daemon is not None
+        return str(next(each for each in one.world.daemon.service.hosts() if each.host == "h0").selection)
 
-        one.world.kill(agent_node("h0"))
-        await asyncio.sleep(0.5)
-        other = await one.world.net.listen(Job, select_address("h0"))
-        one.world.start_agent("h0")
-        await asyncio.sleep(5)
-        assert select_address("h0") in why_not()
-        await other.close()
-        await asyncio.sleep(20)
-        assert why_not() == ""
-
-    play(tmp_path, act)
+    one.world.kill(agent_node("h0"))
+    await asyncio.sleep(0.5)
+    other = await one.world.net.listen(Job, select_address("h0"))
+    one.world.start_agent("h0")
+    await asyncio.sleep(5)
+    assert select_address("h0") in why_not()
+    await other.close()
+    await asyncio.sleep(20)
+    assert why_not() == ""
 
 
 class Misled(World):
@@ -659,41 +583,37 @@ class Misled(World):
         return msgspec.structs.replace(config, switches=own)
 
 
-def test_a_switch_that_cannot_be_opened_is_said_and_leaves_the_others(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        shown = (await (await one.job("h0")).ask({"show": True}))["switches"]
-        assert (shown["tx0"]["up"], shown["rx0"]["up"], shown["tx0"]["crossconnects"]) == (False, True, None)
-        assert "nowhere" in shown["tx0"]["cause"]
-        down = one.status("tx0")
-        assert down["up"] is False
-        assert "nowhere" in down["cause"]
-        answer = await (await one.job("h0")).ask({"set": {"tx0": "in-2", "rx0": "in-2"}})
-        assert (answer["outcome"], one.stands("rx0")) == ("refused", ["in-1"])
-        assert "tx0: the switch is down" in answer["why"]
-        assert (await (await one.job("h0")).ask({"set": {"rx0": "in-1"}}))["outcome"] == "up"
-        service = await one.world.settled()
-        assert service.ready().ready is True
-
-    play(tmp_path, act, world=Misled)
+@pytest.mark.parametrize("world", [Misled])
+async def test_a_switch_that_cannot_be_opened_is_said_and_leaves_the_others(one: Scene) -> None:
+    shown = (await (await one.job("h0")).ask({"show": True}))["switches"]
+    assert (shown["tx0"]["up"], shown["rx0"]["up"], shown["tx0"]["crossconnects"]) == (False, True, None)
+    assert "nowhere" in shown["tx0"]["cause"]
+    down = one.status("tx0")
+    assert down["up"] is False
+    assert "nowhere" in down["cause"]
+    answer = await (await one.job("h0")).ask({"set": {"tx0": "in-2", "rx0": "in-2"}})
+    assert (answer["outcome"], one.stands("rx0")) == ("refused", ["in-1"])
+    assert "tx0: the switch is down" in answer["why"]
+    assert (await (await one.job("h0")).ask({"set": {"rx0": "in-1"}}))["outcome"] == "up"
+    service = await one.world.settled()
+    assert service.ready().ready is True
 
 
-def test_a_host_that_claims_what_is_not_its_own_is_refused_in_words(tmp_path: Path) -> None:
-    async def act(one: Scene) -> None:
-        job = await one.job("h1")
-        for name, words in (
-            ("rx0", "rx0: this host may not set it now: it belongs to host h0, by the testbed file"),
-            ("ocs1", "the daemon drives it, by the testbed file. Write owner: h1 there"),
-            ("sel9", "testbed acos has no switch sel9. Add it there with owner: h1"),
-        ):
-            answer = await job.ask({"set": {name: "in-2"}})
-            assert answer["outcome"] == "refused"
-            assert words in answer["why"], answer["why"]
-        refused = {(each["host"], each["switch"]) for each in one.told("switch.refused")}
-        assert refused == {("h1", "rx0"), ("h1", "ocs1"), ("h1", "sel9")}
-        assert one.status("rx0")["lease"]["host"] == "h0"
-        assert (await job.ask({"set": {"tx1": "in-1", "rx1": "in-1"}}))["outcome"] == "up"
-
-    play(tmp_path, act, world=Misled)
+@pytest.mark.parametrize("world", [Misled])
+async def test_a_host_that_claims_what_is_not_its_own_is_refused_in_words(one: Scene) -> None:
+    job = await one.job("h1")
+    for name, words in (
+        ("rx0", "rx0: this host may not set it now: it belongs to host h0, by the testbed file"),
+        ("ocs1", "the daemon drives it, by the testbed file. Write owner: h1 there"),
+        ("sel9", "testbed acos has no switch sel9. Add it there with owner: h1"),
+    ):
+        answer = await job.ask({"set": {name: "in-2"}})
+        assert answer["outcome"] == "refused"
+        assert words in answer["why"], answer["why"]
+    refused = {(each["host"], each["switch"]) for each in one.told("switch.refused")}
+    assert refused == {("h1", "rx0"), ("h1", "ocs1"), ("h1", "sel9")}
+    assert one.status("rx0")["lease"]["host"] == "h0"
+    assert (await job.ask({"set": {"tx1": "in-1", "rx1": "in-1"}}))["outcome"] == "up"
 
 
 class Forgotten(World):
@@ -710,19 +630,17 @@ class Forgotten(World):
         return msgspec.structs.replace(config, switches=own)
 
 
-def test_a_host_whose_switches_have_no_owner_in_the_testbed_is_refused_in_words(tmp_path: Path) -> None:
+async def test_a_host_whose_switches_have_no_owner_in_the_testbed_is_refused_in_words(
+    virtual_loop: VirtualLoop, tmp_path: Path
+) -> None:
     text = TESTBED.replace("owner: h0, ", "").replace("owner: h1, ", "")
     path = tmp_path / "testbed.yaml"
     path.write_text(text)
-
-    async def main() -> None:
-        testbed = load(path).require()
-        async with Forgotten(testbed, text, seed=1, records_url=f"sqlite:///{tmp_path}/records.db") as world:
-            one = Scene(world, "")
-            await world.settled()
-            answer = await (await one.job("h1")).ask({"set": {"tx1": "in-2"}})
-            assert "the daemon drives it, by the testbed file. Write owner: h1 there" in answer["why"]
-            refused = {(each["host"], each["switch"]) for each in one.told("switch.refused")}
-            assert refused == {("h0", "tx0"), ("h0", "rx0"), ("h1", "tx1"), ("h1", "rx1")}
-
-    run_virtual(main())
+    testbed = load(path).require()
+    async with Forgotten(testbed, text, seed=1, records_url=f"sqlite:///{tmp_path}/records.db") as world:
+        one = Scene(world, "")
+        await world.settled()
+        answer = await (await one.job("h1")).ask({"set": {"tx1": "in-2"}})
+        assert "the daemon drives it, by the testbed file. Write owner: h1 there" in answer["why"]
+        refused = {(each["host"], each["switch"]) for each in one.told("switch.refused")}
+        assert refused == {("h0", "tx0"), ("h0", "rx0"), ("h1", "tx1"), ("h1", "rx1")}

@@ -17,11 +17,9 @@ from .job_rack import RANK, assert_holds_nothing, at_step, ended, rack_of, runni
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
 
 
-@pytest.fixture
-async def pair(lab: Lab, planes: str) -> Lab:
+def rack(folder: Path) -> str:
     """Two hosts, and jobs that fail in different ways."""
-    lab.environment["PYTHONPATH"] = planes
-    rank = lab.folder / "rank.py"
+    rank = folder / "rank.py"
     rank.write_text(RANK)
     common = f"user: {getpass.getuser()}, hosts: [h0, h1]"
     jobs = "".join(
@@ -35,12 +33,19 @@ async def pair(lab: Lab, planes: str) -> Lab:
             "idle": "plane: idle, answer_within_s: 1",
         }.items()
     )
-    await lab.up(text=rack_of(2, jobs))
+    return rack_of(2, jobs)
+
+
+@pytest.fixture
+async def pair(lab: Lab, planes: str) -> Lab:
+    """A rack of its own, for a test whose daemon ends."""
+    lab.environment["PYTHONPATH"] = planes
+    await lab.up(text=rack(lab.folder))
     return lab
 
 
 @pytest.mark.slow
-async def test_job_that_cannot_go_on_fails_with_the_reason_and_the_name_and_leaves_nothing(pair: Lab) -> None:
+async def test_job_that_cannot_go_on_fails_with_the_reason_and_the_name_and_leaves_nothing(standing: Lab) -> None:
     for name, parts in {
         "absent": ["rank 1 on h1 did not come within 1.5 s"],
         "dies": ["rank 1 on h1 ended with status 3"],
@@ -48,11 +53,11 @@ async def test_job_that_cannot_go_on_fails_with_the_reason_and_the_name_and_leav
         "idle": ["waited 1 s for plane idle to answer all-reduce 0 of world", "all its ranks came to it"],
         "lies": ["rank 1 on h1 ended with status 1"],
     }.items():
-        said = await pair.hwd("job", "run", name)
+        said = await standing.hwd("job", "run", name)
         assert said.status == 1, said
         assert all(part in said.err for part in parts), (name, said.err)
-        assert_holds_nothing(await pair.until("it is over", lambda now: not now["jobs"]))
-    refused = await pair.documents("job.rank-refused")
+        assert_holds_nothing(await standing.until("it is over", lambda now: not now["jobs"]))
+    refused = await standing.documents("job.rank-refused")
     assert [(one["rank"], one["host"], one["why"]) for one in refused if one["entry"] == "lies"] == [
         (0, "h1", "the job has no rank 0 on h1")
     ]
@@ -63,35 +68,36 @@ def running_of(facts: Iterable[Data]) -> list[int]:
     return [pid for fact in facts for pid in running(fact["job"])]
 
 
-async def test_job_is_stopped_and_another_one_on_its_ports_is_refused(pair: Lab) -> None:
-    job = await start(pair, "goes")
-    await at_step(pair, job, 3)
-    other = await pair.hwd("job", "run", "goes")
+async def test_job_is_stopped_and_another_one_on_its_ports_is_refused(standing: Lab) -> None:
+    job = await start(standing, "goes")
+    await at_step(standing, job, 3)
+    other = await standing.hwd("job", "run", "goes")
     assert other.status == 1
     assert f"held by job {job}" in other.err or job in other.err
-    shown = await pair.hwd("job", "show", job)
+    shown = await standing.hwd("job", "show", job)
     assert "light at static" in shown.out
-    applied = await pair.hwd("apply", "h0.eth0<->h1.eth0", "--no-ready")
+    applied = await standing.hwd("apply", "h0.eth0<->h1.eth0", "--no-ready")
     assert applied.status == 3  # the lease of the job
-    stopped = await pair.hwd("job", "stop", job, "--json")
+    stopped = await standing.hwd("job", "stop", job, "--json")
     assert (stopped.json["state"], stopped.json["lease"]) == ("stopped", "")
     assert running(job) == []
-    assert_holds_nothing(await pair.until("it is over", lambda now: not now["jobs"]))
-    written = (await pair.hwd("job", "logs", job)).out.splitlines()
+    assert_holds_nothing(await standing.until("it is over", lambda now: not now["jobs"]))
+    written = (await standing.hwd("job", "logs", job)).out.splitlines()
     assert "step 3" in written
     assert written[-1] == "asked to end"
     assert [rank["state"] for rank in stopped.json["ranks"]] == ["ended with status 7"] * 2
 
 
 @pytest.mark.slow
-async def test_what_is_not_allowed_is_refused_and_nothing_is_started(pair: Lab) -> None:
-    strange = await pair.hwd("job", "run", "gose")
+async def test_what_is_not_allowed_is_refused_and_nothing_is_started(standing: Lab) -> None:
+    before = (await standing.hwd("job", "list", "--json")).json
+    strange = await standing.hwd("job", "run", "gose")
     assert strange.status == 2
     assert "did you mean goes" in strange.err
-    words = await pair.hwd("job", "run", "goes", "--", "--steps")
+    words = await standing.hwd("job", "run", "goes", "--", "--steps")
     assert words.status == 3
     assert "it takes no arguments" in words.err
-    assert (await pair.hwd("job", "list", "--json")).json == []
+    assert (await standing.hwd("job", "list", "--json")).json == before
 
 
 async def test_daemon_that_is_asked_to_end_leaves_ranks_and_lease_and_the_next_one_goes_on(pair: Lab) -> None:
@@ -121,23 +127,23 @@ async def test_daemon_that_is_asked_to_end_leaves_ranks_and_lease_and_the_next_o
 
 
 @pytest.mark.slow
-async def test_step_of_a_playbook_runs_a_job_to_its_end_and_the_end_of_a_run_ends_it(pair: Lab) -> None:
-    pair.playbook.write_text("playbook: jobs\nsteps:\n  - job: {name: dies}\n  - note: never\n")
-    said = await pair.hwd("run", str(pair.playbook), "--json")
+async def test_step_of_a_playbook_runs_a_job_to_its_end_and_the_end_of_a_run_ends_it(standing: Lab) -> None:
+    standing.playbook.write_text("playbook: jobs\nsteps:\n  - job: {name: dies}\n  - note: never\n")
+    said = await standing.hwd("run", str(standing.playbook), "--json")
     assert said.status == 1
     assert "rank 1 on h1 ended with status 3" in said.err
-    pair.playbook.write_text("playbook: jobs\nsteps:\n  - job: {name: goes}\n")
-    running_it = pair.go("run", str(pair.playbook), "--json")
-    now = await pair.until("the job runs", lambda now: [one for one in now["jobs"] if one["state"] == "running"])
+    standing.playbook.write_text("playbook: jobs\nsteps:\n  - job: {name: goes}\n")
+    running_it = standing.go("run", str(standing.playbook), "--json")
+    now = await standing.until("the job runs", lambda now: [one for one in now["jobs"] if one["state"] == "running"])
     job = now["jobs"][0]["id"]
-    await at_step(pair, job, 3)
-    assert (await pair.hwd("abort", now["runs"][0]["run"])).status == 0
+    await at_step(standing, job, 3)
+    assert (await standing.hwd("abort", now["runs"][0]["run"])).status == 0
     assert (await running_it).status != 0
-    found = await ended(pair, job)
+    found = await ended(standing, job)
     assert (found["state"], found["by"]) == ("stopped", f"run {now['runs'][0]['run']}")
     assert running(job) == []
-    pair.playbook.write_text("playbook: jobs\nsteps:\n  - job: {name: gose}\n")
-    said = await pair.hwd("run", str(pair.playbook))
+    standing.playbook.write_text("playbook: jobs\nsteps:\n  - job: {name: gose}\n")
+    said = await standing.hwd("run", str(standing.playbook))
     assert said.status == 2
     assert "gose: no job of the testbed file; did you mean goes" in said.err
 

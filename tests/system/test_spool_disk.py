@@ -2,61 +2,31 @@
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .conftest import CROSSED, STRAIGHT, Lab
+from .conftest import CROSSED, STRAIGHT, Lab, SmallDisk, small_disk
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(180)]
 
 SIZE_BYTES = 1 << 20
 
 
-class SpoolDisk:
-    """A file system of its own, mounted under the spool of host `h0`."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @property
-    def events(self) -> Path:
-        return self.path / "events"
-
-    def fill(self) -> None:
-        with (self.path / "ballast").open("ab", buffering=0) as ballast:
-            for size in (1 << 16, 1 << 12, 1):
-                try:
-                    while True:
-                        ballast.write(b"x" * size)
-                except OSError:
-                    continue
-
-    def free(self) -> None:
-        (self.path / "ballast").unlink()
-
-
-def mounted(lab: Lab, *how: str) -> Path:
-    if os.geteuid() != 0:
-        pytest.skip("needs root: a file system is mounted")
+@pytest.fixture
+def disk(lab: Lab) -> Iterator[SmallDisk]:
+    """Under the spool of host `h0`."""
     path = lab.folder / "run" / "lab" / "spool" / "h0"
     path.mkdir(parents=True)
     (lab.folder / "run" / "lab").chmod(0o700)
-    subprocess.run(["mount", *how, path], check=True)
-    return path
+    with small_disk(path, SIZE_BYTES) as disk:
+        yield disk
 
 
-@pytest.fixture
-def disk(lab: Lab) -> Iterator[SpoolDisk]:
-    """A small tmpfs."""
-    path = mounted(lab, "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "hwd-test")
-    try:
-        yield SpoolDisk(path)
-    finally:
-        subprocess.run(["umount", "--lazy", path], check=True)
+def events(disk: SmallDisk) -> Path:
+    return disk.path / "events"
 
 
 async def spool_of(lab: Lab, host: str = "h0") -> dict[str, Any]:
@@ -97,12 +67,14 @@ async def nothing_lost(lab: Lab) -> None:
     assert lost <= {"flaps that nobody saw one by one"}
 
 
-async def test_full_disk_is_told_with_its_remedy_and_no_event_is_lost(lab: Lab, disk: SpoolDisk) -> None:
+async def test_full_disk_is_told_and_no_event_is_lost_nor_where_an_agent_starts_on_it(
+    lab: Lab, disk: SmallDisk
+) -> None:
     await lab.up()
     await moves(lab, 2)
     await nothing_lost(lab)
     disk.fill()
-    size = disk.events.stat().st_size
+    size = events(disk).stat().st_size
     await moves(lab, 2)
     trouble = await told(lab, "No space left on device")
     assert "Free space on its file system" in trouble
@@ -110,16 +82,12 @@ async def test_full_disk_is_told_with_its_remedy_and_no_event_is_lost(lab: Lab, 
     said = await lab.hwd("status")
     assert "h0: spool: cannot write: No space left on device" in " ".join(said.out.split())
     await nothing_lost(lab)  # what the disk did not take came to the daemon all the same
-    assert disk.events.stat().st_size <= size + 4096
+    assert events(disk).stat().st_size <= size + 4096
     disk.free()
     await told(lab, "")  # by itself: nothing happens there meanwhile
     await nothing_lost(lab)
 
-
-async def test_agent_starts_on_a_full_disk_and_watches(lab: Lab, disk: SpoolDisk) -> None:
-    await lab.up()
-    await moves(lab, 2)
-    await nothing_lost(lab)
+    # An agent starts on a full disk, and watches.
     disk.fill()
     killed = lab.rack["hosts"]["h0"]["agent"]
     os.kill(killed, signal.SIGKILL)
@@ -130,17 +98,17 @@ async def test_agent_starts_on_a_full_disk_and_watches(lab: Lab, disk: SpoolDisk
     await nothing_lost(lab)
 
 
-async def test_damaged_file_is_told_and_all_that_is_readable_comes(lab: Lab, disk: SpoolDisk) -> None:
+async def test_damaged_file_is_told_and_all_that_is_readable_comes(lab: Lab, disk: SmallDisk) -> None:
     daemon = await lab.up()
     await moves(lab, 2)
     await nothing_lost(lab)
     await daemon.end(signal.SIGKILL)  # its broker dies with it: events wait
-    size = disk.events.stat().st_size
+    size = events(disk).stat().st_size
     await moves(lab, 6)
     killed = lab.rack["hosts"]["h0"]["agent"]
     os.kill(killed, signal.SIGKILL)
-    with disk.events.open("r+b") as file:
-        file.seek(size + (disk.events.stat().st_size - size) // 2)
+    with events(disk).open("r+b") as file:
+        file.seek(size + (events(disk).stat().st_size - size) // 2)
         file.write(b"\x00" * 16)
     await lab.serve()
     await lab.settled()
@@ -153,16 +121,11 @@ async def test_damaged_file_is_told_and_all_that_is_readable_comes(lab: Lab, dis
 
     found = await lab.found("the loss is recorded", lost)
     assert {each["host"] for each in found} == {"h0"}
-    numbers: dict[str, list[int]] = {}
-    for event in await lab.documents("host.event"):
-        if event["host"] == "h0":
-            numbers.setdefault(event["boot"], []).append(event["seq"])
-    for seqs in numbers.values():
-        assert seqs == list(range(1, len(seqs) + 1))
+    await lab.no_gap("h0")
 
 
 async def test_changes_that_only_the_memory_of_a_killed_agent_had_are_counted_again_and_none_is_missing(
-    lab: Lab, disk: SpoolDisk
+    lab: Lab, disk: SmallDisk
 ) -> None:
     await lab.up()
     await moves(lab, 2)

@@ -45,18 +45,8 @@ def pairs(crossconnects: frozenset[str]) -> str:
 
 
 @pytest.mark.slow
-async def test_apply_keeps_off_a_rank_that_sends_and_goes_when_that_has_ended(lab: Lab) -> None:
-    await lab.up()
-    await keeps_off(lab)
-
-
-@pytest.mark.slow
-async def test_it_is_so_over_mosquitto(lab: Lab, mosquitto: Mosquitto) -> None:
+async def test_apply_keeps_off_a_rank_that_sends_and_goes_when_that_has_ended(lab: Lab, mosquitto: Mosquitto) -> None:
     await lab.up(mqtt=mosquitto.url)
-    await keeps_off(lab)
-
-
-async def keeps_off(lab: Lab) -> None:
     assert (await lab.hwd("apply", pairs(STRAIGHT), "--no-ready")).status == 0
     sending = await rank(lab)
     refused = await lab.hwd("apply", pairs(CROSSED), "--no-ready")

@@ -3,7 +3,8 @@
 import asyncio
 import functools
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hwd.config.testbed.testbed import load_testbed
 from hwd.model.documents.reconfigurations import ReconfigurationState
 from hwd.model.recorded_run import RunOutcome
+from hwd.model.testbed import Testbed
 from hwd.reconfigure.apply.reconfiguration import State
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON, World, agent_node
@@ -19,7 +21,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices import registry
 from hwd_drivers.twins.nodes import NodeKilled
-from hwd_drivers.twins.virtual_time import run_virtual
+from hwd_drivers.twins.virtual_time import VirtualLoop, run_virtual
 
 from .conftest import CROSSED, STRAIGHT, TESTBED
 
@@ -128,45 +130,51 @@ class Scene:
             records.close()
 
 
-Test = Callable[[Scene], Coroutine[Any, Any, None]]
-
-
-def play(folder: Path, test: Test) -> None:
-    """Play a scene once, from the same seed."""
+def loaded(folder: Path) -> tuple[Testbed, str, str]:
+    """The testbed with its text, and where to record."""
     file = folder / "testbed.yaml"
     text = TESTBED.format(nic="opus-cx6dx", switch="polatis-opus").replace("kernel: true", "kernel: false")
     file.write_text(text)
     testbed = load_testbed(file, {name: registry.find(name) for name in registry.names()}).require()
-    records_url = f"sqlite:///{folder / 'records.db'}"
+    return testbed, text, f"sqlite:///{folder / 'records.db'}"
 
-    async def main() -> None:
-        async with World(testbed, text, seed=7, records_url=records_url) as world:
-            await world.run_playbook(playbook(STRAIGHT), file="playbook.yaml")
-            scene = Scene(world, records_url)
-            assert scene.light() == STRAIGHT
-            await test(scene)
 
-    run_virtual(main(), seed=7)
+@asynccontextmanager
+async def playing(folder: Path) -> AsyncIterator[Scene]:
+    """A scene, from the same seed."""
+    testbed, text, records_url = loaded(folder)
+    async with World(testbed, text, seed=7, records_url=records_url) as world:
+        await world.run_playbook(playbook(STRAIGHT), file="playbook.yaml")
+        scene = Scene(world, records_url)
+        assert scene.light() == STRAIGHT
+        yield scene
+
+
+@pytest.fixture
+async def scene(virtual_loop: VirtualLoop, tmp_path: Path) -> AsyncIterator[Scene]:
+    async with playing(tmp_path) as scene:
+        yield scene
 
 
 @pytest.fixture(scope="module")
 def span(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
     """How many callbacks of each node, and how many seconds, a run takes that nothing befalls."""
-    found: dict[str, float] = {}
 
-    async def measure(scene: Scene) -> None:
-        nodes = (DAEMON, agent_node("h0"))
-        since_s, before = asyncio.get_running_loop().time(), [scene.world.nodes.callbacks(node) for node in nodes]
-        await scene.cross()
-        found["seconds"] = asyncio.get_running_loop().time() - since_s
-        for node, count in zip(nodes, before, strict=True):
-            found[node] = scene.world.nodes.callbacks(node) - count
-        assert await scene.outcomes() == [RunOutcome.SUCCEEDED, RunOutcome.SUCCEEDED]
-        await scene.rest()
-        await scene.check()
+    async def measure() -> dict[str, float]:
+        found: dict[str, float] = {}
+        async with playing(tmp_path_factory.mktemp("span")) as scene:
+            nodes = (DAEMON, agent_node("h0"))
+            since_s, before = asyncio.get_running_loop().time(), [scene.world.nodes.callbacks(node) for node in nodes]
+            await scene.cross()
+            found["seconds"] = asyncio.get_running_loop().time() - since_s
+            for node, count in zip(nodes, before, strict=True):
+                found[node] = scene.world.nodes.callbacks(node) - count
+            assert await scene.outcomes() == [RunOutcome.SUCCEEDED, RunOutcome.SUCCEEDED]
+            await scene.rest()
+            await scene.check()
+        return found
 
-    play(tmp_path_factory.mktemp("span"), measure)
-    return found
+    return run_virtual(measure(), seed=7)
 
 
 def points(count: int) -> Sequence[Any]:
@@ -179,56 +187,50 @@ def points(count: int) -> Sequence[Any]:
 
 
 @pytest.mark.parametrize("fraction", points(POINTS))
-def test_daemon_that_dies_at_any_point_finishes_or_undoes(
-    tmp_path: Path, span: dict[str, float], fraction: float
+async def test_daemon_that_dies_at_any_point_finishes_or_undoes(
+    scene: Scene, span: dict[str, float], fraction: float
 ) -> None:
-    async def test(scene: Scene) -> None:
-        nodes = scene.world.nodes
-        nodes.kill_at(DAEMON, nodes.callbacks(DAEMON) + 1 + round(span[DAEMON] * fraction))
-        with pytest.raises(NodeKilled):
-            await scene.cross()
-        scene.world.kill(DAEMON)
-        await asyncio.sleep(AWAY_S)
-        scene.world.start_daemon()
-        await scene.rest()
-        first, *others = await scene.outcomes()
-        assert first is RunOutcome.SUCCEEDED
-        assert others in ([], [RunOutcome.CRASHED], [RunOutcome.SUCCEEDED])
-        if others == [RunOutcome.SUCCEEDED]:
-            assert scene.light() == CROSSED
-        await scene.check()
-
-    play(tmp_path, test)
+    nodes = scene.world.nodes
+    nodes.kill_at(DAEMON, nodes.callbacks(DAEMON) + 1 + round(span[DAEMON] * fraction))
+    with pytest.raises(NodeKilled):
+        await scene.cross()
+    scene.world.kill(DAEMON)
+    await asyncio.sleep(AWAY_S)
+    scene.world.start_daemon()
+    await scene.rest()
+    first, *others = await scene.outcomes()
+    assert first is RunOutcome.SUCCEEDED
+    assert others in ([], [RunOutcome.CRASHED], [RunOutcome.SUCCEEDED])
+    if others == [RunOutcome.SUCCEEDED]:
+        assert scene.light() == CROSSED
+    await scene.check()
 
 
 @pytest.mark.parametrize("fraction", points(MOMENTS))
-def test_agent_that_dies_at_any_point_is_replaced_in_the_run(
-    tmp_path: Path, span: dict[str, float], fraction: float
+async def test_agent_that_dies_at_any_point_is_replaced_in_the_run(
+    scene: Scene, span: dict[str, float], fraction: float
 ) -> None:
-    async def test(scene: Scene) -> None:
-        node = agent_node("h0")
-        nodes = scene.world.nodes
-        nodes.kill_at(node, nodes.callbacks(node) + 1 + round(span[node] * fraction))
+    node = agent_node("h0")
+    nodes = scene.world.nodes
+    nodes.kill_at(node, nodes.callbacks(node) + 1 + round(span[node] * fraction))
 
-        async def replace() -> None:
-            while nodes.alive(node):  # noqa: ASYNC110 - virtual time, and the dead tell nothing
-                await asyncio.sleep(0.001)
-            scene.world.kill(node)
-            await asyncio.sleep(1.0)
-            scene.world.start_agent("h0")
+    async def replace() -> None:
+        while nodes.alive(node):  # noqa: ASYNC110 - virtual time, and the dead tell nothing
+            await asyncio.sleep(0.001)
+        scene.world.kill(node)
+        await asyncio.sleep(1.0)
+        scene.world.start_agent("h0")
 
-        replacing = asyncio.create_task(replace())
-        await scene.cross()
-        await replacing
-        assert (await scene.outcomes())[-1] is RunOutcome.SUCCEEDED
-        assert scene.light() == CROSSED
-        *_, timeline = await scene.recorded("timeline")
-        told = {stage["knowledge"] for link in timeline["links"] for stage in link["stages"]}
-        assert told <= {"seen", "unknown"}  # never that a link that moved was never dark
-        await scene.rest()
-        await scene.check()
-
-    play(tmp_path, test)
+    replacing = asyncio.create_task(replace())
+    await scene.cross()
+    await replacing
+    assert (await scene.outcomes())[-1] is RunOutcome.SUCCEEDED
+    assert scene.light() == CROSSED
+    *_, timeline = await scene.recorded("timeline")
+    told = {stage["knowledge"] for link in timeline["links"] for stage in link["stages"]}
+    assert told <= {"seen", "unknown"}  # never that a link that moved was never dark
+    await scene.rest()
+    await scene.check()
 
 
 async def stop_broker(scene: Scene) -> None:
@@ -251,45 +253,39 @@ async def cut_client(scene: Scene, *, client: str) -> None:
         pytest.param(functools.partial(cut_client, client=agent_node("h1")), id="agent-of-broker"),
     ],
 )
-def test_broker_that_is_lost_at_any_moment_loses_no_event_and_no_run(
-    tmp_path: Path, span: dict[str, float], befall: Callable[[Scene], Awaitable[None]], fraction: float
+async def test_broker_that_is_lost_at_any_moment_loses_no_event_and_no_run(
+    scene: Scene, span: dict[str, float], befall: Callable[[Scene], Awaitable[None]], fraction: float
 ) -> None:
-    async def test(scene: Scene) -> None:
-        async def later() -> None:
-            await asyncio.sleep(span["seconds"] * fraction)
-            await befall(scene)
+    async def later() -> None:
+        await asyncio.sleep(span["seconds"] * fraction)
+        await befall(scene)
 
-        befalling = asyncio.create_task(later())
-        await scene.cross()
-        await befalling
-        assert (await scene.outcomes())[-1] is RunOutcome.SUCCEEDED, await scene.recorded("run.ended")
-        await scene.rest()
-        await scene.check()
-
-    play(tmp_path, test)
+    befalling = asyncio.create_task(later())
+    await scene.cross()
+    await befalling
+    assert (await scene.outcomes())[-1] is RunOutcome.SUCCEEDED, await scene.recorded("run.ended")
+    await scene.rest()
+    await scene.check()
 
 
 @pytest.mark.parametrize("fraction", points(MOMENTS))
-def test_switch_that_is_cut_in_a_command_is_where_the_outcome_says(tmp_path: Path, fraction: float) -> None:
+async def test_switch_that_is_cut_in_a_command_is_where_the_outcome_says(scene: Scene, fraction: float) -> None:
     """The twin answers after 0.2 s; the fraction is of 0.3 s from the first byte's way on."""
 
-    async def test(scene: Scene) -> None:
-        async def later() -> None:
-            while not any(is_driving(document) for document in scene.world.documents[told:]):  # noqa: ASYNC110 - virtual time
-                await asyncio.sleep(0.001)
-            await asyncio.sleep(0.3 * fraction)
-            scene.world.rack.switches["ocs1"].faults.reset()
+    async def later() -> None:
+        while not any(is_driving(document) for document in scene.world.documents[told:]):  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.3 * fraction)
+        scene.world.rack.switches["ocs1"].faults.reset()
 
-        told = len(scene.world.documents)
-        befalling = asyncio.create_task(later())
-        await scene.cross()
-        await befalling
-        outcome = (await scene.outcomes())[-1]
-        ended = (await scene.recorded("run.ended"))[-1]
-        if outcome is RunOutcome.FAILED:
-            assert ended["exit_status"] == 4, json.dumps(ended)
-        await scene.rest()
-        assert scene.light() == (CROSSED if outcome is RunOutcome.SUCCEEDED else STRAIGHT)
-        await scene.check()
-
-    play(tmp_path, test)
+    told = len(scene.world.documents)
+    befalling = asyncio.create_task(later())
+    await scene.cross()
+    await befalling
+    outcome = (await scene.outcomes())[-1]
+    ended = (await scene.recorded("run.ended"))[-1]
+    if outcome is RunOutcome.FAILED:
+        assert ended["exit_status"] == 4, json.dumps(ended)
+    await scene.rest()
+    assert scene.light() == (CROSSED if outcome is RunOutcome.SUCCEEDED else STRAIGHT)
+    await scene.check()

@@ -10,101 +10,25 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hwd.config.run_files.places import RackPlace
-from hwd.model.program import ProgramEnd, ProgramOutput, RunningProgram
-from hwd.model.testbed import Host, HostTwin
-from hwd.rollout.processes.host_processes import HostProcesses
+from hwd.model.program import ProgramEnd, RunningProgram
 from hwd.rollout.processes.running import SUPERVISOR, boot, socket_name, wanted, wanted_attach
 from hwd.twin.kernel import Keeper
-from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, RefusedError, UnknownError
 from hwd_drivers.core.ids import RandomIds
-from hwd_drivers.core.offload import InlineOffload
 
-from .conftest import DEBIAN_PYTHON, WITHIN_S, said_without_root
+from .conftest import DEBIAN_PYTHON, FOLDER, WITHIN_S, Place, gone, parent_of, pieces, said, said_without_root
 
-FOLDER = Path("/tmp/hwd-programs-" + str(os.geteuid()) if os.geteuid() else "/run/hwd-programs")
 COUNT = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo $i; echo -$i >&2; done"
 SLOW_COUNT = "i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo $i; sleep 0.005; done"
 UNTIL_TERM = "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.01; done"
 
 pytestmark = pytest.mark.kernel
-
-
-class Place:
-    """A host, and the id of a program of this test there."""
-
-    def __init__(self, host: Host, processes: HostProcesses, stack: AsyncExitStack, where: Mapping[str, Any]) -> None:
-        self.host = host
-        self.keep = f"test-{RandomIds().token(length=12)}"
-        self.where = where
-        self._processes = processes
-        self._stack = stack
-        stack.push_async_callback(self._end)
-
-    async def start(self, script: str, *, user: str = "", within_s: float = WITHIN_S, **more: Any) -> RunningProgram:
-        """A shell with this script."""
-        command, user, more = ["/bin/sh", "-c", script], user or getpass.getuser(), {"keep": self.keep, **more}
-        program = await self._processes.start(self.host, command, user=user, within_s=within_s, **more)
-        self._stack.push_async_callback(program.leave)
-        return program
-
-    async def attach(self, taken: int | None = None) -> RunningProgram:
-        program = await self._processes.attach(self.host, self.keep, user=getpass.getuser(), taken=taken)
-        self._stack.push_async_callback(program.leave)
-        return program
-
-    async def _end(self) -> None:
-        """Whatever became of it in the test, it does not wait for an hour."""
-        if self.sockets:
-            await (await self.attach()).close()
-
-    @property
-    def sockets(self) -> list[Path]:
-        return [*FOLDER.glob(f"{self.keep}.*")]
-
-
-def on_twin(keeper: Keeper, stack: AsyncExitStack) -> Place:
-    rack = RackPlace(testbed="two", pid=os.getpid(), hosts={"h0": {"kernel": True, "keeper": str(keeper.path)}})
-    host = Host(name="h0", ports=(), twin=HostTwin(seed=1, kernel=True, timing="ideal"))
-    return Place(host, HostProcesses(lambda: rack, SystemClock(), InlineOffload()), stack, {"keeper": str(keeper.path)})
-
-
-@pytest.fixture(params=["twin", "ssh"])
-def place(request: pytest.FixtureRequest, make_sshd: Any, stack: AsyncExitStack, keeper: Keeper) -> Place:
-    if request.param == "twin":
-        return on_twin(keeper, stack)
-    sshd = make_sshd()
-    host = Host(name="h0", ports=(), ssh=sshd.place)
-    processes = HostProcesses(lambda: None, SystemClock(), InlineOffload(), home=sshd.home)
-    return Place(host, processes, stack, {"port": sshd.port, "home": str(sshd.home), "hang_up": sshd.hang_up})
-
-
-@pytest.fixture
-def twin(keeper: Keeper, stack: AsyncExitStack) -> Place:
-    return on_twin(keeper, stack)
-
-
-async def pieces(program: RunningProgram) -> AsyncIterator[ProgramOutput]:
-    """What it writes, with a limit on the time of all."""
-    async with asyncio.timeout(WITHIN_S):
-        async for piece in program.output():
-            yield piece
-
-
-async def said(program: RunningProgram) -> dict[str, bytes]:
-    """All that it writes, by stream."""
-    found = {"out": b"", "err": b""}
-    async for piece in pieces(program):
-        found[piece.stream] += piece.data
-    return found
 
 
 async def until(program: RunningProgram, words: bytes) -> bytes:
@@ -116,28 +40,6 @@ async def until(program: RunningProgram, words: bytes) -> bytes:
             if found.endswith(words):
                 return found
     raise AssertionError(f"it ended after {found!r}")
-
-
-async def gone(*pids: int) -> None:
-    """Wait until there is none of these processes."""
-    for pid in pids:
-        try:
-            pidfd = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
-        ended = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        loop.add_reader(pidfd, ended.set)
-        try:
-            async with asyncio.timeout(WITHIN_S):
-                await ended.wait()
-        finally:
-            loop.remove_reader(pidfd)
-            os.close(pidfd)
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 async def test_program_that_is_left_goes_on_and_who_attaches_gets_the_rest_of_its_output_once(place: Place) -> None:
@@ -219,12 +121,7 @@ async def test_program_outlives_a_starter_that_is_killed_and_each_byte_of_its_ou
 async def test_dead_relay_and_a_broken_connection_leave_the_program_running(place: Place) -> None:
     program = await place.start(UNTIL_TERM)
     assert await until(program, b"ready\n") == b"ready\n"
-    if hang_up := place.where.get("hang_up"):
-        hang_up()
-    else:
-        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-        [relay] = [pid for pid in children if b"did not arrive" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        os.kill(int(relay), signal.SIGKILL)
+    place.hang_up()
     async with asyncio.timeout(WITHIN_S):
         end = await program.wait()
     assert str(end).startswith("its end is not known: h0: the supervisor of the program has gone")

@@ -12,79 +12,30 @@ import tempfile
 from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hwd.model.program import ProgramEnd, RunningProgram
-from hwd.model.testbed import Host
-from hwd.rollout.processes.host_processes import HostProcesses
 from hwd.rollout.processes.running import SUPERVISOR, SupervisedProgram, boot, wanted
-from hwd.rollout.processes.ssh_processes import start_over_ssh
-from hwd.rollout.processes.twin_processes import start_in_namespace
 from hwd.twin.kernel import Crossbar, Keeper
 from hwd_agents.sources.kernel.sockets import ANSWER_TIMEOUT_S
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import FailedError, LinkError
-from hwd_drivers.core.offload import InlineOffload, ThreadOffload
+from hwd_drivers.core.offload import ThreadOffload
 
-from .conftest import DEBIAN_PYTHON, WITHIN_S, said_without_root
+from .conftest import DEBIAN_PYTHON, WITHIN_S, Place, gone, on_twin, said, said_without_root
 
 Start = Callable[..., Awaitable[RunningProgram]]
-MakeSshd = Callable[..., Any]
 
 pytestmark = pytest.mark.kernel
 
 
-@pytest.fixture(params=["twin", "ssh"])
-async def start(
-    request: pytest.FixtureRequest, tmp_path: Path, make_sshd: MakeSshd, stack: AsyncExitStack, keeper: Keeper
-) -> Start:
-    """Starts a shell with a script on a host; closed at the end."""
-    sshd = make_sshd()
-
-    async def start(script: str, *, user: str = "", within_s: float = WITHIN_S) -> RunningProgram:
-        program: RunningProgram
-        command, user = ["/bin/sh", "-c", script], user or getpass.getuser()
-        if request.param == "twin":
-            program = await start_in_namespace(
-                "h0", keeper.path, command, offload=InlineOffload(), user=user, within_s=within_s
-            )
-        else:
-            processes = HostProcesses(lambda: None, SystemClock(), InlineOffload(), home=sshd.home)
-            host = Host(name="h0", ports=(), ssh=sshd.place)
-            program = await processes.start(host, command, user=user, within_s=within_s)
-        stack.push_async_callback(program.close)
-        return program
-
-    return start
-
-
-async def said(program: RunningProgram) -> dict[str, bytes]:
-    """All that it writes, by stream."""
-    found = {"out": b"", "err": b""}
-    async with asyncio.timeout(WITHIN_S):
-        async for piece in program.output():
-            found[piece.stream] += piece.data
-    return found
-
-
-async def gone(pid: int) -> None:
-    """Wait until there is no such process."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(pidfd, ended.set)
-    try:
-        async with asyncio.timeout(WITHIN_S):
-            await ended.wait()
-    finally:
-        loop.remove_reader(pidfd)
-        os.close(pidfd)
+@pytest.fixture
+def start(place: Place) -> Start:
+    """Starts a shell with a script on a host, without an id; it ends with the test."""
+    return partial(place.start, keep=None)
 
 
 async def test_output_and_exit_status_are_those_of_the_program(start: Start) -> None:
@@ -277,26 +228,16 @@ async def test_host_that_vanishes_is_noticed() -> None:
     await program.close()
 
 
-async def test_end_by_a_signal_without_a_name_and_an_argument_with_a_zero_byte_are_told(keeper: Keeper) -> None:
-    command = ["/bin/sh", "-c", "kill -35 $$"]
-    program = await start_in_namespace(
-        "h0", keeper.path, command, offload=InlineOffload(), user=getpass.getuser(), within_s=WITHIN_S
-    )
-    end = await program.wait()
-    await program.close()
+async def test_end_by_a_signal_without_a_name_and_an_argument_with_a_zero_byte_are_told(twin: Place) -> None:
+    end = await (await twin.start("kill -35 $$", keep=None)).wait()
     assert (end, end.exit_status) == (ProgramEnd(signal="SIG35"), 128 + 35)
     with pytest.raises(FailedError, match=r"cannot start /bin/echo: .*null byte"):
-        await start_in_namespace(
-            "h0", keeper.path, ["/bin/echo", "a\0b"], offload=InlineOffload(), user=getpass.getuser(), within_s=1
-        )
+        await twin.start("/bin/echo", "a\0b", keep=None)
 
 
-async def test_closing_under_a_reader_ends_the_reader(keeper: Keeper) -> None:
+async def test_closing_under_a_reader_ends_the_reader(twin: Place) -> None:
     """One that stayed in the loop would take the data of the next socket of its number."""
-    command = ["/bin/sleep", "1000"]
-    program = await start_in_namespace(
-        "h0", keeper.path, command, offload=InlineOffload(), user=getpass.getuser(), within_s=WITHIN_S
-    )
+    program = await twin.start("/bin/sleep", "1000", keep=None)
     waiting = asyncio.create_task(program.wait())
     await asyncio.sleep(0)
     await program.close()
@@ -305,23 +246,16 @@ async def test_closing_under_a_reader_ends_the_reader(keeper: Keeper) -> None:
     assert not Path(f"/proc/{program.pid}").exists()
 
 
-async def test_missing_program_is_named(keeper: Keeper) -> None:
+async def test_missing_program_is_named(twin: Place) -> None:
     with pytest.raises(FailedError, match="h0: cannot start /no/such: No such file or directory"):
-        await start_in_namespace(
-            "h0", keeper.path, ["/no/such"], offload=InlineOffload(), user=getpass.getuser(), within_s=1
-        )
+        await twin.start("/no/such", "argument", keep=None)
 
 
-async def test_program_on_a_twin_host_has_the_interfaces_of_that_host(keeper: Keeper, stack: AsyncExitStack) -> None:
+async def test_program_on_a_twin_host_has_the_interfaces_of_that_host(keeper: Keeper, twin: Place) -> None:
     crossbar = Crossbar(keeper, SystemClock())
     crossbar.plug("h0.eth7", host="h0", interface="eth7")
     crossbar.close()
-    command = ["/bin/cat", "/proc/net/dev"]
-    program = await start_in_namespace(
-        "h0", keeper.path, command, offload=InlineOffload(), user=getpass.getuser(), within_s=WITHIN_S
-    )
-    stack.push_async_callback(program.close)
-    lines = (await said(program))["out"].decode().splitlines()[2:]
+    lines = (await said(await twin.start("cat /proc/net/dev", keep=None)))["out"].decode().splitlines()[2:]
     assert {line.split(":")[0].strip() for line in lines} >= {"lo", "eth7"}
     assert not any("eth0" in line for line in lines)
 
@@ -355,36 +289,12 @@ async def test_program_on_a_rack_without_root_is_its_user_and_has_no_rights_over
     assert words == [who, "CapEff:", "0" * 16, "1", "user"], errors
 
 
-async def test_killed_supervisor_takes_the_program_with_it_and_the_end_is_not_known(
-    keeper: Keeper, stack: AsyncExitStack
-) -> None:
-    command = ["/bin/sleep", "1000"]
-    program = await start_in_namespace(
-        "h0", keeper.path, command, offload=InlineOffload(), user=getpass.getuser(), within_s=WITHIN_S
-    )
-    stack.push_async_callback(program.close)
-    parent = int(Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()[1])
-    os.kill(parent, signal.SIGKILL)
+async def test_broken_connection_or_a_killed_supervisor_ends_the_program_on_the_host(place: Place) -> None:
+    program = await place.start("exec sleep 1000", keep=None)
+    place.hang_up()
     end = await program.wait()
     assert (end.status, end.signal) == (None, "")
     assert str(end).startswith("its end is not known: h0: the supervisor of the program has gone")
-    await gone(program.pid)
-
-
-async def test_broken_connection_ends_the_program_on_the_host(make_sshd: MakeSshd, stack: AsyncExitStack) -> None:
-    sshd = make_sshd()
-    program = await start_over_ssh(
-        "h0",
-        sshd.place,
-        ["/bin/sleep", "1000"],
-        user=getpass.getuser(),
-        within_s=WITHIN_S,
-        clock=SystemClock(),
-        home=sshd.home,
-    )
-    stack.push_async_callback(program.close)
-    sshd.hang_up()
-    assert (await program.wait()).status is None
     await gone(program.pid)
 
 
@@ -420,7 +330,7 @@ async def test_words_of_a_shell_beside_the_supervisor_do_no_harm_and_are_told_wh
         await SupervisedProgram.start("h0", Said(b"sudo: a password is required\n"), "{}")
 
 
-async def test_keeper_that_is_stopped_holds_nobody_up(keeper: Keeper) -> None:
+async def test_keeper_that_is_stopped_holds_nobody_up(keeper: Keeper, twin: Place) -> None:
     os.kill(keeper.pid, signal.SIGSTOP)
     callers = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(100)]
     try:
@@ -429,9 +339,7 @@ async def test_keeper_that_is_stopped_holds_nobody_up(keeper: Keeper) -> None:
                 caller.setblocking(False)
                 caller.connect(os.fspath(keeper.path))
         with pytest.raises(LinkError, match=r"h0: its network cannot be had: .* Is its twin rack up"):
-            await start_in_namespace(
-                "h0", keeper.path, ["/bin/true"], offload=InlineOffload(), user=getpass.getuser(), within_s=WITHIN_S
-            )
+            await twin.start("true", keep=None)
     finally:
         os.kill(keeper.pid, signal.SIGCONT)
         for caller in callers:
@@ -443,15 +351,12 @@ async def test_keeper_that_does_not_answer_holds_up_no_loop_and_who_does_not_wai
 ) -> None:
     offload = ThreadOffload(1)
     stack.callback(offload.close)
-    user, loop = getpass.getuser(), asyncio.get_running_loop()
+    place, loop = on_twin(keeper.path, stack, offload), asyncio.get_running_loop()
     before = children()
     os.kill(keeper.pid, signal.SIGSTOP)
     try:
         begun_s = loop.time()
-        command = ["/bin/sleep", "1000"]
-        starting = asyncio.create_task(
-            start_in_namespace("h0", keeper.path, command, offload=offload, user=user, within_s=WITHIN_S)
-        )
+        starting = asyncio.create_task(place.start("exec sleep 1000", keep=None))
         for _ in range(10):
             await asyncio.sleep(0.01)
         assert not starting.done()
@@ -492,8 +397,6 @@ async def test_user_without_an_entry_in_passwd_is_named_by_its_number(user: str,
     assert said in " ".join(words.decode().split())
 
 
-async def test_lost_keeper_is_named(tmp_path: Path) -> None:
+async def test_lost_keeper_is_named(tmp_path: Path, stack: AsyncExitStack) -> None:
     with pytest.raises(LinkError, match=r"h0: its network cannot be had: .* Is its twin rack up"):
-        await start_in_namespace(
-            "h0", tmp_path / "keeper", ["/bin/true"], offload=InlineOffload(), user=getpass.getuser(), within_s=1
-        )
+        await on_twin(tmp_path / "keeper", stack).start("true", keep=None)
