@@ -14,67 +14,10 @@ from hwd_drivers.transports.dial import Dialer, Listener, TcpDialer
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.virtual_time import run_virtual
 
+from ..stage import Recorder
+
 WAYS = ["tcp", "unix", "memory", "memory-bytewise", "memory-late"]
 Runner = Callable[[Coroutine[Any, Any, None]], None]
-
-
-class Recorder(asyncio.Protocol):
-    """Records all calls of its transport, which tests can wait for."""
-
-    def __init__(self, *, keep_half_open: bool = False) -> None:
-        self.told: list[str] = []
-        self.received = bytearray()
-        self.lost_with: list[Exception | None] = []
-        self.transport: asyncio.Transport
-        self._keep_half_open = keep_half_open
-        self._changed = asyncio.Event()
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        self.tell("made")
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        assert data
-        self.received += data
-        if self.told[-1] != "data":
-            self.told.append("data")
-        self._changed.set()
-
-    @override
-    def eof_received(self) -> bool:
-        self.tell("eof")
-        return self._keep_half_open
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost_with.append(exc)
-        self.tell("lost")
-
-    @override
-    def pause_writing(self) -> None:
-        self.tell("pause")
-
-    @override
-    def resume_writing(self) -> None:
-        self.tell("resume")
-
-    def tell(self, word: str) -> None:
-        self.told.append(word)
-        self._changed.set()
-
-    async def until(self, done: Callable[[], bool]) -> None:
-        while not done():
-            self._changed.clear()
-            await self._changed.wait()
-
-    async def until_told(self, word: str) -> None:
-        await self.until(lambda: word in self.told)
-
-    async def until_received(self, size: int) -> None:
-        await self.until(lambda: len(self.received) >= size)
 
 
 class Pair:
