@@ -12,6 +12,8 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
 
 def pytest_asyncio_loop_factories(item: pytest.Function) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    if "both_times" in item.fixturenames:
+        return {"real": asyncio.new_event_loop, "virtual": VirtualLoop}
     if "virtual_time" in item.fixturenames:
         return {"virtual": VirtualLoop}
     return {"real": asyncio.new_event_loop}
@@ -20,6 +22,11 @@ def pytest_asyncio_loop_factories(item: pytest.Function) -> Mapping[str, Callabl
 @pytest.fixture
 def virtual_time() -> None:
     """The coroutine of the test runs on a VirtualLoop; `pytest.mark.usefixtures` takes it for a whole file."""
+
+
+@pytest.fixture
+def both_times() -> None:
+    """The coroutine of the test runs twice: in real and in virtual time."""
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ class Recorder(asyncio.Protocol):
     def __init__(self, *, echo: bool = False, keep_half_open: bool = False) -> None:
         self.told: list[str | bytes] = []
         self.at_s: list[float] = []
-        self.received = bytearray()
+        self.received = b""
         self.lost_with: list[Exception | None] = []
         self._echo = echo
         self._keep_half_open = keep_half_open

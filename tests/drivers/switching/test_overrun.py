@@ -8,7 +8,8 @@ from hwd_drivers.core.values import Crossconnect, Exchange, PortSide, Side
 from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.switching.overrun import Overrun, OverrunWatch, taken_crossconnects
 
-from .conftest import moves, pairs
+from ..stage import pairs
+from .conftest import moves
 
 
 def exchange(before: str | None, commanded_ns: int = 4_000_000) -> Exchange:

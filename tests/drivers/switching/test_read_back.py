@@ -10,7 +10,8 @@ from hwd_drivers.switching.drive import change
 from hwd_drivers.switching.overrun import Overrun, OverrunWatch
 from hwd_drivers.switching.read_back import read_back
 
-from .conftest import Switch, moves, pairs
+from ..stage import pairs
+from .conftest import Switch, moves
 
 pytestmark = pytest.mark.usefixtures("virtual_time")
 
