@@ -141,7 +141,8 @@ async def test_agent_is_told_at_the_drawn_times_on_its_own_clock(scene: Scene) -
         ups = [(port, at_ns - 5 * S) for port, up, at_ns in phys if up]
         for what, told in ((What.CARRIER, carriers), (What.PHY, ups)):
             (came_ns,) = scene.at_ns("h0.eth0", what)
-            assert told == [("eth0", pytest.approx(came_ns, abs=2))]
+            assert [port for port, _ in told] == ["eth0"]
+            assert told[0][1] == pytest.approx(came_ns, abs=2)
         assert readings[-1].carrier_changes == 1
         files = {
             "mlx5_0/ports/1/state": "4: ACTIVE\n",
