@@ -2,31 +2,18 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hwd.model.nic_port import NicPortId
-from hwd.model.testbed import Testbed
 from hwd.twin.agent_config import prompt_unless_declared
 from hwd.twin.nic import What
-from hwd.twin.rack import TwinRack
-from hwd.twin.truth import Truth
 from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.modules.module_memory import Los
-from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_agents.watchers.optics_watcher import OpticsWatcher
-from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.ids import SeededIds
-from hwd_drivers.core.values import Exchange
-from hwd_drivers.devices.abilities import Device
-from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock
 
-MakeTestbed = Callable[..., Testbed]
-OpenSwitch = Callable[[Testbed, str, Dialer, Clock], Awaitable[Device]]
-Change = Callable[..., Awaitable[Exchange]]
+from .conftest import MakeTestbed, on_stage
 
 HOSTS = """  h8:
     twin: {{timing: ideal}}
@@ -62,27 +49,12 @@ class Told:
     ],
     ids=["sfp", "qsfp", "qsfp-dd", "one lane of cmis", "two banks"],
 )
-def test_light_of_a_module_of_each_standard_comes_and_goes_within_the_bounds_that_are_told(
-    make_testbed: MakeTestbed, open_switch: OpenSwitch, change: Change, module: str, standard: str, los: Los, lanes: int
+async def test_light_of_a_module_of_each_standard_comes_and_goes_within_the_bounds_that_are_told(
+    make_testbed: MakeTestbed, clock: VirtualClock, module: str, standard: str, los: Los, lanes: int
 ) -> None:
     testbed = make_testbed(hosts=HOSTS.format(module=module), extra="  - h8.eth0 <-> ocs1.9\n  - h9.eth0 <-> ocs1.10")
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        clock, dialer = VirtualClock(loop, wall_start_ns=10**18), MemoryDialer(MemoryNet())
-        truths: list[Truth] = []
-        rack = TwinRack(
-            testbed,
-            dialer=dialer,
-            clock=clock,
-            ids=SeededIds(1),
-            places=lambda name: f"mem:{name}",
-            truth=truths.append,
-        )
-        addresses = await rack.start()
-        switch = await open_switch(testbed, addresses["ocs1"], dialer, clock)
-        source, told = TwinSources(dialer, addresses["h9"], clock, host="h9"), Told()
+    told = Told()
+    async with on_stage(testbed, MemoryDialer(MemoryNet()), clock) as scene, scene.agent("h9") as source:
         watcher = OpticsWatcher(
             {"eth0": PortConfig(interface="eth0", lanes=lanes)},
             source.modules,
@@ -93,37 +65,28 @@ def test_light_of_a_module_of_each_standard_comes_and_goes_within_the_bounds_tha
             timings=prompt_unless_declared(testbed.hosts["h9"]),
             on_change=lambda: None,
         )
-        tasks = [asyncio.create_task(source.run(lambda: None)), asyncio.create_task(watcher.run())]
-        try:
-            await asyncio.sleep(2.5)
-            read = watcher.module("eth0")
-            assert read is not None
-            assert (read.standard, read.los, watcher.why_not("eth0"), watcher.lit("eth0")) == (standard, los, "", False)
-            assert len(read.rx_power_dbm) >= lanes
-            await watcher.begin("eth0")
-            await asyncio.sleep(0.1)
-            await change(switch, ["9A-10B", "10A-9B"])
-            await asyncio.sleep(0.5)
-            monitors = watcher.monitors("eth0")
-            assert monitors is not None
-            assert len(monitors.rx_power_dbm) == lanes
-            assert all(power_dbm is not None and -9 < power_dbm < 3 for power_dbm in monitors.rx_power_dbm)
-            assert all(bias_ma is not None and 20 < bias_ma < 120 for bias_ma in monitors.bias_ma)
-            await change(switch, [], ["9A-10B", "10A-9B"])
-            await asyncio.sleep(0.5)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await switch.close()
-            await rack.close()
-        light, dark = told.events
-        assert (light[0], dark[0]) == ("light", "dark")
-        port = NicPortId(host="h9", port="eth0")
-        for kind, earliest_ns, at_ns in told.events:
-            up = kind == "light"
-            (truth,) = [one for one in truths if (one.port, one.what, one.up) == (port, What.LIGHT, up)]
-            assert earliest_ns <= truth.before_ns <= truth.after_ns <= at_ns
-            assert at_ns - earliest_ns <= (2 if los is Los.LATCHED and up else 1) * 5_000_000 + 1_000_000
-
-    run_virtual(main())
+        watching = asyncio.create_task(watcher.run())
+        await asyncio.sleep(2.5)
+        read = watcher.module("eth0")
+        assert read is not None
+        assert (read.standard, read.los, watcher.why_not("eth0"), watcher.lit("eth0")) == (standard, los, "", False)
+        assert len(read.rx_power_dbm) >= lanes
+        await watcher.begin("eth0")
+        await asyncio.sleep(0.1)
+        await scene.change("9A-10B", "10A-9B")
+        await asyncio.sleep(0.5)
+        monitors = watcher.monitors("eth0")
+        assert monitors is not None
+        assert len(monitors.rx_power_dbm) == lanes
+        assert all(power_dbm is not None and -9 < power_dbm < 3 for power_dbm in monitors.rx_power_dbm)
+        assert all(bias_ma is not None and 20 < bias_ma < 120 for bias_ma in monitors.bias_ma)
+        await scene.change(remove=("9A-10B", "10A-9B"))
+        await asyncio.sleep(0.5)
+        watching.cancel()
+        await asyncio.wait([watching])
+    assert [kind for kind, *_ in told.events] == ["light", "dark"]
+    for kind, earliest_ns, at_ns in told.events:
+        up = kind == "light"
+        (truth,) = scene.happened("h9.eth0", What.LIGHT, up=up)
+        assert earliest_ns <= truth.before_ns <= truth.after_ns <= at_ns
+        assert at_ns - earliest_ns <= (2 if los is Los.LATCHED and up else 1) * 5_000_000 + 1_000_000

@@ -13,25 +13,22 @@ from typing import Any
 import pytest
 
 from hwd.config.run_files.places import is_held
-from hwd.config.testbed.testbed import load_testbed
 from hwd.model.fault import Clear, Deny, Fault, Reset, Slow, Stick
-from hwd.model.testbed import Testbed
 from hwd.twin.control import ask
 from hwd.twin.processes import AGAIN_AFTER_S
 from hwd_agents.process.config import load_config
-from hwd_drivers.core.clock import Clock, SystemClock
+from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, DeadlineError, DeviceError, LinkError
-from hwd_drivers.core.values import Crossconnect, Exchange
-from hwd_drivers.devices import registry
-from hwd_drivers.devices.abilities import CrossConnects, Device
-from hwd_drivers.transports.dial import Dialer, TcpDialer
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.devices.abilities import CrossConnects
+from hwd_drivers.transports.dial import TcpDialer
+
+from .conftest import change, open_switch, soon
 
 SCRIPT = Path(__file__).with_name("serve_process.py")
 WITHIN_S = 30.0
 END_WITHIN_S = 3.0
 
-OpenSwitch = Callable[[Testbed, str, Dialer, Clock], Awaitable[Device]]
-Change = Callable[..., Awaitable[Exchange]]
 Said = dict[str, Any]
 
 
@@ -174,9 +171,7 @@ async def test_rack_whose_run_directory_a_clean_up_has_removed_goes_on_and_is_fo
     assert "files of the twin rack were gone, and were made again: " in words
 
 
-async def test_rack_says_where_it_is_is_the_only_one_takes_faults_and_cleans_up(
-    serve: Serve, tmp_path: Path, open_switch: OpenSwitch, change: Change
-) -> None:
+async def test_rack_says_where_it_is_is_the_only_one_takes_faults_and_cleans_up(serve: Serve) -> None:
     rack = await serve()
     said = await rack.until(lambda said: True)
     assert said["pid"] == rack.process.pid
@@ -193,10 +188,7 @@ async def test_rack_says_where_it_is_is_the_only_one_takes_faults_and_cleans_up(
     assert rack.said() is not None
 
     control = Path(said["control"])
-    testbed = load_testbed(
-        tmp_path / "testbed.yaml", {name: registry.find(name) for name in registry.names()}
-    ).require()
-    switch = await open_switch(testbed, said["addresses"]["ocs1"], TcpDialer(), SystemClock())
+    switch = await open_switch(said["addresses"]["ocs1"], TcpDialer(), SystemClock())
     assert isinstance(switch, CrossConnects)
 
     ask(control, Deny(switch="ocs1", code="SROF", text="mirror stuck"))
@@ -205,8 +197,7 @@ async def test_rack_says_where_it_is_is_the_only_one_takes_faults_and_cleans_up(
     await change(switch, ["1A-3B"])
     ask(control, Stick(switch="ocs1", ends=("5A",)))
     await change(switch, ["5A-6B"])
-    deadline_s = asyncio.get_running_loop().time() + 5
-    readings = await switch.read_crossconnects(deadline_s=deadline_s)
+    readings = await switch.read_crossconnects(deadline_s=soon())
     assert [reading.crossconnect for reading in readings] == [Crossconnect.parse("1A-3B")]
     ask(control, Slow(switch="ocs1", seconds=5))
     with pytest.raises(DeadlineError):
@@ -260,16 +251,11 @@ async def test_dead_keeper_ends_the_rack(serve: Serve) -> None:
 
 
 @pytest.mark.kernel
-async def test_kernel_hosts_have_a_keeper_and_truth_is_written(
-    serve: Serve, tmp_path: Path, open_switch: OpenSwitch, change: Change
-) -> None:
+async def test_kernel_hosts_have_a_keeper_and_truth_is_written(serve: Serve) -> None:
     rack = await serve(hosts="kernel", kernel=True, agents="agents")
     said = await rack.until(lambda said: all(host["agent"] for host in said["hosts"].values()))
     assert all(host["kernel"] and host["keeper"] == str(rack.run_dir / "keeper") for host in said["hosts"].values())
-    testbed = load_testbed(
-        tmp_path / "testbed.yaml", {name: registry.find(name) for name in registry.names()}
-    ).require()
-    switch = await open_switch(testbed, said["addresses"]["ocs1"], TcpDialer(), SystemClock())
+    switch = await open_switch(said["addresses"]["ocs1"], TcpDialer(), SystemClock())
     await change(switch, ["1A-3B", "3A-1B"])
     await switch.close()
     truth = Path(said["truth"])

@@ -27,7 +27,8 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws, RandomIds
-from hwd_drivers.devices import registry
+
+from .conftest import specs
 
 pytestmark = pytest.mark.kernel
 
@@ -118,7 +119,7 @@ class Rack:
 @pytest.fixture
 async def rack(tmp_path: Path, write_testbed: Callable[..., Path]) -> AsyncIterator[Rack]:
     path = write_testbed(kernel=True, nic="opus-cx6dx-autoneg", extra=ALLOWED)
-    testbed = load_testbed(path, {name: registry.find(name) for name in registry.names()}).require()
+    testbed = load_testbed(path, specs()).require()
     broker = EmbeddedBroker()
     url = await broker.start()
     run_dir = tmp_path / "run"

@@ -14,7 +14,8 @@ from hwd.twin.virtual_machine import prepare_machine
 from hwd_agents.process.config import load_config
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import HwdError
-from hwd_drivers.devices import registry
+
+from .conftest import specs
 
 FILE = """testbed: lab
 switches: {ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal}}}
@@ -29,7 +30,7 @@ DAEMON = DaemonPlace(testbed="lab", pid=1, http="http://127.0.0.1:1", mqtt="mqtt
 def testbed(tmp_path: Path) -> Testbed:
     path = tmp_path / "testbed.yaml"
     path.write_text(FILE)
-    return load_testbed(path, {name: registry.find(name) for name in registry.names()}).require()
+    return load_testbed(path, specs()).require()
 
 
 @pytest.fixture

@@ -223,10 +223,10 @@ def test_garbage_is_a_protocol_error_that_says_what_was_found(garbage: bytes, fi
         AnswerDecoder().feed(garbage)
 
 
-@pytest.mark.parametrize("cut", range(len(b"\r\n\n   P"), len(PATCHES[0]) - len(b";\r\n")))
-def test_half_an_answer_is_never_read_as_a_complete_one(cut: int) -> None:
-    with pytest.raises(ProtocolError):
-        AnswerDecoder().feed(PATCHES[0][:cut] + PATCHES[0])
+def test_half_an_answer_is_never_read_as_a_complete_one() -> None:
+    for cut in range(len(b"\r\n\n   P"), len(PATCHES[0]) - len(b";\r\n")):
+        with pytest.raises(ProtocolError):
+            pytest.fail(f"cut at {cut}: {AnswerDecoder().feed(PATCHES[0][:cut] + PATCHES[0])}")
 
 
 def test_an_answer_without_an_end_is_refused_at_the_limit() -> None:

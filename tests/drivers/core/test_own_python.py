@@ -1,20 +1,15 @@
 """No start of Python of ours takes its modules from the folder that a user happens to be in."""
 
-import ast
-import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from hwd_drivers.core.own_python import leave_working_folder, own_python
 
-ROOT = Path(__file__).parents[3]
-SOURCES = ("hwd", "agents/hwd_agents", "drivers/hwd_drivers")
-SAFE = ("-P", "-I")
 SHADOWS = (
     "statistics.py",
     "typer.py",
@@ -76,26 +71,3 @@ def test_search_path_loses_its_empty_parts_for_children_and_keeps_what_is_named(
         monkeypatch.setattr(sys, "path", [here, library])
         leave_working_folder({"PYTHONPATH": named})
         assert sys.path == [here, library]
-
-
-def starts_of(tree: ast.AST) -> Iterator[tuple[int, ast.expr | None]]:
-    """Each place where our interpreter is a word of a command, and the word after it."""
-    for node in ast.walk(tree):
-        words = node.elts if isinstance(node, ast.List | ast.Tuple) else node.args if isinstance(node, ast.Call) else []
-        for word, following in itertools.zip_longest(words, words[1:]):
-            if ast.unparse(word) in ("sys.executable", "python"):
-                yield word.lineno, following
-
-
-def test_each_start_of_python_in_the_tree_leaves_the_working_folder_alone() -> None:
-    found, wrong = 0, []
-    for path in (path for top in SOURCES for path in sorted((ROOT / top).rglob("*.py"))):
-        text = path.read_text()
-        for line, following in starts_of(ast.parse(text)) if "python" in text or "sys.executable" in text else ():
-            if following is None:
-                continue  # no command, such as Path(sys.executable)
-            found += 1
-            if not (isinstance(following, ast.Constant) and following.value in SAFE):
-                wrong.append(f"{path.relative_to(ROOT)}:{line}")
-    assert not wrong, "own_python() has -P; on hosts -I is right"
-    assert found >= 5

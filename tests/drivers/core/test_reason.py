@@ -1,28 +1,15 @@
-"""No error number, tuple or C source line reaches a person: the texts of `reason_of`, and the code that uses it."""
+"""No error number, tuple or C source line reaches a person: the texts of `reason_of`; test_tree.py: its use."""
 
-import ast
 import asyncio
 import socket
 import ssl
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import msgspec
 import pytest
 
-import hwd
-import hwd_agents
-import hwd_drivers
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.reason import reason_of
-
-OF_THE_SYSTEM = {
-    "OSError", "ConnectionError", "ConnectionRefusedError", "TimeoutError", "PermissionError", "FileNotFoundError",
-    "BlockingIOError",
-    "gaierror", "ValidationError", "SSLError", "SSHException", "MqttError", "TransportError", "HTTPError",
-}  # fmt: skip
-SAYING = {"debug", "info", "warning", "error", "log", "str"}
 
 
 @pytest.mark.parametrize(
@@ -56,40 +43,6 @@ async def test_a_refused_connection_of_this_machine_has_a_plain_reason() -> None
     with pytest.raises(OSError) as raised:  # noqa: PT011 - whatever the loop makes of it
         await asyncio.get_running_loop().create_connection(asyncio.Protocol, "127.0.0.1", _free_port())
     assert reason_of(raised.value) == "Connection refused"
-
-
-def test_no_module_prints_a_raw_system_error() -> None:
-    found = [
-        f"{path}:{line}"
-        for package in (hwd, hwd_drivers, hwd_agents)
-        for path in sorted(Path(str(package.__file__)).parent.rglob("*.py"))
-        if path.parent.name != "onhost"  # runs on hosts that have nothing of ours; it says strerror
-        for line in _raw(ast.parse(path.read_text()))
-    ]
-    assert found == [], "say reason_of(error)"
-
-
-def _raw(tree: ast.AST) -> Iterator[int]:
-    """Lines where a handler of such errors puts the error itself into a text or a log."""
-    for handler in ast.walk(tree):
-        if not (isinstance(handler, ast.ExceptHandler) and handler.name and handler.type):
-            continue
-        caught = {
-            node.id if isinstance(node, ast.Name) else getattr(node, "attr", "") for node in ast.walk(handler.type)
-        }
-        if not caught & OF_THE_SYSTEM:
-            continue
-        for node in (node for statement in handler.body for node in ast.walk(statement)):
-            if isinstance(node, ast.FormattedValue) and node.conversion == -1 and _names(node.value, handler.name):
-                yield node.lineno
-            elif isinstance(node, ast.Call) and any(_names(argument, handler.name) for argument in node.args):
-                called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-                if called in SAYING:
-                    yield node.lineno
-
-
-def _names(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _free_port() -> int:

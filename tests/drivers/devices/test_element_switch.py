@@ -4,15 +4,12 @@ import asyncio
 
 import pytest
 
-from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.ids import Draws
-from hwd_drivers.devices.abilities import Device
-from hwd_drivers.devices.registry import OpenContext, find
+from hwd_drivers.devices.registry import find
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.registry import twin_of
-from hwd_drivers.twins.timing import find_timing
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock
+
+from ..stage import context, twin
 
 
 @pytest.mark.parametrize(
@@ -23,43 +20,14 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtua
         ("osw", "osw", "2x6", "4x6", "the controller has 2 selectors, the testbed says 4"),
     ],
 )
-def test_a_size_that_the_device_does_not_have_is_a_config_error(
-    driver: str, model: str, there: str, stated: str, finding: str
+async def test_a_size_that_the_device_does_not_have_is_a_config_error(
+    clock: VirtualClock, driver: str, model: str, there: str, stated: str, finding: str
 ) -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        spec, dialer, clock = find(driver), MemoryDialer(MemoryNet()), VirtualClock(loop, wall_start_ns=0)
-        twin = twin_of(spec).make(
-            name="sw1",
-            capabilities=spec.capabilities(model, there),
-            timing=find_timing("ideal"),
-            draws=Draws(7),
-            clock=clock,
-            dialer=dialer,
-            address="mem:sw1",
-            options={},
-        )
-        device: Device = await spec.open(
-            OpenContext(
-                name="sw1",
-                address=await twin.start(),
-                dialer=dialer,
-                clock=clock,
-                sink=_no_documents,
-                user=None,
-                password=None,
-                options=spec.options(),
-                capabilities=spec.capabilities(model, stated),
-            )
-        )
-        with pytest.raises(ConfigError, match=f"sw1: {finding}.*Correct its size in the testbed file"):
-            await device.capabilities(deadline_s=loop.time() + 1)
-        await device.close()
-        await twin.close()
-
-    run_virtual(main())
-
-
-def _no_documents(document: Document) -> None:
-    """The test looks at the device itself."""
+    dialer = MemoryDialer(MemoryNet())
+    unit = twin(context(driver, model, there, dialer, clock), driver)
+    await unit.start()
+    device = await find(driver).open(context(driver, model, stated, dialer, clock))
+    with pytest.raises(ConfigError, match=f"ocs1: {finding}.*Correct its size in the testbed file"):
+        await device.capabilities(deadline_s=asyncio.get_running_loop().time() + 1)
+    await device.close()
+    await unit.close()

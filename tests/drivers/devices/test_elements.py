@@ -5,27 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_drivers.core.errors import RefusedError
-from hwd_drivers.core.values import Capabilities, Crossconnect, Element, PortSide
+from hwd_drivers.core.values import Element, PortSide
 from hwd_drivers.devices.elements import Elements, selector, selectors, two_by_twos
 
-
-def capabilities(ends: tuple[PortSide, ...], elements: tuple[Element, ...]) -> Capabilities:
-    return Capabilities(
-        ends=ends,
-        two_sided=len(elements) > 1,
-        reciprocal=True,
-        latching=False,
-        atomic_batches=True,
-        moves_in_use=True,
-        settle_s=0.008,
-        loss_db_typical=1.0,
-        loss_db_max=2.0,
-        elements=elements,
-    )
+from ..stage import capabilities, pairs
 
 
-def pairs(text: str) -> list[Crossconnect]:
-    return [Crossconnect.parse(each) for each in text.split()]
+def of(ends: tuple[PortSide, ...], elements: tuple[Element, ...]) -> Elements:
+    return Elements(capabilities(ends, elements=elements))
 
 
 def test_two_by_twos_are_bar_first_and_then_cross() -> None:
@@ -39,14 +26,14 @@ def test_two_by_twos_are_bar_first_and_then_cross() -> None:
 
 @given(st.lists(st.integers(0, 6), min_size=3, max_size=3), st.lists(st.integers(0, 6), min_size=3, max_size=3))
 def test_a_change_from_any_states_to_any_others_names_those_that_differ(before: list[int], after: list[int]) -> None:
-    elements = Elements(capabilities(*selectors(3, 6, dark=True)))
+    elements = of(*selectors(3, 6, dark=True))
     old, new = (frozenset(elements.crossconnects(states)) for states in (before, after))
     targets = elements.targets("sw1", remove=sorted(old - new, key=str), add=sorted(new - old, key=str))
     assert targets == {place: state for place, state in enumerate(after) if state != before[place]}
 
 
 def test_half_of_a_state_is_refused_with_the_states_that_there_are() -> None:
-    elements = Elements(capabilities(*two_by_twos(1)))
+    elements = of(*two_by_twos(1))
     with pytest.raises(RefusedError, match=r"sw1: element 1 cannot be 1A-2B: .*\(1A-1B, 2A-2B; 1A-2B, 2A-1B\)"):
         elements.targets("sw1", remove=pairs("1A-1B"), add=pairs("1A-2B"))
 
@@ -54,17 +41,17 @@ def test_half_of_a_state_is_refused_with_the_states_that_there_are() -> None:
 def test_dark_is_a_state_only_of_a_selector_that_has_it() -> None:
     ends, part = selector(4)
     with pytest.raises(RefusedError, match="cannot be dark"):
-        Elements(capabilities(ends, (part,))).targets("sw1", remove=pairs("in-1"), add=())
+        of(ends, (part,)).targets("sw1", remove=pairs("in-1"), add=())
     ends, part = selector(4, dark=True)
-    assert Elements(capabilities(ends, (part,))).targets("sw1", remove=pairs("in-1"), add=()) == {0: 4}
+    assert of(ends, (part,)).targets("sw1", remove=pairs("in-1"), add=()) == {0: 4}
 
 
 def test_two_channels_of_one_selector_are_refused() -> None:
     ends, part = selector(4)
     with pytest.raises(RefusedError, match="element 1 cannot be in-1, in-2"):
-        Elements(capabilities(ends, (part,))).targets("sw1", remove=(), add=pairs("in-1 in-2"))
+        of(ends, (part,)).targets("sw1", remove=(), add=pairs("in-1 in-2"))
 
 
 def test_ends_of_different_elements_are_not_joined() -> None:
     with pytest.raises(RefusedError, match="sw1: 1A-4B: no element of this switch joins 1A with 4B"):
-        Elements(capabilities(*selectors(2, 3))).targets("sw1", remove=(), add=pairs("1A-4B"))
+        of(*selectors(2, 3)).targets("sw1", remove=(), add=pairs("1A-4B"))

@@ -8,8 +8,10 @@ import pytest
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import BugError, ConfigError
 from hwd_drivers.devices import registry
-from hwd_drivers.devices.registry import NoOptions, OpenContext
+from hwd_drivers.devices.registry import NoOptions
 from hwd_drivers.transports.dial import TcpDialer
+
+from ..stage import context
 
 
 def test_the_polatis_driver_is_installed_under_its_name() -> None:
@@ -50,17 +52,7 @@ def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
 
 def test_options_of_another_type_than_the_drivers_are_a_bug_that_names_both_types() -> None:
     spec = registry.find("polatis-tl1")
-    context = OpenContext(
-        name="ocs1",
-        address="10.0.0.9",
-        dialer=TcpDialer(),
-        clock=SystemClock(),
-        sink=print,
-        user=None,
-        password=None,
-        options=NoOptions(),
-        capabilities=spec.capabilities("polatis-6000", "8x8"),
-    )
-    assert context.options_as(NoOptions) is context.options
+    opening = context(spec.name, "polatis-6000", "8x8", TcpDialer(), SystemClock(), options=NoOptions())
+    assert opening.options_as(NoOptions) is opening.options
     with pytest.raises(BugError, match=f"ocs1: options are NoOptions, not {spec.options.__name__}"):
-        context.options_as(spec.options)
+        opening.options_as(spec.options)

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,64 +12,36 @@ from hwd.model.kinds import read_document
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import DeadlineError, DeviceError, LinkError, ProtocolError, RefusedError, StartingError
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Crossconnect, PortOverride, PortSide
+from hwd_drivers.core.values import PortOverride, PortSide
 from hwd_drivers.devices.abilities import Device, PortOverrides
 from hwd_drivers.devices.readings import MADE_ANEW_WITHIN_S
-from hwd_drivers.devices.registry import OpenContext, find
+from hwd_drivers.devices.registry import find
 from hwd_drivers.devices.supervisor import FIRST_RETRY_S, LONGEST_RETRY_S, Supervisor
 from hwd_drivers.transports.memory import Cut, MemoryDialer, MemoryNet
-from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.server import Denial
-from hwd_drivers.twins.timing import find_timing
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
+
+from ..stage import context, ends, pairs, twin
 
 
 class World:
     """A twin of an 8x8 unit and a supervisor of it, which runs from `start` on."""
 
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        self.loop = loop
+    def __init__(self, clock: VirtualClock, loop: VirtualLoop) -> None:
+        self.loop, self.clock = loop, clock
         self.net = MemoryNet()
-        self.clock = VirtualClock(loop, wall_start_ns=0)
         self.documents: list[Document] = []
         self.opened_s: list[float] = []
         self.spec = find("polatis-tl1")
-        self.password = "root"
-        capabilities = self.spec.capabilities("polatis-6000", "8x8")
-        dialer = MemoryDialer(self.net)
-        self.context = OpenContext(
-            name="ocs1",
-            address="mem:ocs1",
-            dialer=dialer,
-            clock=self.clock,
-            sink=self.documents.append,
-            user="admin",
-            password="root",
-            options=self.spec.options(),
-            capabilities=capabilities,
+        self.context = context(
+            self.spec.name, "polatis-6000", "8x8", MemoryDialer(self.net), clock, sink=self.documents.append
         )
-        self.twin = twin_of(self.spec).make(
-            name="ocs1",
-            capabilities=capabilities,
-            timing=find_timing("ideal"),
-            draws=Draws(7),
-            clock=self.clock,
-            dialer=dialer,
-            address="mem:ocs1",
-            options={"password": "root"},
-        )
-        self.supervisor = Supervisor(
-            name="ocs1",
-            open=self.open,
-            clock=self.clock,
-            sink=self.documents.append,
-            draws=Draws(7),
-            poll_s=1.0,
-            answer_s=0.5,
-        )
+        self.twin = twin(self.context, self.spec.name, password="root")
+        self.supervisor = self.supervise(self.open, poll_s=1.0, answer_s=0.5)
         self.running: asyncio.Task[None] | None = None
+
+    def supervise(self, open_: Callable[[], Awaitable[Device]], **more: Any) -> Supervisor:
+        return Supervisor(name="ocs1", open=open_, clock=self.clock, sink=self.documents.append, draws=Draws(7), **more)
 
     async def open(self) -> Device:
         self.opened_s.append(self.loop.time())
@@ -105,7 +78,7 @@ class World:
         await self.supervisor.change(remove=pairs(remove), add=pairs(add), deadline_s=self.loop.time() + within_s)
 
     async def block(self, *texts: str, to: PortOverride = PortOverride.FORCE_BLOCKED) -> None:
-        await self.supervisor.override(ends(*texts), to, by="ada", deadline_s=self.loop.time() + 0.4)
+        await self.supervisor.override(ends(" ".join(texts)), to, by="ada", deadline_s=self.loop.time() + 0.4)
 
     def behind_our_back(self, *, remove: str = "", add: str = "") -> None:
         now_ns = self.clock.monotonic_ns()
@@ -113,29 +86,13 @@ class World:
         self.twin.mirror.connect(pairs(add), now_ns, move=True)
 
 
-def ends(*texts: str) -> list[PortSide]:
-    return [*map(PortSide.parse, texts)]
+@pytest.fixture
+async def world(clock: VirtualClock, loop: VirtualLoop) -> AsyncIterator[World]:
+    world = World(clock, loop)
+    yield world
+    await world.stop()
 
 
-def pairs(texts: str) -> list[Crossconnect]:
-    return [Crossconnect.parse(text) for text in texts.split()]
-
-
-def in_world(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
-    async def main() -> None:
-        world = World()
-        try:
-            await test(world)
-        finally:
-            await world.stop()
-
-    def run() -> None:
-        run_virtual(main())
-
-    return run
-
-
-@in_world
 async def test_a_switch_that_comes_up_is_reported_with_its_identity_and_crossconnects(world: World) -> None:
     world.behind_our_back(add="1A-2B")
     await world.start()
@@ -150,14 +107,12 @@ async def test_a_switch_that_comes_up_is_reported_with_its_identity_and_crosscon
     assert world.supervisor.cause is None
 
 
-@in_world
 async def test_nothing_is_reported_while_nothing_changes(world: World) -> None:
     await world.start()
     await asyncio.sleep(60)
     assert world.kinds() == ["switch.up", "switch.read", "switch.power"]
 
 
-@in_world
 async def test_a_change_of_ours_is_reported_as_ours(world: World) -> None:
     await world.start()
     await world.change(add="1A-2B 2A-1B")
@@ -173,22 +128,20 @@ async def test_a_change_of_ours_is_reported_as_ours(world: World) -> None:
     assert [each["moved"] for each in commands] == [["1A", "1B", "2A", "2B"], ["1A", "2B", "3B"]]
 
 
-def test_a_change_by_another_client_is_found_and_logged_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(world: World) -> None:
-        await world.start()
-        await world.change(add="1A-2B 2A-1B")
-        await world.read()
-        world.behind_our_back(remove="1A-2B", add="3A-3B")
-        await asyncio.sleep(1.1)
-        read = world.told("switch.read")[-1]
-        assert (read["added"], read["removed"], read["ours"]) == (["3A-3B"], ["1A-2B"], False)
-
-    with caplog.at_level(logging.WARNING):
-        in_world(story)()
+async def test_a_change_by_another_client_is_found_and_logged_as_a_warning(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    await world.start()
+    await world.change(add="1A-2B 2A-1B")
+    await world.read()
+    world.behind_our_back(remove="1A-2B", add="3A-3B")
+    await asyncio.sleep(1.1)
+    read = world.told("switch.read")[-1]
+    assert (read["added"], read["removed"], read["ours"]) == (["3A-3B"], ["1A-2B"], False)
     assert "ocs1: changed by another client: +3A-3B -1A-2B" in caplog.text
 
 
-@in_world
 async def test_ours_and_another_change_in_one_reading_is_not_ours(world: World) -> None:
     await world.start()
     await world.change(add="1A-2B")
@@ -197,7 +150,6 @@ async def test_ours_and_another_change_in_one_reading_is_not_ours(world: World) 
     assert world.told("switch.read")[-1]["ours"] is False
 
 
-@in_world
 async def test_what_moved_an_end_away_is_ours_too(world: World) -> None:
     world.behind_our_back(add="1A-2B")
     await world.start()
@@ -207,33 +159,32 @@ async def test_what_moved_an_end_away_is_ours_too(world: World) -> None:
     assert (read["removed"], read["ours"]) == (["1A-2B"], True)
 
 
-def test_a_lost_switch_is_read_after_reconnect_and_its_difference_reported(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(world: World) -> None:
-        await world.start()
-        await world.change(add="1A-2B 2A-1B")
-        await world.read()
-        world.net.cut("mem:ocs1", Cut.RESET)
-        await asyncio.sleep(0.01)
-        assert world.supervisor.device is None
-        assert "Connection reset" in str(world.supervisor.cause)
-        with pytest.raises(LinkError, match="ocs1: the switch is down: connection lost"):
-            await world.supervisor.read()
-        with pytest.raises(LinkError, match="down"):
-            await world.change(add="4A-4B")
-        world.behind_our_back(remove="1A-2B")
-        await asyncio.sleep(20)
-        world.net.heal("mem:ocs1")
-        await world.supervisor.wait_up()
-        await asyncio.sleep(0)
-        assert world.kinds().count("switch.down") == 1
-        assert world.told("switch.up")[-1]["down_s"] == pytest.approx(world.loop.time(), abs=1)
-        read = world.told("switch.read")[-1]
-        assert ([one["id"] for one in read["crossconnects"]], read["removed"]) == (["2A-1B"], ["1A-2B"])
-        assert read["ours"] is False
-        assert "switch.restarted" not in world.kinds(), "part of it is there: that was somebody"
-
-    with caplog.at_level(logging.INFO):
-        in_world(story)()
+async def test_a_lost_switch_is_read_after_reconnect_and_its_difference_reported(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    await world.start()
+    await world.change(add="1A-2B 2A-1B")
+    await world.read()
+    world.net.cut("mem:ocs1", Cut.RESET)
+    await asyncio.sleep(0.01)
+    assert world.supervisor.device is None
+    assert "Connection reset" in str(world.supervisor.cause)
+    with pytest.raises(LinkError, match="ocs1: the switch is down: connection lost"):
+        await world.supervisor.read()
+    with pytest.raises(LinkError, match="down"):
+        await world.change(add="4A-4B")
+    world.behind_our_back(remove="1A-2B")
+    await asyncio.sleep(20)
+    world.net.heal("mem:ocs1")
+    await world.supervisor.wait_up()
+    await asyncio.sleep(0)
+    assert world.kinds().count("switch.down") == 1
+    assert world.told("switch.up")[-1]["down_s"] == pytest.approx(world.loop.time(), abs=1)
+    read = world.told("switch.read")[-1]
+    assert ([one["id"] for one in read["crossconnects"]], read["removed"]) == (["2A-1B"], ["1A-2B"])
+    assert read["ours"] is False
+    assert "switch.restarted" not in world.kinds(), "part of it is there: that was somebody"
     ours = [
         record
         for record in caplog.records
@@ -247,35 +198,32 @@ def test_a_lost_switch_is_read_after_reconnect_and_its_difference_reported(caplo
     assert len(texts) == 4
 
 
-def test_a_restart_is_reported_and_restored_crossconnects_are_not_a_foreign_change(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_restart_is_reported_and_restored_crossconnects_are_not_a_foreign_change(
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(world: World) -> None:
-        await world.start()
-        await world.change(add="1A-2B 2A-1B")
-        await world.read()
-        world.twin.faults.reboot(4)
-        await asyncio.sleep(30)
-        (restart,) = world.told("switch.restarted")
-        assert (restart["sign"], restart["lost"], restart["uptime_s"]) == ("at-rest", ["1A-2B", "2A-1B"], None)
-        kinds = world.kinds()
-        assert kinds.index("switch.restarted") == len(kinds) - 1 - kinds[::-1].index("switch.up") + 1, "right after it"
-        world.behind_our_back(add="1A-2B")
-        assert await world.read() == ["1A-2B"]
-        assert [read["ours"] for read in world.told("switch.read")] == [True] * 4, "as a unit that keeps it does"
-        world.behind_our_back(add="3A-3B")
-        await world.read()
-        assert world.told("switch.read")[-1]["ours"] is False, "that one it had not"
-        world.behind_our_back(remove="1A-2B")
-        await world.read()
-        assert world.told("switch.read")[-1]["ours"] is False, "it had made that anew"
-        await asyncio.sleep(MADE_ANEW_WITHIN_S)
-        world.behind_our_back(add="2A-1B")
-        await world.read()
-        assert world.told("switch.read")[-1]["ours"] is False, "long after its restart"
-
-    with caplog.at_level(logging.WARNING):
-        in_world(story)()
+    caplog.set_level(logging.WARNING)
+    await world.start()
+    await world.change(add="1A-2B 2A-1B")
+    await world.read()
+    world.twin.faults.reboot(4)
+    await asyncio.sleep(30)
+    (restart,) = world.told("switch.restarted")
+    assert (restart["sign"], restart["lost"], restart["uptime_s"]) == ("at-rest", ["1A-2B", "2A-1B"], None)
+    kinds = world.kinds()
+    assert kinds.index("switch.restarted") == len(kinds) - 1 - kinds[::-1].index("switch.up") + 1, "right after it"
+    world.behind_our_back(add="1A-2B")
+    assert await world.read() == ["1A-2B"]
+    assert [read["ours"] for read in world.told("switch.read")] == [True] * 4, "as a unit that keeps it does"
+    world.behind_our_back(add="3A-3B")
+    await world.read()
+    assert world.told("switch.read")[-1]["ours"] is False, "that one it had not"
+    world.behind_our_back(remove="1A-2B")
+    await world.read()
+    assert world.told("switch.read")[-1]["ours"] is False, "it had made that anew"
+    await asyncio.sleep(MADE_ANEW_WITHIN_S)
+    world.behind_our_back(add="2A-1B")
+    await world.read()
+    assert world.told("switch.read")[-1]["ours"] is False, "long after its restart"
     assert (
         "ocs1: seems to have restarted: it ended the session, and all that it carried is gone at once: 1A-2B, 2A-1B"
         in caplog.text
@@ -283,7 +231,6 @@ def test_a_restart_is_reported_and_restored_crossconnects_are_not_a_foreign_chan
     assert "changed while" not in caplog.text
 
 
-@in_world
 async def test_a_switch_that_was_not_reached_for_a_while_has_not_restarted(world: World) -> None:
     await world.start()
     await world.change(add="1A-2B")
@@ -294,7 +241,6 @@ async def test_a_switch_that_was_not_reached_for_a_while_has_not_restarted(world
     assert "switch.restarted" not in world.kinds()
 
 
-@in_world
 async def test_an_unreachable_switch_is_reported_once_and_tried_with_growing_jittered_pauses(world: World) -> None:
     world.run()
     await asyncio.sleep(600)
@@ -306,27 +252,15 @@ async def test_an_unreachable_switch_is_reported_once_and_tried_with_growing_jit
     assert max(pauses_s) > LONGEST_RETRY_S / 2
 
 
-@in_world
 async def test_a_refused_login_waits_the_longest_pause_at_once(world: World) -> None:
     await world.twin.start()
-    world.context = OpenContext(
-        name="ocs1",
-        address="mem:ocs1",
-        dialer=world.context.dialer,
-        clock=world.clock,
-        sink=world.documents.append,
-        user="admin",
-        password="wrong",
-        options=world.context.options,
-        capabilities=world.context.capabilities,
-    )
+    world.context = replace(world.context, password="wrong")
     world.run()
     await asyncio.sleep(3 * LONGEST_RETRY_S + 1)
     assert world.opened_s == [0, LONGEST_RETRY_S, 2 * LONGEST_RETRY_S, 3 * LONGEST_RETRY_S]
     assert "PICC" in world.told("switch.down")[0]["cause"]
 
 
-@in_world
 async def test_a_silent_switch_counts_as_down_and_recovers(world: World) -> None:
     await world.start()
     world.twin.faults.silent = True
@@ -338,55 +272,42 @@ async def test_a_silent_switch_counts_as_down_and_recovers(world: World) -> None
     assert world.kinds()[-2:] == ["switch.up", "switch.read"]
 
 
-def test_a_start_is_no_warning_and_a_failed_start_is_one(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_start_is_no_warning_and_a_failed_start_is_one(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
-    async def main() -> list[str]:
-        world = World()
+    async def open_later() -> Device:
+        if world.loop.time() < 3.0:
+            raise StartingError("ocs1: its twin rack is starting (pid 7)")
+        raise LinkError("ocs1: its twin rack is not up")
 
-        async def open_later() -> Device:
-            if world.loop.time() < 3.0:
-                raise StartingError("ocs1: its twin rack is starting (pid 7)")
-            raise LinkError("ocs1: its twin rack is not up")
-
-        world.supervisor = Supervisor(
-            name="ocs1", open=open_later, clock=world.clock, sink=world.documents.append, draws=Draws(7)
-        )
-        world.run()
-        await asyncio.sleep(2.0)
-        assert world.supervisor.cause == "its twin rack is starting (pid 7)"
-        await asyncio.sleep(60.0)
-        await world.stop()
-        return [str(each["cause"]) for each in world.told("switch.down")]
-
-    assert run_virtual(main()) == ["its twin rack is starting (pid 7)", "its twin rack is not up"]
+    world.supervisor = world.supervise(open_later)
+    world.run()
+    await asyncio.sleep(2.0)
+    assert world.supervisor.cause == "its twin rack is starting (pid 7)"
+    await asyncio.sleep(60.0)
+    causes = [each["cause"] for each in world.told("switch.down")]
+    assert causes == ["its twin rack is starting (pid 7)", "its twin rack is not up"]
     assert [(record.levelname, record.message) for record in caplog.records] == [
         ("INFO", "ocs1: its twin rack is starting (pid 7)"),
         ("WARNING", "ocs1: down: its twin rack is not up"),
     ]
 
 
-def test_a_bug_of_a_driver_is_logged_with_its_traceback_and_tried_again_late(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(world: World) -> None:
-        async def broken() -> Device:
-            world.opened_s.append(world.loop.time())
-            raise ZeroDivisionError("a bug")
+async def test_a_bug_of_a_driver_is_logged_with_its_traceback_and_tried_again_late(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken() -> Device:
+        world.opened_s.append(world.loop.time())
+        raise ZeroDivisionError("a bug")
 
-        world.supervisor = Supervisor(
-            name="ocs1", open=broken, clock=world.clock, sink=world.documents.append, draws=Draws(7)
-        )
-        world.run()
-        await asyncio.sleep(LONGEST_RETRY_S + 1)
-        assert world.opened_s == [0, LONGEST_RETRY_S]
-
-    in_world(story)()
+    world.supervisor = world.supervise(broken)
+    world.run()
+    await asyncio.sleep(LONGEST_RETRY_S + 1)
+    assert world.opened_s == [0, LONGEST_RETRY_S]
     assert "ocs1: bug in its driver" in caplog.text
     assert "ZeroDivisionError" in caplog.text
 
 
-@in_world
 async def test_each_failed_command_is_reported_with_its_reason(world: World) -> None:
     await world.start()
     faults = world.twin.faults
@@ -419,7 +340,6 @@ async def test_each_failed_command_is_reported_with_its_reason(world: World) -> 
     assert moved == [None, ["1A", "2B"], ["1A", "2B"], ["1A", "2B"]], "a list that was denied whole moved nothing"
 
 
-@in_world
 async def test_a_reading_that_a_change_overlapped_is_returned_and_not_reported(world: World) -> None:
     await world.start()
     world.twin.faults.slow_s = 0.05
@@ -432,7 +352,6 @@ async def test_a_reading_that_a_change_overlapped_is_returned_and_not_reported(w
     assert world.told("switch.read")[-1]["ours"] is True
 
 
-@in_world
 async def test_a_slow_change_is_not_cut_off_by_looks(world: World) -> None:
     await world.start()
     await asyncio.sleep(0.3)
@@ -445,7 +364,6 @@ async def test_a_slow_change_is_not_cut_off_by_looks(world: World) -> None:
     assert world.told("switch.read")[-1]["added"] == ["1A-2B"]
 
 
-@in_world
 async def test_a_look_that_a_change_overtook_may_fail(world: World) -> None:
     await world.start()
     await asyncio.sleep(0.9)
@@ -458,7 +376,6 @@ async def test_a_look_that_a_change_overtook_may_fail(world: World) -> None:
     assert len(world.opened_s) == 1
 
 
-@in_world
 async def test_power_is_reported_when_it_changes(world: World) -> None:
     await world.start()
     await world.change(add="1A-2B")
@@ -471,7 +388,6 @@ async def test_power_is_reported_when_it_changes(world: World) -> None:
     assert lit["1B"] is None
 
 
-@in_world
 async def test_stopping_closes_the_session(world: World) -> None:
     await world.start()
     await world.stop()
@@ -479,7 +395,6 @@ async def test_stopping_closes_the_session(world: World) -> None:
     world.running = None
 
 
-@in_world
 async def test_a_blocked_end_is_reported_with_who_asked_and_its_crossconnect_reads_blocked(world: World) -> None:
     world.behind_our_back(add="1A-2B 3A-4B")
     await world.start()
@@ -495,18 +410,17 @@ async def test_a_blocked_end_is_reported_with_who_asked_and_its_crossconnect_rea
     ]
 
 
-@in_world
 async def test_an_end_that_another_client_blocks_is_reported_once_over_sessions(world: World) -> None:
     await world.start()
     await world.block("1A")  # from here on the driver knows the unit's words
     other = await world.spec.open(world.context)
     assert isinstance(other, PortOverrides)
-    await other.override(ends("5A", "6B"), PortOverride.FORCE_BLOCKED, deadline_s=world.loop.time() + 0.4)
+    await other.override(ends("5A 6B"), PortOverride.FORCE_BLOCKED, deadline_s=world.loop.time() + 0.4)
     await asyncio.sleep(1.5)
     await other.override(ends("5A"), PortOverride.NORMAL, deadline_s=world.loop.time() + 0.4)
     await asyncio.sleep(1.5)
     await other.close()
-    assert world.supervisor.blocked == frozenset(ends("1A", "6B"))
+    assert world.supervisor.blocked == frozenset(ends("1A 6B"))
     told = [(one["ends"], one["to"], one["by"]) for one in world.told("switch.override")]
     assert told[1:] == [(["5A", "6B"], "force-blocked", "somebody else"), (["5A"], "normal", "somebody else")]
     world.twin.faults.reset()
@@ -515,7 +429,6 @@ async def test_an_end_that_another_client_blocks_is_reported_once_over_sessions(
     assert (again["ends"], again["by"]) == (["1A", "6B"], "found at connecting")
 
 
-@in_world
 async def test_an_unanswered_block_that_was_done_is_attributed_to_who_asked(world: World) -> None:
     await world.start()
     await world.block("6B")  # from here on the driver knows the unit's words
@@ -524,12 +437,11 @@ async def test_an_unanswered_block_that_was_done_is_attributed_to_who_asked(worl
         await world.block("1A")
     world.twin.faults.silent = False
     await asyncio.sleep(3)
-    assert world.supervisor.blocked == frozenset(ends("1A", "6B"))
+    assert world.supervisor.blocked == frozenset(ends("1A 6B"))
     told = [(one["ends"], one["by"]) for one in world.told("switch.override")]
     assert told[1:] == [(["1A"], "ada")]
 
 
-@in_world
 async def test_an_end_that_cannot_be_dark_is_refused_and_a_refusal_changes_nothing(world: World) -> None:
     await world.start()
     with pytest.raises(RefusedError, match="ocs1: 9A cannot be held dark; those from 1A to 8B can"):

@@ -1,40 +1,23 @@
 """A switch for the engine: the mirror model of all twins, with what other clients and failures do to it."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import (
-    Capabilities,
     Crossconnect,
     CrossconnectReading,
     CrossconnectState,
     Exchange,
-    PortSide,
-    Side,
 )
 from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.timing import find_timing
-from hwd_drivers.twins.virtual_time import VirtualLoop
 
-ENDS = tuple(PortSide(port=str(port), side=side) for side in (Side.A, Side.B) for port in range(1, 9))
-CAPABILITIES = Capabilities(
-    ends=ENDS,
-    two_sided=True,
-    reciprocal=False,
-    latching=True,
-    atomic_batches=True,
-    moves_in_use=True,
-    settle_s=0.05,
-    loss_db_typical=1.0,
-    loss_db_max=2.0,
-)
+from ...virtual import pytest_asyncio_loop_factories, running_loop, virtual_time
+from ..stage import capabilities, pairs, square
 
-
-def pairs(text: str) -> tuple[Crossconnect, ...]:
-    return tuple(map(Crossconnect.parse, text.split()))
+__all__ = ["pytest_asyncio_loop_factories", "virtual_time"]
 
 
 def readings(text: str, state: CrossconnectState = CrossconnectState.TUNED) -> tuple[CrossconnectReading, ...]:
@@ -63,7 +46,12 @@ class Switch:
     """
 
     def __init__(self, text: str = "", timing: str = "ideal") -> None:
-        self.mirror = Mirror(name="ocs1", capabilities=CAPABILITIES, timing=find_timing(timing), draws=Draws(1))
+        self.mirror = Mirror(
+            name="ocs1",
+            capabilities=capabilities(square(8), reciprocal=False, latching=True),
+            timing=find_timing(timing),
+            draws=Draws(1),
+        )
         self.mirror.connect(pairs(text), self.now_ns(), move=False)
         self.failed: set[Crossconnect] = set()
         self.failing: set[Crossconnect] = set()
@@ -112,6 +100,4 @@ class Switch:
         return Exchange(commanded_ns=self.now_ns(), acknowledged_ns=self.now_ns(), commands=1, before=before)
 
     def now_ns(self) -> int:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        return loop.time_ns()
+        return running_loop().time_ns()

@@ -8,13 +8,8 @@ from hwd_drivers.core.values import Crossconnect, Exchange, PortSide, Side
 from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.switching.overrun import Overrun, OverrunWatch, taken_crossconnects
 
-
-def pairs(text: str) -> tuple[Crossconnect, ...]:
-    return tuple(map(Crossconnect.parse, text.split()))
-
-
-def moves(*, remove: str = "", add: str = "", keep: str = "", before: str = "") -> SwitchMoves:
-    return SwitchMoves(switch="ocs1", remove=pairs(remove), add=pairs(add), keep=pairs(keep), before=pairs(before))
+from ..stage import pairs
+from .conftest import moves
 
 
 def exchange(before: str | None, commanded_ns: int = 4_000_000) -> Exchange:

@@ -13,7 +13,10 @@ from hwd_drivers.switching.read_back import read_back
 from hwd_drivers.switching.way_back import Way, bring_back, way_back
 from hwd_drivers.twins.virtual_time import run_virtual
 
-from .conftest import Switch, moves, pairs, readings
+from ..stage import pairs
+from .conftest import Switch, moves, readings
+
+pytestmark = pytest.mark.usefixtures("virtual_time")
 
 
 async def go(switch: Switch, move: SwitchMoves, way: Way) -> tuple[Overrun, ...]:
@@ -36,25 +39,19 @@ def test_the_way_back_touches_only_what_the_moves_touched() -> None:
     assert (back.remove, back.add) == (pairs("1A-3B"), pairs("1A-2B"))
 
 
-def test_bring_sends_nothing_where_nothing_is_to_do() -> None:
-    async def main() -> None:
-        switch = Switch("1A-2B 7A-8B")
-        move = moves(remove="1A-2B", add="1A-3B", before="1A-2B 7A-8B")
+async def test_bring_sends_nothing_where_nothing_is_to_do() -> None:
+    switch = Switch("1A-2B 7A-8B")
+    move = moves(remove="1A-2B", add="1A-3B", before="1A-2B 7A-8B")
+    await go(switch, move, way_back)
+    assert switch.changes == 0
+
+
+async def test_bring_leaves_what_is_not_ours_alone_and_says_so() -> None:
+    switch = Switch("1A-3B 5A-2B")  # somebody took 2B by hand
+    move = moves(remove="1A-2B", add="1A-3B", before="1A-2B")
+    with pytest.raises(FailedError, match=r"cannot restore 1A-2B: 2B meanwhile carries 5A-2B, which is not ours"):
         await go(switch, move, way_back)
-        assert switch.changes == 0
-
-    run_virtual(main())
-
-
-def test_bring_leaves_what_is_not_ours_alone_and_says_so() -> None:
-    async def main() -> None:
-        switch = Switch("1A-3B 5A-2B")  # somebody took 2B by hand
-        move = moves(remove="1A-2B", add="1A-3B", before="1A-2B")
-        with pytest.raises(FailedError, match=r"cannot restore 1A-2B: 2B meanwhile carries 5A-2B, which is not ours"):
-            await go(switch, move, way_back)
-        assert switch.changes == 0
-
-    run_virtual(main())
+    assert switch.changes == 0
 
 
 @given(_states(), _states(), st.booleans())
@@ -78,55 +75,40 @@ def test_back_from_any_point_of_a_change_is_the_state_before(before: str, wanted
     run_virtual(main())
 
 
-def test_what_was_held_dark_before_is_brought_back_as_it_was() -> None:
-    async def main() -> None:
-        switch = Switch("1A-3B")
-        switch.dark = set(pairs("1A-2B"))
-        await go(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), way_back)
-        assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
-
-    run_virtual(main())
+async def test_what_was_held_dark_before_is_brought_back_as_it_was() -> None:
+    switch = Switch("1A-3B")
+    switch.dark = set(pairs("1A-2B"))
+    await go(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), way_back)
+    assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
 
 
-def test_what_was_to_stay_and_is_gone_does_not_hold_up_the_way_back() -> None:
-    async def main() -> None:
-        switch = Switch("1A-3B")  # somebody removed 7A-8B by hand
-        move = moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B")
-        await go(switch, move, way_back)
-        assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
-
-    run_virtual(main())
+async def test_what_was_to_stay_and_is_gone_does_not_hold_up_the_way_back() -> None:
+    switch = Switch("1A-3B")  # somebody removed 7A-8B by hand
+    move = moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B")
+    await go(switch, move, way_back)
+    assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
 
 
-def test_what_has_failed_meanwhile_is_made_anew_on_the_way_back() -> None:
-    async def main() -> None:
-        switch = Switch("1A-2B")
-        switch.failed = set(pairs("1A-2B"))  # a change that was broken off left it so
-        await go(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), way_back)
-        assert switch.latest == readings("1A-2B")
-
-    run_virtual(main())
+async def test_what_has_failed_meanwhile_is_made_anew_on_the_way_back() -> None:
+    switch = Switch("1A-2B")
+    switch.failed = set(pairs("1A-2B"))  # a change that was broken off left it so
+    await go(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), way_back)
+    assert switch.latest == readings("1A-2B")
 
 
 @pytest.mark.parametrize("there", ["1A-3B", "1A-2B"])
-def test_what_had_failed_before_is_brought_back_as_it_was(there: str) -> None:
-    async def main() -> None:
-        switch = Switch(there)
-        switch.failing = set(pairs("1A-2B"))
-        await go(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B", failed="1A-2B"), way_back)
-        assert switch.latest == readings("1A-2B", CrossconnectState.FAILED)
-
-    run_virtual(main())
+async def test_what_had_failed_before_is_brought_back_as_it_was(there: str) -> None:
+    switch = Switch(there)
+    switch.failing = set(pairs("1A-2B"))
+    await go(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B", failed="1A-2B"), way_back)
+    assert switch.latest == readings("1A-2B", CrossconnectState.FAILED)
 
 
-def test_what_was_to_stay_and_has_failed_does_not_hold_up_the_way_back() -> None:
-    async def main() -> None:
-        switch = Switch("1A-3B 7A-8B")
-        switch.failing = set(pairs("7A-8B"))
-        await go(switch, moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B"), way_back)
-        assert {one.crossconnect for one in switch.latest} == set(pairs("1A-2B 7A-8B"))
-
-    run_virtual(main())
+async def test_what_was_to_stay_and_has_failed_does_not_hold_up_the_way_back() -> None:
+    switch = Switch("1A-3B 7A-8B")
+    switch.failing = set(pairs("7A-8B"))
+    await go(switch, moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B"), way_back)
+    assert {one.crossconnect for one in switch.latest} == set(pairs("1A-2B 7A-8B"))
 
 
 def test_no_way_leads_back_from_where_nobody_knows_what_was_before() -> None:
@@ -136,23 +118,17 @@ def test_no_way_leads_back_from_where_nobody_knows_what_was_before() -> None:
 
 
 @pytest.mark.parametrize("theirs", ["1A-7B", "7A-2B"])
-def test_what_others_made_since_our_read_and_the_way_back_took_is_an_overrun(theirs: str) -> None:
-    async def main() -> None:
-        switch = Switch()
-        switch.meanwhile = lambda: switch.mirror.connect(pairs(theirs), switch.now_ns(), move=True)
-        move = moves(remove="1A-2B", before="1A-2B")
-        (overrun,) = await go(switch, move, way_back)
-        assert (overrun.switch, overrun.lost, overrun.window_s) == ("ocs1", pairs(theirs), 0.0)
-        assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
-
-    run_virtual(main())
+async def test_what_others_made_since_our_read_and_the_way_back_took_is_an_overrun(theirs: str) -> None:
+    switch = Switch()
+    switch.meanwhile = lambda: switch.mirror.connect(pairs(theirs), switch.now_ns(), move=True)
+    move = moves(remove="1A-2B", before="1A-2B")
+    (overrun,) = await go(switch, move, way_back)
+    assert (overrun.switch, overrun.lost, overrun.window_s) == ("ocs1", pairs(theirs), 0.0)
+    assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
 
 
-def test_what_others_made_elsewhere_meanwhile_is_no_overrun() -> None:
-    async def main() -> None:
-        switch = Switch()
-        switch.meanwhile = lambda: switch.mirror.connect(pairs("5A-6B"), switch.now_ns(), move=True)
-        assert await go(switch, moves(remove="1A-2B", before="1A-2B"), way_back) == ()
-        assert {one.crossconnect for one in switch.latest} == set(pairs("1A-2B 5A-6B"))
-
-    run_virtual(main())
+async def test_what_others_made_elsewhere_meanwhile_is_no_overrun() -> None:
+    switch = Switch()
+    switch.meanwhile = lambda: switch.mirror.connect(pairs("5A-6B"), switch.now_ns(), move=True)
+    assert await go(switch, moves(remove="1A-2B", before="1A-2B"), way_back) == ()
+    assert {one.crossconnect for one in switch.latest} == set(pairs("1A-2B 5A-6B"))

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,69 +12,10 @@ from typing_extensions import override
 
 from hwd_drivers.transports.dial import Dialer, Listener, TcpDialer
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.virtual_time import run_virtual
+
+from ..stage import Recorder
 
 WAYS = ["tcp", "unix", "memory", "memory-bytewise", "memory-late"]
-Runner = Callable[[Coroutine[Any, Any, None]], None]
-
-
-class Recorder(asyncio.Protocol):
-    """Records all calls of its transport, which tests can wait for."""
-
-    def __init__(self, *, keep_half_open: bool = False) -> None:
-        self.told: list[str] = []
-        self.received = bytearray()
-        self.lost_with: list[Exception | None] = []
-        self.transport: asyncio.Transport
-        self._keep_half_open = keep_half_open
-        self._changed = asyncio.Event()
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        self.tell("made")
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        assert data
-        self.received += data
-        if self.told[-1] != "data":
-            self.told.append("data")
-        self._changed.set()
-
-    @override
-    def eof_received(self) -> bool:
-        self.tell("eof")
-        return self._keep_half_open
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost_with.append(exc)
-        self.tell("lost")
-
-    @override
-    def pause_writing(self) -> None:
-        self.tell("pause")
-
-    @override
-    def resume_writing(self) -> None:
-        self.tell("resume")
-
-    def tell(self, word: str) -> None:
-        self.told.append(word)
-        self._changed.set()
-
-    async def until(self, done: Callable[[], bool]) -> None:
-        while not done():
-            self._changed.clear()
-            await self._changed.wait()
-
-    async def until_told(self, word: str) -> None:
-        await self.until(lambda: word in self.told)
-
-    async def until_received(self, size: int) -> None:
-        await self.until(lambda: len(self.received) >= size)
 
 
 class Pair:
@@ -90,13 +31,8 @@ class Pair:
         await self.far.until_told("lost")
 
 
-@pytest.fixture(params=["real", "virtual"])
-def run(request: pytest.FixtureRequest) -> Runner:
-    return run_virtual if request.param == "virtual" else asyncio.run
-
-
 @pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Dialer, str]:
+def way(request: pytest.FixtureRequest, tmp_path: Path, both_times: None) -> tuple[Dialer, str]:
     """A dialer and an address to listen at."""
     match request.param:
         case "tcp":
@@ -140,274 +76,192 @@ async def pair(way: tuple[Dialer, str], *, far_half_open: bool = False) -> Async
     await listener.close()
 
 
-def test_bytes_arrive_both_ways_in_order(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            ends.near.transport.write(b"RTRV-")
-            ends.near.transport.writelines([b"PATCH", bytearray(b":::1"), memoryview(b":;")])
-            ends.near.transport.write(b"")
-            await ends.far.until_received(16)
-            ends.far.transport.write(b"M 1 COMPLD;")
-            await ends.near.until_received(11)
-            assert ends.far.received == b"RTRV-PATCH:::1:;"
-            assert ends.near.received == b"M 1 COMPLD;"
-
-    run(main())
+@pytest.fixture
+async def ends(way: tuple[Dialer, str]) -> AsyncIterator[Pair]:
+    async with pair(way) as ends:
+        yield ends
 
 
-def test_connection_is_made_before_connect_returns(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            assert ends.near.told == ["made"]
-            assert ends.near.transport.get_protocol() is ends.near
-            assert not ends.near.transport.is_closing()
-            assert ends.near.transport.is_reading()
-
-    run(main())
-
-
-def test_written_buffer_can_be_reused_at_once(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            buffer = bytearray(b"first")
-            ends.near.transport.write(buffer)
-            buffer[:] = b"other"
-            await ends.far.until_received(5)
-            assert ends.far.received == b"first"
-
-    run(main())
+async def test_bytes_arrive_both_ways_in_order(ends: Pair) -> None:
+    ends.near.transport.write(b"RTRV-")
+    ends.near.transport.writelines([b"PATCH", bytearray(b":::1"), memoryview(b":;")])
+    ends.near.transport.write(b"")
+    await ends.far.until_received(16)
+    ends.far.transport.write(b"M 1 COMPLD;")
+    await ends.near.until_received(11)
+    assert ends.far.received == b"RTRV-PATCH:::1:;"
+    assert ends.near.received == b"M 1 COMPLD;"
 
 
-def test_objects_other_than_bytes_are_refused(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            with pytest.raises(TypeError):
-                ends.near.transport.write("text")  # type: ignore[arg-type]
-
-    run(main())
+async def test_connection_is_made_before_connect_returns(ends: Pair) -> None:
+    assert ends.near.told == ["made"]
+    assert ends.near.transport.get_protocol() is ends.near
+    assert not ends.near.transport.is_closing()
+    assert ends.near.transport.is_reading()
 
 
-def test_close_flushes_then_ends_both_sides_once(run: Runner, way: tuple[Dialer, str], much: int) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            ends.near.transport.write(b"x" * much)
-            ends.near.transport.close()
-            ends.near.transport.close()
-            assert ends.near.transport.is_closing()
-            assert ends.near.told[-1] != "lost"
-            await ends.until_lost()
-            assert len(ends.far.received) == much
-            assert [each for each in ends.far.told if each in ("eof", "lost")] == ["eof", "lost"]
-            assert ends.near.lost_with == ends.far.lost_with == [None]
-
-    run(main())
+async def test_written_buffer_can_be_reused_at_once(ends: Pair) -> None:
+    buffer = bytearray(b"first")
+    ends.near.transport.write(buffer)
+    buffer[:] = b"other"
+    await ends.far.until_received(5)
+    assert ends.far.received == b"first"
 
 
-def test_write_after_close_goes_nowhere(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            ends.near.transport.close()
-            ends.near.transport.write(b"late")
-            await ends.until_lost()
-            ends.near.transport.write(b"later")
-            assert ends.far.received == b""
-            assert ends.near.lost_with == [None]
-
-    run(main())
+async def test_objects_other_than_bytes_are_refused(ends: Pair) -> None:
+    with pytest.raises(TypeError):
+        ends.near.transport.write("text")  # type: ignore[arg-type]
 
 
-def test_nothing_is_received_after_close(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            ends.far.transport.write(b"data")
-            ends.near.transport.close()
-            await ends.near.until_told("lost")
-            assert ends.near.received == b""
-            assert ends.near.told == ["made", "lost"]
-
-    run(main())
-
-
-def test_write_eof_leaves_the_other_way_open(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way, far_half_open=True) as ends:
-            assert ends.near.transport.can_write_eof()
-            ends.near.transport.write(b"question")
-            ends.near.transport.write_eof()
-            ends.near.transport.write_eof()
-            await ends.far.until_told("eof")
-            assert ends.far.received == b"question"
-            with pytest.raises(RuntimeError, match=r"Cannot call write\(\) after write_eof\(\)"):
-                ends.near.transport.write(b"more")
-            ends.far.transport.write(b"answer")
-            ends.far.transport.close()
-            await ends.until_lost()
-            assert ends.near.received == b"answer"
-            assert ends.far.told.count("eof") == ends.near.told.count("eof") == 1
-
-    run(main())
+async def test_close_flushes_then_ends_both_sides_once(ends: Pair, much: int) -> None:
+    ends.near.transport.write(b"x" * much)
+    ends.near.transport.close()
+    ends.near.transport.close()
+    assert ends.near.transport.is_closing()
+    assert ends.near.told[-1] != "lost"
+    await ends.until_lost()
+    assert len(ends.far.received) == much
+    assert [each for each in ends.far.told if each in ("eof", "lost")] == ["eof", "lost"]
+    assert ends.near.lost_with == ends.far.lost_with == [None]
 
 
-def test_abort_ends_both_sides_without_an_error_here(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            ends.near.transport.abort()
-            ends.near.transport.abort()
-            assert ends.near.transport.is_closing()
-            await ends.until_lost()
-            assert ends.near.lost_with == [None]
-
-    run(main())
+async def test_write_after_close_goes_nowhere(ends: Pair) -> None:
+    ends.near.transport.close()
+    ends.near.transport.write(b"late")
+    await ends.until_lost()
+    ends.near.transport.write(b"later")
+    assert ends.far.received == b""
+    assert ends.near.lost_with == [None]
 
 
-def test_paused_reader_gets_nothing_until_it_resumes(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            ends.far.transport.pause_reading()
-            assert not ends.far.transport.is_reading()
-            ends.near.transport.write(b"data")
-            await asyncio.sleep(0.01)
-            assert ends.far.received == b""
-            ends.far.transport.resume_reading()
-            await ends.far.until_received(4)
-
-    run(main())
+async def test_nothing_is_received_after_close(ends: Pair) -> None:
+    ends.far.transport.write(b"data")
+    ends.near.transport.close()
+    await ends.near.until_told("lost")
+    assert ends.near.received == b""
+    assert ends.near.told == ["made", "lost"]
 
 
-def test_slow_reader_pauses_the_writer_and_loses_nothing(run: Runner, way: tuple[Dialer, str], much: int) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            ends.far.transport.pause_reading()
-            ends.near.transport.set_write_buffer_limits(high=2_000)
-            sent = 0
-            while "pause" not in ends.near.told:
-                ends.near.transport.write(b"x" * much)
-                sent += much
-                assert sent < 1 << 28
-            low, high = ends.near.transport.get_write_buffer_limits()
-            assert ends.near.transport.get_write_buffer_size() > high > low
-            ends.far.transport.resume_reading()
-            await ends.near.until_told("resume")
-            await ends.far.until_received(sent)
-            assert len(ends.far.received) == sent
-            assert ends.near.told.count("pause") == ends.near.told.count("resume") == 1
-
-    run(main())
+async def test_write_eof_leaves_the_other_way_open(way: tuple[Dialer, str]) -> None:
+    async with pair(way, far_half_open=True) as ends:
+        assert ends.near.transport.can_write_eof()
+        ends.near.transport.write(b"question")
+        ends.near.transport.write_eof()
+        ends.near.transport.write_eof()
+        await ends.far.until_told("eof")
+        assert ends.far.received == b"question"
+        with pytest.raises(RuntimeError, match=r"Cannot call write\(\) after write_eof\(\)"):
+            ends.near.transport.write(b"more")
+        ends.far.transport.write(b"answer")
+        ends.far.transport.close()
+        await ends.until_lost()
+        assert ends.near.received == b"answer"
+        assert ends.far.told.count("eof") == ends.near.told.count("eof") == 1
 
 
-def test_write_buffer_limits_can_be_set(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            ends.near.transport.set_write_buffer_limits(high=1000, low=10)
-            assert ends.near.transport.get_write_buffer_limits() == (10, 1000)
-            with pytest.raises(ValueError, match="must be >="):
-                ends.near.transport.set_write_buffer_limits(high=1, low=10)
-
-    run(main())
+async def test_abort_ends_both_sides_without_an_error_here(ends: Pair) -> None:
+    ends.near.transport.abort()
+    ends.near.transport.abort()
+    assert ends.near.transport.is_closing()
+    await ends.until_lost()
+    assert ends.near.lost_with == [None]
 
 
-def test_writing_to_an_end_that_is_gone_breaks_the_connection(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way, far_half_open=True) as ends:
-            ends.near.transport.abort()
-            await ends.far.until_told("eof")
-            while "lost" not in ends.far.told:
-                ends.far.transport.write(b"anybody there?")
-                await asyncio.sleep(0.001)
-            assert isinstance(ends.far.lost_with[0], ConnectionError)
-
-    run(main())
+async def test_paused_reader_gets_nothing_until_it_resumes(ends: Pair) -> None:
+    ends.far.transport.pause_reading()
+    assert not ends.far.transport.is_reading()
+    ends.near.transport.write(b"data")
+    await asyncio.sleep(0.01)
+    assert ends.far.received == b""
+    ends.far.transport.resume_reading()
+    await ends.far.until_received(4)
 
 
-def test_protocol_that_fails_ends_its_connection_with_the_error(run: Runner, way: tuple[Dialer, str]) -> None:
+async def test_slow_reader_pauses_the_writer_and_loses_nothing(ends: Pair, much: int) -> None:
+    ends.far.transport.pause_reading()
+    ends.near.transport.set_write_buffer_limits(high=2_000)
+    sent = 0
+    while "pause" not in ends.near.told:
+        ends.near.transport.write(b"x" * much)
+        sent += much
+        assert sent < 1 << 28
+    low, high = ends.near.transport.get_write_buffer_limits()
+    assert ends.near.transport.get_write_buffer_size() > high > low
+    ends.far.transport.resume_reading()
+    await ends.near.until_told("resume")
+    await ends.far.until_received(sent)
+    assert len(ends.far.received) == sent
+    assert ends.near.told.count("pause") == ends.near.told.count("resume") == 1
+
+
+async def test_write_buffer_limits_can_be_set(ends: Pair) -> None:
+    ends.near.transport.set_write_buffer_limits(high=1000, low=10)
+    assert ends.near.transport.get_write_buffer_limits() == (10, 1000)
+    with pytest.raises(ValueError, match="must be >="):
+        ends.near.transport.set_write_buffer_limits(high=1, low=10)
+
+
+async def test_writing_to_an_end_that_is_gone_breaks_the_connection(way: tuple[Dialer, str]) -> None:
+    async with pair(way, far_half_open=True) as ends:
+        ends.near.transport.abort()
+        await ends.far.until_told("eof")
+        while "lost" not in ends.far.told:
+            ends.far.transport.write(b"anybody there?")
+            await asyncio.sleep(0.001)
+        assert isinstance(ends.far.lost_with[0], ConnectionError)
+
+
+async def test_protocol_that_fails_ends_its_connection_with_the_error(ends: Pair) -> None:
     class Failing(Recorder):
         @override
         def data_received(self, data: bytes) -> None:
             raise ZeroDivisionError
 
-    async def main() -> None:
-        told: list[dict[str, Any]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
-        async with pair(way) as ends:
-            failing = Failing()
-            failing.connection_made(ends.far.transport)
-            ends.far.transport.set_protocol(failing)
-            ends.near.transport.write(b"data")
-            await ends.near.until_told("lost")
-            await failing.until_told("lost")
-            assert [type(error) for error in failing.lost_with] == [ZeroDivisionError]
-            assert isinstance(told[0]["exception"], ZeroDivisionError)
-            ends.far.tell("lost")
-
-    run(main())
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    failing = Failing()
+    failing.connection_made(ends.far.transport)
+    ends.far.transport.set_protocol(failing)
+    ends.near.transport.write(b"data")
+    await ends.near.until_told("lost")
+    await failing.until_told("lost")
+    assert [type(error) for error in failing.lost_with] == [ZeroDivisionError]
+    assert isinstance(told[0]["exception"], ZeroDivisionError)
+    ends.far.tell("lost")
 
 
-def test_streams_of_asyncio_run_on_it(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            reader = asyncio.StreamReader()
-            stream, _ = await way[0].connect(lambda: asyncio.StreamReaderProtocol(reader), ends.listener.address)
-            stream.write(b"x")
-            stream.write_eof()
-            assert await reader.read() == b""
-            stream.close()
-            await asyncio.sleep(0.01)
-
-    run(main())
+async def test_streams_of_asyncio_run_on_it(ends: Pair, way: tuple[Dialer, str]) -> None:
+    reader = asyncio.StreamReader()
+    stream, _ = await way[0].connect(lambda: asyncio.StreamReaderProtocol(reader), ends.listener.address)
+    stream.write(b"x")
+    stream.write_eof()
+    assert await reader.read() == b""
+    stream.close()
+    await asyncio.sleep(0.01)
 
 
-def test_ends_know_their_names(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            near, far = ends.near.transport, ends.far.transport
-            assert near.get_extra_info("peername") == far.get_extra_info("sockname")
-            assert far.get_extra_info("peername") == near.get_extra_info("sockname")
-            assert near.get_extra_info("nothing of the kind", 7) == 7
-
-    run(main())
+async def test_ends_know_their_names(ends: Pair) -> None:
+    near, far = ends.near.transport, ends.far.transport
+    assert near.get_extra_info("peername") == far.get_extra_info("sockname")
+    assert far.get_extra_info("peername") == near.get_extra_info("sockname")
+    assert near.get_extra_info("nothing of the kind", 7) == 7
 
 
-def test_closed_listener_refuses_and_its_connections_stay(run: Runner, way: tuple[Dialer, str]) -> None:
-    async def main() -> None:
-        async with pair(way) as ends:
-            await ends.listener.close()
-            with pytest.raises((ConnectionRefusedError, FileNotFoundError)):
-                await way[0].connect(Recorder, ends.listener.address)
-            ends.near.transport.write(b"still here")
-            await ends.far.until_received(10)
-
-    run(main())
+async def test_closed_listener_refuses_and_its_connections_stay(ends: Pair, way: tuple[Dialer, str]) -> None:
+    await ends.listener.close()
+    with pytest.raises((ConnectionRefusedError, FileNotFoundError)):
+        await way[0].connect(Recorder, ends.listener.address)
+    ends.near.transport.write(b"still here")
+    await ends.far.until_received(10)
 
 
-def test_tcp_has_no_delay_and_ipv6_addresses_are_written_in_brackets() -> None:
-    async def main() -> None:
-        for host in ("127.0.0.1", "[::1]"):
-            async with pair((TcpDialer(), f"{host}:0")) as ends:
-                for transport in (ends.near.transport, ends.far.transport):
-                    raw = transport.get_extra_info("socket")
-                    assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
-                assert ends.listener.address.startswith(f"{host}:")
-
-    asyncio.run(main())
-
-
-def test_every_kind_of_address_is_dialled(tmp_path: Path) -> None:
-    async def main() -> None:
-        net = MemoryNet()
-        for dialer, address in (
-            (TcpDialer(), "127.0.0.1:0"),
-            (TcpDialer(), f"unix:{tmp_path}/socket"),
-            (MemoryDialer(net), "mem:ocs1"),
-        ):
-            listener = await dialer.listen(Recorder, address)
-            transport, protocol = await dialer.connect(Recorder, listener.address)
-            assert protocol.told == ["made"]
-            transport.close()
-            await protocol.until_told("lost")
-            await listener.close()
-            await asyncio.sleep(0.01)
-
-    asyncio.run(main())
+async def test_tcp_has_no_delay_and_ipv6_addresses_are_written_in_brackets() -> None:
+    for host in ("127.0.0.1", "[::1]"):
+        async with pair((TcpDialer(), f"{host}:0")) as ends:
+            for transport in (ends.near.transport, ends.far.transport):
+                raw = transport.get_extra_info("socket")
+                assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+            assert ends.listener.address.startswith(f"{host}:")
 
 
 @pytest.mark.parametrize("address", ["", "host", ":3082", "host:", "host:x", "host:65536", "::1:22", "host:²"])

@@ -1,7 +1,7 @@
 """HttpClient and HttpSession over memory: order, deadlines, deaths, cookies, faults."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 from typing_extensions import override
@@ -10,7 +10,6 @@ from hwd_drivers.codecs.http import BODY_LIMIT_BYTES, HEAD_LIMIT_BYTES, HttpRequ
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError, ProtocolError
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Capabilities, PortSide
 from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.http_client import COOKIES_MAX, HttpClient
 from hwd_drivers.transports.memory import Cut, MemoryDialer, MemoryNet
@@ -18,7 +17,9 @@ from hwd_drivers.twins.http_session import HttpSession
 from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.server import TwinServer
 from hwd_drivers.twins.timing import find_timing
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
+
+from ..stage import Recorder, capabilities, ends
 
 
 class Old(asyncio.Protocol):
@@ -38,29 +39,22 @@ class Old(asyncio.Protocol):
 
 
 class World:
-    def __init__(self, *, chunk_bytes: int | None = None) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        self.loop = loop
-        self.net = MemoryNet(latency_s=0.01, chunk_bytes=chunk_bytes)
-        self.dialer = MemoryDialer(self.net)
-        self.clock = VirtualClock(loop, wall_start_ns=0)
+    """A device that answers as the test says, and its clients."""
+
+    def __init__(self, net: MemoryNet, clock: VirtualClock, loop: VirtualLoop) -> None:
+        self.loop, self.net, self.clock = loop, net, clock
+        self.dialer = MemoryDialer(net)
         self.got: list[HttpRequest] = []
         self.responses: dict[str, HttpResponse] = {}
-        capabilities = Capabilities(
-            ends=(PortSide.parse("1"), PortSide.parse("2")),
-            two_sided=False,
-            reciprocal=True,
-            latching=False,
-            atomic_batches=True,
-            moves_in_use=True,
-            settle_s=0.0,
-            loss_db_typical=1.0,
-            loss_db_max=2.0,
+        optics = Mirror(
+            name="ocs1",
+            capabilities=capabilities(ends("1 2"), two_sided=False),
+            timing=find_timing("ideal"),
+            draws=Draws(1),
         )
         self.server = TwinServer(
-            mirror=Mirror(name="ocs1", capabilities=capabilities, timing=find_timing("ideal"), draws=Draws(1)),
-            clock=self.clock,
+            mirror=optics,
+            clock=clock,
             dialer=self.dialer,
             address="mem:ocs1",
             make_session=lambda server: HttpSession(server, self.handle),
@@ -79,26 +73,23 @@ class World:
             self.dialer, "mem:ocs1", name="ocs1", clock=self.clock, deadline_s=self.soon, **login
         )
 
+    async def listen_in(self) -> Recorder:
+        """A connection that speaks what it wants."""
+        _, recorder = await self.dialer.connect(Recorder, "mem:ocs1")
+        return recorder
+
     @property
     def soon(self) -> float:
         return self.loop.time() + 1
 
 
-def in_world(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
-    async def main() -> None:
-        world = World()
-        try:
-            await test(world)
-        finally:
-            await world.server.close()
-
-    def run() -> None:
-        run_virtual(main())
-
-    return run
+@pytest.fixture(params=[None])
+async def world(request: pytest.FixtureRequest, clock: VirtualClock, loop: VirtualLoop) -> AsyncIterator[World]:
+    world = World(MemoryNet(latency_s=0.01, chunk_bytes=request.param), clock, loop)
+    yield world
+    await world.server.close()
 
 
-@in_world
 async def test_requests_of_many_are_answered_in_their_order(world: World) -> None:
     client = await world.open()
     world.responses["/0"] = HttpResponse(status=200, body=b"/0", delay_s=0.3)
@@ -108,7 +99,6 @@ async def test_requests_of_many_are_answered_in_their_order(world: World) -> Non
     await client.close()
 
 
-@in_world
 async def test_an_answer_has_its_times(world: World) -> None:
     client = await world.open()
     world.responses["/"] = HttpResponse(status=204, delay_s=0.1)
@@ -120,7 +110,6 @@ async def test_an_answer_has_its_times(world: World) -> None:
     await client.close()
 
 
-@in_world
 async def test_cookies_and_credentials_go_with_every_request(world: World) -> None:
     client = await world.open(user="admin", password="geheim")
     world.responses["/in"] = HttpResponse(
@@ -139,7 +128,6 @@ async def test_cookies_and_credentials_go_with_every_request(world: World) -> No
     await client.close()
 
 
-@in_world
 async def test_no_more_cookies_are_sent_than_the_limit(world: World) -> None:
     client = await world.open()
     for n in range(COOKIES_MAX + 1):
@@ -150,7 +138,6 @@ async def test_no_more_cookies_are_sent_than_the_limit(world: World) -> None:
     await client.close()
 
 
-@in_world
 async def test_a_silent_device_ends_the_connection_at_the_deadline(world: World) -> None:
     client = await world.open()
     world.server.faults.silent = True
@@ -163,7 +150,6 @@ async def test_a_silent_device_ends_the_connection_at_the_deadline(world: World)
     assert isinstance(await client.lost(), LinkError)
 
 
-@in_world
 async def test_a_request_that_waits_for_others_is_not_sent_after_its_deadline(world: World) -> None:
     client = await world.open()
     world.responses["/slow"] = HttpResponse(status=200, delay_s=0.5)
@@ -179,7 +165,6 @@ async def test_a_request_that_waits_for_others_is_not_sent_after_its_deadline(wo
     await client.close()
 
 
-@in_world
 async def test_a_request_whose_turn_comes_with_its_deadline_is_not_sent(world: World) -> None:
     client = await world.open()
     world.responses["/slow"] = HttpResponse(status=200, delay_s=0.5)
@@ -193,7 +178,6 @@ async def test_a_request_whose_turn_comes_with_its_deadline_is_not_sent(world: W
     await client.close()
 
 
-@in_world
 async def test_a_cancelled_request_does_not_spoil_the_next(world: World) -> None:
     client = await world.open()
     world.responses["/slow"] = HttpResponse(status=200, body=b"slow", delay_s=0.5)
@@ -209,7 +193,6 @@ async def test_a_cancelled_request_does_not_spoil_the_next(world: World) -> None
     await client.close()
 
 
-@in_world
 async def test_a_cancelled_request_still_ends_the_connection_at_its_deadline(world: World) -> None:
     client = await world.open()
     world.server.faults.silent = True
@@ -220,7 +203,6 @@ async def test_a_cancelled_request_still_ends_the_connection_at_its_deadline(wor
     assert world.loop.time() == pytest.approx(1.02)
 
 
-@in_world
 async def test_a_reset_fails_every_waiter_with_its_own_error(world: World) -> None:
     client = await world.open()
     world.server.faults.silent = True
@@ -233,7 +215,6 @@ async def test_a_reset_fails_every_waiter_with_its_own_error(world: World) -> No
     assert isinstance(await client.lost(), LinkError)
 
 
-@in_world
 async def test_garbage_and_half_an_answer_are_never_answers(world: World) -> None:
     client = await world.open()
     world.server.faults.garble_next = True
@@ -246,7 +227,6 @@ async def test_garbage_and_half_an_answer_are_never_answers(world: World) -> Non
         await client.request("GET", "/", deadline_s=world.soon)
 
 
-@in_world
 async def test_half_an_answer_and_the_end_is_a_lost_connection(world: World) -> None:
     client = await world.open()
     world.server.faults.half_next = True
@@ -259,7 +239,6 @@ async def test_half_an_answer_and_the_end_is_a_lost_connection(world: World) -> 
         await waiter
 
 
-@in_world
 async def test_a_device_that_closes_after_each_answer_gets_a_connection_for_each_request(world: World) -> None:
     client = await world.open(user="admin", password="geheim")
     for path in ("/0", "/1", "/2"):
@@ -278,7 +257,6 @@ async def test_a_device_that_closes_after_each_answer_gets_a_connection_for_each
     assert isinstance(await lost, LinkError)
 
 
-@in_world
 async def test_an_answer_that_ends_with_the_connection_is_accepted(world: World) -> None:
     listener = await world.dialer.listen(Old, "mem:old")
     client = await HttpClient.open(world.dialer, "mem:old", name="ocs1", clock=world.clock, deadline_s=world.soon)
@@ -327,7 +305,6 @@ async def test_a_new_connection_is_heard_to_end_though_the_old_one_still_had_som
         transport.abort()
 
 
-@in_world
 async def test_a_device_that_is_gone_after_it_closed_is_lost(world: World) -> None:
     client = await world.open()
     world.responses["/"] = HttpResponse(status=200, headers=(("Connection", "close"),), body=b"last")
@@ -341,7 +318,6 @@ async def test_a_device_that_is_gone_after_it_closed_is_lost(world: World) -> No
     await client.close()
 
 
-@in_world
 async def test_a_new_connection_has_the_deadline_of_its_request(world: World) -> None:
     client = await world.open()
     world.responses["/"] = HttpResponse(status=200, headers=(("Connection", "close"),), body=b"last")
@@ -354,7 +330,6 @@ async def test_a_new_connection_has_the_deadline_of_its_request(world: World) ->
     await client.close()
 
 
-@in_world
 async def test_a_body_that_makes_no_sense_ends_the_session(world: World) -> None:
     def reader(body: bytes) -> int:
         raise ProtocolError(f"{body!r} is no number")
@@ -369,74 +344,43 @@ async def test_a_body_that_makes_no_sense_ends_the_session(world: World) -> None
         await client.request("GET", "/", deadline_s=world.soon)
 
 
-@in_world
 async def test_invalid_http_is_refused_and_ends_the_session(world: World) -> None:
     await world.open()
-    heard = bytearray()
-    gone = world.loop.create_future()
-
-    class Telnet(asyncio.Protocol):
-        @override
-        def data_received(self, data: bytes) -> None:
-            heard.extend(data)
-
-        @override
-        def connection_lost(self, exc: Exception | None) -> None:
-            gone.set_result(None)
-
-    transport, _ = await world.dialer.connect(Telnet, "mem:ocs1")
-    transport.write(b"RTRV-CRS:::1;\r\n\r\n")
-    await gone
-    assert heard.startswith(b"HTTP/1.1 400 ")
+    telnet = await world.listen_in()
+    telnet.transport.write(b"RTRV-CRS:::1;\r\n\r\n")
+    await telnet.lost()
+    assert telnet.received.startswith(b"HTTP/1.1 400 ")
     assert world.got == []
 
 
-@in_world
 async def test_a_client_that_floods_a_busy_twin_is_cut(world: World) -> None:
     await world.open()
     world.responses["/"] = HttpResponse(status=200, delay_s=10)
-    gone = world.loop.create_future()
     wrong: list[object] = []
     world.loop.set_exception_handler(lambda loop, context: wrong.append(context))
-
-    class Flood(asyncio.Protocol):
-        @override
-        def connection_lost(self, exc: Exception | None) -> None:
-            gone.set_result(None)
-
-    transport, _ = await world.dialer.connect(Flood, "mem:ocs1")
-    transport.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    flood = await world.listen_in()
+    flood.transport.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     await asyncio.sleep(1)
-    transport.write(b"x" * (BODY_LIMIT_BYTES + HEAD_LIMIT_BYTES + 1))
-    await gone
+    flood.transport.write(b"x" * (BODY_LIMIT_BYTES + HEAD_LIMIT_BYTES + 1))
+    await flood.lost()
     assert world.loop.time() < 2
     assert wrong == []
 
 
-@in_world
 async def test_pipelined_requests_are_answered_in_order_on_a_slow_device(world: World) -> None:
     await world.open()
     world.server.faults.slow_s = 0.2
     world.responses["/0"] = HttpResponse(status=200, body=b"/0", delay_s=0.3)
-    heard = bytearray()
-
-    class Pipeliner(asyncio.Protocol):
-        @override
-        def data_received(self, data: bytes) -> None:
-            heard.extend(data)
-
-    transport, _ = await world.dialer.connect(Pipeliner, "mem:ocs1")
-    transport.write(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % n for n in range(3)))
-    transport.write_eof()
+    client = await world.listen_in()
+    client.transport.write(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % n for n in range(3)))
+    client.transport.write_eof()
     await asyncio.sleep(2)
-    assert [heard.index(b"\r\n\r\n/%d" % n) for n in range(3)] == sorted(
-        heard.index(b"\r\n\r\n/%d" % n) for n in range(3)
-    )
+    places = [client.received.index(b"\r\n\r\n/%d" % n) for n in range(3)]
+    assert places == sorted(places)
     assert len(world.server.sessions) == 1
-    transport.close()
+    client.transport.close()
 
 
-@in_world
 async def test_a_refused_connection_is_a_link_error_and_an_invalid_address_a_config_error(world: World) -> None:
     with pytest.raises(LinkError, match="cannot connect to mem:ocs1"):
         await world.connect()
@@ -444,15 +388,11 @@ async def test_a_refused_connection_is_a_link_error_and_an_invalid_address_a_con
         await HttpClient.open(world.dialer, "nowhere", name="ocs1", clock=world.clock, deadline_s=world.soon)
 
 
-def test_it_works_bytewise() -> None:
-    async def main() -> None:
-        world = World(chunk_bytes=1)
-        client = await world.open()
-        answer = await client.request("POST", "/x", body=b"[{}]", deadline_s=world.soon + 100)
-        assert answer.body == b"/x"
-        assert world.got[0].body == b"[{}]"
-        await client.close()
-        await client.close()
-        await world.server.close()
-
-    run_virtual(main())
+@pytest.mark.parametrize("world", [1], indirect=True, ids=["bytes in a chunk"])
+async def test_it_works_bytewise(world: World) -> None:
+    client = await world.open()
+    answer = await client.request("POST", "/x", body=b"[{}]", deadline_s=world.soon + 100)
+    assert answer.body == b"/x"
+    assert world.got[0].body == b"[{}]"
+    await client.close()
+    await client.close()

@@ -7,51 +7,14 @@ from contextlib import asynccontextmanager
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typing_extensions import override
 
 from hwd_drivers.transports.memory import Cut, MemoryNet
 from hwd_drivers.twins.nodes import Nodes
 from hwd_drivers.twins.virtual_time import run_virtual
 
+from ..stage import Recorder
 
-class Recorder(asyncio.Protocol):
-    """Writes down what comes and when; with `echo` it sends it back."""
-
-    def __init__(self, *, echo: bool = False) -> None:
-        self.told: list[str | bytes] = []
-        self.at_s: list[float] = []
-        self.lost: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        self.transport: asyncio.Transport
-        self._echo = echo
-
-    @property
-    def received(self) -> bytes:
-        return b"".join(each for each in self.told if isinstance(each, bytes))
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        self._tell("made")
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        self._tell(data)
-        if self._echo:
-            self.transport.write(data)
-
-    @override
-    def eof_received(self) -> None:
-        self._tell("eof")
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._tell("lost")
-        self.lost.set_result(exc)
-
-    def _tell(self, what: str | bytes) -> None:
-        self.told.append(what)
-        self.at_s.append(asyncio.get_running_loop().time())
+pytestmark = pytest.mark.usefixtures("virtual_time")
 
 
 class Ends:
@@ -73,8 +36,8 @@ async def connected(net: MemoryNet) -> AsyncIterator[Ends]:
     yield Ends(near, made[0])
     near.transport.abort()
     made[0].transport.abort()
-    await near.lost
-    await made[0].lost
+    await near.lost()
+    await made[0].lost()
     await listener.close()
 
 
@@ -85,7 +48,7 @@ def test_chunks_are_cut_to_size_and_carry_the_same_bytes(writes: list[bytes], ch
             for data in writes:
                 ends.near.transport.write(data)
             ends.near.transport.close()
-            await ends.far.lost
+            await ends.far.lost()
             chunks = [each for each in ends.far.told if isinstance(each, bytes)]
             assert b"".join(chunks) == b"".join(writes)
             assert all(1 <= len(chunk) <= chunk_bytes for chunk in chunks)
@@ -93,63 +56,51 @@ def test_chunks_are_cut_to_size_and_carry_the_same_bytes(writes: list[bytes], ch
     run_virtual(main())
 
 
-def test_whole_writes_arrive_one_by_one() -> None:
-    async def main() -> None:
-        async with connected(MemoryNet()) as ends:
-            ends.near.transport.write(b"one")
-            ends.near.transport.write(b"two")
-            ends.near.transport.close()
-            await ends.far.lost
-            assert ends.far.told == ["made", b"one", b"two", "eof", "lost"]
-
-    run_virtual(main())
+async def test_whole_writes_arrive_one_by_one() -> None:
+    async with connected(MemoryNet()) as ends:
+        ends.near.transport.write(b"one")
+        ends.near.transport.write(b"two")
+        ends.near.transport.close()
+        await ends.far.lost()
+        assert ends.far.told == ["made", b"one", b"two", "eof", "lost"]
 
 
-def test_latency_is_one_way_and_exact() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with connected(MemoryNet(latency_s=0.25)) as ends:
-            assert loop.time() == 0.5  # a connection takes a round trip
-            ends.near.transport.write(b"one")
-            await asyncio.sleep(0.125)
-            ends.near.transport.write(b"two")
-            ends.near.transport.close()
-            await ends.far.lost
-            assert ends.far.told == ["made", b"one", b"two", "eof", "lost"]
-            assert ends.far.at_s == [0.5, 0.75, 0.875, 0.875, 0.875]
-
-    run_virtual(main())
+async def test_latency_is_one_way_and_exact() -> None:
+    loop = asyncio.get_running_loop()
+    async with connected(MemoryNet(latency_s=0.25)) as ends:
+        assert loop.time() == 0.5  # a connection takes a round trip
+        ends.near.transport.write(b"one")
+        await asyncio.sleep(0.125)
+        ends.near.transport.write(b"two")
+        ends.near.transport.close()
+        await ends.far.lost()
+        assert ends.far.told == ["made", b"one", b"two", "eof", "lost"]
+        assert ends.far.at_s == [0.5, 0.75, 0.875, 0.875, 0.875]
 
 
-def test_reset_breaks_both_ends_loses_what_was_in_flight_and_refuses_until_healed() -> None:
-    async def main() -> None:
-        net = MemoryNet(latency_s=0.1)
-        async with connected(net) as ends:
-            ends.near.transport.write(b"lost")
-            net.cut("mem:ocs1")
-            assert isinstance(await ends.near.lost, ConnectionResetError)
-            assert isinstance(await ends.far.lost, ConnectionResetError)
-            assert ends.far.told == ["made", "lost"]
-            with pytest.raises(ConnectionRefusedError, match="mem:ocs1: nothing listens there, or the network is cut"):
-                await net.connect(Recorder, "mem:ocs1")
-            net.heal("mem:ocs1")
-            transport, again = await net.connect(Recorder, "mem:ocs1")
-            transport.close()
-            await again.lost
-
-    run_virtual(main())
+async def test_reset_breaks_both_ends_loses_what_was_in_flight_and_refuses_until_healed() -> None:
+    net = MemoryNet(latency_s=0.1)
+    async with connected(net) as ends:
+        ends.near.transport.write(b"lost")
+        net.cut("mem:ocs1")
+        assert isinstance(await ends.near.lost(), ConnectionResetError)
+        assert isinstance(await ends.far.lost(), ConnectionResetError)
+        assert ends.far.told == ["made", "lost"]
+        with pytest.raises(ConnectionRefusedError, match="mem:ocs1: nothing listens there, or the network is cut"):
+            await net.connect(Recorder, "mem:ocs1")
+        net.heal("mem:ocs1")
+        transport, again = await net.connect(Recorder, "mem:ocs1")
+        transport.close()
+        await again.lost()
 
 
-def test_reset_while_connecting_is_an_error_of_the_connect() -> None:
-    async def main() -> None:
-        net = MemoryNet()
-        listener = await net.listen(Recorder, "mem:ocs1")
-        asyncio.get_running_loop().call_soon(net.cut, "mem:ocs1")
-        with pytest.raises(ConnectionResetError, match="mem:ocs1: reset while connecting"):
-            await asyncio.create_task(_connect_after_one_turn(net))
-        await listener.close()
-
-    run_virtual(main())
+async def test_reset_while_connecting_is_an_error_of_the_connect() -> None:
+    net = MemoryNet()
+    listener = await net.listen(Recorder, "mem:ocs1")
+    asyncio.get_running_loop().call_soon(net.cut, "mem:ocs1")
+    with pytest.raises(ConnectionResetError, match="mem:ocs1: reset while connecting"):
+        await asyncio.create_task(_connect_after_one_turn(net))
+    await listener.close()
 
 
 async def _connect_after_one_turn(net: MemoryNet) -> None:
@@ -160,85 +111,70 @@ async def _connect_after_one_turn(net: MemoryNet) -> None:
     await net.connect(Recorder, "mem:ocs1")
 
 
-def test_silent_cut_holds_bytes_ends_and_connects_until_healed() -> None:
-    async def main() -> None:
-        net = MemoryNet()
-        async with connected(net) as ends:
-            net.cut("mem:ocs1", Cut.SILENT)
-            ends.near.transport.write(b"held")
-            ends.near.transport.close()
-            connecting = asyncio.create_task(net.connect(Recorder, "mem:ocs1"))
-            await asyncio.sleep(3600)
-            assert ends.far.told == ["made"]
-            assert not connecting.done()
-            net.heal("mem:ocs1")
-            await ends.far.lost
-            assert ends.far.told == ["made", b"held", "eof", "lost"]
-            transport, again = await connecting
-            transport.close()
-            await again.lost
-
-    run_virtual(main())
-
-
-def test_reset_after_a_silent_cut_refuses_those_who_waited() -> None:
-    async def main() -> None:
-        net = MemoryNet()
+async def test_silent_cut_holds_bytes_ends_and_connects_until_healed() -> None:
+    net = MemoryNet()
+    async with connected(net) as ends:
         net.cut("mem:ocs1", Cut.SILENT)
+        ends.near.transport.write(b"held")
+        ends.near.transport.close()
         connecting = asyncio.create_task(net.connect(Recorder, "mem:ocs1"))
-        await asyncio.sleep(1)
-        net.cut("mem:ocs1", Cut.RESET)
-        with pytest.raises(ConnectionRefusedError):
-            await connecting
-
-    run_virtual(main())
-
-
-def test_cut_of_one_address_leaves_the_others() -> None:
-    async def main() -> None:
-        net = MemoryNet()
-        async with connected(net) as ends:
-            net.cut("mem:ocs2")
-            net.cut("mem:ocs3", Cut.SILENT)
-            ends.near.transport.write(b"through")
-            ends.near.transport.close()
-            await ends.far.lost
-            assert ends.far.received == b"through"
-
-    run_virtual(main())
+        await asyncio.sleep(3600)
+        assert ends.far.told == ["made"]
+        assert not connecting.done()
+        net.heal("mem:ocs1")
+        await ends.far.lost()
+        assert ends.far.told == ["made", b"held", "eof", "lost"]
+        transport, again = await connecting
+        transport.close()
+        await again.lost()
 
 
-def test_address_is_listened_to_once() -> None:
-    async def main() -> None:
-        net = MemoryNet()
-        listener = await net.listen(Recorder, "mem:ocs1")
-        with pytest.raises(OSError, match="mem:ocs1: is in use"):
-            await net.listen(Recorder, "mem:ocs1")
-        await listener.close()
-        await (await net.listen(Recorder, "mem:ocs1")).close()
-
-    run_virtual(main())
+async def test_reset_after_a_silent_cut_refuses_those_who_waited() -> None:
+    net = MemoryNet()
+    net.cut("mem:ocs1", Cut.SILENT)
+    connecting = asyncio.create_task(net.connect(Recorder, "mem:ocs1"))
+    await asyncio.sleep(1)
+    net.cut("mem:ocs1", Cut.RESET)
+    with pytest.raises(ConnectionRefusedError):
+        await connecting
 
 
-def test_cancelled_connect_leaves_no_open_end() -> None:
-    async def main() -> None:
-        net = MemoryNet()
-        made: list[Recorder] = []
+async def test_cut_of_one_address_leaves_the_others() -> None:
+    net = MemoryNet()
+    async with connected(net) as ends:
+        net.cut("mem:ocs2")
+        net.cut("mem:ocs3", Cut.SILENT)
+        ends.near.transport.write(b"through")
+        ends.near.transport.close()
+        await ends.far.lost()
+        assert ends.far.received == b"through"
 
-        def accept() -> Recorder:
-            made.append(Recorder())
-            return made[-1]
 
-        listener = await net.listen(accept, "mem:ocs1")
-        connecting = asyncio.create_task(net.connect(Recorder, "mem:ocs1"))
-        await asyncio.sleep(0)
-        connecting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await connecting
-        await asyncio.wait_for(made[0].lost, 1)
-        await listener.close()
+async def test_address_is_listened_to_once() -> None:
+    net = MemoryNet()
+    listener = await net.listen(Recorder, "mem:ocs1")
+    with pytest.raises(OSError, match="mem:ocs1: is in use"):
+        await net.listen(Recorder, "mem:ocs1")
+    await listener.close()
+    await (await net.listen(Recorder, "mem:ocs1")).close()
 
-    run_virtual(main())
+
+async def test_cancelled_connect_leaves_no_open_end() -> None:
+    net = MemoryNet()
+    made: list[Recorder] = []
+
+    def accept() -> Recorder:
+        made.append(Recorder())
+        return made[-1]
+
+    listener = await net.listen(accept, "mem:ocs1")
+    connecting = asyncio.create_task(net.connect(Recorder, "mem:ocs1"))
+    await asyncio.sleep(0)
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+    await asyncio.wait_for(made[0].lost(), 1)
+    await listener.close()
 
 
 @pytest.mark.parametrize("wrong", [{"latency_s": -1.0}, {"chunk_bytes": 0}])
@@ -247,60 +183,51 @@ def test_net_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
         MemoryNet(**wrong)  # type: ignore[arg-type]
 
 
-def test_peers_of_a_killed_node_get_bytes_in_flight_then_the_end() -> None:
-    async def main() -> None:
-        nodes = Nodes()
-        net = MemoryNet(nodes=nodes, latency_s=0.1)
+async def test_peers_of_a_killed_node_get_bytes_in_flight_then_the_end() -> None:
+    nodes = Nodes()
+    net = MemoryNet(nodes=nodes, latency_s=0.1)
+    served: list[Recorder] = []
+    await nodes.run_in_node("daemon", _serve(net, served))
+    transport, near = await net.connect(Recorder, "mem:daemon")
+    transport.write(b"ping")
+    await asyncio.sleep(0.15)
+    nodes.kill("daemon")  # the echo is on its way
+    assert await near.lost() is None
+    assert near.told == ["made", b"ping", "eof", "lost"]
+    assert served[0].told == ["made", b"ping"]
+    with pytest.raises(ConnectionRefusedError):
+        await net.connect(Recorder, "mem:daemon")
+
+
+async def test_listener_sees_the_end_of_killed_clients() -> None:
+    nodes = Nodes()
+    net = MemoryNet(nodes=nodes)
+    served: list[Recorder] = []
+    listener = await net.listen(_into(served), "mem:broker")
+    _, agent = await nodes.run_in_node("agent", net.connect(Recorder, "mem:broker"))
+    _, other = await nodes.run_in_node("other", net.connect(Recorder, "mem:broker"))
+    nodes.kill("agent")
+    await served[0].lost()
+    assert served[0].told == ["made", "eof", "lost"]
+    assert agent.told == ["made"]
+    assert not other.transport.is_closing()
+    other.transport.close()
+    await served[1].lost()
+    await listener.close()
+
+
+async def test_restarted_node_listens_at_its_old_address() -> None:
+    nodes = Nodes()
+    net = MemoryNet(nodes=nodes)
+    for life in range(3):
         served: list[Recorder] = []
         await nodes.run_in_node("daemon", _serve(net, served))
         transport, near = await net.connect(Recorder, "mem:daemon")
-        transport.write(b"ping")
-        await asyncio.sleep(0.15)
-        nodes.kill("daemon")  # the echo is on its way
-        assert await near.lost is None
-        assert near.told == ["made", b"ping", "eof", "lost"]
-        assert served[0].told == ["made", b"ping"]
-        with pytest.raises(ConnectionRefusedError):
-            await net.connect(Recorder, "mem:daemon")
-
-    run_virtual(main())
-
-
-def test_listener_sees_the_end_of_killed_clients() -> None:
-    async def main() -> None:
-        nodes = Nodes()
-        net = MemoryNet(nodes=nodes)
-        served: list[Recorder] = []
-        listener = await net.listen(_into(served), "mem:broker")
-        _, agent = await nodes.run_in_node("agent", net.connect(Recorder, "mem:broker"))
-        _, other = await nodes.run_in_node("other", net.connect(Recorder, "mem:broker"))
-        nodes.kill("agent")
-        await served[0].lost
-        assert served[0].told == ["made", "eof", "lost"]
-        assert agent.told == ["made"]
-        assert not other.transport.is_closing()
-        other.transport.close()
-        await served[1].lost
-        await listener.close()
-
-    run_virtual(main())
-
-
-def test_restarted_node_listens_at_its_old_address() -> None:
-    async def main() -> None:
-        nodes = Nodes()
-        net = MemoryNet(nodes=nodes)
-        for life in range(3):
-            served: list[Recorder] = []
-            await nodes.run_in_node("daemon", _serve(net, served))
-            transport, near = await net.connect(Recorder, "mem:daemon")
-            transport.write(b"%d" % life)
-            await asyncio.sleep(1)
-            assert near.received == b"%d" % life
-            nodes.kill("daemon")
-            await near.lost
-
-    run_virtual(main())
+        transport.write(b"%d" % life)
+        await asyncio.sleep(1)
+        assert near.received == b"%d" % life
+        nodes.kill("daemon")
+        await near.lost()
 
 
 async def _serve(net: MemoryNet, served: list[Recorder]) -> None:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from typing_extensions import override
 
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LinkError
@@ -17,37 +16,9 @@ from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.serial_line import SerialLine
 from hwd_drivers.transports.serial_port import SerialPort
 
+from ..stage import Recorder
+
 LINE = SerialLine(baud=115_200, rtscts=True)
-
-
-class Recorder(asyncio.Protocol):
-    def __init__(self) -> None:
-        self.received = b""
-        self.lost: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        self.made = 0
-        self.told: list[str] = []
-        self.arrived = asyncio.Event()
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.made += 1
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        self.received += data
-        self.arrived.set()
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost.set_result(exc)
-
-    @override
-    def pause_writing(self) -> None:
-        self.told.append("pause")
-
-    @override
-    def resume_writing(self) -> None:
-        self.told.append("resume")
 
 
 class Terminal:
@@ -89,6 +60,19 @@ def terminal() -> Iterator[Terminal]:
     terminal.unplug()
 
 
+async def connect(address: str) -> OrderedConnection[bytes]:
+    deadline_s = asyncio.get_running_loop().time() + 5
+    return await OrderedConnection.open(
+        TcpDialer(),
+        address,
+        name="sw1",
+        decode=lambda data: [data],
+        clock=SystemClock(),
+        deadline_s=deadline_s,
+        serial=LINE,
+    )
+
+
 @contextlib.asynccontextmanager
 async def opened(terminal: Terminal) -> AsyncIterator[tuple[asyncio.Transport, Recorder]]:
     transport, recorder = await TcpDialer().connect(Recorder, LINE.complete(terminal.path))
@@ -96,25 +80,18 @@ async def opened(terminal: Terminal) -> AsyncIterator[tuple[asyncio.Transport, R
         yield transport, recorder
     finally:
         transport.abort()
-        await recorder.lost
-
-
-async def until_received(recorder: Recorder, size: int) -> None:
-    async with asyncio.timeout(5):
-        while len(recorder.received) < size:
-            recorder.arrived.clear()
-            await recorder.arrived.wait()
+        await recorder.lost()
 
 
 async def test_bytes_arrive_both_ways_as_they_are(terminal: Terminal) -> None:
     every = bytes(range(256))  # none of them is taken for a control character
     async with opened(terminal) as (transport, recorder):
-        assert recorder.made == 1
+        assert recorder.told == ["made"]
         assert isinstance(transport, SerialPort)
         transport.write(every)
         assert await terminal.read(256) == every
         os.write(terminal.fd, every)
-        await until_received(recorder, 256)
+        await asyncio.wait_for(recorder.until_received(256), 5)
         assert recorder.received == every
 
 
@@ -123,10 +100,10 @@ async def test_excess_bytes_wait_and_the_writer_is_paused(terminal: Terminal) ->
     async with opened(terminal) as (transport, recorder):
         transport.write(data[:100_000])
         transport.write(data[100_000:])
-        assert recorder.told == ["pause"]
+        assert recorder.told == ["made", "pause"]
         assert transport.get_write_buffer_size() > 0
         assert await terminal.read(len(data)) == data
-        assert recorder.told == ["pause", "resume"]
+        assert recorder.told == ["made", "pause", "resume"]
         assert transport.get_write_buffer_size() == 0
 
 
@@ -137,19 +114,11 @@ async def test_closing_sends_what_was_written(terminal: Terminal) -> None:
         transport.close()
         transport.write(b"too late")
         assert await terminal.read(len(data)) == data
-        assert await recorder.lost is None
+        assert await recorder.lost() is None
 
 
 async def test_closing_is_bounded_where_the_other_side_never_reads(terminal: Terminal) -> None:
-    connection: OrderedConnection[bytes] = await OrderedConnection.open(
-        TcpDialer(),
-        terminal.path,
-        name="sw1",
-        decode=lambda data: [data],
-        clock=SystemClock(),
-        deadline_s=asyncio.get_running_loop().time() + 5,
-        serial=LINE,
-    )
+    connection = await connect(terminal.path)
     connection.send_last(b"x" * 1_000_000)
     started_s = asyncio.get_running_loop().time()
     await connection.close()
@@ -162,13 +131,13 @@ async def test_aborting_twice_ends_once(terminal: Terminal) -> None:
         transport.abort()
         transport.abort()
         transport.close()
-        assert await recorder.lost is None
+        assert await recorder.lost() is None
 
 
 async def test_a_port_that_is_unplugged_is_a_lost_connection(terminal: Terminal) -> None:
     async with opened(terminal) as (_, recorder):
         terminal.unplug()
-        assert isinstance(await asyncio.wait_for(recorder.lost, 5), OSError)
+        assert isinstance(await asyncio.wait_for(recorder.lost(), 5), OSError)
 
 
 async def test_a_paused_port_does_not_read(terminal: Terminal) -> None:
@@ -178,7 +147,7 @@ async def test_a_paused_port_does_not_read(terminal: Terminal) -> None:
         await asyncio.sleep(0.05)
         assert recorder.received == b""
         transport.resume_reading()
-        await until_received(recorder, 5)
+        await asyncio.wait_for(recorder.until_received(5), 5)
 
 
 async def test_a_port_that_another_program_has_is_busy(terminal: Terminal) -> None:
@@ -190,44 +159,25 @@ async def test_a_port_that_another_program_has_is_busy(terminal: Terminal) -> No
         assert await terminal.read(10) == b"free again"
 
 
-async def connect(address: str) -> None:
-    await OrderedConnection.open(
-        TcpDialer(),
-        address,
-        name="sw1",
-        decode=lambda data: [data],
-        clock=SystemClock(),
-        deadline_s=asyncio.get_running_loop().time() + 5,
-        serial=LINE,
-    )
-
-
-async def test_no_such_port_is_a_link_error_with_a_remedy(tmp_path: Path) -> None:
-    with pytest.raises(LinkError, match=r"sw1: cannot connect to .*No such file or directory\. Is it plugged in"):
-        await connect(f"serial:{tmp_path}/ttyUSB9")
-
-
-async def test_a_file_is_no_serial_port(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "error", "finding"),
+    [
+        ("{folder}/ttyUSB9", LinkError, r"cannot connect to .*No such file or directory\. Is it plugged in"),
+        ("{folder}/file", LinkError, "Is it a serial port"),
+        ("{terminal}?stopbits=7", ConfigError, r"stopbits=7 is not one of 1, 2"),
+    ],
+    ids=["none", "a file", "setting"],
+)
+async def test_what_is_no_serial_port_is_refused_with_a_remedy(
+    terminal: Terminal, tmp_path: Path, place: str, error: type[Exception], finding: str
+) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(LinkError, match="Is it a serial port"):
-        await connect(f"serial:{tmp_path}/file")
-
-
-async def test_a_setting_that_there_is_not_is_a_config_error(terminal: Terminal) -> None:
-    with pytest.raises(ConfigError, match=r"sw1: .*stopbits=7 is not one of 1, 2"):
-        await connect(f"serial:{terminal.path}?stopbits=7")
+    with pytest.raises(error, match=f"sw1: .*{finding}"):
+        await connect("serial:" + place.format(folder=tmp_path, terminal=terminal.path))
 
 
 async def test_an_exchange_over_a_serial_port(terminal: Terminal) -> None:
-    connection: OrderedConnection[bytes] = await OrderedConnection.open(
-        TcpDialer(),
-        terminal.path,
-        name="sw1",
-        decode=lambda data: [data],
-        clock=SystemClock(),
-        deadline_s=asyncio.get_running_loop().time() + 5,
-        serial=LINE,
-    )
+    connection = await connect(terminal.path)
     asked = asyncio.create_task(
         connection.request(Request(data=b"S?\n", what="S?"), deadline_s=asyncio.get_running_loop().time() + 5)
     )

@@ -15,14 +15,12 @@ from typing_extensions import override
 
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LinkError, ProtocolError
-from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices.registry import OpenContext, find
 from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.memory import Cut, MemoryDialer, MemoryNet
 from hwd_drivers.transports.tls import TlsDialer, TlsOptions, serving
-from hwd_drivers.twins.registry import twin_of
-from hwd_drivers.twins.timing import find_timing
-from hwd_drivers.twins.virtual_time import run_virtual
+
+from ..stage import Recorder, context, twin
 
 
 class Echo(asyncio.Protocol):
@@ -42,57 +40,41 @@ class Echo(asyncio.Protocol):
             self.transport.close()
 
 
-class Caller(asyncio.Protocol):
-    def __init__(self) -> None:
-        self.heard = b""
-        self.ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        self.heard += data
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.ended.set_result(exc)
-
-
 def server_of(pem: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)
     return context
 
 
+@pytest.mark.usefixtures("virtual_time")
 @pytest.mark.parametrize("chunk_bytes", [None, 1, 7])
-def test_bytes_arrive_however_they_are_split(pem: Path, chunk_bytes: int | None) -> None:
-    async def main() -> None:
-        net = MemoryDialer(MemoryNet(latency_s=0.001, chunk_bytes=chunk_bytes))
-        await TlsDialer(net, server_of(pem)).listen(Echo, "mem:ocs1")
-        options = TlsOptions(tls=True, tls_ca_file=str(pem), tls_verify=False)
-        transport, caller = await options.around(net, "mem:ocs1").connect(Caller, "mem:ocs1")
-        text = bytes(range(256)) * 300
-        transport.write(text)
-        await asyncio.sleep(10)
-        assert caller.heard == text
-        transport.write(b"bye")
-        assert await caller.ended is None
-        assert caller.heard == text + b"bye"
-
-    run_virtual(main())
+async def test_bytes_arrive_however_they_are_split(pem: Path, chunk_bytes: int | None) -> None:
+    net = MemoryDialer(MemoryNet(latency_s=0.001, chunk_bytes=chunk_bytes))
+    await TlsDialer(net, server_of(pem)).listen(Echo, "mem:ocs1")
+    options = TlsOptions(tls=True, tls_ca_file=str(pem), tls_verify=False)
+    transport, caller = await options.around(net, "mem:ocs1").connect(Recorder, "mem:ocs1")
+    text = bytes(range(256)) * 300
+    transport.write(text)
+    await asyncio.sleep(10)
+    assert caller.received == text
+    transport.write(b"bye")
+    assert await caller.lost() is None
+    assert caller.received == text + b"bye"
 
 
 async def test_the_certificate_of_the_device_is_held_against_its_address(pem: Path) -> None:
     listener = await TlsDialer(TcpDialer(), server_of(pem)).listen(Echo, "127.0.0.1:0")
     address = listener.address
     trusting = TlsOptions(tls=True, tls_ca_file=str(pem)).around(TcpDialer(), address)
-    transport, caller = await trusting.connect(Caller, address)
+    transport, caller = await trusting.connect(Recorder, address)
     transport.write(b"hello bye")
-    await caller.ended
-    assert caller.heard == b"hello bye"
+    await caller.lost()
+    assert caller.received == b"hello bye"
     with pytest.raises(OSError, match=r"TLS: self-signed certificate\. Check .*tls_ca_file"):
-        await TlsOptions(tls=True).around(TcpDialer(), address).connect(Caller, address)
+        await TlsOptions(tls=True).around(TcpDialer(), address).connect(Recorder, address)
     context = ssl.create_default_context(cafile=str(pem))
     with pytest.raises(OSError, match="not valid for 'other'"):
-        await TlsDialer(TcpDialer(), context, server_name="other").connect(Caller, address)
+        await TlsDialer(TcpDialer(), context, server_name="other").connect(Recorder, address)
     await listener.close()
 
 
@@ -131,30 +113,30 @@ async def test_a_certificate_of_a_laboratory_is_trusted_by_its_authority_or_by_i
     address = listener.address
     for file in (trusted, own):
         dialer = TlsOptions(tls=True, tls_ca_file=str(file)).around(TcpDialer(), address)
-        transport, caller = await dialer.connect(Caller, address)
+        transport, caller = await dialer.connect(Recorder, address)
         transport.write(b"bye")
-        await caller.ended
-        assert caller.heard == b"bye"
+        await caller.lost()
+        assert caller.received == b"bye"
     with pytest.raises(OSError, match=r"TLS: unable to get local issuer certificate"):
-        await TlsOptions(tls=True).around(TcpDialer(), address).connect(Caller, address)
+        await TlsOptions(tls=True).around(TcpDialer(), address).connect(Recorder, address)
     await listener.close()
 
 
 async def test_unfinished_handshakes_are_cut_when_the_listener_closes(pem: Path) -> None:
     listener = await TlsDialer(TcpDialer(), server_of(pem)).listen(Echo, "127.0.0.1:0")
     address = listener.address
-    _, silent = await TcpDialer().connect(Caller, address)
+    _, silent = await TcpDialer().connect(Recorder, address)
     trusting = TlsOptions(tls=True, tls_ca_file=str(pem)).around(TcpDialer(), address)
-    transport, secured = await trusting.connect(Caller, address)
+    transport, secured = await trusting.connect(Recorder, address)
     transport.write(b"hello")
-    later, told = await trusting.connect(Caller, address)
+    later, told = await trusting.connect(Recorder, address)
     later.write(b"bye")
-    await told.ended  # by now the first one has arrived too
+    await told.lost()  # by now the first one has arrived too
     await listener.close()
-    await asyncio.wait_for(silent.ended, 2)
+    await asyncio.wait_for(silent.lost(), 2)
     transport.write(b" bye")
-    await secured.ended
-    assert secured.heard == b"hello bye", "those whose handshake is over stay"
+    await secured.lost()
+    assert secured.received == b"hello bye", "those whose handshake is over stay"
 
 
 async def test_pythons_own_tls_understands_it_on_both_sides(pem: Path) -> None:
@@ -167,10 +149,10 @@ async def test_pythons_own_tls_understands_it_on_both_sides(pem: Path) -> None:
     await listener.close()
     server = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", 0, ssl=server_of(pem))
     address = "{}:{}".format(*server.sockets[0].getsockname())
-    transport, caller = await TlsDialer(TcpDialer(), context, server_name="127.0.0.1").connect(Caller, address)
+    transport, caller = await TlsDialer(TcpDialer(), context, server_name="127.0.0.1").connect(Recorder, address)
     transport.write(b"hello bye")
-    await asyncio.wait_for(caller.ended, 5)
-    assert caller.heard == b"hello bye"
+    await asyncio.wait_for(caller.lost(), 5)
+    assert caller.received == b"hello bye"
     server.close()
 
 
@@ -200,44 +182,38 @@ class Leaver(asyncio.Protocol):
         self.transport.write(self.going.read())
 
 
-def test_a_goodbye_is_heard_where_the_connection_stays_open(pem: Path) -> None:
-    async def main() -> None:
-        net = MemoryDialer(MemoryNet())
-        await net.listen(lambda: Leaver(server_of(pem)), "mem:ocs1")
-        tls = TlsOptions(tls=True, tls_verify=False).around(net, "mem:ocs1")
-        _, caller = await tls.connect(Caller, "mem:ocs1")
-        assert await asyncio.wait_for(caller.ended, 5) is None
-        assert caller.heard == b"all"
-
-    run_virtual(main())
+@pytest.mark.usefixtures("virtual_time")
+async def test_a_goodbye_is_heard_where_the_connection_stays_open(pem: Path) -> None:
+    net = MemoryDialer(MemoryNet())
+    await net.listen(lambda: Leaver(server_of(pem)), "mem:ocs1")
+    tls = TlsOptions(tls=True, tls_verify=False).around(net, "mem:ocs1")
+    _, caller = await tls.connect(Recorder, "mem:ocs1")
+    assert await asyncio.wait_for(caller.lost(), 5) is None
+    assert caller.received == b"all"
 
 
-def test_bytes_other_than_tls_are_an_os_error() -> None:
-    async def main() -> None:
-        net = MemoryDialer(MemoryNet())
-        await net.listen(Echo, "mem:plain")
-        options = TlsOptions(tls=True)
-        with pytest.raises(OSError, match="TLS: "):
-            await options.around(net, "mem:plain").connect(Caller, "mem:plain")
-
-    run_virtual(main())
+@pytest.mark.usefixtures("virtual_time")
+async def test_bytes_other_than_tls_are_an_os_error() -> None:
+    net = MemoryDialer(MemoryNet())
+    await net.listen(Echo, "mem:plain")
+    options = TlsOptions(tls=True)
+    with pytest.raises(OSError, match="TLS: "):
+        await options.around(net, "mem:plain").connect(Recorder, "mem:plain")
 
 
-def test_a_reset_reaches_the_protocol_and_the_one_who_connects(pem: Path) -> None:
-    async def main() -> None:
-        net = MemoryNet(latency_s=0.01)
-        dialer = MemoryDialer(net)
-        await TlsDialer(dialer, server_of(pem)).listen(Echo, "mem:ocs1")
-        tls = TlsOptions(tls=True, tls_verify=False).around(dialer, "mem:ocs1")
-        _, caller = await tls.connect(Caller, "mem:ocs1")
-        connecting = asyncio.create_task(tls.connect(Caller, "mem:ocs1"))
-        await asyncio.sleep(0.03)
-        net.cut("mem:ocs1", Cut.RESET)
-        assert isinstance(await caller.ended, ConnectionResetError)
-        with pytest.raises(ConnectionResetError):
-            await connecting
-
-    run_virtual(main())
+@pytest.mark.usefixtures("virtual_time")
+async def test_a_reset_reaches_the_protocol_and_the_one_who_connects(pem: Path) -> None:
+    net = MemoryNet(latency_s=0.01)
+    dialer = MemoryDialer(net)
+    await TlsDialer(dialer, server_of(pem)).listen(Echo, "mem:ocs1")
+    tls = TlsOptions(tls=True, tls_verify=False).around(dialer, "mem:ocs1")
+    _, caller = await tls.connect(Recorder, "mem:ocs1")
+    connecting = asyncio.create_task(tls.connect(Recorder, "mem:ocs1"))
+    await asyncio.sleep(0.03)
+    net.cut("mem:ocs1", Cut.RESET)
+    assert isinstance(await caller.lost(), ConnectionResetError)
+    with pytest.raises(ConnectionResetError):
+        await connecting
 
 
 def test_a_file_that_is_not_there_is_a_config_error() -> None:
@@ -251,38 +227,18 @@ def test_a_file_that_is_not_there_is_a_config_error() -> None:
 
 
 async def test_a_driver_and_a_twin_speak_over_it(pem: Path) -> None:
-    spec = find("calient-rest")
-    capabilities = spec.capabilities("calient-s160", "8")
-    twin = twin_of(spec).make(
-        name="ocs1",
-        capabilities=capabilities,
-        timing=find_timing("ideal"),
-        draws=Draws(7),
-        clock=SystemClock(),
-        dialer=TcpDialer(),
-        address="127.0.0.1:0",
-        options={"rest_tls_pem": str(pem)},
-    )
-    address = await twin.start()
+    def session(**options: object) -> OpenContext:
+        chosen = spec.options.model_validate(options)
+        return context("calient-rest", "calient-s160", "8", TcpDialer(), SystemClock(), address=address, options=chosen)
 
-    def context(**options: object) -> OpenContext:
-        return OpenContext(
-            name="ocs1",
-            address=address,
-            dialer=TcpDialer(),
-            clock=SystemClock(),
-            sink=lambda document: None,
-            user="lab",
-            password="x",
-            options=spec.options.model_validate(options),
-            capabilities=capabilities,
-        )
-
-    device = await spec.open(context(tls=True, tls_ca_file=str(pem)))
+    spec, address = find("calient-rest"), "127.0.0.1:0"
+    unit = twin(session(), "calient-rest", address=address, rest_tls_pem=str(pem))
+    address = await unit.start()
+    device = await spec.open(session(tls=True, tls_ca_file=str(pem)))
     assert (await device.identify(deadline_s=asyncio.get_running_loop().time() + 5)).vendor == "Calient"
     await device.close()
     with pytest.raises(LinkError, match=r"ocs1: cannot connect to .*TLS: self-signed certificate"):
-        await spec.open(context(tls=True))
+        await spec.open(session(tls=True))
     with pytest.raises((LinkError, ProtocolError)):
-        await spec.open(context())
-    await twin.close()
+        await spec.open(session())
+    await unit.close()

@@ -6,28 +6,14 @@ from hypothesis import strategies as st
 
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Capabilities, Crossconnect, CrossconnectState, PortSide, Side
+from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide
 from hwd_drivers.twins.loss import PORT_SPREAD_DB
 from hwd_drivers.twins.mirror import NOISE_DB, Mirror
 from hwd_drivers.twins.timing import Settling, SwitchTiming, find_timing
 
+from ..stage import capabilities, ids, pairs, square
+
 MS = 1_000_000
-
-
-def capabilities(size: int = 4, *, reciprocal: bool = True) -> Capabilities:
-    ends = tuple(PortSide(port=str(port), side=side) for side in (Side.A, Side.B) for port in range(1, size + 1))
-    return Capabilities(
-        ends=ends,
-        two_sided=True,
-        reciprocal=reciprocal,
-        latching=False,
-        atomic_batches=True,
-        moves_in_use=True,
-        settle_s=0.05,
-        loss_db_typical=1.5,
-        loss_db_max=2.7,
-        monitored=ends[size:],
-    )
 
 
 def after(*optical_ms: float) -> SwitchTiming:
@@ -43,18 +29,10 @@ def after(*optical_ms: float) -> SwitchTiming:
 def mirror(timing: SwitchTiming | None = None, *, seed: int = 7, reciprocal: bool = True) -> Mirror:
     return Mirror(
         name="ocs1",
-        capabilities=capabilities(reciprocal=reciprocal),
+        capabilities=capabilities(square(4), reciprocal=reciprocal, monitored=square(4)[4:]),
         timing=timing or find_timing("ideal"),
         draws=Draws(seed),
     )
-
-
-def pairs(*texts: str) -> list[Crossconnect]:
-    return [Crossconnect.parse(text) for text in texts]
-
-
-def ids(optics: Mirror, now_ns: int = 0) -> list[str]:
-    return [str(reading) for reading in optics.readings(now_ns)]
 
 
 A1, B2 = PortSide.parse("1A"), PortSide.parse("2B")
@@ -62,11 +40,11 @@ A1, B2 = PortSide.parse("1A"), PortSide.parse("2B")
 
 def test_pairs_are_tuning_until_each_has_settled() -> None:
     optics = mirror(after(30, 10))
-    assert optics.connect(pairs("1A-2B", "2A-1B"), 5 * MS, move=True).answer_s == 0.1
+    assert optics.connect(pairs("1A-2B 2A-1B"), 5 * MS, move=True).answer_s == 0.1
     assert ids(optics, 5 * MS) == ["1A-2B tuning", "2A-1B tuning"]
     assert optics.next_ns() == 15 * MS
     assert optics.advance(14 * MS) == ()
-    assert optics.advance(15 * MS) == tuple(pairs("2A-1B"))
+    assert optics.advance(15 * MS) == pairs("2A-1B")
     assert optics.next_ns() == 35 * MS
     assert ids(optics, 35 * MS) == ["1A-2B tuned", "2A-1B tuned"]
     assert optics.next_ns() is None
@@ -74,7 +52,7 @@ def test_pairs_are_tuning_until_each_has_settled() -> None:
 
 def test_a_later_connect_moves_ports_in_use() -> None:
     optics = mirror()
-    optics.connect(pairs("1A-2B", "3A-3B"), 0, move=True)
+    optics.connect(pairs("1A-2B 3A-3B"), 0, move=True)
     optics.connect(pairs("1A-3B"), 1, move=True)
     assert ids(optics) == ["1A-3B tuned"]
     assert optics.crossconnect_at(B2) is None
@@ -84,29 +62,29 @@ def test_ports_in_use_are_refused_whole_where_they_may_not_move() -> None:
     optics = mirror()
     optics.connect(pairs("1A-2B"), 0, move=False)
     with pytest.raises(RefusedError, match="ocs1: cannot connect 1A-3B: 1A already carries 1A-2B"):
-        optics.connect(pairs("2A-1B", "1A-3B"), 1, move=False)
+        optics.connect(pairs("2A-1B 1A-3B"), 1, move=False)
     assert ids(optics) == ["1A-2B tuned"]
 
 
-@pytest.mark.parametrize("texts", [("1A-2B", "1A-3B"), ("1A-9B",), ("1-2",)])
-def test_a_list_with_a_wrong_pair_does_nothing_at_all(texts: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("wrong", ["1A-2B 1A-3B", "1A-9B", "1-2"])
+def test_a_list_with_a_wrong_pair_does_nothing_at_all(wrong: str) -> None:
     optics = mirror()
     with pytest.raises(ConfigError):
-        optics.connect(pairs("4A-4B", *texts), 0, move=True)
+        optics.connect(pairs(f"4A-4B {wrong}"), 0, move=True)
     assert ids(optics) == []
 
 
 def test_a_pair_that_is_there_does_not_go_dark() -> None:
     optics = mirror(after(10, 10))
     optics.connect(pairs("1A-2B"), 0, move=True)
-    optics.connect(pairs("1A-2B", "2A-1B"), 20 * MS, move=True)
+    optics.connect(pairs("1A-2B 2A-1B"), 20 * MS, move=True)
     assert ids(optics, 20 * MS) == ["1A-2B tuned", "2A-1B tuning"]
 
 
 def test_removed_pairs_are_dark_at_once_and_the_rest_stays() -> None:
     optics = mirror()
-    optics.connect(pairs("1A-2B", "2A-1B"), 0, move=True)
-    optics.disconnect(pairs("1A-2B", "4A-4B"), 1)
+    optics.connect(pairs("1A-2B 2A-1B"), 0, move=True)
+    optics.disconnect(pairs("1A-2B 4A-4B"), 1)
     assert ids(optics) == ["2A-1B tuned"]
 
 
@@ -116,7 +94,7 @@ def test_light_passes_with_the_loss_of_its_path_when_it_is_tuned() -> None:
     optics.connect(pairs("1A-2B"), 0, move=True)
     assert optics.output(B2, 9 * MS) is None
     assert optics.power(B2, 9 * MS) is None
-    loss_db = optics.loss_db(Crossconnect.parse("1A-2B"))
+    loss_db = optics.loss_db(pairs("1A-2B")[0])
     assert abs(loss_db - 1.5) <= 2 * PORT_SPREAD_DB
     assert optics.output(B2, 10 * MS) == pytest.approx(1.0 - loss_db)
     assert optics.power(B2, 10 * MS) == pytest.approx(1.0 - loss_db, abs=NOISE_DB)
@@ -137,8 +115,8 @@ def test_losses_and_times_and_readings_repeat_by_seed() -> None:
     def story(seed: int) -> list[object]:
         optics = mirror(find_timing("polatis-opus"), seed=seed)
         optics.set_input(A1, 0.0)
-        told: list[object] = [optics.connect(pairs("1A-2B", "2A-1B"), 0, move=True)]
-        return [*told, optics.next_ns(), optics.power(B2, 200 * MS), optics.loss_db(Crossconnect.parse("2A-1B"))]
+        told: list[object] = [optics.connect(pairs("1A-2B 2A-1B"), 0, move=True)]
+        return [*told, optics.next_ns(), optics.power(B2, 200 * MS), optics.loss_db(pairs("2A-1B")[0])]
 
     assert story(1) == story(1)
     assert story(1) != story(2)
@@ -160,7 +138,7 @@ def test_a_stuck_mirror_is_answered_and_does_not_move() -> None:
     optics = mirror()
     optics.connect(pairs("1A-2B"), 0, move=True)
     optics.stick([A1])
-    optics.connect(pairs("1A-3B", "4A-4B"), 1, move=True)
+    optics.connect(pairs("1A-3B 4A-4B"), 1, move=True)
     optics.disconnect(pairs("1A-2B"), 2)
     assert ids(optics) == ["1A-2B tuned", "4A-4B tuned"]
     optics.release(3)

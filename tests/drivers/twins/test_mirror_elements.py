@@ -6,39 +6,21 @@ from hypothesis import strategies as st
 
 from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Capabilities, Crossconnect, Element, PortSide
+from hwd_drivers.core.values import Crossconnect, Element, PortSide
 from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.timing import find_timing
 
-
-def pairs(*texts: str) -> tuple[Crossconnect, ...]:
-    return tuple(Crossconnect.parse(text) for text in texts)
-
+from ..stage import capabilities, ends, ids, pairs
 
 SELECTOR = Element(name="1", states=(pairs("1A-1B"), pairs("1A-2B"), pairs("1A-3B"), ()))
 """Can be dark."""
-CROSSBAR = Element(name="2", states=(pairs("2A-4B", "3A-5B"), pairs("2A-5B", "3A-4B")))
+CROSSBAR = Element(name="2", states=(pairs("2A-4B 3A-5B"), pairs("2A-5B 3A-4B")))
 """A 2x2: never dark."""
 
 
 def mirror(*, latching: bool = True) -> Mirror:
-    capabilities = Capabilities(
-        ends=tuple(map(PortSide.parse, ("1A", "2A", "3A", "1B", "2B", "3B", "4B", "5B"))),
-        two_sided=True,
-        reciprocal=True,
-        latching=latching,
-        atomic_batches=False,
-        moves_in_use=True,
-        settle_s=0.008,
-        loss_db_typical=0.8,
-        loss_db_max=1.0,
-        elements=(SELECTOR, CROSSBAR),
-    )
-    return Mirror(name="sw1", capabilities=capabilities, timing=find_timing("lowradix-8ms"), draws=Draws(7))
-
-
-def ids(optics: Mirror, now_ns: int = 0) -> list[str]:
-    return [str(reading) for reading in optics.readings(now_ns)]
+    of = capabilities(ends("1A 2A 3A 1B 2B 3B 4B 5B"), latching=latching, elements=(SELECTOR, CROSSBAR))
+    return Mirror(name="sw1", capabilities=of, timing=find_timing("lowradix-8ms"), draws=Draws(7))
 
 
 def test_each_element_is_in_its_first_state_at_first_and_tuned() -> None:
@@ -58,7 +40,7 @@ def test_state_moves_as_a_whole_and_others_stay() -> None:
 
 def test_connecting_one_pair_of_a_state_brings_all_of_it() -> None:
     optics = mirror()
-    optics.connect(pairs("3A-4B", "1A-3B"), 0, move=True)
+    optics.connect(pairs("3A-4B 1A-3B"), 0, move=True)
     assert optics.states == {"1": 2, "2": 1}
     optics.disconnect(pairs("1A-3B"), 1)
     assert optics.states == {"1": 3, "2": 1}
@@ -69,16 +51,16 @@ def test_connecting_one_pair_of_a_state_brings_all_of_it() -> None:
 def test_an_impossible_state_is_refused_and_nothing_moves() -> None:
     optics = mirror()
     for wrong, says in (
-        (("1A-2B", "2A-4B", "3A-4B"), "4B is in two"),
-        (("2A-5B", "1A-4B"), "no element of it joins 1A with 4B"),
-        (("1A-2B", "2A-1B"), "no element of it joins 2A with 1B"),
+        ("1A-2B 2A-4B 3A-4B", "4B is in two"),
+        ("2A-5B 1A-4B", "no element of it joins 1A with 4B"),
+        ("1A-2B 2A-1B", "no element of it joins 2A with 1B"),
     ):
         with pytest.raises(HwdError, match=says):
-            optics.connect(pairs(*wrong), 0, move=True)
+            optics.connect(pairs(wrong), 0, move=True)
     with pytest.raises(RefusedError, match="1A already carries 1A-1B"):
         optics.connect(pairs("1A-2B"), 0, move=False)
     with pytest.raises(RefusedError, match="cannot disconnect 2A-4B: element 2 is always in one of its states"):
-        optics.disconnect(pairs("1A-1B", "2A-4B"), 0)
+        optics.disconnect(pairs("1A-1B 2A-4B"), 0)
     for name, state in (("3", 0), ("1", 4), ("1", -1)):
         with pytest.raises(ConfigError, match="sw1: "):
             optics.set_states({"2": 1, name: state}, 0)
@@ -86,27 +68,11 @@ def test_an_impossible_state_is_refused_and_nothing_moves() -> None:
 
 
 def test_pairs_of_two_states_of_one_element_are_refused() -> None:
-    optics = mirror()
     halves = Element(name="h", states=(pairs("1A-1B"), pairs("2A-2B")))
-    optics = Mirror(
-        name="sw2",
-        capabilities=Capabilities(
-            ends=tuple(map(PortSide.parse, ("1A", "2A", "1B", "2B"))),
-            two_sided=True,
-            reciprocal=True,
-            latching=True,
-            atomic_batches=False,
-            moves_in_use=True,
-            settle_s=0.008,
-            loss_db_typical=0.8,
-            loss_db_max=1.0,
-            elements=(halves,),
-        ),
-        timing=find_timing("ideal"),
-        draws=Draws(7),
-    )
+    of = capabilities(ends("1A 2A 1B 2B"), elements=(halves,))
+    optics = Mirror(name="sw2", capabilities=of, timing=find_timing("ideal"), draws=Draws(7))
     with pytest.raises(RefusedError, match="cannot connect 1A-1B, 2A-2B: element h has no such state"):
-        optics.connect(pairs("1A-1B", "2A-2B"), 0, move=True)
+        optics.connect(pairs("1A-1B 2A-2B"), 0, move=True)
 
 
 def test_element_with_a_stuck_mirror_stays_and_the_others_move() -> None:
@@ -121,13 +87,13 @@ def test_element_with_a_stuck_mirror_stays_and_the_others_move() -> None:
 
 def test_hand_at_the_panel_changes_a_state_by_its_old_and_new_pairs() -> None:
     optics = mirror()
-    optics.change(pairs("1A-1B", "2A-4B", "3A-5B"), pairs("1A-2B", "2A-5B", "3A-4B"), 0)
+    optics.change(pairs("1A-1B 2A-4B 3A-5B"), pairs("1A-2B 2A-5B 3A-4B"), 0)
     assert optics.states == {"1": 1, "2": 1}
     optics.change(pairs("1A-2B"), (), 1)
     assert optics.states == {"1": 3, "2": 1}
     optics.connect(pairs("1A-3B"), 2, move=True)
     with pytest.raises(ConfigError, match="4B is in two"):
-        optics.change(pairs("1A-3B"), pairs("2A-4B", "3A-4B"), 3)
+        optics.change(pairs("1A-3B"), pairs("2A-4B 3A-4B"), 3)
     assert optics.states == {"1": 2, "2": 1}, "nothing moves where not all can"
 
 

@@ -1,37 +1,24 @@
 """The light of the mirror model: shutters, failures, attenuators, drifts, repeatability, averages, power cycles."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_drivers.core.errors import BugError, ConfigError
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Capabilities, Crossconnect, PortSide
+from hwd_drivers.core.values import PortSide
 from hwd_drivers.twins.loss import DRIFT_STEP_DB, REPEATABILITY_DB
 from hwd_drivers.twins.mirror import NOISE_DB, Mirror
 from hwd_drivers.twins.timing import Settling, SwitchTiming, find_timing
+
+from ..stage import capabilities, ids, pairs, square
 
 MS = 1_000_000
 S = 1000 * MS
 
 SIZE = 4
-ENDS = tuple(PortSide.parse(f"{port}{side}") for side in "AB" for port in range(1, SIZE + 1))
+ENDS = square(SIZE)
 A1, A2, B1, B2 = ENDS[0], ENDS[1], ENDS[SIZE], ENDS[SIZE + 1]
-CAPABILITIES = Capabilities(
-    ends=ENDS,
-    two_sided=True,
-    reciprocal=True,
-    latching=False,
-    atomic_batches=True,
-    moves_in_use=True,
-    settle_s=0.05,
-    loss_db_typical=1.5,
-    loss_db_max=2.7,
-    monitored=ENDS[SIZE:],
-    attenuated=ENDS[SIZE:],
-)
 TEN_MS = SwitchTiming(
     name="stated",
     source="the test",
@@ -43,27 +30,19 @@ TEN_MS = SwitchTiming(
 def mirror(*, timing: SwitchTiming | None = None, latching: bool = False, remembers_s: float = 0.0) -> Mirror:
     return Mirror(
         name="ocs1",
-        capabilities=replace(CAPABILITIES, latching=latching),
+        capabilities=capabilities(ENDS, latching=latching, monitored=ENDS[SIZE:], attenuated=ENDS[SIZE:]),
         timing=timing or find_timing("ideal"),
         draws=Draws(7),
         remembers_s=remembers_s,
     )
 
 
-def pairs(*texts: str) -> list[Crossconnect]:
-    return [Crossconnect.parse(text) for text in texts]
-
-
-def ids(optics: Mirror, now_ns: int = 0) -> list[str]:
-    return [str(reading) for reading in optics.readings(now_ns)]
-
-
-def lit(*texts: str, remembers_s: float = 0.0) -> Mirror:
+def lit(text: str = "", *, remembers_s: float = 0.0) -> Mirror:
     """0 dBm come in at every end of side A."""
     optics = mirror(remembers_s=remembers_s)
     for end in ENDS[:SIZE]:
         optics.set_input(end, 0.0)
-    optics.connect(pairs(*texts), 0, move=True)
+    optics.connect(pairs(text), 0, move=True)
     return optics
 
 
@@ -74,7 +53,7 @@ def loss(optics: Mirror, end: PortSide = B1, now_ns: int = 0) -> float:
 
 
 def test_blocked_end_is_dark_and_its_crossconnect_stays() -> None:
-    optics = lit("1A-1B", "2A-2B")
+    optics = lit("1A-1B 2A-2B")
     told: list[int] = []
     optics.on_change.append(told.append)
     optics.block([A1, B2, ENDS[2]], 5)
@@ -92,7 +71,7 @@ def test_blocked_end_is_dark_and_its_crossconnect_stays() -> None:
 
 
 def test_stuck_mirror_opens_and_closes_no_shutter() -> None:
-    optics = lit("1A-1B", "2A-2B")
+    optics = lit("1A-1B 2A-2B")
     optics.block([A1], 0)
     optics.stick([A1, A2])
     optics.block([A2], 1)
@@ -119,7 +98,7 @@ def test_loss_is_a_little_off_each_time_a_path_is_made_and_stays_while_it_is_the
         optics.disconnect(pairs("1A-1B"), 0)
         expected = optics.loss_db(pairs("1A-1B")[0])
         optics.connect(pairs("1A-1B"), 0, move=True)
-        optics.connect(pairs("1A-1B", "2A-2B"), 0, move=True)
+        optics.connect(pairs("1A-1B 2A-2B"), 0, move=True)
         seen.append(optics.loss_db(pairs("1A-1B")[0]) - expected)
         assert loss(optics) == pytest.approx(seen[-1] + expected)
     assert len(set(seen)) > 190
@@ -162,7 +141,7 @@ def test_attenuator_holds_the_output_while_the_input_moves() -> None:
 
 
 def test_drift_takes_light_in_small_steps_until_it_is_over() -> None:
-    optics = lit("1A-1B", "2A-2B")
+    optics = lit("1A-1B 2A-2B")
     before = (loss(optics), loss(optics, B2))
     optics.drift([A1], 1.0, 0, over_s=10.0)
     told: list[int] = []
@@ -220,7 +199,7 @@ def test_average_without_a_history_is_a_bug(end: PortSide, averaging_s: float) -
 def test_unit_without_power_is_dark_and_comes_back_as_it_is_told() -> None:
     for restore, expected in ((False, []), (True, ["1A-1B tuning", "2A-2B tuning"])):
         optics = mirror(timing=TEN_MS)
-        optics.connect(pairs("1A-1B", "2A-2B"), 0, move=True)
+        optics.connect(pairs("1A-1B 2A-2B"), 0, move=True)
         optics.block([A1], 1 * S)
         optics.attenuate(B1, 3.0, 1 * S)
         optics.power_down(2 * S)
@@ -247,8 +226,8 @@ def test_latching_switch_keeps_its_light_without_power() -> None:
 
 
 def test_change_at_the_panel_moves_what_is_in_the_way() -> None:
-    optics = lit("1A-1B", "2A-2B", "3A-3B")
-    optics.change(pairs("1A-1B", "3A-3B"), pairs("1A-2B"), 1)
+    optics = lit("1A-1B 2A-2B 3A-3B")
+    optics.change(pairs("1A-1B 3A-3B"), pairs("1A-2B"), 1)
     assert ids(optics) == ["1A-2B tuned"]
 
 

@@ -12,7 +12,9 @@ import pytest
 from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.memory import MemoryNet
 from hwd_drivers.twins.nodes import NodeKilled, Nodes
-from hwd_drivers.twins.virtual_time import VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import run_virtual
+
+pytestmark = pytest.mark.usefixtures("virtual_time")
 
 
 def test_dead_node_runs_nothing_more_and_no_finally() -> None:
@@ -159,123 +161,105 @@ def test_node_dies_in_place_of_every_callback_in_turn_with_one_outcome_each() ->
     assert len(outcomes) >= 4
 
 
-def test_next_life_is_a_new_one() -> None:
-    async def main() -> None:
-        nodes = Nodes()
-        seen: list[str | None] = []
+async def test_next_life_is_a_new_one() -> None:
+    nodes = Nodes()
+    seen: list[str | None] = []
 
-        async def life() -> int:
-            seen.append(nodes.current())
+    async def life() -> int:
+        seen.append(nodes.current())
+        await asyncio.sleep(1)
+        return 7
+
+    nodes.kill_at("daemon", 2)
+    with pytest.raises(NodeKilled):
+        await nodes.run_in_node("daemon", life())
+    assert await nodes.run_in_node("daemon", life()) == 7
+    assert nodes.alive("daemon")
+    assert seen == ["daemon", "daemon"]
+    assert nodes.current() is None
+
+
+async def test_errors_and_cancels_go_through_the_wall_of_a_node() -> None:
+    nodes = Nodes()
+    tidied: list[str] = []
+
+    async def failing() -> None:
+        raise ZeroDivisionError
+
+    async def tidy() -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
             await asyncio.sleep(1)
-            return 7
+            tidied.append("yes")
 
-        nodes.kill_at("daemon", 2)
-        with pytest.raises(NodeKilled):
-            await nodes.run_in_node("daemon", life())
-        assert await nodes.run_in_node("daemon", life()) == 7
-        assert nodes.alive("daemon")
-        assert seen == ["daemon", "daemon"]
-        assert nodes.current() is None
+    with pytest.raises(ZeroDivisionError):
+        await nodes.run_in_node("a", failing())
+    task = asyncio.create_task(nodes.run_in_node("a", tidy()))
+    await asyncio.sleep(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert tidied == ["yes"]
+    task = asyncio.create_task(nodes.run_in_node("a", tidy()))
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.sleep(0.5)
+    nodes.kill("a")
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert tidied == ["yes"]
 
-    run_virtual(main())
+
+async def test_kill_hooks_run_outside_of_the_node() -> None:
+    nodes = Nodes()
+    heard: list[tuple[str, str | None]] = []
+
+    def hear(name: str) -> None:
+        asyncio.get_running_loop().call_soon(lambda: heard.append((name, nodes.current())))
+
+    nodes.on_kill(hear)
+    nodes.kill_at("a", 1)
+    with pytest.raises(NodeKilled):
+        await nodes.run_in_node("a", asyncio.sleep(1))
+    await asyncio.sleep(1)
+    assert heard == [("a", None)]
 
 
-def test_errors_and_cancels_go_through_the_wall_of_a_node() -> None:
-    async def main() -> None:
-        nodes = Nodes()
-        tidied: list[str] = []
-
-        async def failing() -> None:
-            raise ZeroDivisionError
-
-        async def tidy() -> None:
-            try:
-                await asyncio.sleep(100)
-            finally:
-                await asyncio.sleep(1)
-                tidied.append("yes")
-
-        with pytest.raises(ZeroDivisionError):
-            await nodes.run_in_node("a", failing())
-        task = asyncio.create_task(nodes.run_in_node("a", tidy()))
-        await asyncio.sleep(1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert tidied == ["yes"]
-        task = asyncio.create_task(nodes.run_in_node("a", tidy()))
-        await asyncio.sleep(1)
-        task.cancel()
-        await asyncio.sleep(0.5)
+async def test_what_cannot_be_killed_says_why() -> None:
+    nodes = Nodes()
+    with pytest.raises(LookupError, match=r"node a: never started\. There are: none"):
         nodes.kill("a")
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert tidied == ["yes"]
+    assert not nodes.alive("a")
 
-    run_virtual(main())
+    async def suicide() -> None:
+        nodes.kill("a")
 
-
-def test_kill_hooks_run_outside_of_the_node() -> None:
-    async def main() -> None:
-        nodes = Nodes()
-        heard: list[tuple[str, str | None]] = []
-
-        def hear(name: str) -> None:
-            asyncio.get_running_loop().call_soon(lambda: heard.append((name, nodes.current())))
-
-        nodes.on_kill(hear)
+    with pytest.raises(RuntimeError, match="node a: cannot stop the task that runs"):
+        await nodes.run_in_node("a", suicide())
+    with pytest.raises(ValueError, match="node a: callback 1 is over, it has run"):
         nodes.kill_at("a", 1)
-        with pytest.raises(NodeKilled):
-            await nodes.run_in_node("a", asyncio.sleep(1))
-        await asyncio.sleep(1)
-        assert heard == [("a", None)]
-
-    run_virtual(main())
-
-
-def test_what_cannot_be_killed_says_why() -> None:
-    async def main() -> None:
-        nodes = Nodes()
-        with pytest.raises(LookupError, match=r"node a: never started\. There are: none"):
-            nodes.kill("a")
-        assert not nodes.alive("a")
-
-        async def suicide() -> None:
-            nodes.kill("a")
-
-        with pytest.raises(RuntimeError, match="node a: cannot stop the task that runs"):
-            await nodes.run_in_node("a", suicide())
-        with pytest.raises(ValueError, match="node a: callback 1 is over, it has run"):
-            nodes.kill_at("a", 1)
-        listener = await nodes.run_in_node("a", TcpDialer().listen(asyncio.Protocol, "127.0.0.1:0"))
-        await asyncio.sleep(0)
-        with pytest.raises(RuntimeError, match=r"node a: holds file descriptors .* Give it a MemoryNet"):
-            nodes.kill("a")
-        await listener.close()
+    listener = await nodes.run_in_node("a", TcpDialer().listen(asyncio.Protocol, "127.0.0.1:0"))
+    await asyncio.sleep(0)
+    with pytest.raises(RuntimeError, match=r"node a: holds file descriptors .* Give it a MemoryNet"):
         nodes.kill("a")
-
-    run_virtual(main())
-
-
-async def test_node_needs_a_loop_with_a_fence() -> None:
-    with pytest.raises(RuntimeError, match=r"has no fence\. Run it in a VirtualLoop"), Nodes().node("a"):
-        pass
+    await listener.close()
+    nodes.kill("a")
 
 
-def test_context_variables_of_the_caller_reach_the_node() -> None:
+def test_node_needs_a_loop_with_a_fence() -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match=r"has no fence\. Run it in a VirtualLoop"), Nodes().node("a"):
+            pass
+
+    asyncio.run(main())
+
+
+async def test_context_variables_of_the_caller_reach_the_node() -> None:
     label = contextvars.ContextVar("label", default="none")
 
     async def read() -> str:
         return label.get()
 
-    async def main() -> None:
-        label.set("plan 7")
-        assert await Nodes().run_in_node("a", read()) == "plan 7"
-
-    run_virtual(main())
-
-
-def _loop() -> VirtualLoop:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualLoop)
-    return loop
+    label.set("plan 7")
+    assert await Nodes().run_in_node("a", read()) == "plan 7"

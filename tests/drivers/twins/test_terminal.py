@@ -10,11 +10,9 @@ import serial
 from typing_extensions import override
 
 from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.ids import Draws
-from hwd_drivers.devices.registry import find
-from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.terminal import READ_BYTES, UNREAD_LIMIT_BYTES, TerminalDialer, TerminalListener
-from hwd_drivers.twins.timing import find_timing
+
+from ..stage import context, twin
 
 
 class Upper(asyncio.Protocol):
@@ -112,18 +110,9 @@ async def test_what_nobody_reads_is_lost_beyond_the_limit(tmp_path: Path) -> Non
 
 async def test_twin_of_a_serial_switch_answers_a_serial_client_and_reboots(tmp_path: Path) -> None:
     path = tmp_path / "ttyOSW"
-    spec = find("thorlabs-osw")
-    twin = twin_of(spec).make(
-        name="sw1",
-        capabilities=spec.capabilities("osw12", None),
-        timing=find_timing("ideal"),
-        draws=Draws(7),
-        clock=SystemClock(),
-        dialer=TerminalDialer(),
-        address=str(path),
-        options={},
-    )
-    assert await twin.start() == f"serial:{path}"
+    session = context("thorlabs-osw", "osw12", None, TerminalDialer(), SystemClock())
+    unit = twin(session, "thorlabs-osw", address=str(path))
+    assert await unit.start() == f"serial:{path}"
 
     def ask(*commands: bytes) -> bytes:
         with serial.Serial(str(path), 115200, timeout=5) as port:
@@ -134,7 +123,7 @@ async def test_twin_of_a_serial_switch_answers_a_serial_client_and_reboots(tmp_p
     talk = asyncio.get_running_loop().run_in_executor
     assert await talk(None, ask, b"S 2\n", b"S?\n") in (b"1\r\n", b"2\r\n"), "the first one after a set may be stale"
     assert await talk(None, ask, b"S?\n") == b"2\r\n"
-    twin.faults.reboot(0.05)
+    unit.faults.reboot(0.05)
     await asyncio.sleep(0.01)
     assert not os.path.exists(path)
     async with asyncio.timeout(5):
@@ -143,5 +132,5 @@ async def test_twin_of_a_serial_switch_answers_a_serial_client_and_reboots(tmp_p
                 break
             await asyncio.sleep(0.01)
     assert await talk(None, ask, b"S?\n") in (b"1\r\n", b"2\r\n")
-    await twin.close()
+    await unit.close()
     assert not path.is_symlink()

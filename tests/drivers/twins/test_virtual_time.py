@@ -12,6 +12,8 @@ import pytest
 from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.twins.virtual_time import Deadlock, VirtualClock, VirtualLoop, run_virtual
 
+pytestmark = pytest.mark.usefixtures("virtual_time")
+
 
 def test_time_jumps_to_the_next_timer_exactly() -> None:
     async def main() -> list[float]:
@@ -41,20 +43,17 @@ def test_timers_fire_in_their_order() -> None:
     assert run_virtual(main()) == [1, 2, 3]
 
 
-def test_deadlines_hit_on_the_nanosecond() -> None:
-    async def main() -> None:
-        clock = VirtualClock(_loop(), wall_start_ns=1_700_000_000_000_000_000)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.7):
-                await asyncio.sleep(0.700000001)
-        assert clock.monotonic_ns() == 700_000_000
-        assert clock.wall_ns() == 1_700_000_000_700_000_000
-        assert clock.from_kernel_ns(clock.wall_ns()) == clock.monotonic_ns()
-
-    run_virtual(main())
+async def test_deadlines_hit_on_the_nanosecond() -> None:
+    clock = VirtualClock(_loop(), wall_start_ns=1_700_000_000_000_000_000)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.7):
+            await asyncio.sleep(0.700000001)
+    assert clock.monotonic_ns() == 700_000_000
+    assert clock.wall_ns() == 1_700_000_000_700_000_000
+    assert clock.from_kernel_ns(clock.wall_ns()) == clock.monotonic_ns()
 
 
-def test_real_loopback_sockets_are_served_before_time_passes() -> None:
+async def test_real_loopback_sockets_are_served_before_time_passes() -> None:
     class Echo(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             self.transport = transport
@@ -63,49 +62,40 @@ def test_real_loopback_sockets_are_served_before_time_passes() -> None:
             assert isinstance(self.transport, asyncio.Transport)
             self.transport.write(data)
 
-    async def main() -> None:
-        listener = await TcpDialer().listen(Echo, "127.0.0.1:0")
-        host, port = listener.address.split(":")
-        async with asyncio.timeout(0.001):
-            reader, writer = await asyncio.open_connection(host, int(port))
-            for _ in range(100):
-                writer.write(b"ping")
-                assert await reader.readexactly(4) == b"ping"
-            writer.close()
-            await writer.wait_closed()
-        assert asyncio.get_running_loop().time() == 0
-        await listener.close()
-        await asyncio.sleep(1)
-
-    run_virtual(main())
+    listener = await TcpDialer().listen(Echo, "127.0.0.1:0")
+    host, port = listener.address.split(":")
+    async with asyncio.timeout(0.001):
+        reader, writer = await asyncio.open_connection(host, int(port))
+        for _ in range(100):
+            writer.write(b"ping")
+            assert await reader.readexactly(4) == b"ping"
+        writer.close()
+        await writer.wait_closed()
+    assert asyncio.get_running_loop().time() == 0
+    await listener.close()
+    await asyncio.sleep(1)
 
 
-def test_executor_runs_inline_and_yields() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        steps: list[str] = []
-        loop.call_soon(steps.append, "other")
-        future = loop.run_in_executor(None, steps.append, "work")
-        assert steps == ["work"]
-        assert not future.done()
-        await future
-        assert steps == ["work", "other"]
-        with pytest.raises(ZeroDivisionError):
-            await loop.run_in_executor(None, divmod, 1, 0)
-        with pytest.raises(RuntimeError, match="raised StopIteration"):
-            await loop.run_in_executor(None, next, iter(()))
-        loop.run_in_executor(None, divmod, 1, 1).cancel()
-
-    run_virtual(main())
+async def test_executor_runs_inline_and_yields() -> None:
+    loop = asyncio.get_running_loop()
+    steps: list[str] = []
+    loop.call_soon(steps.append, "other")
+    future = loop.run_in_executor(None, steps.append, "work")
+    assert steps == ["work"]
+    assert not future.done()
+    await future
+    assert steps == ["work", "other"]
+    with pytest.raises(ZeroDivisionError):
+        await loop.run_in_executor(None, divmod, 1, 0)
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        await loop.run_in_executor(None, next, iter(()))
+    loop.run_in_executor(None, divmod, 1, 1).cancel()
 
 
-def test_names_of_hosts_are_refused_with_the_remedy() -> None:
-    async def main() -> None:
-        with pytest.raises(socket.gaierror, match=r"ocs1\.lab: virtual time cannot wait .* Use a numeric address"):
-            await asyncio.open_connection("ocs1.lab", 3082)
-        assert await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80)
-
-    run_virtual(main())
+async def test_names_of_hosts_are_refused_with_the_remedy() -> None:
+    with pytest.raises(socket.gaierror, match=r"ocs1\.lab: virtual time cannot wait .* Use a numeric address"):
+        await asyncio.open_connection("ocs1.lab", 3082)
+    assert await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80)
 
 
 def test_deadlock_is_an_error_that_says_who_waits_where() -> None:

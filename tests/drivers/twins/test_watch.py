@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Capabilities, Crossconnect, PortSide
+from hwd_drivers.core.values import PortSide
 from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.timing import find_timing
 from hwd_drivers.twins.watch import Crossing, Limit, Watch
+
+from ..stage import capabilities, pairs, square
 
 S = 1_000_000_000
 END = PortSide.parse("1B")
@@ -63,18 +65,7 @@ def test_an_alarm_stands_whenever_the_light_is_beyond_its_limit(
 
 @pytest.fixture
 def mirror() -> Mirror:
-    capabilities = Capabilities(
-        ends=tuple(map(PortSide.parse, ("1A", "2A", "1B", "2B"))),
-        two_sided=True,
-        reciprocal=True,
-        latching=False,
-        atomic_batches=True,
-        moves_in_use=True,
-        settle_s=0.05,
-        loss_db_typical=1.5,
-        loss_db_max=2.7,
-    )
-    return Mirror(name="ocs1", capabilities=capabilities, timing=find_timing("lowradix-8ms"), draws=Draws(7))
+    return Mirror(name="ocs1", capabilities=capabilities(square(2)), timing=find_timing("lowradix-8ms"), draws=Draws(7))
 
 
 def test_mirror_tells_of_light_that_comes_and_goes_at_an_end(mirror: Mirror) -> None:
@@ -83,7 +74,7 @@ def test_mirror_tells_of_light_that_comes_and_goes_at_an_end(mirror: Mirror) -> 
     mirror.set_input(PortSide.parse("1A"), 0.0)
     mirror.watch(watch, 1)
     assert said(told) == ["low raised at 1"], "it is dark already"
-    mirror.connect([Crossconnect.parse("1A-1B")], 2, move=True)
+    mirror.connect(pairs("1A-1B"), 2, move=True)
     mirror.advance(2 + 8_000_000)
     assert mirror.next_ns() == 2 + 8_000_000 + S
     mirror.advance(2 * S)

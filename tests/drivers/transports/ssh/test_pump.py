@@ -4,45 +4,22 @@ import asyncio
 import socket
 
 import pytest
-from typing_extensions import override
 
 from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.transports.memory import MemoryNet
 from hwd_drivers.transports.ssh.pump import HELD_BYTES, SocketPump
 
+from ...stage import Recorder
+
 CHUNK = 50_000
 MUCH = 60 * CHUNK
 
 
-class Peer(asyncio.Protocol):
-    """The other side of the connection."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.transport: asyncio.Transport | None = None
-        self.lost = asyncio.Event()
-        self.made = asyncio.Event()
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        self.made.set()
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        self.data += data
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost.set()
-
-
-async def joined() -> tuple[SocketPump, Peer]:
-    net, peer, pump = MemoryNet(), Peer(), SocketPump()
+async def joined() -> tuple[SocketPump, Recorder]:
+    net, peer, pump = MemoryNet(), Recorder(), SocketPump()
     await net.listen(lambda: peer, "mem:x")
     await net.connect(lambda: pump, "mem:x")
-    await peer.made.wait()
+    await peer.until_told("made")
     return pump, peer
 
 
@@ -61,7 +38,6 @@ def write_all(theirs: socket.socket) -> None:
 
 async def test_received_bytes_wait_for_a_slow_thread_and_none_are_lost() -> None:
     pump, peer = await joined()
-    assert peer.transport is not None
     for _ in range(MUCH // CHUNK):
         peer.transport.write(b"x" * CHUNK)
     for _ in range(200):
@@ -82,10 +58,10 @@ async def test_bytes_of_the_thread_arrive_and_its_end_ends_the_connection() -> N
     offload = ThreadOffload(1)
     async with asyncio.timeout(10):
         await offload(write_all, pump.theirs)
-        await peer.lost.wait()
+        await peer.lost()
         await pump.ended
         await pump.gone
-    assert peer.data == b"y" * MUCH
+    assert peer.received == b"y" * MUCH
     offload.close()
 
 
@@ -94,8 +70,8 @@ async def test_written_bytes_are_sent_before_the_end_and_not_after_a_cut() -> No
         pump, peer = await joined()
         pump.theirs.sendall(b"farewell")
         end(pump)
-        await asyncio.wait_for(peer.lost.wait(), 5)
-        assert peer.data == arrived
+        await asyncio.wait_for(peer.lost(), 5)
+        assert peer.received == arrived
         assert pump.theirs.recv(1) == b""
         pump.theirs.close()
         await asyncio.wait_for(pump.ended, 5)
@@ -103,7 +79,6 @@ async def test_written_bytes_are_sent_before_the_end_and_not_after_a_cut() -> No
 
 async def test_the_end_of_the_connection_is_the_end_for_the_thread() -> None:
     pump, peer = await joined()
-    assert peer.transport is not None
     peer.transport.write(b"last")
     peer.transport.close()
     await asyncio.wait_for(pump.gone, 5)

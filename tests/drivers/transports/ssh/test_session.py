@@ -24,6 +24,8 @@ from hwd_drivers.transports.ssh.keys import HostTrust, fingerprint, is_local, pu
 from hwd_drivers.transports.ssh.server import SshAcceptor
 from hwd_drivers.transports.ssh.session import CHANNELS, OUTPUT_BYTES, SshLogin, SshSession
 
+from ...stage import Recorder
+
 CHILDREN = "asyncio-waitpid"
 """Threads of asyncio itself, which wait for the end of a child and may be a moment late."""
 HOST_KEY = twin_host_key(Draws(1).stream("host"))
@@ -73,22 +75,6 @@ class Shell(asyncio.Protocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._peers.remove(self)
-
-
-class Echoed(asyncio.Protocol):
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.came = asyncio.Event()
-        self.lost = asyncio.Event()
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        self.data += data
-        self.came.set()
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost.set()
 
 
 class Device:
@@ -189,15 +175,15 @@ async def test_commands_at_the_same_time_get_their_own_output() -> None:
 async def test_a_subsystem_is_a_connection_of_its_own() -> None:
     async with device() as there:
         session = await there.open()
-        transport, echoed = await session.subsystem(Echoed, "echo")
+        transport, echoed = await session.subsystem(Recorder, "echo")
         transport.write(b"abc")
-        await asyncio.wait_for(echoed.came.wait(), 5)
-        assert echoed.data == b"abc"
+        await asyncio.wait_for(echoed.until_received(3), 5)
+        assert echoed.received == b"abc"
         assert (there.peers[0].extra("subsystem"), there.peers[0].extra("user")) == ("echo", "admin")
         transport.close()
-        await asyncio.wait_for(echoed.lost.wait(), 5)
+        await asyncio.wait_for(echoed.lost(), 5)
         with pytest.raises(LinkError, match="sftp"):
-            await session.subsystem(Echoed, "sftp")
+            await session.subsystem(Recorder, "sftp")
         await session.close()
 
 
@@ -360,10 +346,10 @@ async def test_garbage_from_a_client_ends_its_connection_only() -> None:
     async with device() as there:
         good = await there.open()
         for garbage in (b"\x00" * 9000, b"SSH-2.0-x\r\n" + bytes(range(256)) * 40, b"GET / HTTP/1.1\r\n\r\n"):
-            transport, echoed = await there.dialer.connect(Echoed, there.address)
+            transport, echoed = await there.dialer.connect(Recorder, there.address)
             transport.write(garbage)
             transport.write_eof()
-            await asyncio.wait_for(echoed.lost.wait(), 10)
+            await asyncio.wait_for(echoed.lost(), 10)
         assert (await good.run("say on", deadline_s=soon())).out == b"on"
         await good.close()
 
