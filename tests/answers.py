@@ -14,7 +14,8 @@ def check_answers(golden: Path, answers: Mapping[str, Answer]) -> None:
     To add a case, write its input alone and run this twice; to take over what is said now, delete the old answer first.
     """
     before = golden.read_text(encoding="utf-8")
-    after, kind, added = [], "", 0
+    after: list[str] = []
+    kind, added = "", 0
     for block in before.rstrip("\n").split("\n\n"):
         lines = block.splitlines()
         if lines[0].startswith("== "):

@@ -18,8 +18,9 @@ from hwd_drivers.core.errors import ConfigError
 KEYS: Mapping[str, str] = {
     "testbed": "testbed switches hosts fibres ports passives packet_switches h0 ocs1 nics eth0 module type twin clock "
     "driver model kind login password gpus from to via options x",
-    "playbook": "playbook steps parameters report lease apply wait repeat times topology pairs ports for_s "
-    "for within_s by n hosts sweep parallel note host fault assert include set file with from to step switch mtu last.links",
+    "playbook": "playbook steps parameters report lease apply wait repeat times topology pairs ports for_s for "
+    "within_s by n hosts sweep parallel note host fault assert include set file with from to step switch mtu "
+    "last.links",
     "scenario": "scenario faults every_s shows at_s fault ends switch seconds",
 }
 TEXTS: Mapping[str, list[str]] = {

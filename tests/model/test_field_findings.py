@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from typing import get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import msgspec
 
@@ -15,11 +15,12 @@ LIBRARY = re.compile(r"Object |Expected|`|<enum|typing\.|Annotated")
 """Words of msgspec and of Python's types."""
 
 
-VALUES = (None, 3.5, "x y", [], [None], {}, {"a": None}, True)
+KINDS: list[type[msgspec.Struct]] = [*BODIES, *FAULTS.values()]
+VALUES: tuple[Any, ...] = (None, 3.5, "x y", [], [None], {}, {"a": None}, True)
 
 
 def test_findings_name_the_field_in_plain_words() -> None:
-    for kind, value in itertools.product([*BODIES, *FAULTS.values()], VALUES):
+    for kind, value in itertools.product(KINDS, VALUES):
         names = [one.encode_name for one in msgspec.structs.fields(kind)]
         found = findings(dict.fromkeys(names, value) | {"misspelt": 1}, kind)
         begins = re.compile(rf"({'|'.join([*names, 'misspelt'])})[.\[:]")
@@ -30,7 +31,7 @@ def test_findings_name_the_field_in_plain_words() -> None:
 
 
 def test_a_missing_field_is_said_with_what_it_may_be() -> None:
-    for kind in [*BODIES, *FAULTS.values()]:
+    for kind in KINDS:
         required = [one for one in msgspec.structs.fields(kind) if one.required]
         expected = [f"{one.encode_name}: is missing; it must be {allowed(one.type)}" for one in required]
         assert findings({}, kind) == expected, kind
