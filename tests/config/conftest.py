@@ -78,7 +78,7 @@ def one_by(size: str | None) -> Capabilities:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def specs() -> dict[str, DriverSpecLike]:
     return {
         "polatis-tl1": Spec("polatis-tl1", CrossbarOptions, CrossbarTwinOptions, {"polatis-6000": crossbar}, 3082),
@@ -103,7 +103,7 @@ def load(tmp_path: Path, specs: dict[str, DriverSpecLike]) -> Callable[[str], Lo
     return load
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def opus(specs: dict[str, DriverSpecLike]) -> Testbed:
     """The testbed of the Opus paper, as the examples have it."""
     return load_testbed(Path(__file__).parents[2] / "examples" / "opus-testbed.yaml", specs).require()

@@ -1,7 +1,8 @@
 """Records on a file and in memory, called as the daemon calls them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,23 @@ from .facts import power
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/records.db"
+
+
+@pytest.fixture
+async def restart(url: str) -> AsyncIterator[Callable[..., Awaitable[Records]]]:
+    """The records on one file, by each call as the next daemon opens them; those before were closed."""
+    opened: list[Records] = []
+
+    async def restart(**options: Any) -> Records:
+        for one in opened:
+            one.close()
+        opened[:] = [Records(url, InlineOffload(), **options)]
+        await opened[0].open()
+        return opened[0]
+
+    yield restart
+    for one in opened:
+        one.close()
 
 
 @pytest.fixture

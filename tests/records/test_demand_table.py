@@ -1,18 +1,15 @@
 """Stored demands in the records: their matrices, the bounds of their number and size, and a file of before."""
 
-import sqlite3
 import struct
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import pytest
-from msgspec.structs import replace as replaced
 
 from hwd.model.demand import DemandKey, NewDemand
-from hwd.model.recorded_run import Run
 from hwd.records import Records, demand_table
 from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
-from hwd_drivers.core.offload import InlineOffload
+
+Restart = Callable[..., Awaitable[Records]]
 
 
 def demand(name: str = "moe", *, amount: float = 5.0, layers: int = 2) -> NewDemand:
@@ -32,20 +29,16 @@ async def names(records: Records) -> list[str]:
     return [one.name for one in await records.demands.all()]
 
 
-async def test_demand_outlives_the_daemon(url: str) -> None:
-    first = Records(url, InlineOffload())
-    await first.open()
+async def test_demand_outlives_the_daemon(restart: Restart) -> None:
+    first = await restart()
     added = await first.demands.add(demand())
-    first.close()
-    second = Records(url, InlineOffload())
-    await second.open()
+    second = await restart()
     assert await second.demands.all() == (added,)
     assert (added.layers, added.microbatches, added.matrices, added.stored_bytes) == ([0, 1], [1], 2, 64)
     assert str(added) == "demand moe of ada: 2 matrices of 2 x 2 hosts of 16 experts, 24 bytes"
     found = await second.demands.matrix(DemandKey(name="moe", layer=1, microbatch=1))
     assert (found.hosts, found.bytes, found.total_bytes) == (["h0", "h1"], [[0.0, 5.0], [7.0, 0.0]], 12.0)
     assert found.between == {("h0", "h1"): 12.0}
-    second.close()
 
 
 async def test_name_that_is_taken_is_refused_and_replaced_where_that_is_asked_for(memory: Records) -> None:
@@ -110,24 +103,3 @@ async def test_number_and_size_of_all_are_bounded(memory: Records, monkeypatch: 
     await memory.demands.remove("a")
     await memory.demands.add(demand("d"))
     assert await names(memory) == ["b", "c", "d"]
-
-
-async def test_records_of_before_there_were_demands_are_read_on(url: str, tmp_path: Path, started: Run) -> None:
-    records = Records(url, InlineOffload())
-    await records.open()
-    await records.start_run(replaced(started, id="old"))
-    records.close()
-    with closing(sqlite3.connect(tmp_path / "records.db")) as old, old:
-        for table in ("demands", "demand_matrices"):
-            old.execute(f"DROP TABLE {table}")
-        old.execute("UPDATE hwd_about SET value = '9' WHERE key = 'schema'")
-    again = Records(url, InlineOffload())
-    await again.open()
-    assert await again.demands.all() == ()
-    await again.demands.add(demand())
-    assert await names(again) == ["moe"]
-    assert [run.id for run in await again.runs()] == ["old"]
-    again.close()
-    with closing(sqlite3.connect(tmp_path / "records.db")) as new:
-        ((version,),) = new.execute("SELECT value FROM hwd_about WHERE key = 'schema'").fetchall()
-    assert version == "10"

@@ -1,11 +1,14 @@
 """The desired state is written with the documents that change it, and outlasts these."""
 
+from collections.abc import Awaitable, Callable
+
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
 from hwd.model.documents.switches import SwitchAdopted
 from hwd.records.entry import entry
 from hwd.records.records import Records
 from hwd_drivers.core.documents import Document, Fact
-from hwd_drivers.core.offload import InlineOffload
+
+Restart = Callable[..., Awaitable[Records]]
 
 
 def confirmed(id: str, crossconnects: str, free: str = "", *, switch: str = "ocs1") -> Fact:
@@ -24,13 +27,10 @@ async def desired(records: Records) -> dict[str, dict[str, str]]:
     }
 
 
-async def test_last_document_of_an_end_counts_over_batches_and_restarts(url: str) -> None:
-    records = Records(url, InlineOffload())
-    await records.open()
+async def test_last_document_of_an_end_counts_over_batches_and_restarts(restart: Restart) -> None:
+    records = await restart()
     await add(records, confirmed("a", "1A-2B"), confirmed("b", "1A-4B", "5A"), confirmed("c", "1A-1B", switch="x"))
-    records.close()
-    again = Records(url, InlineOffload())
-    await again.open()
+    again = await restart()
     await add(again, SwitchAdopted(switch="ocs1", crossconnects=["5A-6B"], free=[], by="found at the switch"))
     assert await desired(again) == {
         "ocs1": {
@@ -42,15 +42,12 @@ async def test_last_document_of_an_end_counts_over_batches_and_restarts(url: str
         },
         "x": {"1A": "1A-1B c", "1B": "1A-1B c"},
     }
-    again.close()
 
 
-async def test_desired_state_stays_when_its_documents_are_pruned(url: str) -> None:
-    records = Records(url, InlineOffload(), unowned_kept=5)
-    await records.open()
+async def test_desired_state_stays_when_its_documents_are_pruned(restart: Restart) -> None:
+    records = await restart(unowned_kept=5)
     await add(records, confirmed("a", "1A-2B"))
     for _ in range(50):
         await add(records, ReconfigurationEnded(reconfiguration="b", run=None, outcome="failed", why="", seconds=1.0))
     assert len(await records.documents()) < 10
     assert await desired(records) == {"ocs1": {"1A": "1A-2B a", "2B": "1A-2B a"}}
-    records.close()

@@ -1,8 +1,6 @@
 """Jobs in the records: those under way, the newest, the events of each, and a file of before there were any."""
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import pytest
 from msgspec.structs import replace
@@ -10,9 +8,9 @@ from msgspec.structs import replace
 from hwd.model.job import JobEvent, JobRank, JobRecord, JobState
 from hwd.model.plane import Applied, Done, Failure, Grant, Switch
 from hwd.model.program import ProgramEnd
-from hwd.model.recorded_run import Run
 from hwd.records import Records, job_table
-from hwd_drivers.core.offload import InlineOffload
+
+Restart = Callable[..., Awaitable[Records]]
 
 JOB = JobRecord(
     id="j1",
@@ -48,19 +46,15 @@ def ids(records: tuple[JobRecord, ...]) -> list[str]:
     return [record.id for record in records]
 
 
-async def test_job_and_its_events_outlive_the_daemon(url: str) -> None:
-    first = Records(url, InlineOffload())
-    await first.open()
+async def test_job_and_its_events_outlive_the_daemon(restart: Restart) -> None:
+    first = await restart()
     failure = JobEvent.of(Failure(why="x", hosts=("h0",)), (), at_ns=5, wall_ns=6, ticked_s=None)
     await first.jobs.save(replace(JOB, state=JobState.RUNNING, joined=[1], lease="l1", prepared_set="p1"))
     await first.jobs.put("j1", 0, [*events(1), failure])
-    first.close()
-    second = Records(url, InlineOffload())
-    await second.open()
+    second = await restart()
     (found,) = await second.jobs.under_way()
     assert found == replace(JOB, state=JobState.RUNNING, joined=[1], lease="l1", prepared_set="p1")
     assert await second.jobs.events("j1") == (*events(1), failure)
-    second.close()
 
 
 async def test_job_that_is_saved_again_replaces_the_stored_one(memory: Records) -> None:
@@ -120,33 +114,9 @@ async def test_oldest_jobs_that_have_ended_go_with_their_events_and_none_that_is
     assert kept == {"long", "j4", "j5"}
 
 
-async def test_records_of_before_there_were_jobs_are_read_on(url: str, tmp_path: Path, started: Run) -> None:
-    records = Records(url, InlineOffload())
-    await records.open()
-    await records.start_run(replace(started, id="old"))
-    records.close()
-    with closing(sqlite3.connect(tmp_path / "records.db")) as old, old:
-        for table in ("jobs", "job_events"):
-            old.execute(f"DROP TABLE {table}")
-        old.execute("UPDATE hwd_about SET value = '8' WHERE key = 'schema'")
-    again = Records(url, InlineOffload())
-    await again.open()
-    assert await again.jobs.under_way() == ()
-    await again.jobs.save(JOB)
-    await again.jobs.put("j1", 0, events(0))
-    assert await again.jobs.get("j1") == JOB
-    assert [run.id for run in await again.runs()] == ["old"]
-    again.close()
-    with closing(sqlite3.connect(tmp_path / "records.db")) as new:
-        ((version,),) = new.execute("SELECT value FROM hwd_about WHERE key = 'schema'").fetchall()
-    assert version == "10"
-
-
-async def test_jobs_of_a_run_are_found_by_it_oldest_first(url: str) -> None:
-    records = Records(url, InlineOffload())
-    await records.open()
+async def test_jobs_of_a_run_are_found_by_it_oldest_first(restart: Restart) -> None:
+    records = await restart()
     for number, run in enumerate(["k3v9a1xx", "", "k3v9a1xx"]):
         await records.jobs.save(replace(JOB, id=f"j{number}", run=run, started_wall_ns=number))
     assert ids(await records.jobs.of_run("k3v9a1xx")) == ["j0", "j2"]
     assert ids(await records.jobs.of_run("k3v9a1zz")) == ids(await records.jobs.of_run("")) == []
-    records.close()

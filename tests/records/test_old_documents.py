@@ -1,6 +1,6 @@
 """Old documents outside of runs are deleted in batches, but for those that something still needs."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -15,9 +15,10 @@ from hwd.records.reconfiguration_log import KINDS
 from hwd.records.records import Records
 from hwd_agents.wire import Selected
 from hwd_drivers.core.documents import Document, Fact
-from hwd_drivers.core.offload import InlineOffload
 
 from . import facts
+
+Restart = Callable[..., Awaitable[Records]]
 
 DOCUMENTS, OF_HISTORY = DocumentGroup.DOCUMENTS, DocumentGroup.HISTORY
 
@@ -159,14 +160,12 @@ async def test_origin_of_a_desired_state_stays_until_something_else_is_desired(m
     assert await times(memory) == [3, 8, 9, 10], "7A is as adopted still"
 
 
-async def test_deletion_by_number_leaves_a_gap_too(url: str) -> None:
-    records = Records(url, InlineOffload(), unowned_kept=5)
-    await records.open()
+async def test_deletion_by_number_leaves_a_gap_too(restart: Restart) -> None:
+    records = await restart(unowned_kept=5)
     await add(records, *((n, up()) for n in range(20)))
     assert await upto(records) == {DOCUMENTS: 15}
     (gap,) = (await records.gaps.all()).values()
     assert gap.why == "older than the newest 5 documents outside of runs"
-    records.close()
 
 
 async def test_history_is_known_to_be_missing_up_to_what_was_deleted(memory: Records) -> None:

@@ -1,9 +1,7 @@
 """What the records keep for runs that have not begun, and for twins that a dead daemon told to misbehave."""
 
 import dataclasses
-import sqlite3
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -12,7 +10,8 @@ from hwd.model.recorded_run import Run
 from hwd.model.trial import TrialRun
 from hwd.records import Records
 from hwd.records.queued_run import QueuedRun
-from hwd_drivers.core.offload import InlineOffload
+
+Restart = Callable[..., Awaitable[Records]]
 
 FIRST = QueuedRun(
     id="zz",
@@ -26,43 +25,20 @@ PLACE = TrialRun(trial="k3v9a1b2", treatment="b", pair=3, metric="control")
 SECOND = dataclasses.replace(FIRST, id="aa", queued_wall_ns=5, due_wall_ns=99, trial=PLACE)
 
 
-async def test_queue_outlives_its_daemon_in_order_of_arrival(url: str) -> None:
-    first = Records(url, InlineOffload())
-    await first.open()
+async def test_queue_outlives_its_daemon_in_order_of_arrival(restart: Restart) -> None:
+    first = await restart()
     await first.queue.add(FIRST)
     await first.queue.add(SECOND)
-    first.close()
-    second = Records(url, InlineOffload())
-    await second.open()
+    second = await restart()
     assert await second.queue.all() == (FIRST, SECOND)
-    second.close()
 
 
-async def test_place_in_a_trial_is_in_the_run(url: str, started: Run) -> None:
-    records = Records(url, InlineOffload())
-    await records.open()
+async def test_place_in_a_trial_is_in_the_run(restart: Restart, started: Run) -> None:
+    records = await restart()
     await records.start_run(replace(started, id="aa", trial=PLACE))
     await records.start_run(replace(started, id="bb"))
     assert {run.id: run.trial for run in await records.runs()} == {"aa": PLACE, "bb": UNSET}
     assert (await records.run("aa")).trial == PLACE
-    records.close()
-
-
-async def test_records_of_before_there_were_trials_are_read_on(tmp_path: Path, started: Run) -> None:
-    url = f"sqlite:///{tmp_path}/old.db"
-    records = Records(url, InlineOffload())
-    await records.open()
-    await records.start_run(replace(started, id="old"))
-    records.close()
-    with closing(sqlite3.connect(tmp_path / "old.db")) as old, old:
-        for table in ("runs", "queue"):
-            old.execute(f"ALTER TABLE {table} DROP COLUMN trial")
-        old.execute("UPDATE hwd_about SET value = '7' WHERE key = 'schema'")
-    again = Records(url, InlineOffload())
-    await again.open()
-    await again.start_run(replace(started, id="new", trial=PLACE))
-    assert {run.id: run.trial for run in await again.runs()} == {"old": UNSET, "new": PLACE}
-    again.close()
 
 
 async def test_run_that_begins_leaves_the_queue(memory: Records, started: Run) -> None:

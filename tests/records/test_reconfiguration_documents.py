@@ -1,10 +1,13 @@
 """Which documents of single reconfigurations the records have."""
 
+from collections.abc import Awaitable, Callable
+
 from hwd.model.documents.daemon import DaemonStopped
 from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.records import Records
 from hwd_drivers.core.documents import Document, Fact
-from hwd_drivers.core.offload import InlineOffload
+
+Restart = Callable[..., Awaitable[Records]]
 
 
 def ended(id: str, outcome: str, what: str = "ring") -> ReconfigurationEnded:
@@ -15,9 +18,8 @@ def at(wall_ns: int, fact: Fact) -> Document:
     return Document(at_ns=0, wall_ns=wall_ns, fact=fact)
 
 
-async def test_documents_of_one_reconfiguration_are_found_by_its_id_and_kind(url: str) -> None:
-    records = Records(url, InlineOffload())
-    await records.open()
+async def test_documents_of_one_reconfiguration_are_found_by_its_id_and_kind(restart: Restart) -> None:
+    records = await restart()
     facts = [
         ended("r1", "failed"),
         ended("r_", "confirmed"),
@@ -30,15 +32,12 @@ async def test_documents_of_one_reconfiguration_are_found_by_its_id_and_kind(url
     assert await records.reconfigurations.of("r_", ReconfigurationEnded.KIND) == (facts[1],)
     assert await records.reconfigurations.of("r1", "reconfiguration.started") == ()
     assert await records.reconfigurations.of("r%", ReconfigurationEnded.KIND) == ()
-    records.close()
 
 
-async def test_age_of_the_oldest_document_of_no_run_is_known(url: str) -> None:
-    records = Records(url, InlineOffload())
-    await records.open()
+async def test_age_of_the_oldest_document_of_no_run_is_known(restart: Restart) -> None:
+    records = await restart()
     assert await records.reconfigurations.unowned_since_wall_ns() is None
     await records.add_documents([at(3, DaemonStopped(reason="of a run"))], run="run1")
     assert await records.reconfigurations.unowned_since_wall_ns() is None
     await records.add_documents([at(7, DaemonStopped(reason="first")), at(9, DaemonStopped(reason="second"))])
     assert await records.reconfigurations.unowned_since_wall_ns() == 7
-    records.close()

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from hwd_drivers.devices.facts import SwitchPower
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from .facts import document, event, power, run_ended, run_started
+
+Restart = Callable[..., Awaitable[Records]]
 
 
 async def runs_of(records: Records) -> list[tuple[str, str | None]]:
@@ -102,10 +104,9 @@ async def test_seen_marks_become_durable_with_their_events(memory: Records) -> N
 
 
 async def test_full_disk_fails_the_run_and_heals(
-    url: str, flood: list[Document], started: Run, caplog: pytest.LogCaptureFixture
+    restart: Restart, flood: list[Document], started: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    records = Records(url, InlineOffload(), max_bytes=300_000)
-    await records.open()
+    records = await restart(max_bytes=300_000)
     sink = RecordingSink(records)
     await records.start_run(started)
     sink(run_started(started.id))
@@ -119,12 +120,9 @@ async def test_full_disk_fails_the_run_and_heals(
     assert ended.outcome is RunOutcome.FAILED
     assert "free some space" in ended.why
     held = len(await records.documents())
-    records.close()
 
-    roomy = Records(url, InlineOffload())
-    await roomy.open()
+    roomy = await restart()
     assert len(await roomy.documents(run=started.id)) == held > 0, "what was recorded stays readable"
-    roomy.close()
 
 
 def test_what_waited_is_written_once_there_is_room_again(

@@ -3,24 +3,32 @@
 import asyncio
 import json
 import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from hwd.model.documents.daemon import BusDown, BusUp
 from hwd.model.documents.runs import RunNote, RunStarted
 from hwd.model.kinds import UnreadFact
 from hwd.model.recorded_run import Run, RunOutcome
+from hwd.model.trial import TrialRun
 from hwd.records import Records
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import SEEN_BOOTS_KEPT, SEEN_PRUNED_EVERY
+from hwd.records.tables import VERSION
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import BugError, ConfigError, FailedError
 from hwd_drivers.core.offload import InlineOffload
 
 from .facts import aligned, document, event, power
+
+Restart = Callable[..., Awaitable[Records]]
 
 JSON = st.recursive(
     st.none()
@@ -77,25 +85,21 @@ async def test_run_is_found_by_the_start_of_its_id(records: Records) -> None:
             await records.run(none)
 
 
-async def test_runs_that_the_daemon_died_under_are_closed_as_crashed(url: str, started: Run) -> None:
-    dead = Records(url, InlineOffload())
-    await dead.open()
+async def test_runs_that_the_daemon_died_under_are_closed_as_crashed(restart: Restart, started: Run) -> None:
+    dead = await restart()
     await dead.start_run(started)
     await dead.add_documents([power(5_000), power(7_000)], run=started.id)
     done = Run(id="done", playbook="p", testbed="t", version="0", started_wall_ns=1)
     await dead.start_run(done)
     await dead.end_run("done", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
-    dead.close()
 
-    risen = Records(url, InlineOffload())
-    await risen.open()
+    risen = await restart()
     (crashed,) = await RecordingSink(risen).close_crashed(99_000)
     assert crashed == await risen.run(started.id)
     assert (crashed.outcome, crashed.ended_wall_ns) == (RunOutcome.CRASHED, 7_000), "when it was last heard of"
     assert (await risen.run("done")).outcome is RunOutcome.SUCCEEDED
     assert await RecordingSink(risen).close_crashed(99_000) == ()
     assert len(await risen.documents(run=started.id)) == 2
-    risen.close()
 
 
 async def test_documents_are_found_by_run_kind_and_place(records: Records) -> None:
@@ -140,12 +144,11 @@ async def test_seen_mark_never_goes_back(memory: Records) -> None:
     assert await memory.seen() == {("h0", "b1"): 7, ("h0", "b9"): 1}
 
 
-async def test_seen_marks_of_the_newest_boots_alone_are_kept(url: str, tmp_path: Path) -> None:
+async def test_seen_marks_of_the_newest_boots_alone_are_kept(restart: Restart, tmp_path: Path) -> None:
     def of_boot(host: str, boot: int) -> Document:
         return event(3, host=host, boot=f"b{boot}", at_ns=boot)
 
-    records = Records(url, InlineOffload())
-    await records.open()
+    records = await restart()
     await records.add_documents([of_boot("h1", 1)])
     most = SEEN_BOOTS_KEPT + SEEN_PRUNED_EVERY
     for start in range(1, 2 * most, 1000):
@@ -159,7 +162,6 @@ async def test_seen_marks_of_the_newest_boots_alone_are_kept(url: str, tmp_path:
     connection = sqlite3.connect(tmp_path / "records.db")
     assert connection.execute("SELECT count(*) FROM seen").fetchone()[0] < most + 1000
     connection.close()
-    records.close()
 
 
 async def test_last_alignment_of_each_boot_is_kept(memory: Records) -> None:
@@ -217,49 +219,67 @@ async def test_cancelled_writer_returns_when_its_transaction_is_done(records: Re
     assert len(await records.documents()) in (0, 20_000)
 
 
-async def test_records_of_a_newer_hwd_are_refused(url: str, tmp_path: Path) -> None:
-    first = Records(url, InlineOffload())
-    await first.open()
-    first.close()
-    connection = sqlite3.connect(tmp_path / "records.db")
-    connection.execute("UPDATE hwd_about SET value = '11' WHERE key = 'schema'")
-    connection.commit()
-    connection.close()
-    second = Records(url, InlineOffload())
-    with pytest.raises(
-        ConfigError, match=r"newer hwd \(schema 11, this one knows 10\)\. Use that hwd, or another file"
-    ):
-        await second.open()
-    second.close()
+def change(folder: Path, statements: str) -> None:
+    """What another hwd would have written, into records that are closed."""
+    with closing(sqlite3.connect(folder / "records.db")) as connection, connection:
+        connection.executescript(statements)
 
 
-async def test_records_of_the_first_hwd_are_brought_up(url: str, tmp_path: Path, started: Run) -> None:
-    first = Records(url, InlineOffload())
-    await first.open()
+async def test_records_of_a_newer_hwd_are_refused(restart: Restart, tmp_path: Path) -> None:
+    (await restart()).close()
+    change(tmp_path, f"UPDATE hwd_about SET value = '{VERSION + 1}' WHERE key = 'schema'")
+    refusal = rf"newer hwd \(schema {VERSION + 1}, this one knows {VERSION}\)\. Use that hwd, or another file"
+    with pytest.raises(ConfigError, match=refusal):
+        await restart()
+
+
+async def test_records_of_the_first_hwd_are_brought_up(restart: Restart, tmp_path: Path, started: Run) -> None:
+    first = await restart()
     await first.start_run(started)
     first.close()
-    connection = sqlite3.connect(tmp_path / "records.db")
-    connection.executescript(
+    change(
+        tmp_path,
         "ALTER TABLE seen DROP COLUMN wall_ns; INSERT INTO seen VALUES ('h0', 'b1', 7);"
         "ALTER TABLE leases DROP COLUMN epoch; ALTER TABLE leases DROP COLUMN heartbeat_s;"
         "ALTER TABLE leases DROP COLUMN claim_within_s; ALTER TABLE leases DROP COLUMN baseline;"
         "INSERT INTO leases VALUES ('l1', 'ada', '[\"ocs1.1\"]', 5, 9); DROP TABLE lease_requests;"
         "ALTER TABLE runs DROP COLUMN trial;"
-        "DROP TABLE queue; DROP TABLE twin_faults; DROP TABLE moves; UPDATE hwd_about SET value = '1'"
+        "DROP TABLE queue; DROP TABLE twin_faults; DROP TABLE moves; UPDATE hwd_about SET value = '1'",
     )
-    connection.close()
-    second = Records(url, InlineOffload())
-    await second.open()
+    second = await restart()
     assert await second.queue.all() == ()
     (lease,) = await second.leases.all()
     assert (lease.id, lease.claim.epoch, lease.silence_s, await second.leases.epoch()) == ("l1", 0, None, 0)
     assert await second.run(started.id) == started
     await second.add_documents([event(1, boot="b2")])
     assert await second.seen() == {("h0", "b1"): 7, ("h0", "b2"): 1}
-    second.close()
-    third = Records(url, InlineOffload())
-    await third.open()
-    third.close()
+    await restart()
+
+
+@pytest.mark.parametrize(
+    ("version", "changes"),
+    [
+        (7, "ALTER TABLE runs DROP COLUMN trial; ALTER TABLE queue DROP COLUMN trial;"),
+        (8, "DROP TABLE jobs; DROP TABLE job_events;"),
+        (9, "DROP TABLE demands; DROP TABLE demand_matrices;"),
+    ],
+    ids=["before trials", "before jobs", "before demands"],
+)
+async def test_records_of_an_older_hwd_are_read_on_with_what_came_since(
+    restart: Restart, tmp_path: Path, started: Run, version: int, changes: str
+) -> None:
+    old = await restart()
+    await old.start_run(replace(started, id="old"))
+    old.close()
+    change(tmp_path, f"{changes} UPDATE hwd_about SET value = '{version}' WHERE key = 'schema'")
+    trial = TrialRun(trial="k3v9a1b2", treatment="b", pair=3, metric="control")
+    again = await restart()
+    await again.start_run(replace(started, id="new", trial=trial))
+    assert {run.id: run.trial for run in await again.runs()} == {"old": UNSET, "new": trial}
+    assert [await again.queue.all(), await again.jobs.under_way(), await again.demands.all()] == [(), (), ()]
+    assert [await again.jobs.events("j1"), await again.jobs.latest(9)] == [(), ()]
+    with closing(sqlite3.connect(tmp_path / "records.db")) as new:
+        assert new.execute("SELECT value FROM hwd_about WHERE key = 'schema'").fetchall() == [(str(VERSION),)]
 
 
 @pytest.mark.parametrize(
@@ -275,34 +295,24 @@ async def test_url_that_cannot_be_used_is_refused_with_a_remedy(url: str, messag
         await Records(url, InlineOffload()).open()
 
 
-async def test_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+async def test_what_is_no_database_of_ours_is_refused(restart: Restart, tmp_path: Path) -> None:
     (tmp_path / "records.db").write_text("not a database, but quite a long text " * 100)
-    records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload())
     with pytest.raises(ConfigError, match="Move the file away"):
-        await records.open()
-    records.close()
-
-
-async def test_somebody_elses_tables_are_refused(tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / "records.db")
-    connection.execute("CREATE TABLE runs (x)")
-    connection.close()
-    records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload())
+        await restart()
+    (tmp_path / "records.db").unlink()
+    change(tmp_path, "CREATE TABLE runs (x)")
     with pytest.raises(ConfigError, match="has tables runs that are not ours"):
-        await records.open()
-    records.close()
+        await restart()
 
 
-async def test_full_disk_is_told_and_keeps_what_was_there(url: str, flood: list[Document]) -> None:
-    records = Records(url, InlineOffload(), max_bytes=200_000)
-    await records.open()
+async def test_full_disk_is_told_and_keeps_what_was_there(restart: Restart, flood: list[Document]) -> None:
+    records = await restart(max_bytes=200_000)
     await records.add_documents(flood[:100])
     with pytest.raises(FailedError, match=r"full.*What was recorded before stays readable; free some space"):
         await records.add_documents(flood[100:])
     assert len(await records.documents()) == 100
     await records.add_documents(flood[100:110])
     assert len(await records.documents()) == 110
-    records.close()
 
 
 async def test_transaction_is_on_the_disk_when_it_returns(records: Records, tmp_path: Path) -> None:
@@ -322,10 +332,9 @@ async def test_newest_of_some_kinds_are_read_from_the_end(records: Records) -> N
 
 
 async def test_documents_of_another_version_are_read_unread_and_logged_once_for_each_kind(
-    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    restart: Restart, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    records = Records(url, InlineOffload())
-    await records.open()
+    records = await restart()
     rows = [
         ("switch.power", '{"switch":"ocs1","power_dbm":-3.5}'),
         ("switch.power", '{"switch":"ocs2","power_dbm":-3.6}'),
@@ -337,7 +346,6 @@ async def test_documents_of_another_version_are_read_unread_and_logged_once_for_
         connection.executemany("INSERT INTO documents (kind, at_ns, wall_ns, data) VALUES (?, 1, 2, ?)", rows)
     connection.close()
     read = [stored.document for stored in await records.documents()]
-    records.close()
     assert [(one.kind, one.fact.to_data()) for one in read] == [(kind, json.loads(data)) for kind, data in rows]
     assert [isinstance(one.fact, UnreadFact) for one in read] == [True, True, True, False]
     first, second = (record.getMessage() for record in caplog.records)

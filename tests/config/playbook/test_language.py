@@ -34,20 +34,6 @@ HEAD = "playbook: p\nparameters: {n: 3, names: [a, b], limit_s: 2.5}\nsteps:\n"
 Read = Callable[..., LoadedPlaybook]
 
 
-@pytest.fixture
-def read(tmp_path: Path, opus: Testbed) -> Read:
-    def read(text: str, **overrides: str) -> LoadedPlaybook:
-        path = tmp_path / "p.yaml"
-        path.write_text(text)
-        return load_playbook(path, overrides, testbed=opus)
-
-    return read
-
-
-def said(loaded: LoadedPlaybook) -> list[str]:
-    return [str(problem).rpartition("/")[2] for problem in loaded.problems]
-
-
 def one(read: Read, step: str, **overrides: str) -> object:
     return read(HEAD + step + "\n", **overrides).require().steps[0]
 
@@ -132,49 +118,6 @@ def test_branches_claim_ports_of_their_own(read: Read) -> None:
     assert "ocs1.2" not in playbook.ports
 
 
-BRANCHES = """\
-  - parallel:
-      left:
-        - {left}
-      right:
-        - {right}
-"""
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "ports"),
-    [
-        ('apply: {pairs: "ocs1:1A-5B"}', 'apply: {pairs: "ocs1:9A-1B"}', "h0.eth0, ocs1.1"),
-        ("lease: {ports: all, for_s: 60}", "lease: {ports: ocs1.3, for_s: 60}", "ocs1.3"),
-        ('apply: {pairs: "ocs1:17A-18B"}', "fault: {switch: ocs1, fault: reset}", "ocs1.17, ocs1.18"),
-        ("host: {ports: h0.eth0, set: {mtu: 4200}}", "fault: {host: h0, fault: agent-killed}", "h0.eth0"),
-        ('apply: {pairs: "ocs1:17A-18B"}', "fault: {fault: clear}", "ocs1.17, ocs1.18"),
-        ('apply: {pairs: "ocs1:17A-18B"}', 'apply: {pairs: "ocs1:19A-20B", mode: overwrite}', "ocs1.17, ocs1.18"),
-        ('apply: {pairs: "ocs1:17A-18B"}', "apply: {pairs: 'ocs1:none'}", "ocs1.17, ocs1.18"),
-        (
-            "{repeat: {times: 2}, steps: [lease: {ports: ocs1.3, for_s: 1}]}",
-            "{sweep: {p: [2, 3]}, steps: [lease: {ports: 'ocs1.{{ p }}', for_s: 1}]}",
-            "ocs1.3",
-        ),
-    ],
-)
-def test_branches_with_a_port_in_common_are_refused(read: Read, left: str, right: str, ports: str) -> None:
-    loaded = read(HEAD + BRANCHES.replace("{left}", left).replace("{right}", right))
-    assert said(loaded) == [
-        f"p.yaml:7: steps[0].parallel.right: claims {ports}, as branch left does; branches run at once, each on ports "
-        f"of its own"
-    ]
-
-
-def test_branch_cannot_lease_what_the_run_leases(read: Read) -> None:
-    branches = BRANCHES.replace("{left}", "lease: {ports: ocs1.3, for_s: 60}").replace("{right}", "note: x")
-    loaded = read(HEAD + "  - lease: {ports: [ocs1.3, ocs1.4], for_s: 60}\n" + branches)
-    assert said(loaded) == [
-        "p.yaml:7: steps[1].parallel.left[0].lease.ports: ocs1.3: the run leases that already; leave the lease of the "
-        "branch out, or that of the run"
-    ]
-
-
 # --- includes
 
 
@@ -251,42 +194,6 @@ def test_problems_of_an_included_file_have_its_lines(read: Read, tmp_path: Path)
     ]
 
 
-@pytest.mark.parametrize(
-    ("files", "problem"),
-    [
-        ({}, "p.yaml:4: steps[0].include.file: a.yaml: cannot be read: No such file or directory"),
-        (
-            {
-                "a.yaml": "playbook: a\nsteps: [include: {file: b.yaml}]\n",
-                "b.yaml": "playbook: b\nsteps: [include: {file: ./a.yaml}]\n",
-            },
-            "b.yaml:2: steps[0].include.file: includes itself without end: p.yaml -> a.yaml -> b.yaml -> a.yaml",
-        ),
-        (
-            {"a.yaml": "playbook: a\nsteps: [include: {file: p.yaml}]\n"},
-            "a.yaml:2: steps[0].include.file: includes itself without end: p.yaml -> a.yaml -> p.yaml",
-        ),
-        (
-            {"a.yaml": "playbook: a\nsteps: [include: {file: /etc/passwd}]\n"},
-            "a.yaml:2: steps[0].include.file: /etc/passwd: write the path relative to the file that names it",
-        ),
-        ({"a.yaml": "playbook: a\nsteps: [\n"}, "a.yaml:3: not YAML: "),
-        ({"a.yaml": "testbed: a\n"}, "a.yaml:1: playbook: is missing"),
-        (
-            {"a.yaml": "playbook: a\nsteps: [include: {file: a1.yaml}]\n"}
-            | {f"a{n}.yaml": f"playbook: a\nsteps: [include: {{file: a{n + 1}.yaml}}]\n" for n in range(1, 12)},
-            "a7.yaml:2: steps[0].include.file: a8.yaml: over 8 files within files",
-        ),
-    ],
-)
-def test_includes_that_cannot_be(read: Read, tmp_path: Path, files: dict[str, str], problem: str) -> None:
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    loaded = read(HEAD + "  - include: {file: a.yaml}\n")
-    assert loaded.playbook is None
-    assert any(problem in str(found) for found in loaded.problems), list(map(str, loaded.problems))
-
-
 def test_included_files_are_those_of_the_playbooks_folder(read: Read, tmp_path: Path) -> None:
     (tmp_path / "secret.yaml").write_text("playbook: a\nsteps: [note: x]\n")
     below = tmp_path / "lab" / "parts"
@@ -352,115 +259,6 @@ def test_host_fault_note_and_assert_become_values(read: Read) -> None:
     assert note == NoteStep(text="3 of a,b: {{ run.turnaround.max_s + n }} s", scope={"n": 3})
     assert isinstance(check, AssertStep)
     assert check.scope == {"limit_s": 2.5}
-
-
-@pytest.mark.parametrize(
-    ("step", "problem"),
-    [
-        ("sweep: {}\n    steps: [note: x]", "4: steps[0].sweep: names no variable"),
-        (
-            "sweep: {v: 5}\n    steps: [note: x]",
-            "4: steps[0].sweep.v: needs a list of values, or {from: 1, to: 16, step: 1}",
-        ),
-        ("sweep: {v: []}\n    steps: [note: x]", "4: steps[0].sweep.v: a list here has 1 to 1000 values"),
-        (
-            "sweep: {v: [[1]]}\n    steps: [note: x]",
-            "4: steps[0].sweep.v: a list here holds text, numbers, true and false only",
-        ),
-        (
-            "sweep: {v: {from: 1, to: 5, step: 0}}\n    steps: [note: x]",
-            "4: steps[0].sweep.v: never gets from 1 to 5 by steps of 0",
-        ),
-        (
-            "sweep: {v: {from: 1, to: 5, step: -1}}\n    steps: [note: x]",
-            "4: steps[0].sweep.v: never gets from 1 to 5 by steps of -1",
-        ),
-        (
-            "sweep: {v: {from: 0, to: 1, step: 1e-6}}\n    steps: [note: x]",
-            "4: steps[0].sweep.v: 1000001 values are over the 1000 of one variable",
-        ),
-        (
-            "sweep: {a: {from: 1, to: 900}, b: {from: 1, to: 900}}\n    steps: [note: x]",
-            "4: steps[0].sweep: 810000 combinations are over the 10000 of one sweep",
-        ),
-        (
-            "sweep: {n: [1]}\n    steps: [note: x]",
-            "4: steps[0].sweep.n: is the name of a parameter or of a sweep around it",
-        ),
-        ("sweep: {run: [1]}\n    steps: [note: x]", "4: steps[0].sweep.run: is no name for a variable"),
-        ("sweep: {v: [1]}", "4: steps[0].steps: a sweep also needs `steps:`"),
-        (
-            "sweep: {v: [5, 12, 40, 50]}\n    steps: [apply: {pairs: 'ocs1:{{ v }}A-1B'}]",
-            "5: steps[0].steps[0].apply: ocs1:40A-1B: ocs1 has no 40A; its ends go from 1A to 32B (with v=40)",
-        ),
-        ("sweep: {v: [5, 12]}\n    steps: [aply: {}]", "5: steps[0].steps[0].aply: no such step; did you mean apply?"),
-        ("parallel: {a: [note: x]}", "4: steps[0].parallel: needs 2 to 16 branches"),
-        ("parallel: {a: [note: x], 2b: [note: x]}", "4: steps[0].parallel.2b: name '2b' must begin with a letter"),
-        ("parallel: {a: [note: x], b: []}", "4: steps[0].parallel.b: a branch is a list of steps"),
-        (
-            "host: {ports: all, set: {fec: rs}}",
-            "4: steps[0].host: fec is not among the host_actions that testbed opus-testbed allows: autoneg, mtu. Write",
-        ),
-        ("host: {ports: h9.eth0, set: {mtu: 4200}}", "4: steps[0].host: h9.eth0: no such NIC port"),
-        ("host: {ports: all, set: {speed: 9}}", "4: steps[0].host: set: 'speed' is no setting"),
-        ("host: {ports: all, run: rm}", "4: steps[0].host: write host: {ports: all, set: {mtu: 4200}}"),
-        ("fault: {switch: ocs9, fault: reset}", "4: steps[0].fault: no switch ocs9 in testbed opus-testbed"),
-        ("fault: {switch: ocs1, fault: explode}", "4: steps[0].fault: 'explode' is no fault"),
-        ("fault: reset", "4: steps[0].fault: write fault: {switch: ocs1, fault: slow, seconds: 0.5}"),
-        ("note: ''", "4: steps[0].note: must be text of 1 to 2000 characters"),
-        ("note: [x]", "4: steps[0].note: must be text of 1 to 2000 characters"),
-        ("note: '{{ nn }}'", "4: steps[0].note: 'nn': no parameter 'nn'; did you mean n?"),
-        ("assert: true", "4: steps[0].assert: must be a single expression"),
-        ("assert: '{{ n }} > 2'", "4: steps[0].assert: must be a single expression"),
-        ("assert: last.turnaround.max_s", "4: steps[0].assert: 'last.turnaround.max_s': is no question"),
-        (
-            "assert: last.turnaround.max < 3",
-            "4: steps[0].assert: 'last.turnaround.max < 3': nothing of that name 'last.turnaround.max'; did you mean "
-            "last.turnaround.max_s?",
-        ),
-        ("assert: n > 2 or last.what > 3", "4: steps[0].assert: 'n > 2 or last.what > 3': 'ring' is no number"),
-        ("assert: open('x') == 3", "4: steps[0].assert: \"open('x') == 3\": open() is not a function"),
-        ("wait: {for_s: 90000}", "4: steps[0].wait.for_s: must be less than or equal to 86400"),
-        ("wait: {for_s: 1, for: ready}", "4: steps[0].wait.for: unknown key"),
-        ("include: {path: x}", "4: steps[0].include.path: unknown key"),
-    ],
-)
-def test_problem_is_told_with_its_place(read: Read, step: str, problem: str) -> None:
-    loaded = read(HEAD + "  - " + step + "\n")
-    assert loaded.playbook is None
-    assert [text for text in said(loaded) if text.startswith(f"p.yaml:{problem}")], said(loaded)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "problem"),
-    [
-        ("last", "1", "2: parameters.last: a name that expressions use already; choose another"),
-        ("x", "{a: 1}", "2: parameters.x: needs a default: text, a number, true or false, or a list of such"),
-        ("x", "[]", "2: parameters.x: a list here has 1 to 1000 values"),
-    ],
-)
-def test_parameters_that_cannot_be(read: Read, name: str, value: str, problem: str) -> None:
-    loaded = read(f"playbook: p\nparameters: {{{name}: {value}}}\nsteps: [note: x]\n")
-    assert said(loaded) == [f"p.yaml:{problem}"]
-
-
-@pytest.mark.parametrize("step", ["note: x", "5", "aply: {}", "sweep: {v0: [1]}", "wait: {for_s: '{{ v0 }}', x: 1}"])
-def test_sweeps_within_sweeps_end_at_the_limit_whatever_stands_in_them(read: Read, step: str) -> None:
-    text = HEAD + "".join(
-        f"{'    ' * n}  - sweep: {{v{n}: {{from: 1, to: 900}}}}\n{'    ' * n}    steps:\n" for n in range(3)
-    )
-    loaded = read(text + " " * 14 + f"- {step}\n")
-    assert [text for text in said(loaded) if "over 10000 steps with all sweeps" in text]
-
-
-def test_run_that_waits_longer_than_it_may_is_refused(read: Read) -> None:
-    waits = "  - repeat: {times: 100}\n    steps: [wait: {for_s: 3600}]\n"
-    assert read(HEAD + waits).playbook is not None
-    assert said(read(HEAD + waits + "within_s: 7200\n")) == [
-        "p.yaml:3: steps: waits for 360000 s in all, over the 7200 s that the run may take; wait less, or raise "
-        "within_s (at most 604800)"
-    ]
-    assert "waits for 3.6e+06 s in all" in said(read(HEAD + waits.replace("100", "1000")))[0]
 
 
 def test_playbook_without_a_testbed_is_read_for_its_shape() -> None:

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from hwd.config.testbed.testbed import Loaded
 from hwd.model import testbed_diff as diff
 from hwd.model.plane import CommunicationGroup, Rank
@@ -79,56 +77,11 @@ def test_groups_are_those_of_the_file_in_their_order(load: Load) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("keys", "words"),
-    [
-        ("hosts: [h0, h2]", "8: jobs.train.hosts: h2 is no host; known: h0, h1"),
-        (
-            "plane: static topolgy=ring",
-            "8: jobs.train.plane: plane static: no argument 'topolgy'; did you mean topology?",
-        ),
-        ("plane: static topology", "8: jobs.train.plane: 'topology': write an argument as topology=VALUE"),
-        (
-            "command: [python3, train.py]",
-            "8: jobs.train.command: write the whole path of python3, such as /usr/bin/python3",
-        ),
-        ("groups: {a: [0], b: [0, 2]}", "8: jobs.train.groups.b: there is no rank 2: the job has 2, from 0 on"),
-        ("groups: {a: [0, 1, 0]}", "8: jobs.train.groups.a: name each rank of the group once, and at least one"),
-        ("groups: {a: []}", "8: jobs.train.groups.a: name each rank of the group once, and at least one"),
-        (
-            "groups: {a: {ranks: [1, 1]}}",
-            "8: jobs.train.groups.a: name each rank of the group once, and at least one",
-        ),
-    ],
-)
-def test_mistake_in_a_job_is_said_at_its_place(load: Load, keys: str, words: str) -> None:
-    assert said(load(job(keys))) == [words]
-
-
 def test_job_of_more_ranks_than_one_may_have_is_a_mistake(load: Load) -> None:
     hosts = ", ".join(f"h{number}" for number in range(5))
     more = "".join(f"  h{number}: {{twin: {{}}, nics: {{eth0: {{module: 100g-lr4}}}}}}\n" for number in range(2, 5))
     text = job(f"hosts: [{hosts}]\nranks_per_host: 52").replace("jobs:", f"{more}jobs:")
     assert said(load(text)) == ["10: jobs.train: 260 ranks, over the 256 that a job may have"]
-
-
-def test_name_of_a_job_is_checked(load: Load) -> None:
-    assert said(load(SOUND.replace("train", "2train"))) == [
-        "7: jobs.2train: name '2train' must begin with a letter and go on with letters, digits, - and _"
-    ]
-
-
-def test_plane_that_is_not_installed_is_a_warning_since_the_rack_is_of_use_without_it(load: Load) -> None:
-    loaded = load(job("plane: sttic x=1"))
-    assert loaded.require().jobs["train"].plane == "sttic"
-    (warning,) = (one for one in loaded.problems if one.path.startswith("jobs"))
-    assert (warning.warning, warning.path) == (True, "jobs.train.plane")
-    assert warning.text == "plane 'sttic': unknown; did you mean static?; its jobs are refused until it is there"
-
-
-def test_all_mistakes_of_a_job_are_said_at_once(load: Load) -> None:
-    found = said(load(job("hosts: [h0, h7]\nplane: static x=1\ngroups: {a: [9]}")))
-    assert [one.partition(" ")[0] for one in found] == ["8:", "9:", "10:"]
 
 
 def test_jobs_are_a_rule_that_a_running_daemon_takes_in(load: Load) -> None:

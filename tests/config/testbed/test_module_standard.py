@@ -52,35 +52,6 @@ def test_memory_is_that_of_the_form_factor_where_nothing_else_is_said(
     assert [one.standard for one in modules(load(written(module)).require())] == [standard]
 
 
-@pytest.mark.parametrize(
-    ("written_modules", "words"),
-    [
-        (
-            ("{type: 100g-lr4, memory: sff-8472}",),
-            "hosts.h0.nics.eth0.module.memory: sff-8472 has room for 1 lanes, and this module has 4",
-        ),
-        (("{type: 800g-dr8, memory: sff-8636}",), "sff-8636 has room for 4 lanes, and this module has 8"),
-        (
-            ("{type: 100g-lr4, los_s: 0.1}",),
-            "module.los_s: applies to a part: add part, the number in the module's memory",
-        ),
-        (("{type: 100g-lr4, monitor_s: 0.1}",), "module.monitor_s: applies to a part"),
-        (
-            ("{type: 100g-lr4, part: Q1, los_s: 0.1}", "{type: 100g-lr4, part: Q1, los_s: 0.2}"),
-            "eth1.module.part: Q1 has another los_s or monitor_s elsewhere in this file",
-        ),
-        (("{type: 100g-lr4, part: Q1, los_s: -1}",), "module.los_s"),
-        (("{type: 100g-lr4, memory: sfp}",), "module.memory"),
-        (("{type: 100g-lr4, part: 'a part number that is too long'}",), "module.part"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_with_its_place(
-    load: Load, written_modules: tuple[str, ...], words: str
-) -> None:
-    problems = load(written(*written_modules)).problems
-    assert any(words in str(problem) for problem in problems), problems
-
-
 def test_agents_are_told_how_late_each_part_is_and_nothing_of_what_is_not_known(load: Load) -> None:
     testbed = load(
         written(

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from hwd.config.yaml.tree import DEPTH_MAX, FILE_BYTES_MAX, parse_tree, read_tree
 
+from ...answers import check_answers
+
 
 def plain(text: str) -> object:
     reading = parse_tree(text.encode(), file="f.yaml")
@@ -57,35 +59,11 @@ def test_alias_is_followed() -> None:
     assert plain("a: &m {x: 1}\nb: *m\n") == {"a": {"x": 1}, "b": {"x": 1}}
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "f.yaml:1: the file is empty"),
-        ("# only a comment\n", "f.yaml:1: the file is empty"),
-        ("- a\n", "f.yaml:1: the file must be a mapping at its top, such as `testbed: NAME`"),
-        ("\n\nword\n", "f.yaml:3: the file must be a mapping at its top, such as `testbed: NAME`"),
-        ("a: 1\nb: 2\na: 3\n", "f.yaml:3: key 'a' is repeated; first in line 1"),
-        ("a: 1\n---\nb: 1\n", "f.yaml:2: a second document (`---`): one file holds one"),
-        ("a: *x\n", "f.yaml:1: *x names no &x above it"),
-        ("a: &x [*x]\n", "f.yaml:1: *x is inside of &x"),
-        ("[1]: 2\n", "f.yaml:1: a key must be text, not a mapping or a list"),
-        (
-            "a: !!python/name:os.system x\n",
-            "f.yaml:1: tag tag:yaml.org,2002:python/name:os.system is not accepted here: plain YAML only",
-        ),
-        (b"a: \xff\n", "f.yaml:1: not UTF-8: invalid start byte"),
-    ],
-)
-def test_what_is_wrong_is_told_with_its_line(text: str | bytes, said: str) -> None:
-    assert problem(text) == said
-
-
-def test_tab_is_named_as_the_cause() -> None:
-    assert problem("a:\n\tb: 1\n").endswith("; indent with spaces, not with tabs")
-
-
-def test_unclosed_bracket_is_told() -> None:
-    assert problem("a: 1\nb: [1, 2\nc: 3\n").startswith("f.yaml:3: not YAML: ")
+def test_what_is_wrong_is_told_with_its_line() -> None:
+    golden = Path(__file__).with_name("refusals.txt")
+    check_answers(golden, {"YAML": lambda text: problem(f"{text}\n").removeprefix("f.yaml:")})
+    assert problem("") == "f.yaml:1: the file is empty"
+    assert problem(b"a: \xff\n") == "f.yaml:1: not UTF-8: invalid start byte"
 
 
 def test_chain_of_aliases_ends_at_the_limit() -> None:
