@@ -83,7 +83,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_fixture_post_finalizer(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> None:
-    if fixturedef.scope != "function":
+    if fixturedef.scope != "function" and not fixturedef.argname.startswith("_"):  # those of plug-ins hold no rack
         request.session.stash[_WIDER_ENDED] = True
 
 
