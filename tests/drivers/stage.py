@@ -254,7 +254,7 @@ class Stage:
     ) -> None:
         self.spec = find(driver)
         self.model = model or next(iter(self.spec.models))
-        self.size = size
+        self.size = size or self.spec.sizes.get(self.model)
         self.timing = timing
         self.user, self.password = login
         self.options = options or {}
@@ -264,6 +264,7 @@ class Stage:
         self.greeting = greeting
         self.dialer = dialer or MemoryDialer(MemoryNet())
         self.address = address or ("127.0.0.1:0" if isinstance(self.dialer, TcpDialer) else "mem:ocs1")
+        self.sink: Callable[[Document], None] = _no_document
         self.twin: Any = None
         self._ends = AsyncExitStack()
 
@@ -334,7 +335,7 @@ class Stage:
             address=self.address,
             dialer=self.dialer,
             clock=self.clock,
-            sink=_no_document,
+            sink=self.sink,
             user=self.user,
             password=self.password,
             options=self.spec.options(),
@@ -342,7 +343,7 @@ class Stage:
         )
         return replace(usual, **other)
 
-    async def open(self, context: OpenContext | None = None, **options: Any) -> Session:
+    async def open(self, context: OpenContext | None = None, /, **options: Any) -> Session:
         """A session of the driver, with these options of it."""
         context = context or self.context(options=self.spec.options.model_validate(options))
         session = Session(await self.spec.open(context), self.within_s)

@@ -32,7 +32,6 @@ def on_stage(stage: Stage, story: Callable[[], Awaitable[None]]) -> None:
 def with_session(driver: str, story: Callable[[Stage, Session], Awaitable[None]], dialer: Dialer | None = None) -> None:
     """A twin of the driver's first model, and a session."""
     stage = Stage(driver, dialer=dialer)
-    stage.size = stage.spec.sizes.get(stage.model)
 
     async def begin() -> None:
         await stage.start()
@@ -78,7 +77,6 @@ def test_a_port_that_there_is_not_is_refused_before_anything_is_sent(driver: str
 @pytest.mark.parametrize("driver", WITH_LOGIN)
 def test_a_login_is_needed_and_does_not_show(driver: str) -> None:
     stage = Stage(driver, login=("admin", "geheim"))
-    stage.size = stage.spec.sizes.get(stage.model)
 
     async def story() -> None:
         await stage.start()
@@ -104,7 +102,6 @@ def test_a_wrong_password_is_a_login_error_without_the_password_and_leaves_no_se
     driver: str, finding: str
 ) -> None:
     stage = Stage(driver, login=("admin", "geheim"))
-    stage.size = stage.spec.sizes.get(stage.model)
 
     async def story() -> None:
         twin = await stage.start(user="admin", password="other")

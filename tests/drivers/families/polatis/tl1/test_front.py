@@ -377,7 +377,8 @@ async def test_attenuators_hold_the_set_power(stage: Stage) -> None:
     mirror.set_input(near, 0.0, stage.clock.monotonic_ns())
 
     def out_dbm() -> float | None:
-        return mirror.output(far, stage.clock.monotonic_ns())
+        power: float | None = mirror.output(far, stage.clock.monotonic_ns())
+        return power
 
     assert "MODE=RELATIVE" in await terminal.ask("RTRV-EQPT::ATTEN:2:::PARAMETER=CONFIG;")
     assert '"9:NONE,,"' in await terminal.ask("RTRV-PORT-ATTEN::9:3:;")
