@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from typing_extensions import override
 
 from hwd_drivers.conformance.bench import Bench, twin_bench
 from hwd_drivers.core.documents import Json
@@ -13,33 +12,15 @@ from hwd_drivers.devices.registry import find
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.transports.rough import Way
 from hwd_drivers.twins.timing import find_timing
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
+
+from .stage import Client, in_virtual_time
 
 Say = Callable[[bytes], Awaitable[bytes | None]]
 Story = Callable[[Bench, Say], Awaitable[None]]
 
 HEARD_S = 0.001
 """Virtual time that an answer gets; selectors move in 8 ms."""
-
-
-class _Client(asyncio.Protocol):
-    def __init__(self) -> None:
-        self.received = b""
-        self.ended = False
-        self.transport: asyncio.Transport
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        self.received += data
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.ended = True
 
 
 @pytest.fixture
@@ -51,6 +32,7 @@ def on_twin() -> Callable[..., None]:
     """
 
     def run(story: Story, driver: str, model: str, size: str | None = None, **options: Json) -> None:
+        @in_virtual_time
         async def main() -> None:
             loop = asyncio.get_running_loop()
             assert isinstance(loop, VirtualLoop)
@@ -67,17 +49,15 @@ def on_twin() -> Callable[..., None]:
                 address="mem:twin",
                 options=options,
             ) as bench:
-                transport, client = await dialer.connect(_Client, "mem:twin")
+                transport, client = await dialer.connect(lambda: Client(HEARD_S), "mem:twin")
 
                 async def say(data: bytes) -> bytes | None:
-                    client.received = b""
-                    transport.write(data)
-                    await asyncio.sleep(HEARD_S)
-                    return None if client.ended else client.received
+                    heard = await client.say(data)
+                    return None if client.ended else heard
 
                 await story(bench, say)
                 transport.abort()
 
-        run_virtual(main())
+        main()
 
     return run

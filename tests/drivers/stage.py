@@ -1,152 +1,404 @@
-"""What tests of drivers share: a small switch, the session with a twin of a unit, and the other end of a connection."""
+"""The stage of a driver's tests: a twin or a scripted unit, sessions of the driver, other clients, and one clock."""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Any
+import functools
+import os
+import tty
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any, ParamSpec, Self
 
 from typing_extensions import override
 
-from hwd_drivers.core.clock import Clock
+from hwd_drivers.codecs.http import HttpRequest, HttpResponse
+from hwd_drivers.core.clock import Clock, SystemClock
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Capabilities, Crossconnect, PortSide
+from hwd_drivers.core.values import (
+    Attenuation,
+    Capabilities,
+    Crossconnect,
+    Exchange,
+    Identity,
+    PortOverride,
+    PortSide,
+)
 from hwd_drivers.devices.registry import OpenContext, find
-from hwd_drivers.transports.dial import Dialer
-from hwd_drivers.twins.mirror import Mirror
-from hwd_drivers.twins.registry import Twin, twin_of
+from hwd_drivers.transports.dial import Dialer, Listener, TcpDialer
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.http_session import HttpSession
+from hwd_drivers.twins.registry import twin_of
+from hwd_drivers.twins.server import TwinServer
 from hwd_drivers.twins.timing import find_timing
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+
+P = ParamSpec("P")
+WALL_NS = 1_795_169_472 * 1_000_000_000
+"""Friday, 2026-11-20 10:11:12 UTC, when each virtual clock begins."""
 
 
-def pairs(text: str) -> tuple[Crossconnect, ...]:
-    """The crossconnects of a text such as `1A-2B 2A-1B`."""
-    return tuple(map(Crossconnect.parse, text.split()))
+def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a test in virtual time; what its stage opened is closed at its end."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        async def main() -> None:
+            async with AsyncExitStack() as stages:
+                for each in kwargs.values():
+                    if isinstance(each, Stage):
+                        await stages.enter_async_context(each)
+                await test(*args, **kwargs)
+
+        run_virtual(main())
+
+    return run
 
 
-def ends(text: str) -> tuple[PortSide, ...]:
-    return tuple(map(PortSide.parse, text.split()))
+def pairs(text: str) -> list[Crossconnect]:
+    """`1A-2B 3A-3B`."""
+    return [Crossconnect.parse(each) for each in text.split()]
 
 
-def square(size: int) -> tuple[PortSide, ...]:
-    """The ends of a matrix: 1A to nA, and 1B to nB."""
-    return tuple(PortSide.parse(f"{port}{side}") for side in "AB" for port in range(1, size + 1))
+def ends(text: str) -> list[PortSide]:
+    """`1A 2B`."""
+    return [PortSide.parse(each) for each in text.split()]
 
 
-def capabilities(of: Iterable[PortSide], **others: Any) -> Capabilities:
-    """Those of a switch with these ends; `others` are unlike the usual ones."""
-    usual: dict[str, Any] = {
-        "two_sided": True,
-        "reciprocal": True,
-        "latching": False,
-        "atomic_batches": True,
-        "moves_in_use": True,
-        "settle_s": 0.05,
-        "loss_db_typical": 1.5,
-        "loss_db_max": 2.7,
-    }
-    return Capabilities(ends=tuple(of), **{**usual, **others})
+def texts(some: Iterable[object]) -> str:
+    """Values in a line of text, as `pairs` and `ends` read them."""
+    return " ".join(map(str, some))
 
 
-def ids(optics: Mirror, now_ns: int = 0) -> list[str]:
-    """What a mirror reports."""
-    return [str(reading) for reading in optics.readings(now_ns)]
+class Client(asyncio.Protocol):
+    """Another client: it sends bytes, and keeps those that come within `heard_s`."""
 
-
-def context(driver: str, model: str, size: str | None, dialer: Dialer, clock: Clock, **others: Any) -> OpenContext:
-    """How to open a session with the unit ocs1 at mem:ocs1."""
-    spec = find(driver)
-    usual: dict[str, Any] = {
-        "name": "ocs1",
-        "address": "mem:ocs1",
-        "sink": no_documents,
-        "user": "admin",
-        "password": "root",
-        "options": spec.options(),
-        "capabilities": spec.capabilities(model, size),
-    }
-    return OpenContext(dialer=dialer, clock=clock, **{**usual, **others})
-
-
-def twin(of: OpenContext, driver: str, *, address: str = "mem:ocs1", **options: Json) -> Twin:
-    """A twin for that session."""
-    return twin_of(find(driver)).make(
-        name=of.name,
-        capabilities=of.capabilities,
-        timing=find_timing("ideal"),
-        draws=Draws(7),
-        clock=of.clock,
-        dialer=of.dialer,
-        address=address,
-        options=options,
-    )
-
-
-def no_documents(document: Document) -> None:
-    """The test looks at the device itself."""
-
-
-class Recorder(asyncio.Protocol):
-    """One end of a connection: records all calls of its transport, which tests can wait for."""
-
-    transport: asyncio.Transport
-
-    def __init__(self, *, echo: bool = False, keep_half_open: bool = False) -> None:
-        self.told: list[str | bytes] = []
-        self.at_s: list[float] = []
-        self.received = b""
-        self.lost_with: list[Exception | None] = []
-        self._echo = echo
-        self._keep_half_open = keep_half_open
-        self._changed = asyncio.Event()
+    def __init__(self, heard_s: float = 0.5) -> None:
+        self.heard_s = heard_s
+        self.got = b""
+        self.came = asyncio.Event()
+        self.closed = asyncio.Event()
+        self.transport: asyncio.Transport
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        self.tell("made")
 
     @override
     def data_received(self, data: bytes) -> None:
-        assert data
-        self.received += data
-        self.tell(data)
-        if self._echo:
-            self.transport.write(data)
-
-    @override
-    def eof_received(self) -> bool:
-        self.tell("eof")
-        return self._keep_half_open
+        self.got += data
+        self.came.set()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self.lost_with.append(exc)
-        self.tell("lost")
+        self.closed.set()
+
+    @property
+    def ended(self) -> bool:
+        return self.closed.is_set()
+
+    def type(self, text: str) -> None:
+        """Send text, and forget what came before."""
+        self.got = b""
+        self.came.clear()
+        self.transport.write(text.encode())
+
+    async def say(self, data: bytes, *, within_s: float | None = None) -> bytes:
+        self.got = b""
+        self.transport.write(data)
+        await asyncio.sleep(self.heard_s if within_s is None else within_s)
+        return self.got
+
+    async def ask(self, text: str, *, within_s: float | None = None) -> str:
+        return (await self.say(text.encode(), within_s=within_s)).decode()
+
+
+class Tap(asyncio.Protocol):
+    """Stands before a server and writes down what reaches it."""
+
+    def __init__(self, inner: asyncio.Protocol, said: list[bytes]) -> None:
+        self.inner = inner
+        self.said = said
+        self.connection_made = inner.connection_made  # type: ignore[method-assign]
+        self.connection_lost = inner.connection_lost  # type: ignore[method-assign]
+        self.eof_received = inner.eof_received  # type: ignore[method-assign]
+        self.pause_writing = inner.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = inner.resume_writing  # type: ignore[method-assign]
 
     @override
-    def pause_writing(self) -> None:
-        self.tell("pause")
+    def data_received(self, data: bytes) -> None:
+        self.said.append(data)
+        self.inner.data_received(data)
+
+
+class Tapped(MemoryDialer):
+    """A dialer that writes down what servers hear."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryNet())
+        self.said: list[bytes] = []
 
     @override
-    def resume_writing(self) -> None:
-        self.tell("resume")
+    async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
+        return await super().listen(lambda: Tap(factory(), self.said), address)
 
-    def tell(self, what: str | bytes) -> None:
-        self.told.append(what)
-        self.at_s.append(asyncio.get_running_loop().time())
-        self._changed.set()
 
-    async def until(self, done: Callable[[], bool]) -> None:
-        while not done():
-            self._changed.clear()
-            await self._changed.wait()
+class Scripted(asyncio.Protocol):
+    """A unit that answers each line with the next of its texts, in the form of its protocol, as long as it has some."""
 
-    async def until_told(self, word: str) -> None:
-        await self.until(lambda: word in self.told)
+    def __init__(self, answers: Sequence[str], form: Callable[[str, str], str], greeting: str) -> None:
+        self.answers = [*answers]
+        self.form = form
+        self.greeting = greeting
+        self.lines: list[str] = []
+        self.writes: list[bytes] = []
+        self.transport: asyncio.Transport
 
-    async def until_received(self, size: int) -> None:
-        await self.until(lambda: len(self.received) >= size)
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.write(self.greeting.encode())
 
-    async def lost(self) -> Exception | None:
-        """What it ended with, once it has."""
-        await self.until_told("lost")
-        return self.lost_with[0]
+    @override
+    def data_received(self, data: bytes) -> None:
+        self.writes.append(data)
+        for line in data.decode().splitlines():
+            self.lines.append(line)
+            if self.answers:
+                self.transport.write(self.form(line, self.answers.pop(0)).encode())
+
+
+class Session:
+    """A session of the driver in the words of tests: crossconnects and ends are text, deadlines begin now."""
+
+    def __init__(self, device: Any, within_s: float) -> None:
+        self.device = device
+        self.within_s = within_s
+        self.close: Callable[[], Coroutine[Any, Any, None]] = device.close
+        self.lost: Callable[[], Coroutine[Any, Any, Exception]] = device.lost
+
+    def soon(self, within_s: float | None = None) -> float:
+        return asyncio.get_running_loop().time() + (self.within_s if within_s is None else within_s)
+
+    async def change(
+        self,
+        *,
+        remove: str = "",
+        add: str = "",
+        within_s: float | None = None,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        exchange: Exchange = await self.device.change_crossconnects(
+            remove=pairs(remove), add=pairs(add), deadline_s=self.soon(within_s), on_commanded=on_commanded
+        )
+        return exchange
+
+    async def read(self) -> list[str]:
+        """`1A-2B tuned`, ..."""
+        return [*map(str, await self.device.read_crossconnects(deadline_s=self.soon()))]
+
+    async def pairs(self) -> str:
+        """`1A-2B 3A-3B`."""
+        return texts(each.crossconnect for each in await self.device.read_crossconnects(deadline_s=self.soon()))
+
+    async def power(self, text: str) -> list[float | None]:
+        return [each.power_dbm for each in await self.device.read_power(ends(text), deadline_s=self.soon())]
+
+    async def override(self, text: str, override: PortOverride) -> None:
+        await self.device.override(ends(text), override, deadline_s=self.soon())
+
+    async def overrides(self, text: str) -> dict[str, PortOverride]:
+        found = await self.device.read_overrides(ends(text), deadline_s=self.soon())
+        return {str(end): override for end, override in found.items()}
+
+    async def attenuate(self, *wanted: Attenuation) -> None:
+        await self.device.attenuate(wanted, deadline_s=self.soon())
+
+    async def attenuation(self, text: str) -> tuple[Attenuation, ...]:
+        found: tuple[Attenuation, ...] = await self.device.read_attenuation(ends(text), deadline_s=self.soon())
+        return found
+
+    async def identify(self) -> Identity:
+        found: Identity = await self.device.identify(deadline_s=self.soon())
+        return found
+
+    async def capabilities(self) -> Capabilities:
+        found: Capabilities = await self.device.capabilities(deadline_s=self.soon())
+        return found
+
+
+class Stage:
+    """A switch before its tests: `start` its twin or `script` a unit, then `open` sessions and `connect` other clients.
+
+    Its clock is virtual where the loop is. `answered` and `greeting` give the answers of a scripted unit the form of
+    their protocol. What was started and opened is closed at the end.
+    """
+
+    def __init__(
+        self,
+        driver: str,
+        model: str | None = None,
+        size: str | None = None,
+        *,
+        timing: str = "ideal",
+        login: tuple[str | None, str | None] = ("admin", "root"),
+        options: dict[str, Json] | None = None,
+        within_s: float = 5.0,
+        heard_s: float = 0.5,
+        answered: Callable[[str, str], str] = lambda line, text: text,
+        greeting: str = "",
+        dialer: Dialer | None = None,
+        address: str | None = None,
+    ) -> None:
+        self.spec = find(driver)
+        self.model = model or next(iter(self.spec.models))
+        self.size = size or self.spec.sizes.get(self.model)
+        self.timing = timing
+        self.user, self.password = login
+        self.options = options or {}
+        self.within_s = within_s
+        self.heard_s = heard_s
+        self.answered = answered
+        self.greeting = greeting
+        self.dialer = dialer or MemoryDialer(MemoryNet())
+        self.address = address or ("127.0.0.1:0" if isinstance(self.dialer, TcpDialer) else "mem:ocs1")
+        self.sink: Callable[[Document], None] = _no_document
+        self.twin: Any = None
+        self._ends = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._ends.aclose()
+
+    @functools.cached_property
+    def clock(self) -> Clock:
+        loop = asyncio.get_running_loop()
+        return VirtualClock(loop, wall_start_ns=WALL_NS) if isinstance(loop, VirtualLoop) else SystemClock()
+
+    @property
+    def now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.spec.capabilities(self.model, self.size)
+
+    def make(self, **options: Json) -> Any:
+        """A twin that is not started yet."""
+        return twin_of(self.spec).make(
+            name="ocs1",
+            capabilities=self.capabilities,
+            timing=find_timing(self.timing),
+            draws=Draws(7),
+            clock=self.clock,
+            dialer=self.dialer,
+            address=self.address,
+            options=self.options | options,
+        )
+
+    async def start(self, **options: Json) -> Any:
+        """The twin, with these options too."""
+        self.twin = self.make(**options)
+        self._ends.push_async_callback(self.twin.close)
+        self.address = await self.twin.start()
+        return self.twin
+
+    async def start_and_open(self, **options: Json) -> tuple[Any, Session]:
+        """The twin, with these options too, and a session."""
+        return await self.start(**options), await self.open()
+
+    async def script(self, *answers: str) -> Scripted:
+        """A unit in place of a twin."""
+        unit = Scripted(answers, self.answered, self.greeting)
+        await self.dialer.listen(lambda: unit, self.address)
+        return unit
+
+    async def serve(self, handle: Callable[[HttpRequest], HttpResponse]) -> None:
+        """A unit that answers HTTP, in place of a twin."""
+        server = TwinServer(
+            mirror=self.make().mirror,
+            clock=self.clock,
+            dialer=self.dialer,
+            address=self.address,
+            make_session=lambda server: HttpSession(server, handle),
+        )
+        self._ends.push_async_callback(server.close)
+        await server.start()
+
+    def context(self, **other: Any) -> OpenContext:
+        usual = OpenContext(
+            name="ocs1",
+            address=self.address,
+            dialer=self.dialer,
+            clock=self.clock,
+            sink=self.sink,
+            user=self.user,
+            password=self.password,
+            options=self.spec.options(),
+            capabilities=self.capabilities,
+        )
+        return replace(usual, **other)
+
+    async def open(self, context: OpenContext | None = None, /, **options: Any) -> Session:
+        """A session of the driver, with these options of it."""
+        context = context or self.context(options=self.spec.options.model_validate(options))
+        session = Session(await self.spec.open(context), self.within_s)
+        self._ends.push_async_callback(session.close)
+        return session
+
+    async def connect(self, address: str | None = None) -> Client:
+        transport, client = await self.dialer.connect(lambda: Client(self.heard_s), address or self.address)
+        self._ends.callback(transport.abort)
+        return client
+
+    def passes(self, pair: str) -> bool:
+        """Whether light passes."""
+        passes: bool = self.twin.mirror.passes(Crossconnect.parse(pair), self.clock.monotonic_ns())
+        return passes
+
+    def lit(self) -> str:
+        """The crossconnects of the optics."""
+        return texts(self.twin.mirror.crossconnects())
+
+    def light(self, end: str, dbm: float | None, *, from_now: bool = False) -> None:
+        """Let so much light come in, as if it always had."""
+        self.twin.mirror.set_input(PortSide.parse(end), dbm, self.clock.monotonic_ns() if from_now else None)
+
+
+@asynccontextmanager
+async def terminal_to(address: str) -> AsyncIterator[str]:
+    """A pseudo-terminal that leads to `address`: what the driver opens is a serial port."""
+    device, port = os.openpty()
+    tty.setraw(port)
+    os.set_blocking(device, False)
+    reader, writer = await asyncio.open_connection(*address.rsplit(":", 1))
+    loop = asyncio.get_running_loop()
+
+    def from_port() -> None:
+        with suppress(BlockingIOError):
+            writer.write(os.read(device, 4096))
+
+    async def to_port() -> None:
+        while data := await reader.read(4096):
+            os.write(device, data)
+
+    loop.add_reader(device, from_port)
+    pump = asyncio.create_task(to_port(), name="hwd:test/pump")
+    try:
+        yield os.ttyname(port)
+    finally:
+        loop.remove_reader(device)
+        pump.cancel()
+        await asyncio.wait([pump])
+        writer.close()
+        await writer.wait_closed()
+        os.close(device)
+        os.close(port)
+
+
+def _no_document(document: Document) -> None:
+    raise AssertionError(f"a driver reports nothing by itself: {document}")

@@ -6,21 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from hwd_drivers.conformance import check_connect_and_disconnect, check_identity, checks_for
+from hwd_drivers.conformance import (
+    Check,
+    check_connect_and_disconnect,
+    check_garbage,
+    check_identity,
+    check_move,
+    check_wrong_answer,
+    checks_for,
+)
 from hwd_drivers.conformance.driver_files import beside, readme_of
 from hwd_drivers.conformance.examine import examine, examine_one
 from hwd_drivers.conformance.quality import QUALITIES, Outcome, Quality, Result
 from hwd_drivers.conformance.quality_table import row, rows_of
-from hwd_drivers.core.clock import Clock, SystemClock
 from hwd_drivers.core.errors import DeadlineError, LinkError
 from hwd_drivers.devices import registry
-from hwd_drivers.devices.abilities import CrossConnects
 from hwd_drivers.devices.registry import DriverSpec
-from hwd_drivers.transports.dial import Dialer, TcpDialer
-from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.rough import Way
 from hwd_drivers.twins.registry import twin_of
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+
+from .stage import Stage, in_virtual_time
 
 README = Path(__file__).parents[2] / "drivers/README.md"
 OURS = [name for name in registry.names() if registry.distribution_of(name) == "hwd-drivers"]
@@ -72,6 +78,13 @@ def test_a_driver_with_threads_does_the_least(spec: DriverSpec, model: str) -> N
         assert result.outcome is Outcome.PASSED, str(result)
 
 
+@pytest.mark.parametrize("check", [check_move, check_garbage, check_wrong_answer], ids=lambda check: check.__name__)
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.threads], ids=named)
+def test_a_driver_with_threads_reads_byte_by_byte(spec: DriverSpec, check: Check) -> None:
+    result = examine_one(spec, next(iter(spec.models)), Way.BYTEWISE, check)
+    assert result.outcome is Outcome.PASSED, str(result)
+
+
 @pytest.mark.parametrize(("spec", "model"), IN_VIRTUAL_TIME, ids=named)
 def test_checks_are_skipped_only_for_missing_abilities(spec: DriverSpec, model: str) -> None:
     capabilities = spec.capabilities(model, spec.sizes.get(model))
@@ -100,51 +113,33 @@ class Mute(asyncio.Protocol):
     """Accepts a connection and never sends anything."""
 
 
-async def reach_mute(spec: DriverSpec, dialer: Dialer, clock: Clock, address: str) -> None:
-    listener = await dialer.listen(Mute, address)
-    model = next(iter(spec.models))
-    context = registry.OpenContext(
-        name="sw1",
-        address=listener.address,
-        dialer=dialer,
-        clock=clock,
-        sink=lambda document: None,
-        user="bench",
-        password="bench",
-        options=spec.options(),
-        capabilities=spec.capabilities(model, spec.sizes.get(model)),
-    )
-    loop = asyncio.get_running_loop()
+async def reach_mute(stage: Stage) -> None:
+    listener = await stage.dialer.listen(Mute, stage.address)
+    stage.address = listener.address
     try:
         async with asyncio.timeout(30.0):
-            device = await spec.open(context)
+            switch = await stage.open()
     except LinkError:
         return
     finally:
         await listener.close()
-    try:
-        assert isinstance(device, CrossConnects)
-        if not spec.blind:
-            with pytest.raises(DeadlineError):
-                await device.read_crossconnects(deadline_s=loop.time() + 1.0)
-    finally:
-        await device.close()
+    if not stage.spec.blind:
+        with pytest.raises(DeadlineError):
+            await switch.device.read_crossconnects(deadline_s=stage.now_s + 1.0)
 
 
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.threads], ids=named)
-def test_opening_a_silent_server_ends(spec: DriverSpec) -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        await reach_mute(spec, MemoryDialer(MemoryNet()), VirtualClock(loop, wall_start_ns=0), "mem:mute")
-
-    run_virtual(main())
+@in_virtual_time
+async def test_opening_a_silent_server_ends(spec: DriverSpec) -> None:
+    async with Stage(spec.name) as stage:
+        await reach_mute(stage)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.threads], ids=named)
 async def test_opening_a_silent_server_ends_in_real_time(spec: DriverSpec) -> None:
-    await reach_mute(spec, TcpDialer(), SystemClock(), "127.0.0.1:0")
+    async with Stage(spec.name, dialer=TcpDialer()) as stage:
+        await reach_mute(stage)
 
 
 def test_the_table_has_exactly_one_row_for_each_driver() -> None:

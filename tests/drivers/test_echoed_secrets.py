@@ -11,25 +11,24 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from typing_extensions import override
 
-from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.core.values import Capabilities, Crossconnect
 from hwd_drivers.devices import registry
-from hwd_drivers.devices.registry import DriverSpec, OpenContext
 from hwd_drivers.devices.supervisor import Supervisor
 from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.mask import Mask
 from hwd_drivers.transports.masked_dialer import MaskedDialer, mask_of
 from hwd_drivers.transports.tls import TlsDialer
 from hwd_drivers.twins.registry import twin_of
-from hwd_drivers.twins.timing import find_timing
+
+from .stage import Stage
 
 USER: Final = "operator"
 PASSWORD: Final = 'Str4p "9\\wire&'
@@ -96,25 +95,22 @@ def _clean(text: str) -> None:
         assert form.lower() not in text.lower(), text
 
 
-def _context(spec: DriverSpec, address: str, documents: list[Document], **more: Any) -> OpenContext:
-    model = more.pop("model")
-    size = more.pop("size")
-    return OpenContext(
+def _stage(driver: str, documents: list[Document], model: str | None = None, size: str | None = None) -> Stage:
+    stage = Stage(driver, model, size, login=(USER, PASSWORD), dialer=TcpDialer())
+    stage.sink = documents.append
+    return stage
+
+
+def _supervisor(stage: Stage, *, answer_s: float) -> Supervisor:
+    context = stage.context()
+    return Supervisor(
         name="ocs1",
-        address=address,
-        dialer=TcpDialer(),
-        clock=SystemClock(),
-        sink=documents.append,
-        user=USER,
-        password=PASSWORD,
-        options=spec.options.model_validate(more.pop("options", {})),
-        capabilities=spec.capabilities(model, size),
+        open=lambda: registry.open_device(stage.spec, context),
+        clock=stage.clock,
+        sink=context.sink,
+        draws=Draws(1),
+        answer_s=answer_s,
     )
-
-
-def _model(spec: DriverSpec, model: str | None, size: str | None) -> tuple[str, str | None]:
-    name = model or next(iter(spec.models))
-    return name, size or spec.sizes.get(name)
 
 
 @pytest.mark.parametrize(
@@ -133,19 +129,11 @@ async def test_refused_login_that_is_echoed_leaves_no_password(
     driver: str, answer: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    spec = registry.find(driver)
-    model, size = _model(spec, None, None)
-    listener = await TcpDialer().listen(lambda: _Echo(answer), "127.0.0.1:0")
     documents: list[Document] = []
-    context = _context(spec, listener.address, documents, model=model, size=size)
-    supervisor = Supervisor(
-        name="ocs1",
-        open=lambda: registry.open_device(spec, context),
-        clock=SystemClock(),
-        sink=documents.append,
-        draws=Draws(1),
-        answer_s=2.0,
-    )
+    stage = _stage(driver, documents)
+    listener = await stage.dialer.listen(lambda: _Echo(answer), stage.address)
+    stage.address = listener.address
+    supervisor = _supervisor(stage, answer_s=2.0)
     down = asyncio.get_running_loop().create_future()
 
     class Told(logging.Handler):
@@ -175,39 +163,21 @@ async def test_refused_change_that_echoes_the_login_leaves_no_password(
     driver: str, model: str | None, size: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    spec = registry.find(driver)
-    model, size = _model(spec, model, size)
-    logins = {"user": USER, "password": PASSWORD}
-    twin = twin_of(spec).make(
-        name="ocs1",
-        capabilities=spec.capabilities(model, size),
-        timing=find_timing("ideal"),
-        draws=Draws(1),
-        clock=SystemClock(),
-        dialer=TcpDialer(),
-        address="127.0.0.1:0",
-        options={key: value for key, value in logins.items() if key in spec.twin_options.model_fields},
-    )
     documents: list[Document] = []
-    denial = twin_of(spec).denial
+    stage = _stage(driver, documents, model, size)
+    denial = twin_of(stage.spec).denial
     assert denial is not None
+    logins = {"user": USER, "password": PASSWORD}
+    twin = await stage.start(**{key: logins[key] for key in logins if key in stage.spec.twin_options.model_fields})
     said = f"no: {PASSWORD} {PASSWORD.upper()} {base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
-    context = _context(spec, await twin.start(), documents, model=model, size=size)
-    supervisor = Supervisor(
-        name="ocs1",
-        open=lambda: registry.open_device(spec, context),
-        clock=SystemClock(),
-        sink=documents.append,
-        draws=Draws(1),
-        answer_s=10.0,
-    )
+    supervisor = _supervisor(stage, answer_s=10.0)
     task = asyncio.create_task(supervisor.run())
     try:
         await asyncio.wait_for(supervisor.wait_up(), 20)
         twin.faults.deny_next = replace(denial, text=said)
         loop = asyncio.get_running_loop()
         with pytest.raises(HwdError) as refused:
-            await supervisor.change(remove=(), add=[_pair(context)], deadline_s=loop.time() + 10)
+            await supervisor.change(remove=(), add=[_pair(stage.capabilities)], deadline_s=loop.time() + 10)
     finally:
         task.cancel()
         await asyncio.wait((task,))
@@ -221,8 +191,8 @@ async def test_refused_change_that_echoes_the_login_leaves_no_password(
         _clean(text)
 
 
-def _pair(context: OpenContext) -> Crossconnect:
-    ends = context.capabilities.ends
+def _pair(capabilities: Capabilities) -> Crossconnect:
+    ends = capabilities.ends
     one = next(end for end in ends if str(end.side) != "B")
     other = next(end for end in reversed(ends) if end.port != one.port and str(end.side) != "A")
     return Crossconnect.of(one, other)

@@ -1,7 +1,6 @@
 """Common tests of small switches: captures cut at every byte and played to the twins, arbitrary bytes, wrong sizes."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd_drivers.conformance.bench import Bench
 from hwd_drivers.core.errors import ConfigError, ProtocolError
 from hwd_drivers.devices.registry import find
 from hwd_drivers.families.agiltron import protocol as agiltron
@@ -21,7 +19,8 @@ from hwd_drivers.families.sercalo import protocol as sercalo
 from hwd_drivers.families.sercalo.ascii import protocol as sercalo_ascii
 from hwd_drivers.families.thorlabs import protocol as thorlabs
 
-Say = Callable[[bytes], Awaitable[bytes | None]]
+from .stage import Stage, in_virtual_time
+
 Decoder = Callable[[], Any]
 
 LIMIT_BYTES = 1024
@@ -136,16 +135,14 @@ def test_a_capture_reads_the_same_wherever_it_is_cut(family: Family, side: int) 
 
 
 @each_family
-def test_the_twin_answers_the_capture_byte_for_byte(family: Family, on_twin: Callable[..., None]) -> None:
-    async def story(bench: Bench, say: Say) -> None:
+@in_virtual_time
+async def test_the_twin_answers_the_capture_byte_for_byte(family: Family) -> None:
+    async with Stage(family.driver, family.model, family.size, timing="lowradix-8ms", heard_s=MOVED_S) as stage:
+        has_option = family.driver in ("osw", "agiltron", "sercalo", "sercalo-ascii")
+        await stage.start(**({"answer": "at-once"} if has_option else {}))
+        client = await stage.connect()
         for number, (sent, received) in enumerate(exchanges(family)):
-            said = await say(sent) or b""
-            await asyncio.sleep(MOVED_S)
-            said += await say(b"") or b""
-            assert said == received, f"exchange {number}: {sent!r}"
-
-    options = {"answer": "at-once"} if family.driver in ("osw", "agiltron", "sercalo", "sercalo-ascii") else {}
-    on_twin(story, family.driver, family.model, family.size, **options)
+            assert await client.say(sent) == received, f"exchange {number}: {sent!r}"
 
 
 @each_family
@@ -189,14 +186,15 @@ def test_an_endless_stream_is_refused_or_cut_into_messages_before_the_limit(fami
 
 
 @each_family
-def test_garbage_ends_the_session_or_is_not_a_command(family: Family, on_twin: Callable[..., None]) -> None:
-    async def story(bench: Bench, say: Say) -> None:
-        before = bench.twin.mirror.states if bench.twin is not None else {}
-        assert await say(b"\xff\x00\xfe" * 200) is None
-        assert bench.twin is not None
-        assert bench.twin.mirror.states == before
-
-    on_twin(story, family.driver, family.model, family.size)
+@in_virtual_time
+async def test_garbage_ends_the_session_or_is_not_a_command(family: Family) -> None:
+    async with Stage(family.driver, family.model, family.size, timing="lowradix-8ms", heard_s=0.001) as stage:
+        twin = await stage.start()
+        before = twin.mirror.states
+        client = await stage.connect()
+        await client.say(b"\xff\x00\xfe" * 200)
+        assert client.ended
+        assert twin.mirror.states == before
 
 
 @pytest.mark.parametrize(

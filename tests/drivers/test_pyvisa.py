@@ -6,15 +6,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Json
-from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.core.values import PortSide
-from hwd_drivers.devices.registry import find
 from hwd_drivers.transports.dial import TcpDialer
-from hwd_drivers.twins.registry import Twin, twin_of
-from hwd_drivers.twins.timing import find_timing
+from hwd_drivers.twins.registry import Twin
+
+from .stage import Stage
 
 pyvisa = pytest.importorskip("pyvisa")
 pytest.importorskip("pyvisa_py")
@@ -28,18 +26,9 @@ async def session(
     driver: str, model: str, size: str, *, end: str, options: dict[str, Json] | None = None
 ) -> AsyncIterator[tuple[Twin, Ask, Tell]]:
     """A twin, and a VISA session with it: `ask` is a query, `tell` a write."""
-    spec = find(driver)
-    twin = twin_of(spec).make(
-        name="ocs1",
-        capabilities=spec.capabilities(model, size),
-        timing=find_timing("polatis-mfabric"),
-        draws=Draws(7),
-        clock=SystemClock(),
-        dialer=TcpDialer(),
-        address="127.0.0.1:0",
-        options=options or {},
-    )
-    host, _, port = (await twin.start()).rpartition(":")
+    stage = Stage(driver, model, size, timing="polatis-mfabric", dialer=TcpDialer(), options=options)
+    twin = await stage.start()
+    host, _, port = stage.address.rpartition(":")
     offload = ThreadOffload(1)
     manager = await offload(pyvisa.ResourceManager, "@py")
     try:

@@ -28,7 +28,7 @@ from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
-from ..drivers.stage import context, pairs
+from ..drivers.parts import context, pairs
 from ..virtual import clock, loop, pytest_asyncio_loop_factories, virtual_time
 
 __all__ = ["clock", "loop", "pytest_asyncio_loop_factories", "virtual_time"]

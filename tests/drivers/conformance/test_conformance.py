@@ -1,8 +1,9 @@
 """The conformance suite fails drivers that are wrong: each here has one fault of a kind that drivers have had."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from hwd_drivers.conformance.arrangements import Arrangements
 from hwd_drivers.conformance.bench import Bench, twin_bench
 from hwd_drivers.core.errors import ConfigError, DeviceError, LinkError, RefusedError
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Capabilities, Crossconnect, CrossconnectReading, Exchange, Identity, PortSide
+from hwd_drivers.core.values import Capabilities, CrossconnectReading, Exchange, Identity, PortSide
 from hwd_drivers.devices.abilities import CrossConnects, Device
 from hwd_drivers.devices.registry import DriverSpec, find
 from hwd_drivers.scaffold import lumen
@@ -47,32 +48,17 @@ class Wrong:
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
         return await self.switch.read_crossconnects(deadline_s=deadline_s)
 
-    async def change_crossconnects(
-        self,
-        *,
-        remove: Sequence[Crossconnect],
-        add: Sequence[Crossconnect],
-        deadline_s: float,
-        on_commanded: Callable[[int], None] | None = None,
-    ) -> Exchange:
-        return await self.switch.change_crossconnects(
-            remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
-        )
+    async def change_crossconnects(self, **asked: Any) -> Exchange:
+        return await self.switch.change_crossconnects(**asked)
 
 
 class Swallows(Wrong):
-    """Takes a no for a yes."""
+    """Takes a no for a yes, and does not say when it commanded."""
 
-    async def change_crossconnects(
-        self,
-        *,
-        remove: Sequence[Crossconnect],
-        add: Sequence[Crossconnect],
-        deadline_s: float,
-        on_commanded: Callable[[int], None] | None = None,
-    ) -> Exchange:
+    async def change_crossconnects(self, **asked: Any) -> Exchange:
+        asked.pop("on_commanded", None)
         try:
-            return await self.switch.change_crossconnects(remove=remove, add=add, deadline_s=deadline_s)
+            return await self.switch.change_crossconnects(**asked)
         except DeviceError:
             return Exchange(commanded_ns=0, acknowledged_ns=0, commands=1)
 
@@ -80,16 +66,9 @@ class Swallows(Wrong):
 class Remembers(Wrong):
     """Reads what was asked for, not what is there."""
 
-    async def change_crossconnects(
-        self,
-        *,
-        remove: Sequence[Crossconnect],
-        add: Sequence[Crossconnect],
-        deadline_s: float,
-        on_commanded: Callable[[int], None] | None = None,
-    ) -> Exchange:
-        exchange = await self.switch.change_crossconnects(remove=remove, add=add, deadline_s=deadline_s)
-        self.asked = tuple(CrossconnectReading(crossconnect=pair) for pair in add)
+    async def change_crossconnects(self, **asked: Any) -> Exchange:
+        exchange = await self.switch.change_crossconnects(**asked)
+        self.asked = tuple(CrossconnectReading(crossconnect=pair) for pair in asked["add"])
         return exchange
 
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
@@ -131,51 +110,26 @@ class Caches(Wrong):
             self.known = await self.switch.read_crossconnects(deadline_s=deadline_s)
         return self.known
 
-    async def change_crossconnects(
-        self,
-        *,
-        remove: Sequence[Crossconnect],
-        add: Sequence[Crossconnect],
-        deadline_s: float,
-        on_commanded: Callable[[int], None] | None = None,
-    ) -> Exchange:
-        exchange = await self.switch.change_crossconnects(remove=remove, add=add, deadline_s=deadline_s)
-        self.known = await self.switch.read_crossconnects(deadline_s=deadline_s)
+    async def change_crossconnects(self, **asked: Any) -> Exchange:
+        exchange = await self.switch.change_crossconnects(**asked)
+        self.known = await self.switch.read_crossconnects(deadline_s=asked["deadline_s"])
         return exchange
 
 
 class Hurries(Wrong):
     """Reports that a change is done before the device has acknowledged it."""
 
-    async def change_crossconnects(
-        self,
-        *,
-        remove: Sequence[Crossconnect],
-        add: Sequence[Crossconnect],
-        deadline_s: float,
-        on_commanded: Callable[[int], None] | None = None,
-    ) -> Exchange:
-        exchange = await self.switch.change_crossconnects(
-            remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
-        )
+    async def change_crossconnects(self, **asked: Any) -> Exchange:
+        exchange = await self.switch.change_crossconnects(**asked)
         return replace(exchange, acknowledged_ns=exchange.commanded_ns)
 
 
 class Nameless(Wrong):
     """Tells of a no without the device's own words."""
 
-    async def change_crossconnects(
-        self,
-        *,
-        remove: Sequence[Crossconnect],
-        add: Sequence[Crossconnect],
-        deadline_s: float,
-        on_commanded: Callable[[int], None] | None = None,
-    ) -> Exchange:
+    async def change_crossconnects(self, **asked: Any) -> Exchange:
         try:
-            return await self.switch.change_crossconnects(
-                remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
-            )
+            return await self.switch.change_crossconnects(**asked)
         except DeviceError as error:
             raise DeviceError("it did not work", device=error.device, command=error.command, code="", text="") from None
 
@@ -191,35 +145,17 @@ class Undying(Wrong):
 class Forgetful(Wrong):
     """Tells nothing of what the switch had before."""
 
-    async def change_crossconnects(
-        self,
-        *,
-        remove: Sequence[Crossconnect],
-        add: Sequence[Crossconnect],
-        deadline_s: float,
-        on_commanded: Callable[[int], None] | None = None,
-    ) -> Exchange:
-        exchange = await self.switch.change_crossconnects(
-            remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
-        )
+    async def change_crossconnects(self, **asked: Any) -> Exchange:
+        exchange = await self.switch.change_crossconnects(**asked)
         return replace(exchange, before=())
 
 
 class Anyhow(Wrong):
     """Lets an element into no state of it."""
 
-    async def change_crossconnects(
-        self,
-        *,
-        remove: Sequence[Crossconnect],
-        add: Sequence[Crossconnect],
-        deadline_s: float,
-        on_commanded: Callable[[int], None] | None = None,
-    ) -> Exchange:
+    async def change_crossconnects(self, **asked: Any) -> Exchange:
         try:
-            return await self.switch.change_crossconnects(
-                remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
-            )
+            return await self.switch.change_crossconnects(**asked)
         except RefusedError:
             return Exchange(commanded_ns=0, acknowledged_ns=0, commands=1)
 
@@ -235,7 +171,9 @@ class DeafTwin:
         self.close = inner.close
 
 
-def run(check: Check, way: Way, wrong: type[Wrong], spec: DriverSpec = lumen.driver) -> str | None:
+def run(check: Check, way: Way, change: Callable[[Bench], Bench], spec: DriverSpec = lumen.driver) -> str | None:
+    """The check on a changed bench of the driver's first model."""
+
     async def main() -> str | None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
@@ -249,18 +187,21 @@ def run(check: Check, way: Way, wrong: type[Wrong], spec: DriverSpec = lumen.dri
             clock=VirtualClock(loop, wall_start_ns=0),
             draws=Draws(7),
         ) as bench:
-            return await check(wrapped(bench, wrong))
+            return await check(change(bench))
 
     return run_virtual(main())
 
 
-def wrapped(bench: Bench, wrong: type[Wrong]) -> Bench:
-    inner: Callable[[], Awaitable[Device]] = bench.open
+def by(wrong: type[Wrong]) -> Callable[[Bench], Bench]:
+    """A bench whose driver is wrong in this way."""
 
-    async def open_wrong() -> Device:
-        return wrong(await inner())
+    def wrapped(bench: Bench) -> Bench:
+        async def open_wrong() -> Device:
+            return wrong(await bench.open())
 
-    return replace(bench, open=open_wrong)
+        return replace(bench, open=open_wrong)
+
+    return wrapped
 
 
 @pytest.mark.parametrize(
@@ -285,44 +226,32 @@ def wrapped(bench: Bench, wrong: type[Wrong]) -> Bench:
 )
 def test_a_wrong_driver_fails(wrong: type[Wrong], check: Check, way: Way) -> None:
     with pytest.raises((ConformanceError, TimeoutError)):
-        run(check, way, wrong)
+        run(check, way, by(wrong))
 
 
 def test_an_element_without_a_state_is_found() -> None:
     with pytest.raises(ConformanceError, match="leaves no state of its element"):
-        run(conformance.check_impossible_state_is_refused, Way.WHOLE, Anyhow, find("thorlabs-osw"))
+        run(conformance.check_impossible_state_is_refused, Way.WHOLE, by(Anyhow), find("thorlabs-osw"))
 
 
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
 def test_a_driver_in_a_wrapper_that_is_right_passes(check: Check) -> None:
-    run(check, Way.WHOLE, Wrong)
+    run(check, Way.WHOLE, by(Wrong))
 
 
 def test_a_limit_is_what_was_left_when_the_exchange_began() -> None:
-    run(conformance.check_deadline, Way.WHOLE, Busy)
+    run(conformance.check_deadline, Way.WHOLE, by(Busy))
 
 
 def test_a_twin_that_ignores_a_fault_is_found() -> None:
     """Else a check of a fault that never came would pass."""
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        async with twin_bench(
-            lumen.driver,
-            model="lumen-matrix",
-            size="8x8",
-            way=Way.WHOLE,
-            dialer=MemoryDialer(MemoryNet()),
-            clock=VirtualClock(loop, wall_start_ns=0),
-            draws=Draws(7),
-        ) as bench:
-            assert bench.twin is not None
-            other = Faults(mirror=bench.twin.mirror, clock=bench.clock)
-            await conformance.check_partial_batch(replace(bench, twin=DeafTwin(bench.twin, other)))
+    def deaf(bench: Bench) -> Bench:
+        assert bench.twin is not None
+        return replace(bench, twin=DeafTwin(bench.twin, Faults(mirror=bench.twin.mirror, clock=bench.clock)))
 
     with pytest.raises(ConformanceError, match="ignored partial_next"):
-        run_virtual(main())
+        run(conformance.check_partial_batch, Way.WHOLE, deaf)
 
 
 def test_a_matrix_and_elements_are_arranged_alike() -> None:

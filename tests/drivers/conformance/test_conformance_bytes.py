@@ -5,7 +5,7 @@ It also names uncaught exceptions, and prints each once.
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from hwd_drivers import conformance
 from hwd_drivers.conformance import Check
 from hwd_drivers.conformance.examine import examine, examine_one
 from hwd_drivers.conformance.quality import Outcome, Quality, Result
-from hwd_drivers.core.values import Capabilities, Crossconnect, Exchange, Identity
+from hwd_drivers.core.values import Capabilities, Exchange, Identity
 from hwd_drivers.devices.abilities import CrossConnects, Device
 from hwd_drivers.devices.registry import DriverSpec, OpenContext
 from hwd_drivers.scaffold import lumen
@@ -61,15 +61,8 @@ class OneByOne:
         self.close = inner.close
         self.read_crossconnects = inner.read_crossconnects
 
-    async def change_crossconnects(
-        self,
-        *,
-        remove: Sequence[Crossconnect],
-        add: Sequence[Crossconnect],
-        deadline_s: float,
-        on_commanded: Callable[[int], None] | None = None,
-    ) -> Exchange:
-        one_each = [*(((pair,), ()) for pair in remove), *(((), (pair,)) for pair in add)]
+    async def change_crossconnects(self, *, deadline_s: float, **asked: Any) -> Exchange:
+        one_each = [*(((pair,), ()) for pair in asked["remove"]), *(((), (pair,)) for pair in asked["add"])]
         done = [
             await self.switch.change_crossconnects(remove=gone, add=made, deadline_s=deadline_s)
             for gone, made in one_each

@@ -6,7 +6,7 @@ from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
 from ...virtual import clock, loop, pytest_asyncio_loop_factories, virtual_time
-from ..stage import Recorder
+from ..parts import Recorder
 
 __all__ = ["clock", "loop", "pytest_asyncio_loop_factories", "virtual_time"]
 

@@ -9,7 +9,7 @@ from hwd_drivers.devices.registry import find
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.virtual_time import VirtualClock
 
-from ..stage import context, twin
+from ..parts import context, twin
 
 
 @pytest.mark.parametrize(

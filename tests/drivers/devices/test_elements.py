@@ -8,7 +8,7 @@ from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import Element, PortSide
 from hwd_drivers.devices.elements import Elements, selector, selectors, two_by_twos
 
-from ..stage import capabilities, pairs
+from ..parts import capabilities, pairs
 
 
 def of(ends: tuple[PortSide, ...], elements: tuple[Element, ...]) -> Elements:

@@ -11,7 +11,7 @@ from hwd_drivers.devices import registry
 from hwd_drivers.devices.registry import NoOptions
 from hwd_drivers.transports.dial import TcpDialer
 
-from ..stage import context
+from ..parts import context
 
 
 def test_the_polatis_driver_is_installed_under_its_name() -> None:

@@ -10,7 +10,7 @@ from typing_extensions import override
 from hwd_drivers.core.errors import DeadlineError, DeviceError, LinkError, ProtocolError
 from hwd_drivers.devices.scpi_client import ScpiClient
 
-from ..stage import Recorder
+from ..parts import Recorder
 from .conftest import Line
 
 Answers = list[tuple[float, bytes]]

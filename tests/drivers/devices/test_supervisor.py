@@ -21,7 +21,7 @@ from hwd_drivers.transports.memory import Cut, MemoryDialer, MemoryNet
 from hwd_drivers.twins.server import Denial
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
-from ..stage import context, ends, pairs, twin
+from ..parts import context, ends, pairs, twin
 
 
 class World:

@@ -15,7 +15,7 @@ from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.timing import find_timing
 
 from ...virtual import pytest_asyncio_loop_factories, running_loop, virtual_time
-from ..stage import capabilities, pairs, square
+from ..parts import capabilities, pairs, square
 
 __all__ = ["pytest_asyncio_loop_factories", "virtual_time"]
 

@@ -8,7 +8,7 @@ from hwd_drivers.core.values import Crossconnect, Exchange, PortSide, Side
 from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.switching.overrun import Overrun, OverrunWatch, taken_crossconnects
 
-from ..stage import pairs
+from ..parts import pairs
 from .conftest import moves
 
 

@@ -10,7 +10,7 @@ from hwd_drivers.switching.drive import change
 from hwd_drivers.switching.overrun import Overrun, OverrunWatch
 from hwd_drivers.switching.read_back import read_back
 
-from ..stage import pairs
+from ..parts import pairs
 from .conftest import Switch, moves
 
 pytestmark = pytest.mark.usefixtures("virtual_time")

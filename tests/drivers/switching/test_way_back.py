@@ -13,7 +13,7 @@ from hwd_drivers.switching.read_back import read_back
 from hwd_drivers.switching.way_back import Way, bring_back, way_back
 from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..stage import pairs
+from ..parts import pairs
 from .conftest import Switch, moves, readings
 
 pytestmark = pytest.mark.usefixtures("virtual_time")

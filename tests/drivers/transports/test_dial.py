@@ -13,7 +13,7 @@ from typing_extensions import override
 from hwd_drivers.transports.dial import Dialer, Listener, TcpDialer
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 
-from ..stage import Recorder
+from ..parts import Recorder
 
 WAYS = ["tcp", "unix", "memory", "memory-bytewise", "memory-late"]
 

@@ -19,7 +19,7 @@ from hwd_drivers.twins.server import TwinServer
 from hwd_drivers.twins.timing import find_timing
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
-from ..stage import Recorder, capabilities, ends
+from ..parts import Recorder, capabilities, ends
 
 
 class Old(asyncio.Protocol):

@@ -12,7 +12,7 @@ from hwd_drivers.transports.memory import Cut, MemoryNet
 from hwd_drivers.twins.nodes import Nodes
 from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..stage import Recorder
+from ..parts import Recorder
 
 pytestmark = pytest.mark.usefixtures("virtual_time")
 

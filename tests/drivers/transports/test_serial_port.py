@@ -16,7 +16,7 @@ from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.serial_line import SerialLine
 from hwd_drivers.transports.serial_port import SerialPort
 
-from ..stage import Recorder
+from ..parts import Recorder
 
 LINE = SerialLine(baud=115_200, rtscts=True)
 

@@ -16,7 +16,7 @@ from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.transports.terminal_server import hint_of
 from hwd_drivers.twins.virtual_time import VirtualClock
 
-from ..stage import context
+from ..parts import context
 
 TELNET = b"\xff\xfd\x18\xff\xfb\x01\xff\xfb\x03"
 SAID = {

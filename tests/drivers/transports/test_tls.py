@@ -20,7 +20,7 @@ from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.memory import Cut, MemoryDialer, MemoryNet
 from hwd_drivers.transports.tls import TlsDialer, TlsOptions, serving
 
-from ..stage import Recorder, context, twin
+from ..parts import Recorder, context, twin
 
 
 class Echo(asyncio.Protocol):

@@ -17,7 +17,7 @@ from hwd_drivers.twins.server import Denial, Faults, TwinServer, TwinSession
 from hwd_drivers.twins.timing import find_timing
 from hwd_drivers.twins.virtual_time import VirtualClock
 
-from ..stage import Recorder, capabilities, ids, pairs, square
+from ..parts import Recorder, capabilities, ids, pairs, square
 
 
 def mirror(timing: str = "ideal") -> Mirror:

@@ -11,7 +11,7 @@ from hwd_drivers.twins.loss import PORT_SPREAD_DB
 from hwd_drivers.twins.mirror import NOISE_DB, Mirror
 from hwd_drivers.twins.timing import Settling, SwitchTiming, find_timing
 
-from ..stage import capabilities, ids, pairs, square
+from ..parts import capabilities, ids, pairs, square
 
 MS = 1_000_000
 

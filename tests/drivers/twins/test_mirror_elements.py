@@ -10,7 +10,7 @@ from hwd_drivers.core.values import Crossconnect, Element, PortSide
 from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.timing import find_timing
 
-from ..stage import capabilities, ends, ids, pairs
+from ..parts import capabilities, ends, ids, pairs
 
 SELECTOR = Element(name="1", states=(pairs("1A-1B"), pairs("1A-2B"), pairs("1A-3B"), ()))
 """Can be dark."""

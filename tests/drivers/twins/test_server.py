@@ -14,7 +14,7 @@ from hwd_drivers.twins.server import UNREAD_LIMIT_BYTES, TwinServer, TwinSession
 from hwd_drivers.twins.timing import find_timing
 from hwd_drivers.twins.virtual_time import VirtualClock
 
-from ..stage import Recorder, capabilities, pairs, square
+from ..parts import Recorder, capabilities, pairs, square
 
 
 class Echo(TwinSession):

@@ -12,7 +12,7 @@ from typing_extensions import override
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.twins.terminal import READ_BYTES, UNREAD_LIMIT_BYTES, TerminalDialer, TerminalListener
 
-from ..stage import context, twin
+from ..parts import context, twin
 
 
 class Upper(asyncio.Protocol):

@@ -10,7 +10,7 @@ from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.timing import find_timing
 from hwd_drivers.twins.watch import Crossing, Limit, Watch
 
-from ..stage import capabilities, pairs, square
+from ..parts import capabilities, pairs, square
 
 S = 1_000_000_000
 END = PortSide.parse("1B")

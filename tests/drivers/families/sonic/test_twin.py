@@ -4,8 +4,8 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,11 +19,12 @@ from hwd_drivers.families.sonic.cli import CommandLine, Printed
 from hwd_drivers.families.sonic.help import COMMANDS
 from hwd_drivers.families.sonic.models import sonic_ocs
 from hwd_drivers.families.sonic.options import TwinOptions
-from hwd_drivers.families.sonic.twin import SonicTwin
 from hwd_drivers.families.sonic.unit import Unit
 from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.twins.faults import Denial
 from hwd_drivers.twins.timing import find_timing
+
+from ...stage import Stage
 
 
 def unit_of(timing: str = "ideal", **options: object) -> Unit:
@@ -122,16 +123,16 @@ class TestCommandLine:
         assert lines[6].split() == ["4A", "A-4", "8A", "A-8", "4B", "B-4", "8B", "B-8"]
         assert len(lines) == 7
 
-    @pytest.mark.parametrize("asked", ["--help", "-h", "-?"])
-    @pytest.mark.parametrize("path", [*COMMANDS, ("sudo", "config", "ocs", "cross-connect", "add")])
-    def test_each_command_has_a_help_page_and_does_nothing_then(self, path: tuple[str, ...], asked: str) -> None:
-        unit = unit_of()
-        printed = self.run(" ".join([*path, "1A-1B", asked]), unit=unit)
-        command = [word for word in path if word != "sudo"]
-        assert printed.out.startswith(f"Usage: {' '.join(command)} [OPTIONS]")
-        assert "Show this message and exit." in printed.out
-        assert (printed.err, printed.status) == ("", 0)
-        assert unit.configured == []
+    def test_each_command_has_a_help_page_and_does_nothing_then(self) -> None:
+        for path in [*COMMANDS, ("sudo", "config", "ocs", "cross-connect", "add")]:
+            for asked in ("--help", "-h", "-?"):
+                unit = unit_of()
+                printed = self.run(" ".join([*path, "1A-1B", asked]), unit=unit)
+                command = [word for word in path if word != "sudo"]
+                assert printed.out.startswith(f"Usage: {' '.join(command)} [OPTIONS]"), path
+                assert "Show this message and exit." in printed.out
+                assert (printed.err, printed.status) == ("", 0)
+                assert unit.configured == []
 
     def test_a_group_lists_its_commands(self) -> None:
         for line in ("show ocs --help", "show ocs"):
@@ -156,16 +157,11 @@ class TestCommandLine:
         assert float(line.split()[3]) == pytest.approx(unit.mirror.loss_db(Crossconnect.parse("1A-1B")), abs=0.005)
 
     def test_a_label_and_a_state_are_in_the_table_of_ports(self) -> None:
-        out = self.run(
+        said = self.run(
             "config ocs port label 1A 'to host 1'", "config ocs port state 1A force_blocked", "show ocs port config"
         )
-        assert (
-            "1A    to host 1  force_blocked"
-            in self.run(
-                "config ocs port label 1A 'to host 1'", "config ocs port state 1A force_blocked", "show ocs port config"
-            ).out
-        )
-        assert out.status == 0
+        assert "1A    to host 1  force_blocked" in said.out
+        assert said.status == 0
 
     @pytest.mark.parametrize(
         ("line", "status"),
@@ -261,32 +257,17 @@ class TestUnit:
         assert unit.mirror.blocked == {PortSide.parse("1B")}
 
 
-@asynccontextmanager
-async def listening(**options: str) -> AsyncIterator[SonicTwin]:
-    twin = SonicTwin(
-        name="ocs1",
-        capabilities=sonic_ocs("8x8"),
-        timing=find_timing("ideal"),
-        draws=Draws(1),
-        clock=SystemClock(),
-        dialer=TcpDialer(),
-        address="127.0.0.1:0",
-        options=dict(options),
-    )
-    await twin.start()
-    try:
-        yield twin
-    finally:
-        await twin.close()
+@pytest.fixture
+async def twin() -> AsyncIterator[Any]:
+    """One that listens at a TCP port."""
+    login = {"user": "admin", "password": "YourPaSsWoRd", "hostname": "l1"}
+    async with Stage("sonic-ocs", "sonic-ocs", "8x8", dialer=TcpDialer(), options={**login}) as stage:
+        yield await stage.start()
 
 
-def test_options_that_it_does_not_know_are_refused() -> None:
-    async def main() -> None:
-        async with listening(colour="red"):
-            pass
-
+async def test_options_that_it_does_not_know_are_refused() -> None:
     with pytest.raises(ConfigError, match="colour"):
-        asyncio.run(main())
+        Stage("sonic-ocs", "sonic-ocs", "8x8").make(colour="red")
 
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="openssh-client is not installed")
@@ -294,7 +275,7 @@ class TestOpenSsh:
     """OpenSSH's own client is the judge: strict host keys, password by askpass."""
 
     async def ssh(
-        self, twin: SonicTwin, home: Path, *words: str, stdin: bytes = b"", password: str = "YourPaSsWoRd"
+        self, twin: Any, home: Path, *words: str, stdin: bytes = b"", password: str = "YourPaSsWoRd"
     ) -> tuple[int | None, str, str]:
         ask = home / "askpass"
         ask.write_text(f"#!/bin/sh\necho {password}\n")
@@ -313,39 +294,35 @@ class TestOpenSsh:
         out, err = await asyncio.wait_for(process.communicate(stdin), 20)
         return process.returncode, out.decode(), err.decode()
 
-    async def test_single_commands_with_their_exit_status(self, tmp_path: Path) -> None:
-        async with listening(user="admin", password="YourPaSsWoRd") as twin:
-            status, out, err = await self.ssh(twin, tmp_path, "sudo config ocs cross-connect add 1A..2A-3B..4B")
-            assert (status, out, err) == (0, "Add cross-connect succeeded\n", "")
-            assert [str(each) for each in twin.unit.configured] == ["1A-3B", "2A-4B"]
-            status, out, err = await self.ssh(twin, tmp_path, "config ocs cross-connect add 1A-5B safe")
-            assert (status, out) == (1, "Error: Cross-connect 1A-5B conflicts with existing cross-connect 1A-3B\n")
-            status, out, err = await self.ssh(twin, tmp_path, "reboot")
-            assert (status, out, err) == (127, "", "bash: reboot: command not found\n")
+    async def test_single_commands_with_their_exit_status(self, twin: Any, tmp_path: Path) -> None:
+        status, out, err = await self.ssh(twin, tmp_path, "sudo config ocs cross-connect add 1A..2A-3B..4B")
+        assert (status, out, err) == (0, "Add cross-connect succeeded\n", "")
+        assert [str(each) for each in twin.unit.configured] == ["1A-3B", "2A-4B"]
+        status, out, err = await self.ssh(twin, tmp_path, "config ocs cross-connect add 1A-5B safe")
+        assert (status, out) == (1, "Error: Cross-connect 1A-5B conflicts with existing cross-connect 1A-3B\n")
+        status, out, err = await self.ssh(twin, tmp_path, "reboot")
+        assert (status, out, err) == (127, "", "bash: reboot: command not found\n")
 
-    async def test_a_wrong_password_is_refused(self, tmp_path: Path) -> None:
-        async with listening(user="admin", password="YourPaSsWoRd") as twin:
-            status, _, err = await self.ssh(twin, tmp_path, "show version", password="toor")
-            assert status == 255
-            assert "Permission denied" in err
+    async def test_a_wrong_password_is_refused(self, twin: Any, tmp_path: Path) -> None:
+        status, _, err = await self.ssh(twin, tmp_path, "show version", password="toor")
+        assert status == 255
+        assert "Permission denied" in err
 
-    async def test_a_shell_at_a_terminal_prompts_echoes_and_edits(self, tmp_path: Path) -> None:
-        async with listening(user="admin", password="YourPaSsWoRd", hostname="l1") as twin:
-            keys = b"show ocs cross-connect confug\x7f\x7fig\rtypo\x03false\x04exit\r"
-            status, out, _ = await self.ssh(twin, tmp_path, "-tt", stdin=b"config ocs cross-connect add 1A-2B\r" + keys)
-            assert status == 127  # of false, which this shell has not: the last one before exit
-            assert out.startswith("admin@l1:~$ config ocs cross-connect add 1A-2B\r\nAdd cross-connect succeeded\r\n")
-            assert "1A-2B  1A        2B\r\n" in out
-            assert "typo^C\r\nadmin@l1:~$ " in out
+    async def test_a_shell_at_a_terminal_prompts_echoes_and_edits(self, twin: Any, tmp_path: Path) -> None:
+        keys = b"show ocs cross-connect confug\x7f\x7fig\rtypo\x03false\x04exit\r"
+        status, out, _ = await self.ssh(twin, tmp_path, "-tt", stdin=b"config ocs cross-connect add 1A-2B\r" + keys)
+        assert status == 127  # of false, which this shell has not: the last one before exit
+        assert out.startswith("admin@l1:~$ config ocs cross-connect add 1A-2B\r\nAdd cross-connect succeeded\r\n")
+        assert "1A-2B  1A        2B\r\n" in out
+        assert "typo^C\r\nadmin@l1:~$ " in out
 
     @pytest.mark.skipif(shutil.which("expect") is None, reason="expect is not installed")
-    async def test_it_is_driven_by_expect_as_test_programs_drive_real_ones(self, tmp_path: Path) -> None:
-        async with listening(user="admin", password="YourPaSsWoRd", hostname="l1") as twin:
-            host, port = twin.addresses["ssh"].split(":")
-            (tmp_path / "known_hosts").write_text(f"[{host}]:{port} {twin.host_key}\n")
-            script = tmp_path / "drive.exp"
-            script.write_text(
-                f"""set timeout 15
+    async def test_it_is_driven_by_expect_as_test_programs_drive_real_ones(self, twin: Any, tmp_path: Path) -> None:
+        host, port = twin.addresses["ssh"].split(":")
+        (tmp_path / "known_hosts").write_text(f"[{host}]:{port} {twin.host_key}\n")
+        script = tmp_path / "drive.exp"
+        script.write_text(
+            f"""set timeout 15
 spawn ssh -F/dev/null -oUserKnownHostsFile={tmp_path}/known_hosts -oStrictHostKeyChecking=yes -p {port} admin@{host}
 expect "assword:" {{ send "YourPaSsWoRd\\r" }} timeout {{ exit 2 }} eof {{ exit 3 }}
 expect "admin@l1:~$ " {{ send "sudo config ocs cross-connect add 1a..2a-3b..4b\\r" }} timeout {{ exit 4 }}
@@ -357,22 +334,21 @@ expect "Usage: show ocs port-mapping" {{}} timeout {{ exit 9 }}
 expect "admin@l1:~$ " {{ send "exit\\r" }} timeout {{ exit 10 }}
 expect eof
 """
-            )
-            process = await asyncio.create_subprocess_exec(
-                "expect", str(script), env=dict(os.environ, HOME=str(tmp_path)), stdout=asyncio.subprocess.PIPE
-            )
-            said, _ = await asyncio.wait_for(process.communicate(), 60)
-            assert process.returncode == 0, said.decode()
-            assert [str(each) for each in twin.unit.configured] == ["1A-3B", "2A-4B"]
+        )
+        process = await asyncio.create_subprocess_exec(
+            "expect", str(script), env=dict(os.environ, HOME=str(tmp_path)), stdout=asyncio.subprocess.PIPE
+        )
+        said, _ = await asyncio.wait_for(process.communicate(), 60)
+        assert process.returncode == 0, said.decode()
+        assert [str(each) for each in twin.unit.configured] == ["1A-3B", "2A-4B"]
 
-    async def test_a_shell_without_a_terminal_runs_its_lines(self, tmp_path: Path) -> None:
-        async with listening(user="admin", password="YourPaSsWoRd") as twin:
-            lines = b"config ocs cross-connect add 1A-2B\nshow ocs cross-connect config\n"
-            status, out, _ = await self.ssh(twin, tmp_path, stdin=lines)
-            assert status == 0
-            assert out.splitlines() == [
-                "Add cross-connect succeeded",
-                "id     a_side    b_side",
-                "-----  --------  --------",
-                "1A-2B  1A        2B",
-            ]
+    async def test_a_shell_without_a_terminal_runs_its_lines(self, twin: Any, tmp_path: Path) -> None:
+        lines = b"config ocs cross-connect add 1A-2B\nshow ocs cross-connect config\n"
+        status, out, _ = await self.ssh(twin, tmp_path, stdin=lines)
+        assert status == 0
+        assert out.splitlines() == [
+            "Add cross-connect succeeded",
+            "id     a_side    b_side",
+            "-----  --------  --------",
+            "1A-2B  1A        2B",
+        ]

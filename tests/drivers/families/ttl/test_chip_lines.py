@@ -14,13 +14,11 @@ from gpiod.line import Direction, Value
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import DeadlineError, LinkError
 from hwd_drivers.core.offload import ThreadOffload
-from hwd_drivers.core.values import Crossconnect
-from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.ttl.chip_lines import ChipLines, Use
-from hwd_drivers.families.ttl.driver import TtlOptions, TtlSwitch
 from hwd_drivers.families.ttl.lines import Order
-from hwd_drivers.families.ttl.models import driver
 from hwd_drivers.transports.dial import TcpDialer
+
+from ...stage import Stage
 
 PATH = "/dev/gpiochip7"
 COILS, CONTACTS = (5, 6), (12, 13)
@@ -40,7 +38,7 @@ class Kernel:
             raise self.failing
         if self.held:
             raise OSError(errno.EBUSY, "Device or resource busy")
-        assert (path, consumer) == (PATH, "hwd sel0")
+        assert (path, consumer) == (PATH, "hwd ocs1")
         self.held = True
         self.reconfigure_lines(config)
         return self
@@ -110,21 +108,7 @@ def soon(seconds: float = 5.0) -> float:
 
 
 async def open_lines(use: Use, offload: ThreadOffload) -> ChipLines:
-    return await ChipLines.open(PATH, use, name="sel0", clock=SystemClock(), offload=offload, deadline_s=soon())
-
-
-def context(**options: Any) -> OpenContext:
-    return OpenContext(
-        name="sel0",
-        address=PATH,
-        dialer=TcpDialer(),
-        clock=SystemClock(),
-        sink=lambda document: None,
-        user=None,
-        password=None,
-        options=TtlOptions.model_validate(options),
-        capabilities=driver.capabilities("latching-1x2", None),
-    )
+    return await ChipLines.open(PATH, use, name="ocs1", clock=SystemClock(), offload=offload, deadline_s=soon())
 
 
 def words(kernel: Kernel) -> list[str]:
@@ -133,24 +117,17 @@ def words(kernel: Kernel) -> list[str]:
 
 async def test_a_switch_on_a_chip_is_moved_by_a_pulse_of_its_width(kernel: Kernel) -> None:
     kernel.levels = {12: True, 13: False}
-    switch = await TtlSwitch.open(context(parts=[{"pulse": COILS, "contacts": CONTACTS, "pulse_s": 0.03}]))
-    try:
-        identity = await switch.identify(deadline_s=soon())
+    async with Stage("ttl", "latching-1x2", "1", dialer=TcpDialer(), address=PATH) as stage:
+        switch = await stage.open(parts=[{"pulse": COILS, "contacts": CONTACTS, "pulse_s": 0.03}])
+        identity = await switch.identify()
         assert (identity.model, identity.serial) == ("pinctrl_bcm2711", "gpiochip7")
         assert identity.firmware.startswith("gpiod-")
-        assert [*map(str, await switch.read_crossconnects(deadline_s=soon()))] == ["in-1 tuned"]
+        assert await switch.read() == ["in-1 tuned"]
         kernel.done.clear()
         commanded: list[int] = []
-        exchange = await switch.change_crossconnects(
-            remove=[Crossconnect.parse("in-1")],
-            add=[Crossconnect.parse("in-2")],
-            deadline_s=soon(),
-            on_commanded=commanded.append,
-        )
+        exchange = await switch.change(remove="in-1", add="in-2", on_commanded=commanded.append)
         assert commanded == [exchange.commanded_ns]
-        assert [*map(str, await switch.read_crossconnects(deadline_s=soon()))] == ["in-2 tuned"]
-    finally:
-        await switch.close()
+        assert await switch.read() == ["in-2 tuned"]
     (rise, rose_ns), (fall, fell_ns) = kernel.done
     assert (rise, fall) == ("6=1", "6=0")
     assert fell_ns - rose_ns >= 30_000_000 * 0.99  # CLOCK_MONOTONIC_RAW is not the clock that the pause is on
@@ -183,7 +160,7 @@ async def test_a_pulse_whose_caller_is_cancelled_ends_all_the_same(kernel: Kerne
 async def test_a_pulse_that_goes_wrong_still_tries_to_end(kernel: Kernel, offload: ThreadOffload) -> None:
     lines = await open_lines(Use(held=(), idle={5: False}, inputs=()), offload)
     kernel.failing = OSError(errno.ENODEV, "No such device")
-    with pytest.raises(LinkError, match=r"sel0: move: /dev/gpiochip7: No such device. The chip was removed"):
+    with pytest.raises(LinkError, match=r"ocs1: move: /dev/gpiochip7: No such device. The chip was removed"):
         await lines.carry_out(Order(pulses={1000: {5: True}}), deadline_s=soon())
     assert isinstance(await lines.lost(), LinkError)
     assert not kernel.held
@@ -212,18 +189,6 @@ async def test_lines_that_another_program_has_are_named_as_such(kernel: Kernel, 
 
 async def test_a_missing_chip_is_reported_by_the_kernel() -> None:
     """No stand-in here: the real library asks the real kernel."""
-    there_is_none = context(parts=[{"pulse": COILS}])
+    stage = Stage("ttl", "latching-1x2", "1", dialer=TcpDialer(), address="/dev/gpiochip_none")
     with pytest.raises(LinkError, match=r"cannot open /dev/gpiochip_none: .*gpiodetect"):
-        await TtlSwitch.open(
-            OpenContext(
-                name="sel0",
-                address="/dev/gpiochip_none",
-                dialer=there_is_none.dialer,
-                clock=there_is_none.clock,
-                sink=there_is_none.sink,
-                user=None,
-                password=None,
-                options=there_is_none.options,
-                capabilities=there_is_none.capabilities,
-            )
-        )
+        await stage.open(parts=[{"pulse": COILS}])

@@ -11,12 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.values import Crossconnect
-from hwd_drivers.devices.registry import OpenContext
-from hwd_drivers.families.ttl.driver import TtlOptions, TtlSwitch
-from hwd_drivers.families.ttl.models import driver
 from hwd_drivers.transports.dial import TcpDialer
+
+from ...stage import Stage
 
 CONFIG = Path("/sys/kernel/config/gpio-sim")
 COILS, CONTACTS = (0, 1), (2, 3)
@@ -67,28 +64,13 @@ async def test_a_latching_part_on_the_kernels_simulated_chip_moves_and_reports_i
     path, lines = chip
     part = Part(lines)
     playing = asyncio.create_task(part.run())
-    context = OpenContext(
-        name="sel0",
-        address=path,
-        dialer=TcpDialer(),
-        clock=SystemClock(),
-        sink=lambda document: None,
-        user=None,
-        password=None,
-        options=TtlOptions.model_validate({"parts": [{"pulse": COILS, "contacts": CONTACTS, "pulse_s": 0.05}]}),
-        capabilities=driver.capabilities("latching-1x2", None),
-    )
-    switch = await TtlSwitch.open(context)
-    loop = asyncio.get_running_loop()
     try:
-        for old, new in (("in-1", "in-2"), ("in-2", "in-1")):
-            readings = await switch.read_crossconnects(deadline_s=loop.time() + 2)
-            assert [*map(str, readings)] == [f"{old} tuned"]
-            await switch.change_crossconnects(
-                remove=[Crossconnect.parse(old)], add=[Crossconnect.parse(new)], deadline_s=loop.time() + 2
-            )
+        async with Stage("ttl", "latching-1x2", "1", dialer=TcpDialer(), address=path) as stage:
+            switch = await stage.open(parts=[{"pulse": COILS, "contacts": CONTACTS, "pulse_s": 0.05}])
+            for old, new in (("in-1", "in-2"), ("in-2", "in-1")):
+                assert await switch.read() == [f"{old} tuned"]
+                await switch.change(remove=old, add=new)
     finally:
-        await switch.close()
         playing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await playing

@@ -49,16 +49,13 @@ ANSWERS: list[Answer] = [
 ]
 
 
-@pytest.mark.parametrize("cut", range(len(SENT)))
-def test_captured_requests_are_read_at_any_cut(cut: int) -> None:
-    decoder = RequestDecoder()
-    assert [*decoder.feed(SENT[:cut]), *decoder.feed(SENT[cut:])] == REQUESTS
-
-
-@pytest.mark.parametrize("cut", range(len(ANSWERED)))
-def test_captured_answers_are_read_at_any_cut(cut: int) -> None:
-    decoder = AnswerDecoder()
-    assert [*decoder.feed(ANSWERED[:cut]), *decoder.feed(ANSWERED[cut:])] == ANSWERS
+def test_captures_are_read_at_any_cut() -> None:
+    for cut in range(len(SENT)):
+        decoder = RequestDecoder()
+        assert [*decoder.feed(SENT[:cut]), *decoder.feed(SENT[cut:])] == REQUESTS
+    for cut in range(len(ANSWERED)):
+        reader = AnswerDecoder()
+        assert [*reader.feed(ANSWERED[:cut]), *reader.feed(ANSWERED[cut:])] == ANSWERS
 
 
 def test_both_sides_write_the_captured_bytes() -> None:

@@ -9,7 +9,7 @@ from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.transports.memory import MemoryNet
 from hwd_drivers.transports.ssh.pump import HELD_BYTES, SocketPump
 
-from ...stage import Recorder
+from ...parts import Recorder
 
 CHUNK = 50_000
 MUCH = 60 * CHUNK

@@ -24,7 +24,7 @@ from hwd_drivers.transports.ssh.keys import HostTrust, fingerprint, is_local, pu
 from hwd_drivers.transports.ssh.server import SshAcceptor
 from hwd_drivers.transports.ssh.session import CHANNELS, OUTPUT_BYTES, SshLogin, SshSession
 
-from ...stage import Recorder
+from ...parts import Recorder
 
 CHILDREN = "asyncio-waitpid"
 """Threads of asyncio itself, which wait for the end of a child and may be a moment late."""

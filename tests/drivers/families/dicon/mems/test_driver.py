@@ -1,33 +1,19 @@
 """DiCon MEMS modules: parking, and the echo of commands, which is no answer."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 import pytest
 
-from hwd_drivers.conformance.bench import Bench
-from hwd_drivers.core.values import Crossconnect
-from hwd_drivers.devices.abilities import CrossConnects
-
-Say = Callable[[bytes], Awaitable[bytes | None]]
+from ....stage import Stage, in_virtual_time
 
 
 @pytest.mark.parametrize("echo", [False, True])
-def test_the_module_is_selected_parked_and_read_with_and_without_its_echo(
-    echo: bool, on_twin: Callable[..., None]
-) -> None:
-    async def story(bench: Bench, say: Say) -> None:
-        device = await bench.open()
-        assert isinstance(device, CrossConnects)
-        soon = asyncio.get_running_loop().time() + 1
-        first, last = Crossconnect.parse("in-1"), Crossconnect.parse("in-16")
-        await device.change_crossconnects(remove=[first], add=[last], deadline_s=soon)
-        assert [each.crossconnect for each in await device.read_crossconnects(deadline_s=soon)] == [last]
-        await device.change_crossconnects(remove=[last], add=[], deadline_s=soon)
-        assert await device.read_crossconnects(deadline_s=soon) == ()
-        assert await say(b"I1?\r") == (b"I1?" if echo else b"") + b"\n0\r\n"
-        assert (await device.identify(deadline_s=soon)).model == "MEMS 1x16 no 7"
-        assert (await device.capabilities(deadline_s=soon)).elements == bench.capabilities.elements
-        await device.close()
-
-    on_twin(story, "dicon-mems", "mems", "1x16", echo=echo, identity="MEMS 1x16 no 7")
+@in_virtual_time
+async def test_the_module_is_selected_parked_and_read_with_and_without_its_echo(echo: bool) -> None:
+    async with Stage("dicon-mems", "mems", "1x16", timing="lowradix-8ms") as stage:
+        _, switch = await stage.start_and_open(echo=echo, identity="MEMS 1x16 no 7")
+        await switch.change(remove="in-1", add="in-16")
+        assert await switch.pairs() == "in-16"
+        await switch.change(remove="in-16")
+        assert await switch.pairs() == ""
+        assert await (await stage.connect()).say(b"I1?\r") == (b"I1?" if echo else b"") + b"\n0\r\n"
+        assert (await switch.identify()).model == "MEMS 1x16 no 7"
+        assert (await switch.capabilities()).elements == stage.capabilities.elements

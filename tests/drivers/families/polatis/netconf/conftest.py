@@ -1,70 +1,46 @@
-"""A Polatis unit behind SSH for the tests in this folder."""
+"""A Polatis unit behind SSH for the tests in this folder, in real time."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.documents import Document
-from hwd_drivers.core.ids import Draws
-from hwd_drivers.devices.registry import OpenContext
-from hwd_drivers.families.polatis.models import MODELS_REPORTING_BEFORE
-from hwd_drivers.families.polatis.netconf.driver import NetconfOptions
-from hwd_drivers.families.polatis.twin import PolatisTwin
-from hwd_drivers.transports.dial import Dialer
-from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.timing import find_timing
+from hwd_drivers.core.offload import ThreadOffload
+from hwd_drivers.transports.dial import Dialer, TcpDialer
 
-MakeUnit = Callable[..., AbstractAsyncContextManager[tuple[PolatisTwin, OpenContext]]]
+from ....stage import Stage
+
+Judge = Callable[..., Awaitable[Any]]
+
+
+def polatis(dialer: Dialer | None = None) -> Stage:
+    login = {"user": "admin", "password": "root"}
+    return Stage("polatis-netconf", "polatis-6000", "8x8", options={**login}, within_s=3.0, dialer=dialer)
 
 
 @pytest.fixture
-def unit() -> "MakeUnit":
-    """A twin that answers NETCONF, and what a driver needs to open it."""
-    return _unit
+async def stage() -> AsyncIterator[Stage]:
+    async with polatis() as stage:
+        yield stage
 
 
-@asynccontextmanager
-async def _unit(
-    *,
-    dialer: Dialer | None = None,
-    address: str = "mem:ocs1",
-    model: str = "polatis-6000",
-    size: str = "8x8",
-    timing: str = "ideal",
-    **options: Any,
-) -> AsyncIterator[tuple[PolatisTwin, OpenContext]]:
-    dialer = dialer or MemoryDialer(MemoryNet())
-    capabilities = MODELS_REPORTING_BEFORE[model](size)
-    twin = PolatisTwin(
-        "netconf",
-        name="ocs1",
-        capabilities=capabilities,
-        timing=find_timing(timing),
-        draws=Draws(1),
-        clock=SystemClock(),
-        dialer=dialer,
-        address=address,
-        options={"user": "admin", "password": "root"} | options,
-    )
-    context = OpenContext(
-        name="ocs1",
-        address=await twin.start(),
-        dialer=dialer,
-        clock=SystemClock(),
-        sink=_nothing,
-        user="admin",
-        password="root",
-        options=NetconfOptions(),
-        capabilities=capabilities,
-    )
-    try:
-        yield twin, context
-    finally:
-        await twin.close()
+@pytest.fixture
+async def on_tcp() -> AsyncIterator[Stage]:
+    async with polatis(TcpDialer()) as stage:
+        yield stage
 
 
-def _nothing(document: Document) -> None:
-    """No sink is looked at here."""
+@pytest.fixture
+def judge() -> Judge:
+    """Run a function with a twin in a thread, as foreign clients block: `judge(work, size="8", in_use="deny")`."""
+
+    async def run(work: Callable[[Any], Any], *, model: str = "polatis-6000", size: str = "8x8", **options: Any) -> Any:
+        offload = ThreadOffload(1)
+        try:
+            async with polatis(TcpDialer()) as stage:
+                stage.model, stage.size = model, size
+                return await offload(work, await stage.start(**options))
+        finally:
+            offload.close()
+
+    return run

@@ -1,8 +1,7 @@
 """netconf-client, a second foreign client, against the twin's NETCONF: groups of ports, and refusals with a reason."""
 
-import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -10,11 +9,11 @@ from netconf_client.connect import connect_ssh
 from netconf_client.error import RpcError
 from netconf_client.ncclient import Manager
 
-from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.families.polatis.twin import PolatisTwin
-from hwd_drivers.transports.dial import TcpDialer
+from hwd_drivers.twins.faults import Denial
 
-Unit = Callable[..., AbstractAsyncContextManager[tuple[PolatisTwin, Any]]]
+from .conftest import Judge
+
 OPSW = "http://www.polatis.com/yang/optical-switch"
 PLTS = "http://www.polatis.com/yang/polatis-switch"
 NC = "urn:ietf:params:xml:ns:netconf:base:1.0"
@@ -49,17 +48,7 @@ def groups(manager: Manager) -> dict[str, str]:
     }
 
 
-async def run(unit: Unit, work: Callable[[PolatisTwin], None], **options: Any) -> None:
-    offload = ThreadOffload(1)
-    try:
-        async with unit(dialer=TcpDialer(), address="127.0.0.1:0", **options) as (twin, _):
-            async with asyncio.timeout(30):
-                await offload(work, twin)
-    finally:
-        offload.close()
-
-
-async def test_groups_are_connected_in_the_order_of_their_ports_and_disconnected(unit: Unit) -> None:
+async def test_groups_are_connected_in_the_order_of_their_ports_and_disconnected(judge: Judge) -> None:
     def work(twin: PolatisTwin) -> None:
         with connected(twin) as manager:
             made = group("A", (1, 2), (9,)) + group("B", (3,), (12, 11)) + group("C", (4,), (14, 13))
@@ -86,7 +75,7 @@ async def test_groups_are_connected_in_the_order_of_their_ports_and_disconnected
             )
             assert groups(manager) == {"A": "", "C": ""}
 
-    await run(unit, work)
+    await judge(work)
 
 
 REFUSALS = [
@@ -109,7 +98,7 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-async def test_a_refusal_has_its_reason(unit: Unit) -> None:
+async def test_a_refusal_has_its_reason(judge: Judge) -> None:
     def work(twin: PolatisTwin) -> None:
         with connected(twin) as manager:
             for inner, tag, message in REFUSALS:
@@ -124,12 +113,10 @@ async def test_a_refusal_has_its_reason(unit: Unit) -> None:
                 )
         assert twin.unit.pairs() == []
 
-    await run(unit, work)
+    await judge(work)
 
 
-async def test_a_denial_in_the_words_of_another_protocol_keeps_a_tag_of_netconf(unit: Unit) -> None:
-    from hwd_drivers.twins.faults import Denial
-
+async def test_a_denial_in_the_words_of_another_protocol_keeps_a_tag_of_netconf(judge: Judge) -> None:
     def work(twin: PolatisTwin) -> None:
         with connected(twin) as manager:
             twin.faults.deny_next = Denial(code="SROF", text="mirror stuck")
@@ -141,4 +128,4 @@ async def test_a_denial_in_the_words_of_another_protocol_keeps_a_tag_of_netconf(
                 )
             assert refused.value.tag == "operation-failed"
 
-    await run(unit, work)
+    await judge(work)
