@@ -10,9 +10,8 @@ from hwd_agents.probes.verbs_ports import VerbsPorts
 from hwd_agents.process.config import PortConfig, ProbeConfig, RcConfig
 from hwd_agents.sources.verbs.verbs import PortEvent
 from hwd_agents.wire import Peer
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import MS, Ear, Stage, Told, ip, stage
+from ..conftest import MS, Ear, Stage, Told, ip, stage, staged
 from .played_verbs import CABLE_S, Cable, PlayedVerbs, join
 
 ACK_NS = 67_108_864
@@ -128,144 +127,122 @@ async def linked(one: Stage, config: RcConfig | None = None) -> Link:
 
 
 @pytest.mark.parametrize("dark_s", [0.005, 0.05, 0.3])
-def test_the_send_of_the_dark_completes_at_the_first_retry_after_light_is_back(dark_s: float) -> None:
-    async def main() -> None:
-        async with stage("h0", "h1") as one:
-            link = await linked(one)
-            posted_ns = one.now_ns()
-            back_ns = await link.once("r1", dark_s)
-            await asyncio.sleep(1)
-            retry_ns = posted_ns + -(-(back_ns - posted_ns) // ACK_NS) * ACK_NS
-            for side, peer in ((link.h0, "h1.eth0"), (link.h1, "h0.eth0")):
-                (told,) = side.told()
-                assert told.at_ns == pytest.approx(retry_ns + 2 * CABLE_S * 1e9, abs=10)
-                assert max(back_ns, told.at_ns - 4 * MS) <= told.earliest_ns <= retry_ns + 2 * CABLE_S * 1e9
-                assert told.data == {
-                    "reconfiguration": "r1",
-                    "peer": peer,
-                    "outcome": "completed",
-                    "after_s": pytest.approx((told.at_ns - posted_ns) / 1e9),
-                    "ack_timeout_s": 0.067108864,
-                    "retries": 7,
-                }
-
-    run_virtual(main())
+@staged(stage, "h0", "h1")
+async def test_the_send_of_the_dark_completes_at_the_first_retry_after_light_is_back(one: Stage, dark_s: float) -> None:
+    link = await linked(one)
+    posted_ns = one.now_ns()
+    back_ns = await link.once("r1", dark_s)
+    await asyncio.sleep(1)
+    retry_ns = posted_ns + -(-(back_ns - posted_ns) // ACK_NS) * ACK_NS
+    for side, peer in ((link.h0, "h1.eth0"), (link.h1, "h0.eth0")):
+        (told,) = side.told()
+        assert told.at_ns == pytest.approx(retry_ns + 2 * CABLE_S * 1e9, abs=10)
+        assert max(back_ns, told.at_ns - 4 * MS) <= told.earliest_ns <= retry_ns + 2 * CABLE_S * 1e9
+        assert told.data == {
+            "reconfiguration": "r1",
+            "peer": peer,
+            "outcome": "completed",
+            "after_s": pytest.approx((told.at_ns - posted_ns) / 1e9),
+            "ack_timeout_s": 0.067108864,
+            "retries": 7,
+        }
 
 
-def test_a_dark_time_longer_than_all_retries_fails_and_is_remade_when_light_is_back() -> None:
-    async def main() -> None:
-        async with stage("h0", "h1") as one:
-            link = await linked(one)
-            posted_ns = one.now_ns()
-            back_ns = await link.once("r1", 3)
-            await asyncio.sleep(1)
-            for side in link.sides:
-                failed, remade = side.told()
-                assert failed.data["outcome"] == "failed"
-                assert failed.data["why"] == "retry count exceeded"
-                assert failed.at_ns == pytest.approx(posted_ns + 8 * ACK_NS, abs=10)
-                assert remade.data["outcome"] == "re-made"
-                assert back_ns == remade.earliest_ns < remade.at_ns < back_ns + 50 * MS
-            back_ns = await link.once("r2", 0.05)  # what was made anew is kept in turn
-            await asyncio.sleep(1)
-            assert [told.data["outcome"] for told in link.h0.told()] == ["failed", "re-made", "completed"]
-
-    run_virtual(main())
+@staged(stage, "h0", "h1")
+async def test_a_dark_time_longer_than_all_retries_fails_and_is_remade_when_light_is_back(one: Stage) -> None:
+    link = await linked(one)
+    posted_ns = one.now_ns()
+    back_ns = await link.once("r1", 3)
+    await asyncio.sleep(1)
+    for side in link.sides:
+        failed, remade = side.told()
+        assert failed.data["outcome"] == "failed"
+        assert failed.data["why"] == "retry count exceeded"
+        assert failed.at_ns == pytest.approx(posted_ns + 8 * ACK_NS, abs=10)
+        assert remade.data["outcome"] == "re-made"
+        assert back_ns == remade.earliest_ns < remade.at_ns < back_ns + 50 * MS
+    back_ns = await link.once("r2", 0.05)  # what was made anew is kept in turn
+    await asyncio.sleep(1)
+    assert [told.data["outcome"] for told in link.h0.told()] == ["failed", "re-made", "completed"]
 
 
-def test_a_link_that_was_never_there_before_has_no_figure_and_makes_queue_pairs_for_the_next_time() -> None:
-    async def main() -> None:
-        async with stage("h0", "h1") as one:
-            link = Link(one, RcConfig())
-            await asyncio.sleep(0.1)
-            await link.once("r1", 0.2)
-            for side in link.sides:
-                side.rc.end("eth0")  # at once: pairs are joined all the same
-            await asyncio.sleep(1)
-            assert link.h0.told() == []
-            await link.once("r2", 0.2)
-            await asyncio.sleep(1)
-            assert [told.data["outcome"] for told in link.h0.told()] == ["completed"]
-
-    run_virtual(main())
-
-
-def test_a_peer_that_was_restarted_meanwhile_is_joined_anew() -> None:
-    async def main() -> None:
-        async with stage("h0", "h1") as one:
-            link = await linked(one)
-            link.h1.restart()
-            await asyncio.sleep(0.1)
-            await link.once("r1", 0.1)
-            await asyncio.sleep(1)
-            failed, remade = link.h0.told()
-            assert failed.data["why"] == "the peer has made its queue pair anew"
-            assert remade.data["outcome"] == "re-made"
-            assert link.h1.told() == []
-            await link.once("r2", 0.1)
-            await asyncio.sleep(1)
-            assert link.h1.told()[-1].data["outcome"] == "completed"
-
-    run_virtual(main())
+@staged(stage, "h0", "h1")
+async def test_a_link_that_was_never_there_before_has_no_figure_and_makes_queue_pairs_for_the_next_time(
+    one: Stage,
+) -> None:
+    link = Link(one, RcConfig())
+    await asyncio.sleep(0.1)
+    await link.once("r1", 0.2)
+    for side in link.sides:
+        side.rc.end("eth0")  # at once: pairs are joined all the same
+    await asyncio.sleep(1)
+    assert link.h0.told() == []
+    await link.once("r2", 0.2)
+    await asyncio.sleep(1)
+    assert [told.data["outcome"] for told in link.h0.told()] == ["completed"]
 
 
-def test_a_kept_link_posts_nothing() -> None:
-    async def main() -> None:
-        async with stage("h0", "h1") as one:
-            link = await linked(one)
-            link.h0.begin(link.h1, "r1", kept=True)
-            link.light(False)
-            await asyncio.sleep(0.2)
-            link.light(True)
-            await asyncio.sleep(1)
-            assert link.h0.told() == []
-
-    run_virtual(main())
-
-
-def test_settle_waits_for_posted_sends_up_to_its_limit() -> None:
-    async def main() -> None:
-        async with stage("h0", "h1") as one:
-            link = await linked(one)
-            loop = asyncio.get_running_loop()
-            await link.h0.rc.wait(("eth0",), 5)  # nothing is posted
-            begun_s = loop.time()
-            await link.once("r1", 0.01)
-            await link.h0.rc.wait(("eth0",), 5)
-            assert loop.time() - begun_s == pytest.approx(ACK_NS / 1e9 + 2 * CABLE_S, abs=0.001)
-            link.begin("r2")
-            link.light(False)
-            await link.h0.rc.wait(("eth0",), 5)  # without carrier nothing can complete
-            link.h0.set(True)
-            begun_s = loop.time()
-            await link.h0.rc.wait(("eth0",), 0.3)
-            assert loop.time() - begun_s == pytest.approx(0.3, abs=0.001)
-
-    run_virtual(main())
+@staged(stage, "h0", "h1")
+async def test_a_peer_that_was_restarted_meanwhile_is_joined_anew(one: Stage) -> None:
+    link = await linked(one)
+    link.h1.restart()
+    await asyncio.sleep(0.1)
+    await link.once("r1", 0.1)
+    await asyncio.sleep(1)
+    failed, remade = link.h0.told()
+    assert failed.data["why"] == "the peer has made its queue pair anew"
+    assert remade.data["outcome"] == "re-made"
+    assert link.h1.told() == []
+    await link.once("r2", 0.1)
+    await asyncio.sleep(1)
+    assert link.h1.told()[-1].data["outcome"] == "completed"
 
 
-def test_a_device_that_goes_while_a_send_is_out_has_failed() -> None:
-    async def main() -> None:
-        async with stage("h0", "h1") as one:
-            link = await linked(one)
-            link.begin("r1")
-            link.light(False)
-            link.h0.restart()
-            await asyncio.sleep(0.1)
-            (told,) = link.h0.told()
-            assert (told.data["outcome"], told.data["why"]) == ("failed", "restarted")
-
-    run_virtual(main())
+@staged(stage, "h0", "h1")
+async def test_a_kept_link_posts_nothing(one: Stage) -> None:
+    link = await linked(one)
+    link.h0.begin(link.h1, "r1", kept=True)
+    link.light(False)
+    await asyncio.sleep(0.2)
+    link.light(True)
+    await asyncio.sleep(1)
+    assert link.h0.told() == []
 
 
-def test_a_peer_that_answers_no_offer_is_asked_a_stated_number_of_times() -> None:
-    async def main() -> None:
-        async with stage("h0", "h1") as one:
-            link = Link(one, RcConfig())
-            await asyncio.sleep(0.1)
-            link.h0.begin(link.h1, "r1")
-            link.light(True)
-            await asyncio.sleep(120)
-            assert one.hosts["h0"].datagrams_sent == 30
+@staged(stage, "h0", "h1")
+async def test_settle_waits_for_posted_sends_up_to_its_limit(one: Stage) -> None:
+    link = await linked(one)
+    loop = asyncio.get_running_loop()
+    await link.h0.rc.wait(("eth0",), 5)  # nothing is posted
+    begun_s = loop.time()
+    await link.once("r1", 0.01)
+    await link.h0.rc.wait(("eth0",), 5)
+    assert loop.time() - begun_s == pytest.approx(ACK_NS / 1e9 + 2 * CABLE_S, abs=0.001)
+    link.begin("r2")
+    link.light(False)
+    await link.h0.rc.wait(("eth0",), 5)  # without carrier nothing can complete
+    link.h0.set(True)
+    begun_s = loop.time()
+    await link.h0.rc.wait(("eth0",), 0.3)
+    assert loop.time() - begun_s == pytest.approx(0.3, abs=0.001)
 
-    run_virtual(main())
+
+@staged(stage, "h0", "h1")
+async def test_a_device_that_goes_while_a_send_is_out_has_failed(one: Stage) -> None:
+    link = await linked(one)
+    link.begin("r1")
+    link.light(False)
+    link.h0.restart()
+    await asyncio.sleep(0.1)
+    (told,) = link.h0.told()
+    assert (told.data["outcome"], told.data["why"]) == ("failed", "restarted")
+
+
+@staged(stage, "h0", "h1")
+async def test_a_peer_that_answers_no_offer_is_asked_a_stated_number_of_times(one: Stage) -> None:
+    link = Link(one, RcConfig())
+    await asyncio.sleep(0.1)
+    link.h0.begin(link.h1, "r1")
+    link.light(True)
+    await asyncio.sleep(120)
+    assert one.hosts["h0"].datagrams_sent == 30

@@ -9,9 +9,8 @@ from hwd_agents.probes.verbs_ports import VerbsPorts
 from hwd_agents.process.config import PortConfig, ProbeConfig
 from hwd_agents.sources.verbs.verbs import PortEvent
 from hwd_agents.wire import Peer
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import MS, Ear, Stage, ip, stage
+from ..conftest import MS, Ear, Stage, ip, stage, staged
 from .played_verbs import CABLE_S, Cable, PlayedVerbs, join
 
 
@@ -83,50 +82,44 @@ async def pair(one: Stage, h0: Side, h1: Side) -> Cable:
     return cable
 
 
-def test_two_ends_with_verbs_are_ready_by_ud_sends_there_and_back() -> None:
-    async def main() -> None:
-        async with stage("h0", "h1") as one:
-            h0, h1 = Side(one, "h0"), Side(one, "h1")
-            await pair(one, h0, h1)
-            up_ns = one.now_ns()
-            for side in (h0, h1):
-                side.up()
-            await asyncio.sleep(1)
-            for side, peer in ((h0, "h1.eth0"), (h1, "h0.eth0")):
-                (ready,) = side.ear.of("ready")
-                assert (ready.earliest_ns, ready.at_ns) == (up_ns, up_ns + round(2 * CABLE_S * 1e9))
-                expected = {"reconfiguration": "r1", "peer": peer, "via": "verbs-ud", "sent": 1, "failed": 0}
-                assert ready.data == expected
-                assert side.sent_by_verbs() == 2  # a request and a reply
-            assert one.hosts["h0"].datagrams_sent == 0
-
-    run_virtual(main())
+@staged(stage, "h0", "h1")
+async def test_two_ends_with_verbs_are_ready_by_ud_sends_there_and_back(one: Stage) -> None:
+    h0, h1 = Side(one, "h0"), Side(one, "h1")
+    await pair(one, h0, h1)
+    up_ns = one.now_ns()
+    for side in (h0, h1):
+        side.up()
+    await asyncio.sleep(1)
+    for side, peer in ((h0, "h1.eth0"), (h1, "h0.eth0")):
+        (ready,) = side.ear.of("ready")
+        assert (ready.earliest_ns, ready.at_ns) == (up_ns, up_ns + round(2 * CABLE_S * 1e9))
+        expected = {"reconfiguration": "r1", "peer": peer, "via": "verbs-ud", "sent": 1, "failed": 0}
+        assert ready.data == expected
+        assert side.sent_by_verbs() == 2  # a request and a reply
+    assert one.hosts["h0"].datagrams_sent == 0
 
 
-def test_udp_that_passes_makes_no_pair_ready_that_has_verbs() -> None:
-    async def main() -> None:
-        async with stage("h0", "h1") as one:
-            h0, h1 = Side(one, "h0"), Side(one, "h1")
-            cable = await pair(one, h0, h1)
-            cable.lit = False
-            for side in (h0, h1):
-                side.verbs.ports["mlx5_0"].known = set()  # asks by UDP, too
-                side.up()
-            await asyncio.sleep(3)
-            assert one.hosts["h0"].datagrams_sent > 10
-            assert (h0.ear.told, h1.ear.told) == ([], [])
-            failed_ns = one.now_ns() - 50 * MS
-            cable.lit = True
-            for side in (h0, h1):
-                side.verbs.ports["mlx5_0"].known = None
-            await asyncio.sleep(1)
-            for side in (h0, h1):
-                (ready,) = side.ear.told
-                assert ready.data["via"] == "verbs-ud"
-                assert ready.data["failed"] == ready.data["sent"] - 1 > 10
-                assert ready.earliest_ns >= failed_ns
-
-    run_virtual(main())
+@staged(stage, "h0", "h1")
+async def test_udp_that_passes_makes_no_pair_ready_that_has_verbs(one: Stage) -> None:
+    h0, h1 = Side(one, "h0"), Side(one, "h1")
+    cable = await pair(one, h0, h1)
+    cable.lit = False
+    for side in (h0, h1):
+        side.verbs.ports["mlx5_0"].known = set()  # asks by UDP, too
+        side.up()
+    await asyncio.sleep(3)
+    assert one.hosts["h0"].datagrams_sent > 10
+    assert (h0.ear.told, h1.ear.told) == ([], [])
+    failed_ns = one.now_ns() - 50 * MS
+    cable.lit = True
+    for side in (h0, h1):
+        side.verbs.ports["mlx5_0"].known = None
+    await asyncio.sleep(1)
+    for side in (h0, h1):
+        (ready,) = side.ear.told
+        assert ready.data["via"] == "verbs-ud"
+        assert ready.data["failed"] == ready.data["sent"] - 1 > 10
+        assert ready.earliest_ns >= failed_ns
 
 
 @pytest.mark.parametrize(
@@ -136,52 +129,43 @@ def test_udp_that_passes_makes_no_pair_ready_that_has_verbs() -> None:
         ("", None, ("h1.eth0 is not probed by verbs", None)),
     ],
 )
-def test_a_mixed_pair_is_probed_by_udp_and_says_why(
-    missing: str, rdma: str | None, whys: tuple[str, str | None]
+@staged(stage, "h0", "h1")
+async def test_a_mixed_pair_is_probed_by_udp_and_says_why(
+    one: Stage, missing: str, rdma: str | None, whys: tuple[str, str | None]
 ) -> None:
-    async def main() -> None:
-        async with stage("h0", "h1") as one:
-            h0, h1 = Side(one, "h0"), Side(one, "h1", missing=missing, rdma=rdma)
-            await pair(one, h0, h1)
-            for side in (h0, h1):
-                side.up()
-            await asyncio.sleep(1)
-            for side, why in zip((h0, h1), whys, strict=True):
-                (ready,) = side.ear.of("ready")
-                assert (ready.data["via"], ready.data.get("why_udp")) == ("udp", why)
-            assert h0.sent_by_verbs() == 0
-
-    run_virtual(main())
+    h0, h1 = Side(one, "h0"), Side(one, "h1", missing=missing, rdma=rdma)
+    await pair(one, h0, h1)
+    for side in (h0, h1):
+        side.up()
+    await asyncio.sleep(1)
+    for side, why in zip((h0, h1), whys, strict=True):
+        (ready,) = side.ear.of("ready")
+        assert (ready.data["via"], ready.data.get("why_udp")) == ("udp", why)
+    assert h0.sent_by_verbs() == 0
 
 
-def test_a_pair_whose_device_was_removed_meanwhile_is_probed_by_udp() -> None:
-    async def main() -> None:
-        async with stage("h0", "h1") as one:
-            h0, h1 = Side(one, "h0"), Side(one, "h1")
-            await pair(one, h0, h1)
-            for side in (h0, h1):
-                side.verbs.missing["mlx5_0"] = "there is no RDMA device mlx5_0"
-                side.verbs.ports["mlx5_0"].gone = "removed"
-                side.verbs.ports["mlx5_0"].happen(PortEvent.GONE)
-            await asyncio.sleep(0.1)
-            for side in (h0, h1):
-                side.up()
-            await asyncio.sleep(1)
-            for side in (h0, h1):
-                (ready,) = side.ear.of("ready")
-                assert ready.data["why_udp"] == "there is no RDMA device mlx5_0"
-
-    run_virtual(main())
+@staged(stage, "h0", "h1")
+async def test_a_pair_whose_device_was_removed_meanwhile_is_probed_by_udp(one: Stage) -> None:
+    h0, h1 = Side(one, "h0"), Side(one, "h1")
+    await pair(one, h0, h1)
+    for side in (h0, h1):
+        side.verbs.missing["mlx5_0"] = "there is no RDMA device mlx5_0"
+        side.verbs.ports["mlx5_0"].gone = "removed"
+        side.verbs.ports["mlx5_0"].happen(PortEvent.GONE)
+    await asyncio.sleep(0.1)
+    for side in (h0, h1):
+        side.up()
+    await asyncio.sleep(1)
+    for side in (h0, h1):
+        (ready,) = side.ear.of("ready")
+        assert ready.data["why_udp"] == "there is no RDMA device mlx5_0"
 
 
-def test_packets_by_verbs_keep_to_the_stated_rate() -> None:
-    async def main() -> None:
-        async with stage("h0", "h1") as one:
-            h0, h1 = Side(one, "h0"), Side(one, "h1")
-            cable = await pair(one, h0, h1)
-            cable.lit = False
-            h0.up()
-            await asyncio.sleep(60)
-            assert 60 / 0.05 * 0.98 < h0.sent_by_verbs() < 60 / 0.05 + 40  # 50 ms apart, faster at first
-
-    run_virtual(main())
+@staged(stage, "h0", "h1")
+async def test_packets_by_verbs_keep_to_the_stated_rate(one: Stage) -> None:
+    h0, h1 = Side(one, "h0"), Side(one, "h1")
+    cable = await pair(one, h0, h1)
+    cable.lit = False
+    h0.up()
+    await asyncio.sleep(60)
+    assert 60 / 0.05 * 0.98 < h0.sent_by_verbs() < 60 / 0.05 + 40  # 50 ms apart, faster at first

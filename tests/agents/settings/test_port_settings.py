@@ -17,7 +17,7 @@ from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.core.frames import decode_frames, encode_frame
 from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import Stage, stage
+from ..conftest import Stage, stage, staged, virtual
 
 AUTONEG = {"autoneg": True, "speed": None, "duplex": None, "ours": "0", "bits": 0}
 PORTS = {f"eth{number}": PortConfig(interface=f"eth{number}") for number in range(2)}
@@ -55,14 +55,11 @@ class Kept:
         self.changed.set()
 
 
-def play(body: Callable[[Kept], Awaitable[None]], *, capacity_bytes: int | None = None) -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            for interface in PORTS:
-                one.hosts["h0"].states |= {(interface, "mtu", ""): 1500, (interface, "autoneg", ""): AUTONEG}
-            await body(Kept(one, MemoryDisk(capacity_bytes=capacity_bytes)))
-
-    run_virtual(main())
+@staged(stage, "h0", ports=2)
+async def play(one: Stage, body: Callable[[Kept], Awaitable[None]], *, capacity_bytes: int | None = None) -> None:
+    for interface in PORTS:
+        one.hosts["h0"].states |= {(interface, "mtu", ""): 1500, (interface, "autoneg", ""): AUTONEG}
+    await body(Kept(one, MemoryDisk(capacity_bytes=capacity_bytes)))
 
 
 def test_setting_tells_both_states_and_is_put_back() -> None:
@@ -210,13 +207,11 @@ def test_rack_that_is_away_is_said() -> None:
     play(body)
 
 
-def test_host_without_a_way_to_set_anything_refuses() -> None:
-    async def main() -> None:
-        settings = Settings(PORTS, None, MemoryDisk(), clock=SystemClock(), life=str, on_change=lambda: None)
-        with pytest.raises(RefusedError, match="mtu: this host has no way to set it"):
-            await settings.set("r1", "eth0", "mtu", 4200)
-
-    run_virtual(main())
+@virtual
+async def test_host_without_a_way_to_set_anything_refuses() -> None:
+    settings = Settings(PORTS, None, MemoryDisk(), clock=SystemClock(), life=str, on_change=lambda: None)
+    with pytest.raises(RefusedError, match="mtu: this host has no way to set it"):
+        await settings.set("r1", "eth0", "mtu", 4200)
 
 
 def test_torn_end_of_the_journal_is_cut_off(tmp_path: Any) -> None:

@@ -14,8 +14,8 @@ from hwd_agents.transfers.lines import Line
 from hwd_agents.wire import Ask
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import RefusedError
-from hwd_drivers.twins.virtual_time import run_virtual
 
+from ..conftest import virtual
 from ..played_daemon import GRANTED, JOB, JOINED, HostWithDaemon, Process
 
 OPERATION: dict[str, Any] = {
@@ -37,14 +37,11 @@ LONG_S = 300.0
 Play = Callable[[HostWithDaemon, Process], Awaitable[None]]
 
 
-def run(place: Path, play: Play) -> None:
+@virtual
+async def run(place: Path, play: Play) -> None:
     """In virtual time."""
-
-    async def main() -> None:
-        async with HostWithDaemon(place / "t.sock") as host, await Process.connect(host.path) as process:
-            await play(host, process)
-
-    run_virtual(main())
+    async with HostWithDaemon(place / "t.sock") as host, await Process.connect(host.path) as process:
+        await play(host, process)
 
 
 async def granted(host: HostWithDaemon, process: Process, **grant: Any) -> str:

@@ -10,7 +10,9 @@ from hwd_agents.sources.twin.played import PlayedHost
 from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_drivers.core.clock import ShiftedClock
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
+
+from ...conftest import staged
 
 LATENCY_S = 0.003
 OFF_S = -7200.0
@@ -51,54 +53,45 @@ async def world() -> AsyncIterator[World]:
     await listener.close()
 
 
-def test_a_change_lies_between_the_last_answer_and_our_receipt() -> None:
-    async def main() -> None:
-        async with world() as one:
-            one.twin.phys.observe("eth0", True)
-            for up in (True, False, True):
-                await asyncio.sleep(0.777)
-                changed_ns = one.clock.monotonic_ns()
-                one.host.phy("eth0", up=up)
-                await asyncio.sleep(0.1)
-                now, earliest_ns, at_ns = one.told[-1]
-                assert now is up
-                assert earliest_ns <= changed_ns <= at_ns
-                assert at_ns - earliest_ns <= (ASK_EVERY_S + 4 * LATENCY_S) * 1e9 + SLACK_NS
-
-    run_virtual(main())
+@staged(world)
+async def test_a_change_lies_between_the_last_answer_and_our_receipt(one: World) -> None:
+    one.twin.phys.observe("eth0", True)
+    for up in (True, False, True):
+        await asyncio.sleep(0.777)
+        changed_ns = one.clock.monotonic_ns()
+        one.host.phy("eth0", up=up)
+        await asyncio.sleep(0.1)
+        now, earliest_ns, at_ns = one.told[-1]
+        assert now is up
+        assert earliest_ns <= changed_ns <= at_ns
+        assert at_ns - earliest_ns <= (ASK_EVERY_S + 4 * LATENCY_S) * 1e9 + SLACK_NS
 
 
-def test_the_interval_of_a_late_report_contains_the_change() -> None:
-    async def main() -> None:
-        async with world() as one:
-            one.twin.phys.observe("eth0", True)
-            await asyncio.sleep(0.5)
-            changed_ns, stamp_ns = one.clock.monotonic_ns(), one.machine.wall_ns()
-            await asyncio.sleep(0.25)
-            one.host.phy("eth0", up=True, stamp_ns=stamp_ns)
-            await asyncio.sleep(0.1)
-            _, earliest_ns, at_ns = one.told[-1]
-            assert earliest_ns <= changed_ns <= at_ns
-
-    run_virtual(main())
+@staged(world)
+async def test_the_interval_of_a_late_report_contains_the_change(one: World) -> None:
+    one.twin.phys.observe("eth0", True)
+    await asyncio.sleep(0.5)
+    changed_ns, stamp_ns = one.clock.monotonic_ns(), one.machine.wall_ns()
+    await asyncio.sleep(0.25)
+    one.host.phy("eth0", up=True, stamp_ns=stamp_ns)
+    await asyncio.sleep(0.1)
+    _, earliest_ns, at_ns = one.told[-1]
+    assert earliest_ns <= changed_ns <= at_ns
 
 
-def test_what_is_told_again_is_no_change_and_an_unobserved_one_is_known_since_the_last_answer() -> None:
-    async def main() -> None:
-        async with world() as one:
-            assert one.told == [(False, *one.told[0][1:])]
-            one.twin.phys.observe("eth0", True)
-            await asyncio.sleep(1)
-            one.twin.phys.observe("eth0", False)
-            await asyncio.sleep(1)
-            assert len(one.told) == 1
-            left_ns = one.clock.monotonic_ns()
-            await asyncio.sleep(60)
-            one.host.phy("eth0", up=True)
-            await asyncio.sleep(1)
-            assert len(one.told) == 2
-            _, earliest_ns, at_ns = one.told[-1]
-            assert earliest_ns <= left_ns
-            assert at_ns > left_ns + 59 * 10**9
-
-    run_virtual(main())
+@staged(world)
+async def test_what_is_told_again_is_no_change_and_an_unobserved_one_is_known_since_the_last_answer(one: World) -> None:
+    assert one.told == [(False, *one.told[0][1:])]
+    one.twin.phys.observe("eth0", True)
+    await asyncio.sleep(1)
+    one.twin.phys.observe("eth0", False)
+    await asyncio.sleep(1)
+    assert len(one.told) == 1
+    left_ns = one.clock.monotonic_ns()
+    await asyncio.sleep(60)
+    one.host.phy("eth0", up=True)
+    await asyncio.sleep(1)
+    assert len(one.told) == 2
+    _, earliest_ns, at_ns = one.told[-1]
+    assert earliest_ns <= left_ns
+    assert at_ns > left_ns + 59 * 10**9
