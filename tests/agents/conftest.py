@@ -3,12 +3,13 @@
 import asyncio
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
+import pytest
 
 from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
@@ -19,6 +20,8 @@ from hwd_drivers.core.errors import HwdError
 from hwd_drivers.transports.dial import Listener
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+
+from .sources.played_ethtool import PlayedEthtool
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -205,3 +208,9 @@ async def stop(task: "asyncio.Task[None]") -> None:
     """As an agent's end does."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def ethtool() -> Iterator[PlayedEthtool]:
+    with PlayedEthtool().playing() as played:
+        yield played

@@ -51,7 +51,7 @@ async def test_setting_is_put_back_when_its_time_is_over_and_the_event_says_so(o
 
 
 @staged(stage, "h0")
-async def test_setting_that_is_held_again_stands_for_longer(one: Stage) -> None:
+async def test_setting_that_is_held_again_stands_for_longer_or_shorter(one: Stage) -> None:
     limited = Limited(one)
     await limited.settings.set("r1", "eth0", "mtu", 4200, for_s=30)
     for _ in range(10):
@@ -60,11 +60,6 @@ async def test_setting_that_is_held_again_stands_for_longer(one: Stage) -> None:
     assert (limited.mtu, limited.ear.told) == (4200, [])
     await asyncio.sleep(31)
     assert limited.mtu == 1500
-
-
-@staged(stage, "h0")
-async def test_shorter_hold_counts_at_once(one: Stage) -> None:
-    limited = Limited(one)
     await limited.settings.set("r1", "eth0", "mtu", 4200, for_s=3600)
     await asyncio.sleep(10)
     await limited.settings.hold("r1", 5)

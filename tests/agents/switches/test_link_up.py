@@ -1,6 +1,8 @@
 """Link-up after a switch was set: a carrier that came by it, and not the one of before."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -19,6 +21,7 @@ class Waiting:
     """A selection of `eth0` on h0."""
 
     def __init__(self, one: Stage) -> None:
+        self.stage = one
         self.host: PlayedHost = one.hosts["h0"]
         ear = Ear()
         self.link = LinkWatcher(
@@ -51,9 +54,14 @@ class Waiting:
         return up, self.watch.result(fall_s=FALL_S)["eth0"], loop.time() - began_s
 
 
-@staged(stage, "h0")
-async def test_a_port_that_was_dark_is_up_with_its_carrier(one: Stage) -> None:
-    seen = Waiting(one)
+@asynccontextmanager
+async def waiting() -> AsyncIterator[Waiting]:
+    async with stage("h0") as one:
+        yield Waiting(one)
+
+
+@staged(waiting)
+async def test_a_port_that_was_dark_is_up_with_its_carrier(seen: Waiting) -> None:
     await seen.begin(carrier=False)
     asyncio.get_running_loop().call_later(0.3, lambda: seen.host.carrier("eth0", up=True))
     up, port, took_s = await seen.result()
@@ -64,9 +72,8 @@ async def test_a_port_that_was_dark_is_up_with_its_carrier(one: Stage) -> None:
     assert port.earliest_ns <= port.at_ns
 
 
-@staged(stage, "h0")
-async def test_the_carrier_of_before_counts_only_when_it_fell_and_came_again(one: Stage) -> None:
-    seen = Waiting(one)
+@staged(waiting)
+async def test_the_carrier_of_before_counts_only_when_it_fell_and_came_again(seen: Waiting) -> None:
     await seen.begin(carrier=True)
     loop = asyncio.get_running_loop()
     loop.call_later(0.1, lambda: seen.host.carrier("eth0", up=False))
@@ -79,9 +86,8 @@ async def test_the_carrier_of_before_counts_only_when_it_fell_and_came_again(one
     assert port.at_ns - port.fell_ns == pytest.approx(500_000_000, abs=1_000_000)
 
 
-@staged(stage, "h0")
-async def test_a_flap_that_the_kernel_counted_and_did_not_tell_is_found_by_looking(one: Stage) -> None:
-    seen = Waiting(one)
+@staged(waiting)
+async def test_a_flap_that_the_kernel_counted_and_did_not_tell_is_found_by_looking(seen: Waiting) -> None:
     await seen.begin(carrier=True)
     asyncio.get_running_loop().call_later(0.1, lambda: seen.host.carrier("eth0", up=True, flaps=2, told=False))
     up, port, took_s = await seen.result()
@@ -89,9 +95,8 @@ async def test_a_flap_that_the_kernel_counted_and_did_not_tell_is_found_by_looki
     assert took_s < 0.1 + LOOK_S + 0.01
 
 
-@staged(stage, "h0")
-async def test_a_carrier_that_does_not_fall_in_time_counts_as_never_lost(one: Stage) -> None:
-    seen = Waiting(one)
+@staged(waiting)
+async def test_a_carrier_that_does_not_fall_in_time_counts_as_never_lost(seen: Waiting) -> None:
     await seen.begin(carrier=True)
     up, port, took_s = await seen.result()
     assert (up, port.up, port.kept, port.why) == (True, True, True, "its carrier never fell")
@@ -99,9 +104,8 @@ async def test_a_carrier_that_does_not_fall_in_time_counts_as_never_lost(one: St
     assert port.at_ns is None
 
 
-@staged(stage, "h0")
-async def test_one_that_does_not_come_in_time_says_why(one: Stage) -> None:
-    seen = Waiting(one)
+@staged(waiting)
+async def test_one_that_does_not_come_in_time_says_why(seen: Waiting) -> None:
     await seen.begin(carrier=True)
     asyncio.get_running_loop().call_later(0.1, lambda: seen.host.carrier("eth0", up=False))
     up, port, took_s = await seen.result(0.5)
@@ -114,9 +118,8 @@ async def test_one_that_does_not_come_in_time_says_why(one: Stage) -> None:
     assert port.why == "there is no interface eth0"
 
 
-@staged(stage, "h0")
-async def test_a_port_whose_switch_stood_so_is_up_when_it_has_carrier(one: Stage) -> None:
-    seen = Waiting(one)
+@staged(waiting)
+async def test_a_port_whose_switch_stood_so_is_up_when_it_has_carrier(seen: Waiting) -> None:
     await seen.begin(carrier=True, moved=False)
     up, port, took_s = await seen.result()
     assert (up, port.kept, took_s) == (True, True, 0)
@@ -125,9 +128,8 @@ async def test_a_port_whose_switch_stood_so_is_up_when_it_has_carrier(one: Stage
     assert not up
 
 
-@staged(stage, "h0")
-async def test_an_earlier_flap_whose_notice_was_delayed_does_not_count(one: Stage) -> None:
-    seen = Waiting(one)
+@staged(waiting)
+async def test_an_earlier_flap_whose_notice_was_delayed_does_not_count(seen: Waiting) -> None:
     await seen.begin(carrier=True, moved=False)
     seen.host.carrier("eth0", up=True, flaps=2, told=False)
     await seen.watch.look()
@@ -137,10 +139,9 @@ async def test_an_earlier_flap_whose_notice_was_delayed_does_not_count(one: Stag
     assert (up, port.up) == (False, False)
 
 
-@staged(stage, "h0")
-async def test_nothing_is_kept_while_nobody_can_look(one: Stage) -> None:
-    seen = Waiting(one)
+@staged(waiting)
+async def test_nothing_is_kept_while_nobody_can_look(seen: Waiting) -> None:
     await seen.begin(carrier=True)
-    await one.rack_down("h0")
+    await seen.stage.rack_down("h0")
     up, port, _ = await seen.result()
     assert (up, port.up, port.kept) == (False, False, False)

@@ -1,10 +1,8 @@
 """Why a link is down, asked after a change of the carrier: reported once per difference, again when it changes."""
 
 import asyncio
-from collections.abc import Iterator
 
 import msgspec
-import pytest
 
 from hwd_agents.process.config import PortConfig
 from hwd_agents.sources.kernel.nic_link_details import KernelLinkDetails
@@ -16,12 +14,6 @@ from ..sources.kernel.test_nic_link_details import AUTONEG, LINKSTATE, NO_CABLE,
 from ..sources.played_ethtool import PlayedEthtool
 
 ETH0 = ("eth0", LINKSTATE)
-
-
-@pytest.fixture
-def ethtool() -> Iterator[PlayedEthtool]:
-    with PlayedEthtool().playing() as played:
-        yield played
 
 
 class Watched:
