@@ -26,25 +26,29 @@ LATENCY_S = 0.0001
 
 
 class World:
-    """One played host and the sources of its agent, whose clock is 5 s off."""
+    """One played host and the sources of its agent, whose clock is off."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, offset_s: float = 5, latency_s: float = LATENCY_S, same_clock: bool = True) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.machine = VirtualClock(loop, wall_start_ns=1_800_000_000 * 10**9)
-        self.clock = ShiftedClock(self.machine, offset_s=5, drift_ppm=0)
-        self.dialer = MemoryDialer(MemoryNet(latency_s=LATENCY_S))
+        self.clock = ShiftedClock(self.machine, offset_s=offset_s, drift_ppm=0)
+        self.dialer = MemoryDialer(MemoryNet(latency_s=latency_s))
         self.host = PlayedHost("h0")
         self.host.plug("eth0", ip="10.0.0.1", rdma="mlx5_0", ifindex=100)
-        self.twin = TwinSources(self.dialer, "mem:h0", self.clock, host="h0")
+        self.twin = TwinSources(self.dialer, "mem:h0", self.clock, host="h0", same_clock=same_clock)
         self.changes = 0
         self.readings: list[LinkReading] = []
+        self.phys: list[tuple[bool, int, int]] = []
 
     async def listen(self) -> Listener:
         return await self.dialer.listen(lambda: HostWireServer(self.host, self.machine), "mem:h0")
 
     def changed(self) -> None:
         self.changes += 1
+
+    def take_phy(self, interface: str, up: bool, earliest_ns: int, at_ns: int) -> None:
+        self.phys.append((up, earliest_ns, at_ns))
 
 
 @asynccontextmanager
@@ -95,8 +99,7 @@ async def test_a_refresh_finds_what_was_not_told_since_the_reading_before(one: W
 async def test_change_that_came_before_the_report_of_the_one_before_it_was_read_is_within_its_bounds(
     one: World,
 ) -> None:
-    phys: list[tuple[bool, int, int]] = []
-    await one.twin.phys.open_phy(lambda _interface, *change: phys.append(change), lambda: None)
+    await one.twin.phys.open_phy(one.take_phy, lambda: None)
     changed_ns = []
     for up in (True, False, True):
         changed_ns.append(one.machine.monotonic_ns() + OFFSET_NS)
@@ -105,7 +108,7 @@ async def test_change_that_came_before_the_report_of_the_one_before_it_was_read_
         await asyncio.sleep(LATENCY_S / 10)
     await asyncio.sleep(1)
     links = [(one.carrier, one.earliest_ns, one.at_ns) for one in one.readings]
-    for found in (links[1:], phys[1:]):
+    for found in (links[1:], one.phys[1:]):
         assert [up for up, _, _ in found] == [True, False, True]
         for at_ns, (_, earliest_ns, latest_ns) in zip(changed_ns, found, strict=True):
             assert earliest_ns is not None
