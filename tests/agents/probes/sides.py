@@ -1,7 +1,5 @@
 """Hosts with a readiness probe each, joined port by port: the carrier and the RDMA state are what a test says."""
 
-import asyncio
-
 from hwd_agents.probes.readiness import Probe
 from hwd_agents.probes.verbs_ports import VerbsPorts
 from hwd_agents.process.config import PortConfig, ProbeConfig
@@ -13,7 +11,7 @@ from .played_verbs import PlayedVerbs
 
 
 class Side:
-    """One host's probe, by UDP alone or with an RDMA port; other than `missing` says."""
+    """One host's probe, by UDP alone or with an RDMA port; `missing` says why that cannot be opened."""
 
     def __init__(
         self,
@@ -55,10 +53,10 @@ class Side:
         )
         self._with_verbs = verbs
 
-    def start(self) -> "asyncio.Task[None]":
+    def start(self) -> None:
         if self._with_verbs:
             self.stage.run(self.ports)
-        return self.stage.run(self.probe)
+        self.task = self.stage.run(self.probe)
 
     def set(self, carrier: bool, port: str = "eth0", *, told: bool = True) -> None:
         self.stage.hosts[self.name].carrier(port, up=carrier)

@@ -10,7 +10,7 @@ from hwd_agents.probes import datagrams as probe_wire
 from hwd_agents.process.config import ProbeConfig
 from hwd_agents.sources.kernel.udp import Datagrams
 
-from ..conftest import LATENCY_NS, MS, Stage, ip, stage, staged
+from ..conftest import LATENCY_NS, MS, Stage, ip, stage, staged, stop
 from .sides import Side, up, watch
 
 WIRE_NS = 2 * LATENCY_NS
@@ -388,3 +388,5 @@ async def test_after_its_end_a_port_neither_asks_nor_answers(one: Stage) -> None
     await asyncio.sleep(1)
     assert (h0.ear.told, h1.ear.told) == ([], [])
     assert h0.probe.observation("eth0") == ended
+    await stop(h0.task)
+    assert h0.probe.udp_port("eth0") is None
