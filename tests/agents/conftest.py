@@ -1,12 +1,15 @@
-"""Twin hosts that are played by hand, on the wire that watchers read through, and an ear for what the watchers say."""
+"""Tests in virtual time, and their stage: twin hosts that are played by hand, and an ear for what watchers say."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
+import pytest
 
 from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
@@ -16,11 +19,46 @@ from hwd_agents.spool.spool import Mark
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.transports.dial import Listener
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+
+from .sources.played_ethtool import PlayedEthtool
+
+T = TypeVar("T")
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+Test = Coroutine[Any, Any, None]
 
 LATENCY_S = 0.0001
 LATENCY_NS = 100_000
 MS = 1_000_000
+
+
+def virtual(test: Callable[P, Test]) -> Callable[P, None]:
+    """Run a test in virtual time."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **more: P.kwargs) -> None:
+        run_virtual(test(*args, **more))
+
+    return run
+
+
+def staged(
+    set_up: Callable[P, AbstractAsyncContextManager[T]], *args: P.args, **more: P.kwargs
+) -> Callable[[Callable[Concatenate[T, Q], Test]], Callable[Q, None]]:
+    """Run a test in virtual time, on the stage that `set_up` makes: its first argument."""
+
+    def decorate(test: Callable[Concatenate[T, Q], Test]) -> Callable[Q, None]:
+        @functools.wraps(test)
+        async def run(*test_args: Q.args, **test_more: Q.kwargs) -> None:
+            async with set_up(*args, **more) as one:
+                await test(one, *test_args, **test_more)
+
+        signature = inspect.signature(test)
+        run.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+        return virtual(run)
+
+    return decorate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,3 +208,9 @@ async def stop(task: "asyncio.Task[None]") -> None:
     """As an agent's end does."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def ethtool() -> Iterator[PlayedEthtool]:
+    with PlayedEthtool().playing() as played:
+        yield played

@@ -99,7 +99,6 @@ class HostWithDaemon:
         return ask
 
     def done(self, ask: Ask, **data: Any) -> None:
-        """Answer it."""
         self._asks.take(Answer(boot=self.boot, seq=1, id=ask.id, outcome="done", data=data))
 
     def refuse(self, ask: Ask, why: str) -> None:
@@ -129,7 +128,7 @@ class HostWithDaemon:
         except RefusedError as error:
             self.refuse(ask, str(error))
         except FailedError as error:
-            self._asks.take(Answer(boot=self.boot, seq=1, id=ask.id, outcome="failed", why=str(error)))
+            self.fail(ask, str(error))
 
     def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
         task = asyncio.create_task(work, name=what)

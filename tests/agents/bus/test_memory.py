@@ -1,4 +1,8 @@
+"""What the memory bus alone can do: latency, duplicates, and clients of a node that dies."""
+
 import asyncio
+
+import pytest
 
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.protocol import Will
@@ -6,6 +10,8 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.twins.nodes import NodeKilled, Nodes
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+
+from ..conftest import virtual
 
 
 def clock() -> Clock:
@@ -30,21 +36,19 @@ async def stop(runs: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*runs, return_exceptions=True)
 
 
-def test_qos1_message_comes_twice_where_that_is_asked_for() -> None:
-    async def main() -> list[bytes]:
-        broker = MemoryBroker()
-        broker.repeat_qos1 = True
-        alice, bob = MemoryBus(broker, "alice", clock()), MemoryBus(broker, "bob", clock())
-        got: list[bytes] = []
-        bob.subscribe("t", lambda incoming: got.append(incoming.payload))
-        runs = await up(alice, bob)
-        await alice.publish("t", b"once", qos=0)
-        await alice.publish("t", b"twice", qos=1)
-        await asyncio.sleep(1)
-        await stop(runs)
-        return got
-
-    assert run_virtual(main()) == [b"once", b"twice", b"twice"]
+@virtual
+async def test_qos1_message_comes_twice_where_that_is_asked_for() -> None:
+    broker = MemoryBroker()
+    broker.repeat_qos1 = True
+    alice, bob = MemoryBus(broker, "alice", clock()), MemoryBus(broker, "bob", clock())
+    got: list[bytes] = []
+    bob.subscribe("t", lambda incoming: got.append(incoming.payload))
+    runs = await up(alice, bob)
+    await alice.publish("t", b"once", qos=0)
+    await alice.publish("t", b"twice", qos=1)
+    await asyncio.sleep(1)
+    await stop(runs)
+    assert got == [b"once", b"twice", b"twice"]
 
 
 def test_latency_delays_each_way_and_never_reorders() -> None:
@@ -67,47 +71,35 @@ def test_latency_delays_each_way_and_never_reorders() -> None:
     assert got == run_virtual(main())
 
 
-def test_dead_node_loses_its_connection_and_its_will_is_published() -> None:
-    async def main() -> tuple[list[bytes], tuple[str, ...]]:
-        nodes = Nodes()
-        broker = MemoryBroker(nodes=nodes)
-        daemon = MemoryBus(broker, "daemon", clock())
-        agent = MemoryBus(broker, "h0", clock(), Will(topic="state", payload=b"lost"))
-        got: list[bytes] = []
-        daemon.subscribe("state", lambda incoming: got.append(incoming.payload))
-        runs = await up(daemon)
-
-        async def live() -> None:
-            agent.on_up(lambda: agents_up.set())
-            await agent.run()
-
-        agents_up = asyncio.Event()
-        life = asyncio.create_task(nodes.run_in_node("h0", live()))
-        await agents_up.wait()
-        await daemon.publish("h0", b"never seen")
-        nodes.kill("h0")
-        await asyncio.sleep(10)
-        clients = broker.clients()
-        await stop(runs)
-        try:
-            await life
-        except NodeKilled:
-            return got, clients
-        raise AssertionError("the node lives")
-
-    assert run_virtual(main()) == ([b"lost"], ("daemon",))
+@virtual
+async def test_dead_node_loses_its_connection_and_its_will_is_published() -> None:
+    nodes = Nodes()
+    broker = MemoryBroker(nodes=nodes)
+    daemon = MemoryBus(broker, "daemon", clock())
+    agent = MemoryBus(broker, "h0", clock(), Will(topic="state", payload=b"lost"))
+    got: list[bytes] = []
+    daemon.subscribe("state", lambda incoming: got.append(incoming.payload))
+    runs = await up(daemon)
+    agents_up = asyncio.Event()
+    agent.on_up(agents_up.set)
+    life = asyncio.create_task(nodes.run_in_node("h0", agent.run()))
+    await agents_up.wait()
+    await daemon.publish("h0", b"never seen")
+    nodes.kill("h0")
+    await asyncio.sleep(10)
+    assert (got, broker.clients()) == ([b"lost"], ("daemon",))
+    await stop(runs)
+    with pytest.raises(NodeKilled):
+        await life
 
 
-def test_newer_session_of_a_client_takes_over() -> None:
-    async def main() -> list[str]:
-        broker = MemoryBroker()
-        first, second = MemoryBus(broker, "same", clock()), MemoryBus(broker, "same", clock())
-        causes: list[str] = []
-        first.on_down(causes.append)
-        runs = await up(first)
-        runs += await up(second)
-        await asyncio.sleep(0.05)
-        await stop(runs)
-        return causes
-
-    assert run_virtual(main()) == ["the connection was cut"]
+@virtual
+async def test_newer_session_of_a_client_takes_over() -> None:
+    broker = MemoryBroker()
+    first, second = MemoryBus(broker, "same", clock()), MemoryBus(broker, "same", clock())
+    causes: list[str] = []
+    first.on_down(causes.append)
+    runs = [*await up(first), *await up(second)]
+    await asyncio.sleep(0.05)
+    await stop(runs)
+    assert causes == ["the connection was cut"]

@@ -25,7 +25,9 @@ from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws, SeededIds
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.nodes import NodeKilled, Nodes
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
+
+from ..conftest import staged, virtual
 
 LATENCY_S = 0.0001
 MS = 1_000_000
@@ -202,437 +204,377 @@ async def reconfigure(one: Lab) -> None:
     await asyncio.sleep(0.5)
 
 
-def test_an_agent_says_who_it_is_before_anything_else() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            first, second = [message for host, message in one.heard if host == "h0"][:2]
-            assert isinstance(first, State)
-            assert first.state == "up"
-            assert isinstance(second, Birth)
-            assert first.boot == second.boot == one.agents["h0"].boot
-            port = one.all("h0", Birth)[-1].ports["eth0"]
-            assert (port.present, port.carrier, port.carrier_changes) == (True, False, 0)
-            assert port.probe_port is not None
-            sees = {name: note.sees for name, note in port.sources.items()}
-            assert sees == {
-                "link": ["carrier", "interface"],
-                "ethtool": [],
-                "counters": [],
-                "module": ["dark", "light"],
-                "phy": ["firmware"],
-                "sysfs": ["rdma"],
-                "probe": ["ready"],
-            }
-
-    run_virtual(main())
+@staged(lab)
+async def test_an_agent_says_who_it_is_before_anything_else(one: Lab) -> None:
+    first, second = [message for host, message in one.heard if host == "h0"][:2]
+    assert isinstance(first, State)
+    assert first.state == "up"
+    assert isinstance(second, Birth)
+    assert first.boot == second.boot == one.agents["h0"].boot
+    port = one.all("h0", Birth)[-1].ports["eth0"]
+    assert (port.present, port.carrier, port.carrier_changes) == (True, False, 0)
+    assert port.probe_port is not None
+    sees = {name: note.sees for name, note in port.sources.items()}
+    assert sees == {
+        "link": ["carrier", "interface"],
+        "ethtool": [],
+        "counters": [],
+        "module": ["dark", "light"],
+        "phy": ["firmware"],
+        "sysfs": ["rdma"],
+        "probe": ["ready"],
+    }
 
 
-def test_a_reconfiguration_is_told_stage_by_stage_within_its_bounds() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            one.each(lambda host: host.light("eth0", lit=True))
-            await asyncio.sleep(3)
-            replies = await one.observe()
-            began_ns = one.clock.monotonic_ns() + 5 * 10**9
-            await reconfigure(one)
-            for host in ("h0", "h1"):
-                light = replies[host].data["ports"]["eth0"]["light"]
-                assert (light["seen"], light["now"], light["latched"]) == (True, True, True)
-                truth = {"dark": 0, "light": 100, "firmware": 3100, "carrier": 3100, "rdma": 3250}
-                for kind, at_ms in truth.items():
-                    found = [event for event in one.events(host) if event.kind == kind][-1]
-                    assert found.earliest_ns <= began_ns + at_ms * MS <= found.at_ns, kind
-                    width_ns = {"dark": 11 * MS, "light": 22 * MS, "rdma": 5 * MS}.get(kind, round(LATENCY_S * 1e9))
-                    assert found.at_ns - found.earliest_ns <= width_ns, kind
-                ready = one.event(host, "ready")
-                assert ready.earliest_ns >= began_ns + 3100 * MS
-                assert began_ns + 3250 * MS <= ready.at_ns <= began_ns + 3265 * MS
-                assert ready.data["peer"] == ("h1.eth0" if host == "h0" else "h0.eth0")
-                assert ready.data["via"] == "udp"
-                assert {event.origin for event in one.events(host)} == {"twin"}
-
-    run_virtual(main())
+@staged(lab)
+async def test_a_reconfiguration_is_told_stage_by_stage_within_its_bounds(one: Lab) -> None:
+    one.each(lambda host: host.light("eth0", lit=True))
+    await asyncio.sleep(3)
+    replies = await one.observe()
+    began_ns = one.clock.monotonic_ns() + 5 * 10**9
+    await reconfigure(one)
+    for host in ("h0", "h1"):
+        light = replies[host].data["ports"]["eth0"]["light"]
+        assert (light["seen"], light["now"], light["latched"]) == (True, True, True)
+        truth = {"dark": 0, "light": 100, "firmware": 3100, "carrier": 3100, "rdma": 3250}
+        for kind, at_ms in truth.items():
+            found = [event for event in one.events(host) if event.kind == kind][-1]
+            assert found.earliest_ns <= began_ns + at_ms * MS <= found.at_ns, kind
+            width_ns = {"dark": 11 * MS, "light": 22 * MS, "rdma": 5 * MS}.get(kind, round(LATENCY_S * 1e9))
+            assert found.at_ns - found.earliest_ns <= width_ns, kind
+        ready = one.event(host, "ready")
+        assert ready.earliest_ns >= began_ns + 3100 * MS
+        assert began_ns + 3250 * MS <= ready.at_ns <= began_ns + 3265 * MS
+        assert ready.data["peer"] == ("h1.eth0" if host == "h0" else "h0.eth0")
+        assert ready.data["via"] == "udp"
+        assert {event.origin for event in one.events(host)} == {"twin"}
 
 
-def test_settle_tells_never_left_from_unknown() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            one.each(lambda host: host.light("eth0", lit=True))
-            one.each(lambda host: host.phy("eth0", up=True))
-            one.each(lambda host: host.carrier("eth0", up=True))
-            await asyncio.sleep(3)
-            await one.observe()
-            await asyncio.sleep(1)
-            kept = (await one.ask("h0", "settle", reconfiguration="r1")).data["ports"]["eth0"]
-            for kind in ("light", "firmware", "carrier"):
-                assert (kept[kind]["seen"], kept[kind]["at_begin"], kept[kind]["now"]) == (True, True, True), kind
-                assert kept[kind]["lost"] == 0, kind
-                assert kept[kind]["latched"], kind
-            assert kept["light"]["looks"] >= 90
-            assert kept["light"]["longest_gap_ns"] <= 11 * MS
-            assert kept["rdma"]["now"] is False
-            assert kept["ready"]["now"] is False  # its RDMA port is down
-            await one.observe("r2")
-            one.hosts["h0"].light("eth0", lit=False)
-            await asyncio.sleep(0.001)
-            one.hosts["h0"].light("eth0", lit=True)  # shorter than the sampling: the module has latched it
-            one.hosts["h0"].carrier("eth0", up=True, flaps=2, told=False)
-            await asyncio.sleep(1)
-            left = (await one.ask("h0", "settle", reconfiguration="r2")).data["ports"]["eth0"]
-            assert (left["light"]["lost"], left["carrier"]["lost"]) == (1, 1)
-
-    run_virtual(main())
+@staged(lab)
+async def test_settle_tells_never_left_from_unknown(one: Lab) -> None:
+    one.each(lambda host: host.light("eth0", lit=True))
+    one.each(lambda host: host.phy("eth0", up=True))
+    one.each(lambda host: host.carrier("eth0", up=True))
+    await asyncio.sleep(3)
+    await one.observe()
+    await asyncio.sleep(1)
+    kept = (await one.ask("h0", "settle", reconfiguration="r1")).data["ports"]["eth0"]
+    for kind in ("light", "firmware", "carrier"):
+        assert (kept[kind]["seen"], kept[kind]["at_begin"], kept[kind]["now"]) == (True, True, True), kind
+        assert kept[kind]["lost"] == 0, kind
+        assert kept[kind]["latched"], kind
+    assert kept["light"]["looks"] >= 90
+    assert kept["light"]["longest_gap_ns"] <= 11 * MS
+    assert kept["rdma"]["now"] is False
+    assert kept["ready"]["now"] is False  # its RDMA port is down
+    await one.observe("r2")
+    one.hosts["h0"].light("eth0", lit=False)
+    await asyncio.sleep(0.001)
+    one.hosts["h0"].light("eth0", lit=True)  # shorter than the sampling: the module has latched it
+    one.hosts["h0"].carrier("eth0", up=True, flaps=2, told=False)
+    await asyncio.sleep(1)
+    left = (await one.ask("h0", "settle", reconfiguration="r2")).data["ports"]["eth0"]
+    assert (left["light"]["lost"], left["carrier"]["lost"]) == (1, 1)
 
 
-def test_the_clock_is_answered_with_our_receipt_and_our_sending() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            t1_ns = one.clock.monotonic_ns()
-            request = wire.ClockRequest(boot=one.agents["h0"].boot, seq=1, id=4, t1_ns=t1_ns)
-            await one.bus.publish(wire.topic("tb", "h0", "clock"), wire.encode(request))
-            other = wire.ClockRequest(boot="another", seq=1, id=5, t1_ns=t1_ns)
-            await one.bus.publish(wire.topic("tb", "h0", "clock"), wire.encode(other))
-            await asyncio.sleep(0.1)
-            (reply,) = one.all("h0", ClockReply)
-            assert (reply.id, reply.t1_ns) == (4, t1_ns)
-            assert reply.t2_ns == t1_ns + 5 * 10**9 + 2 * round(LATENCY_S * 1e9)  # publisher to broker to agent
-            assert reply.t3_ns == reply.t2_ns
-
-    run_virtual(main())
+@staged(lab)
+async def test_the_clock_is_answered_with_our_receipt_and_our_sending(one: Lab) -> None:
+    t1_ns = one.clock.monotonic_ns()
+    request = wire.ClockRequest(boot=one.agents["h0"].boot, seq=1, id=4, t1_ns=t1_ns)
+    await one.bus.publish(wire.topic("tb", "h0", "clock"), wire.encode(request))
+    other = wire.ClockRequest(boot="another", seq=1, id=5, t1_ns=t1_ns)
+    await one.bus.publish(wire.topic("tb", "h0", "clock"), wire.encode(other))
+    await asyncio.sleep(0.1)
+    (reply,) = one.all("h0", ClockReply)
+    assert (reply.id, reply.t1_ns) == (4, t1_ns)
+    assert reply.t2_ns == t1_ns + 5 * 10**9 + 2 * round(LATENCY_S * 1e9)  # publisher to broker to agent
+    assert reply.t3_ns == reply.t2_ns
 
 
-def test_late_and_foreign_commands_do_nothing() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            late = await one.ask("h0", "refresh", expires_in_s=0)
-            assert (late.outcome, late.why) == ("expired", "it came 0.000 s after its expiry")
-            foreign = await one.ask("h0", "refresh", for_boot="another")
-            assert foreign.outcome == "expired"
-            unknown = await one.ask("h0", "reboot")
-            assert unknown.outcome == "refused"
-            assert "observe, settle, resend, refresh, set, hold, put-back, delegate, take-back" in unknown.why
-            wrong = await one.ask("h0", "observe", reconfiguration="r", for_s=1, peers=[{"port": "h0.eth0"}])
-            assert wrong.outcome == "refused"
-            assert "peer" in wrong.why
-            fresh = await one.ask("h0", "refresh")
-            assert fresh.outcome == "done"
-            assert fresh.data["states"]["eth0"]["carrier"] is False
-
-    run_virtual(main())
+@staged(lab)
+async def test_late_and_foreign_commands_do_nothing(one: Lab) -> None:
+    late = await one.ask("h0", "refresh", expires_in_s=0)
+    assert (late.outcome, late.why) == ("expired", "it came 0.000 s after its expiry")
+    foreign = await one.ask("h0", "refresh", for_boot="another")
+    assert foreign.outcome == "expired"
+    unknown = await one.ask("h0", "reboot")
+    assert unknown.outcome == "refused"
+    assert "observe, settle, resend, refresh, set, hold, put-back, delegate, take-back" in unknown.why
+    wrong = await one.ask("h0", "observe", reconfiguration="r", for_s=1, peers=[{"port": "h0.eth0"}])
+    assert wrong.outcome == "refused"
+    assert "peer" in wrong.why
+    fresh = await one.ask("h0", "refresh")
+    assert fresh.outcome == "done"
+    assert fresh.data["states"]["eth0"]["carrier"] is False
 
 
-def test_a_forged_command_is_told_what_is_wrong_with_it_or_counted_and_nothing_is_done() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            boot = one.agents["h0"].boot
+@staged(lab)
+async def test_a_forged_command_is_told_what_is_wrong_with_it_or_counted_and_nothing_is_done(one: Lab) -> None:
+    boot = one.agents["h0"].boot
 
-            async def forge(leaf: str = "command", *, retain: bool = False, size: int = 0, **more: Any) -> None:
-                fields: dict[str, Any] = {
-                    "boot": boot,
-                    "seq": 1,
-                    "id": "f1",
-                    "reply_to": wire.topic("tb", "h0", "reply"),
-                    "expires_at_ns": one.clock.monotonic_ns() + 6 * 10**9,
-                    "verb": "observe",
-                    "arguments": {"reconfiguration": "forged", "peers": [], "for_s": 1, "more": "x" * size},
-                }
-                command = wire.Command(**{**fields, **more})
-                await one.bus.publish(wire.topic("tb", "h0", leaf), wire.encode(command), retain=retain)
-                await asyncio.sleep(0.1)
+    async def forge(leaf: str = "command", *, retain: bool = False, size: int = 0, **more: Any) -> None:
+        fields: dict[str, Any] = {
+            "boot": boot,
+            "seq": 1,
+            "id": "f1",
+            "reply_to": wire.topic("tb", "h0", "reply"),
+            "expires_at_ns": one.clock.monotonic_ns() + 6 * 10**9,
+            "verb": "observe",
+            "arguments": {"reconfiguration": "forged", "peers": [], "for_s": 1, "more": "x" * size},
+        }
+        command = wire.Command(**{**fields, **more})
+        await one.bus.publish(wire.topic("tb", "h0", leaf), wire.encode(command), retain=retain)
+        await asyncio.sleep(0.1)
 
-            refused = await one.ask("h0", "observe", expires_in_s=10**6, reconfiguration="r", peers=[], for_s=1)
-            assert (refused.outcome, refused.why) == (
-                "expired",
-                "it expires in 1000000 s, over the 600 s of any command",
-            )
-            before = len(one.all("h0", Reply))
-            await forge(id="f" * 200)
-            (long,) = one.all("h0", Reply)[before:]
-            assert (long.outcome, long.why) == ("refused", "its id has 200 characters, over the limit of 128")
-            for wrong in ({"size": 1 << 20}, {"leaf": "ack"}, {"leaf": "clock"}):
-                counted = one.agents["h0"].garbage
-                await forge(**wrong)
-                assert one.agents["h0"].garbage == counted + 1, wrong
-            assert len(one.all("h0", Reply)) == before + 1, "what makes no sense is not answered"
-            await forge(reply_to=wire.topic("tb", "h1", "reply"))
-            assert one.all("h0", Reply)[-1].id == "f1", "answered on our own topic, whatever it asks for"
-            assert one.all("h1", Reply) == []
-            await forge(id="f2", leaf="reply")
-            assert one.all("h0", Reply)[-1].id == "f1", "what is not on our topic is not for us"
-            await forge(id="f3", retain=True)
-            one.nodes.kill("h0")
-            with pytest.raises(NodeKilled):
-                await one.lives["h0"]
-            one.start("h0")
-            await asyncio.sleep(1)
-            assert one.agents["h0"].garbage == 1, "nobody asks whoever comes later"
-
-    run_virtual(main())
+    refused = await one.ask("h0", "observe", expires_in_s=10**6, reconfiguration="r", peers=[], for_s=1)
+    assert (refused.outcome, refused.why) == (
+        "expired",
+        "it expires in 1000000 s, over the 600 s of any command",
+    )
+    before = len(one.all("h0", Reply))
+    await forge(id="f" * 200)
+    (long,) = one.all("h0", Reply)[before:]
+    assert (long.outcome, long.why) == ("refused", "its id has 200 characters, over the limit of 128")
+    for wrong in ({"size": 1 << 20}, {"leaf": "ack"}, {"leaf": "clock"}):
+        counted = one.agents["h0"].garbage
+        await forge(**wrong)
+        assert one.agents["h0"].garbage == counted + 1, wrong
+    assert len(one.all("h0", Reply)) == before + 1, "what makes no sense is not answered"
+    await forge(reply_to=wire.topic("tb", "h1", "reply"))
+    assert one.all("h0", Reply)[-1].id == "f1", "answered on our own topic, whatever it asks for"
+    assert one.all("h1", Reply) == []
+    await forge(id="f2", leaf="reply")
+    assert one.all("h0", Reply)[-1].id == "f1", "what is not on our topic is not for us"
+    await forge(id="f3", retain=True)
+    one.nodes.kill("h0")
+    with pytest.raises(NodeKilled):
+        await one.lives["h0"]
+    one.start("h0")
+    await asyncio.sleep(1)
+    assert one.agents["h0"].garbage == 1, "nobody asks whoever comes later"
 
 
-def test_a_command_that_is_delivered_twice_is_done_once() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            one.broker.repeat_qos1 = True
-            one.acknowledges = False
-            await one.ask("h0", "observe", reconfiguration="r", for_s=1, peers=[])
-            await asyncio.sleep(0.1)
-            assert len({msgspec.json.encode(reply.data) for reply in one.all("h0", Reply)}) == 1
-
-    run_virtual(main())
+@staged(lab)
+async def test_a_command_that_is_delivered_twice_is_done_once(one: Lab) -> None:
+    one.broker.repeat_qos1 = True
+    one.acknowledges = False
+    await one.ask("h0", "observe", reconfiguration="r", for_s=1, peers=[])
+    await asyncio.sleep(0.1)
+    assert len({msgspec.json.encode(reply.data) for reply in one.all("h0", Reply)}) == 1
 
 
-def test_garbage_on_the_bus_is_counted_and_nothing_else() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            for leaf in ("clock", "command", "ack"):
-                for payload in (b"", b"\xff\xfe", b"{}", b'{"type":"state","boot":"x","seq":1,"state":"up"}'):
-                    await one.bus.publish(wire.topic("tb", "h0", leaf), payload)
-            beyond = wire.Ack(boot=one.agents["h0"].boot, seq=1, upto=10**9)
-            await one.bus.publish(wire.topic("tb", "h0", "ack"), wire.encode(beyond))
-            await asyncio.sleep(0.1)
-            assert one.agents["h0"].garbage == 13
-            assert (await one.ask("h0", "refresh")).outcome == "done"
-
-    run_virtual(main())
+@staged(lab)
+async def test_garbage_on_the_bus_is_counted_and_nothing_else(one: Lab) -> None:
+    for leaf in ("clock", "command", "ack"):
+        for payload in (b"", b"\xff\xfe", b"{}", b'{"type":"state","boot":"x","seq":1,"state":"up"}'):
+            await one.bus.publish(wire.topic("tb", "h0", leaf), payload)
+    beyond = wire.Ack(boot=one.agents["h0"].boot, seq=1, upto=10**9)
+    await one.bus.publish(wire.topic("tb", "h0", "ack"), wire.encode(beyond))
+    await asyncio.sleep(0.1)
+    assert one.agents["h0"].garbage == 13
+    assert (await one.ask("h0", "refresh")).outcome == "done"
 
 
 @pytest.mark.parametrize("away", ["broker", "connection", "daemon"])
-def test_no_event_is_lost_while_someone_is_away(away: str) -> None:
-    async def main() -> None:
-        async with lab() as one:
-            seen = len(one.events("h0"))
-            match away:
-                case "broker":
-                    one.broker.stop()
-                case "connection":
-                    one.broker.cut("h0")
-                case _:
-                    one.broker.cut("daemon")
-            for number in range(600):
-                one.hosts["h0"].carrier("eth0", up=number % 2 == 0)
-                await asyncio.sleep(0.0005)
-            one.broker.start()
-            await asyncio.sleep(10)
-            found = one.events("h0")[seen:]
-            assert [event.seq for event in found] == list(range(seen + 1, seen + 601))
-            assert [event.data["carrier_changes"] for event in found] == list(range(1, 601))
-            assert all(len(message.events) <= wire.EVENTS_MAX for message in one.all("h0", Events))
-
-    run_virtual(main())
-
-
-def test_what_the_daemon_did_not_acknowledge_is_sent_again_and_what_it_did_is_not() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            one.acknowledges = False
-            one.hosts["h0"].carrier("eth0", up=True)
-            await asyncio.sleep(3)
-            assert len(one.all("h0", Events)) == 2
-            one.acknowledges = True
-            await asyncio.sleep(60)
-            count = len(one.all("h0", Events))
-            assert count == 3
-            reply = await one.ask("h0", "resend", boot=one.agents["h0"].boot, from_seq=1, upto_seq=1)
-            assert reply.data == {"here": 0, "oldest_seq": 2}
-
-    run_virtual(main())
-
-
-def test_a_killed_agent_leaves_its_events_and_the_next_one_counts_the_unseen_changes() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            one.acknowledges = False
-            one.hosts["h0"].carrier("eth0", up=True)
-            await asyncio.sleep(0.1)
-            first = one.agents["h0"].boot
+@staged(lab)
+async def test_no_event_is_lost_while_someone_is_away(one: Lab, away: str) -> None:
+    seen = len(one.events("h0"))
+    match away:
+        case "broker":
+            one.broker.stop()
+        case "connection":
+            one.broker.cut("h0")
+        case _:
             one.broker.cut("daemon")
-            one.heard.clear()
-            one.nodes.kill("h0")
-            with pytest.raises(NodeKilled):
-                await one.lives["h0"]
-            one.hosts["h0"].carrier("eth0", up=False, flaps=6)
-            one.acknowledges = True
-            await asyncio.sleep(1)
-            assert [message.state for message in one.all("h0", State)] == ["lost"]
-            one.start("h0")
-            await asyncio.sleep(10)
-            by_boot = {message.boot: message.events for message in one.all("h0", Events)}
-            assert [event.data["carrier_changes"] for event in by_boot.pop(first)] == [1]
-            ((event,),) = by_boot.values()
-            assert event.data == {"carrier": False, "carrier_changes": 8, "unseen": 6}
-            assert event.seq == 1
-
-    run_virtual(main())
+    for number in range(600):
+        one.hosts["h0"].carrier("eth0", up=number % 2 == 0)
+        await asyncio.sleep(0.0005)
+    one.broker.start()
+    await asyncio.sleep(10)
+    found = one.events("h0")[seen:]
+    assert [event.seq for event in found] == list(range(seen + 1, seen + 601))
+    assert [event.data["carrier_changes"] for event in found] == list(range(1, 601))
+    assert all(len(message.events) <= wire.EVENTS_MAX for message in one.all("h0", Events))
 
 
-def test_a_wrong_peer_is_told_once_and_never_ready() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            one.each(lambda host: host.carrier("eth0", up=True))
-            one.each(lambda host: host.rdma("mlx5_0", active=True))
-            await asyncio.sleep(2)
-            for name, expected in (("h0", "h9.eth0"), ("h1", "h0.eth0")):
-                other = "h1" if name == "h0" else "h0"
-                port = one.all(other, Birth)[-1].ports["eth0"].probe_port
-                peer = {"port": f"{name}.eth0", "peer": expected, "peer_ip": f"10.0.0.{other[1:]}", "kept": False}
-                peers = [{**peer, "peer_probe_port": port}]
-                await one.ask(name, "observe", reconfiguration="r1", peers=peers, for_s=5)
-            await asyncio.sleep(6)
-            for host in ("h0", "h1"):
-                assert "ready" not in one.kinds(host)
-            wrong = one.event("h0", "wrong-peer")
-            assert wrong.data == {"reconfiguration": "r1", "expected": "h9.eth0", "found": "h1.eth0"}
-
-    run_virtual(main())
+@staged(lab)
+async def test_what_the_daemon_did_not_acknowledge_is_sent_again_and_what_it_did_is_not(one: Lab) -> None:
+    one.acknowledges = False
+    one.hosts["h0"].carrier("eth0", up=True)
+    await asyncio.sleep(3)
+    assert len(one.all("h0", Events)) == 2
+    one.acknowledges = True
+    await asyncio.sleep(60)
+    count = len(one.all("h0", Events))
+    assert count == 3
+    reply = await one.ask("h0", "resend", boot=one.agents["h0"].boot, from_seq=1, upto_seq=1)
+    assert reply.data == {"here": 0, "oldest_seq": 2}
 
 
-def test_a_stale_reconfiguration_is_not_confirmed() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            one.each(lambda host: host.carrier("eth0", up=True))
-            one.each(lambda host: host.rdma("mlx5_0", active=True))
-            await asyncio.sleep(2)
-            await one.observe("r1")
-            await asyncio.sleep(1)
-            assert one.kinds("h0").count("ready") == 1
-            birth = one.all("h1", Birth)[-1]
-            peer = {"port": "h0.eth0", "peer": "h1.eth0", "peer_ip": "10.0.0.1", "kept": False}
-            peers = [{**peer, "peer_probe_port": birth.ports["eth0"].probe_port}]
-            await one.ask("h0", "observe", reconfiguration="r2", peers=peers, for_s=3)
-            await asyncio.sleep(4)
-            assert one.kinds("h0").count("ready") == 1
-
-    run_virtual(main())
-
-
-def test_a_disconnected_rack_is_in_the_birth_message_until_it_reconnects() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            one.hosts["h0"].hang_up()
-            await asyncio.sleep(0.04)
-            note = one.all("h0", Birth)[-1].ports["eth0"].sources["module"]
-            assert note.sees == []
-            assert "is away" in note.why_not
-            await asyncio.sleep(3)
-            assert one.all("h0", Birth)[-1].ports["eth0"].sources["module"].sees == ["dark", "light"]
-
-    run_virtual(main())
+@staged(lab)
+async def test_a_killed_agent_leaves_its_events_and_the_next_one_counts_the_unseen_changes(one: Lab) -> None:
+    one.acknowledges = False
+    one.hosts["h0"].carrier("eth0", up=True)
+    await asyncio.sleep(0.1)
+    first = one.agents["h0"].boot
+    one.broker.cut("daemon")
+    one.heard.clear()
+    one.nodes.kill("h0")
+    with pytest.raises(NodeKilled):
+        await one.lives["h0"]
+    one.hosts["h0"].carrier("eth0", up=False, flaps=6)
+    one.acknowledges = True
+    await asyncio.sleep(1)
+    assert [message.state for message in one.all("h0", State)] == ["lost"]
+    one.start("h0")
+    await asyncio.sleep(10)
+    by_boot = {message.boot: message.events for message in one.all("h0", Events)}
+    assert [event.data["carrier_changes"] for event in by_boot.pop(first)] == [1]
+    ((event,),) = by_boot.values()
+    assert event.data == {"carrier": False, "carrier_changes": 8, "unseen": 6}
+    assert event.seq == 1
 
 
-def test_an_interface_that_is_removed_and_created_again_is_reported_and_probed() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            one.hosts["h0"].unplug("eth0")
-            await asyncio.sleep(0.5)
-            assert one.event("h0", "interface").data == {"present": False}
-            assert not one.all("h0", Birth)[-1].ports["eth0"].present
-            one.hosts["h0"].plug("eth0", ip="10.0.0.0", rdma="mlx5_0", ifindex=101)
-            await asyncio.sleep(0.5)
-            one.each(lambda host: host.carrier("eth0", up=True))
-            one.each(lambda host: host.rdma("mlx5_0", active=True))
-            await one.observe()
-            await asyncio.sleep(3)
-            assert [event.data for event in one.events("h0") if event.kind == "interface"][1:] == [{"present": True}]
-            assert one.kinds("h0").count("ready") == 1
-
-    run_virtual(main())
-
-
-def test_an_agent_that_is_told_to_stop_says_down() -> None:
-    async def main() -> None:
-        async with lab() as one:
-            one.lives["h0"].cancel()
-            await asyncio.gather(one.lives["h0"], return_exceptions=True)
-            await asyncio.sleep(0.1)
-            assert [message.state for message in one.all("h0", State)] == ["up", "down"]
-
-    run_virtual(main())
+@staged(lab)
+async def test_a_wrong_peer_is_told_once_and_never_ready(one: Lab) -> None:
+    one.each(lambda host: host.carrier("eth0", up=True))
+    one.each(lambda host: host.rdma("mlx5_0", active=True))
+    await asyncio.sleep(2)
+    for name, expected in (("h0", "h9.eth0"), ("h1", "h0.eth0")):
+        other = "h1" if name == "h0" else "h0"
+        port = one.all(other, Birth)[-1].ports["eth0"].probe_port
+        peer = {"port": f"{name}.eth0", "peer": expected, "peer_ip": f"10.0.0.{other[1:]}", "kept": False}
+        peers = [{**peer, "peer_probe_port": port}]
+        await one.ask(name, "observe", reconfiguration="r1", peers=peers, for_s=5)
+    await asyncio.sleep(6)
+    for host in ("h0", "h1"):
+        assert "ready" not in one.kinds(host)
+    wrong = one.event("h0", "wrong-peer")
+    assert wrong.data == {"reconfiguration": "r1", "expected": "h9.eth0", "found": "h1.eth0"}
 
 
-def test_an_acknowledgement_during_the_stop_of_an_agent_is_left_to_its_next_start() -> None:
+@staged(lab)
+async def test_a_stale_reconfiguration_is_not_confirmed(one: Lab) -> None:
+    one.each(lambda host: host.carrier("eth0", up=True))
+    one.each(lambda host: host.rdma("mlx5_0", active=True))
+    await asyncio.sleep(2)
+    await one.observe("r1")
+    await asyncio.sleep(1)
+    assert one.kinds("h0").count("ready") == 1
+    birth = one.all("h1", Birth)[-1]
+    peer = {"port": "h0.eth0", "peer": "h1.eth0", "peer_ip": "10.0.0.1", "kept": False}
+    peers = [{**peer, "peer_probe_port": birth.ports["eth0"].probe_port}]
+    await one.ask("h0", "observe", reconfiguration="r2", peers=peers, for_s=3)
+    await asyncio.sleep(4)
+    assert one.kinds("h0").count("ready") == 1
+
+
+@staged(lab)
+async def test_a_disconnected_rack_is_in_the_birth_message_until_it_reconnects(one: Lab) -> None:
+    one.hosts["h0"].hang_up()
+    await asyncio.sleep(0.04)
+    note = one.all("h0", Birth)[-1].ports["eth0"].sources["module"]
+    assert note.sees == []
+    assert "is away" in note.why_not
+    await asyncio.sleep(3)
+    assert one.all("h0", Birth)[-1].ports["eth0"].sources["module"].sees == ["dark", "light"]
+
+
+@staged(lab)
+async def test_an_interface_that_is_removed_and_created_again_is_reported_and_probed(one: Lab) -> None:
+    one.hosts["h0"].unplug("eth0")
+    await asyncio.sleep(0.5)
+    assert one.event("h0", "interface").data == {"present": False}
+    assert not one.all("h0", Birth)[-1].ports["eth0"].present
+    one.hosts["h0"].plug("eth0", ip="10.0.0.0", rdma="mlx5_0", ifindex=101)
+    await asyncio.sleep(0.5)
+    one.each(lambda host: host.carrier("eth0", up=True))
+    one.each(lambda host: host.rdma("mlx5_0", active=True))
+    await one.observe()
+    await asyncio.sleep(3)
+    assert [event.data for event in one.events("h0") if event.kind == "interface"][1:] == [{"present": True}]
+    assert one.kinds("h0").count("ready") == 1
+
+
+@staged(lab)
+async def test_an_agent_that_is_told_to_stop_says_down(one: Lab) -> None:
+    one.lives["h0"].cancel()
+    await asyncio.gather(one.lives["h0"], return_exceptions=True)
+    await asyncio.sleep(0.1)
+    assert [message.state for message in one.all("h0", State)] == ["up", "down"]
+
+
+@staged(lab)
+async def test_an_acknowledgement_during_the_stop_of_an_agent_is_left_to_its_next_start(one: Lab) -> None:
     """Its spool is closed by then."""
-
-    async def main() -> None:
-        async with lab() as one:
-            one.acknowledges = False
-            one.hosts["h0"].carrier("eth0", up=True)
-            await asyncio.sleep(3)
-            boot, upto = one.agents["h0"].boot, one.events("h0")[-1].seq
-            told = len(one.all("h0", Events))
-            ack = wire.encode(wire.Ack(boot=boot, seq=1, upto=upto))
-            publishing = asyncio.create_task(one.bus.publish(wire.topic("tb", "h0", "ack"), ack))
-            await asyncio.sleep(1.5 * LATENCY_S)
-            one.lives["h0"].cancel()
-            await asyncio.gather(one.lives["h0"], publishing, return_exceptions=True)
-            one.acknowledges = True
-            one.start("h0")
-            await asyncio.sleep(3)
-            assert [message.boot for message in one.all("h0", Events)[told:]].count(boot) == 1
-
-    run_virtual(main())
+    one.acknowledges = False
+    one.hosts["h0"].carrier("eth0", up=True)
+    await asyncio.sleep(3)
+    boot, upto = one.agents["h0"].boot, one.events("h0")[-1].seq
+    told = len(one.all("h0", Events))
+    ack = wire.encode(wire.Ack(boot=boot, seq=1, upto=upto))
+    publishing = asyncio.create_task(one.bus.publish(wire.topic("tb", "h0", "ack"), ack))
+    await asyncio.sleep(1.5 * LATENCY_S)
+    one.lives["h0"].cancel()
+    await asyncio.gather(one.lives["h0"], publishing, return_exceptions=True)
+    one.acknowledges = True
+    one.start("h0")
+    await asyncio.sleep(3)
+    assert [message.boot for message in one.all("h0", Events)[told:]].count(boot) == 1
 
 
-def test_probes_keep_to_their_rate() -> None:
-    async def main() -> None:
-        async with lab(probe={"first_s": 0.0001, "most_s": 0.0001, "packets_per_s": 200}) as one:
-            one.each(lambda host: host.carrier("eth0", up=True))
-            await one.observe(for_s=6)
-            sent = one.hosts["h0"].datagrams_sent
-            await asyncio.sleep(5)
-            # As many requests as the rate allows, and as many replies: RDMA is down, so it never gets ready.
-            assert 1900 <= one.hosts["h0"].datagrams_sent - sent <= 2010
-
-    run_virtual(main())
+@staged(lab, probe={"first_s": 0.0001, "most_s": 0.0001, "packets_per_s": 200})
+async def test_probes_keep_to_their_rate(one: Lab) -> None:
+    one.each(lambda host: host.carrier("eth0", up=True))
+    await one.observe(for_s=6)
+    sent = one.hosts["h0"].datagrams_sent
+    await asyncio.sleep(5)
+    # As many requests as the rate allows, and as many replies: RDMA is down, so it never gets ready.
+    assert 1900 <= one.hosts["h0"].datagrams_sent - sent <= 2010
 
 
-def test_a_host_without_rdma_devices_says_so_once_and_gets_ready_by_udp_alone() -> None:
-    async def main() -> None:
-        ports = {"eth0": {"interface": "eth0", "ip": "10.0.0.0"}}
-        async with lab() as one:
-            one.lives["h0"].cancel()
-            await asyncio.gather(one.lives["h0"], return_exceptions=True)
-            one.start("h0", ports=ports)
-            one.each(lambda host: host.carrier("eth0", up=True))
-            one.each(lambda host: host.rdma("mlx5_0", active=True))
-            await asyncio.sleep(20)
-            births = [birth for birth in one.all("h0", Birth) if birth.boot == one.agents["h0"].boot]
-            assert births[-1].ports["eth0"].sources["sysfs"].why_not == "no RDMA device is configured for it"
-            described = [msgspec.json.encode(birth.ports) for birth in births]
-            assert all(a != b for a, b in itertools.pairwise(described))
-            await one.observe()
-            await asyncio.sleep(1)
-            assert one.event("h0", "ready").data["via"] == "udp, rdma unseen here"
-            assert one.event("h1", "ready").data["via"] == "udp, rdma unseen there"
-
-    run_virtual(main())
+@virtual
+async def test_a_host_without_rdma_devices_says_so_once_and_gets_ready_by_udp_alone() -> None:
+    ports = {"eth0": {"interface": "eth0", "ip": "10.0.0.0"}}
+    async with lab() as one:
+        one.lives["h0"].cancel()
+        await asyncio.gather(one.lives["h0"], return_exceptions=True)
+        one.start("h0", ports=ports)
+        one.each(lambda host: host.carrier("eth0", up=True))
+        one.each(lambda host: host.rdma("mlx5_0", active=True))
+        await asyncio.sleep(20)
+        births = [birth for birth in one.all("h0", Birth) if birth.boot == one.agents["h0"].boot]
+        assert births[-1].ports["eth0"].sources["sysfs"].why_not == "no RDMA device is configured for it"
+        described = [msgspec.json.encode(birth.ports) for birth in births]
+        assert all(a != b for a, b in itertools.pairwise(described))
+        await one.observe()
+        await asyncio.sleep(1)
+        assert one.event("h0", "ready").data["via"] == "udp, rdma unseen here"
+        assert one.event("h1", "ready").data["via"] == "udp, rdma unseen there"
 
 
-@pytest.mark.parametrize("ticks", range(8))
-def test_watcher_that_fails_while_the_agent_stops_does_not_keep_it_alive(ticks: int) -> None:
+@staged(lab)
+async def test_watcher_that_fails_while_the_agent_stops_does_not_keep_it_alive(one: Lab) -> None:
     """A watcher waits in a TaskGroup, one of whose tasks fails so many turns of the loop before the cancel comes."""
+    failed = asyncio.Event()
 
-    async def main() -> None:
-        async with lab() as one:
-            failed = asyncio.Event()
+    async def fail() -> None:
+        await failed.wait()
+        raise LinkError("gone")
 
-            async def fail() -> None:
-                await failed.wait()
-                raise LinkError("gone")
+    async def watch() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fail())
+            tasks.create_task(asyncio.Event().wait())
 
-            async def watch() -> None:
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(fail())
-                    tasks.create_task(asyncio.Event().wait())
-
-            revived = asyncio.create_task(one.agents["h0"]._restarter.keep("optics", watch))
-            await asyncio.sleep(0.1)
-            failed.set()
-            for _ in range(ticks):
-                await asyncio.sleep(0)
-            revived.cancel()
-            done, _ = await asyncio.wait((revived,), timeout=100)
-            assert done
-            assert revived.cancelled()
-
-    run_virtual(main())
+    for ticks in range(8):
+        failed.clear()
+        revived = asyncio.create_task(one.agents["h0"]._restarter.keep("optics", watch))
+        await asyncio.sleep(0.1)
+        failed.set()
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        revived.cancel()
+        done, _ = await asyncio.wait((revived,), timeout=100)
+        assert done, ticks
+        assert revived.cancelled(), ticks

@@ -3,7 +3,8 @@
 import asyncio
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -21,9 +22,8 @@ from hwd_agents.watchers.watchers import Watchers
 from hwd_agents.wire import Command
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Json
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import Stage, ip, stage
+from ..conftest import Stage, ip, stage, staged
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -98,7 +98,8 @@ class Asked:
     """The commands of `h0`, with watchers of two ports on its played twin."""
 
     def __init__(self, one: Stage, *, more: Mapping[str, Verb] | None = None) -> None:
-        self._stage = one
+        self.stage = one
+        self.host = one.hosts["h0"]
         self._count = 0
         config = AgentConfig(
             testbed="tb",
@@ -140,7 +141,7 @@ class Asked:
                 seq=self._count,
                 id=id or f"c{self._count}",
                 reply_to="hwd/1/tb/h0/reply",
-                expires_at_ns=self._stage.now_ns() + round(expires_in_s * 1e9),
+                expires_at_ns=self.stage.now_ns() + round(expires_in_s * 1e9),
                 verb=verb,
                 arguments=arguments,
             )
@@ -159,257 +160,197 @@ class Asked:
         assert boot == "b1"
 
 
-async def asked(one: Stage) -> Asked:
-    found = Asked(one)
-    await asyncio.sleep(2.5)
-    return found
+@asynccontextmanager
+async def asked(wait_s: float = 2.5, **more: Verb) -> AsyncIterator[Asked]:
+    async with stage("h0", ports=2) as one:
+        agent = Asked(one, more=more)
+        await asyncio.sleep(wait_s)
+        yield agent
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        ({"for_s": 0}, "for_s 0.0 is not above 0 and up to 3600 s"),
-        ({"for_s": 3601}, "up to 3600 s"),
-        ({"peers": [{"port": "h9.eth0", **PEER}]}, "h9.eth0 is no port of this host; there are h0.eth0, h0.eth1"),
-        ({"peers": [{"port": "h0.eth7", **PEER}]}, "h0.eth7 is no port of this host"),
-        ({"peers": [{"port": "h0.eth0", **PEER}] * 2}, "a port is named twice"),
-        ({"peers": [{"port": "h0.eth0"}]}, "peer"),
-        ({"reconfiguration": 7}, "reconfiguration"),
-        ({"peers": [{"port": "h0.eth0", **PEER, "peer_ip": "rack.example"}]}, "peer_ip of h0.eth0: 'rack.example'"),
-        (
-            {"peers": [{"port": "h0.eth0", **PEER, "peer_probe_port": 70000}]},
-            "peers[0].peer_probe_port: expected int <= 65535",
-        ),
-        ({"peers": [{"port": "h0.eth0", **PEER, "peer_verbs": {**VERBS, "gid": "mlx5_0"}}]}, "'mlx5_0'"),
-        ({"peers": [{"port": "h0.eth0", **PEER, "peer_verbs": {**VERBS, "qpn": 1 << 24}}]}, "peer_verbs.qpn"),
-        ({"peers": [{"port": "h0.eth0", **PEER, "peer_verbs": {"gid": "fe80::1"}}]}, "qpn"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_and_observes_nothing(arguments: dict[str, Any], why: str) -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            agent = await asked(one)
-            good: dict[str, Any] = {"reconfiguration": "r1", "peers": [], "for_s": 10.0}
-            outcome = await agent.do("observe", **{**good, **arguments})
-            assert outcome.outcome == "refused"
-            assert why in outcome.why
-            assert await agent.settle("r1") == {}
-            agent.commands.close()
-
-    run_virtual(main())
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"for_s": 0}, "for_s 0.0 is not above 0 and up to 3600 s"),
+    ({"for_s": 3601}, "up to 3600 s"),
+    ({"peers": [{"port": "h9.eth0", **PEER}]}, "h9.eth0 is no port of this host; there are h0.eth0, h0.eth1"),
+    ({"peers": [{"port": "h0.eth7", **PEER}]}, "h0.eth7 is no port of this host"),
+    ({"peers": [{"port": "h0.eth0", **PEER}] * 2}, "a port is named twice"),
+    ({"peers": [{"port": "h0.eth0"}]}, "peer"),
+    ({"reconfiguration": 7}, "reconfiguration"),
+    ({"peers": [{"port": "h0.eth0", **PEER, "peer_ip": "rack.example"}]}, "peer_ip of h0.eth0: 'rack.example'"),
+    (
+        {"peers": [{"port": "h0.eth0", **PEER, "peer_probe_port": 70000}]},
+        "peers[0].peer_probe_port: expected int <= 65535",
+    ),
+    ({"peers": [{"port": "h0.eth0", **PEER, "peer_verbs": {**VERBS, "gid": "mlx5_0"}}]}, "'mlx5_0'"),
+    ({"peers": [{"port": "h0.eth0", **PEER, "peer_verbs": {**VERBS, "qpn": 1 << 24}}]}, "peer_verbs.qpn"),
+    ({"peers": [{"port": "h0.eth0", **PEER, "peer_verbs": {"gid": "fe80::1"}}]}, "qpn"),
+]
 
 
-def test_a_command_that_came_late_or_for_another_boot_does_nothing() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            agent = await asked(one)
-            late = await agent.do("observe", expires_in_s=-0.25, reconfiguration="r1", peers=[], for_s=1)
-            assert (late.outcome, late.why) == ("expired", "it came 0.250 s after its expiry")
-            other = await agent.do("settle", boot="b0", reconfiguration="r1")
-            assert (other.outcome, other.why) == ("expired", "it is for boot b0, this is boot b1")
-
-    run_virtual(main())
+@staged(asked)
+async def test_what_makes_no_sense_is_refused_and_observes_nothing(agent: Asked) -> None:
+    good: dict[str, Any] = {"reconfiguration": "r1", "peers": [], "for_s": 10.0}
+    for arguments, why in WRONG:
+        outcome = await agent.do("observe", **{**good, **arguments})
+        assert outcome.outcome == "refused", arguments
+        assert why in outcome.why
+    assert await agent.settle("r1") == {}
 
 
-def test_delivered_again_while_it_is_done_and_after_it_gets_the_one_outcome() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            agent = await asked(one)
-            arguments: dict[str, Any] = {"reconfiguration": "r1", "peers": [{"port": "h0.eth0", **PEER}], "for_s": 10}
-            both = await asyncio.gather(*(agent.do("observe", id="same", **arguments) for _ in range(2)))
-            await asyncio.sleep(1)
-            again = await agent.do("observe", id="same", **arguments)
-            assert both[0] is both[1] is again
-            for number in range(REMEMBERED):
-                await agent.do("refresh", id=f"r{number}")
-            anew = await agent.do("observe", id="same", **arguments)  # forgotten: nobody delivers that late
-            assert anew is not again
-            agent.commands.close()
-
-    run_virtual(main())
+@staged(asked)
+async def test_a_command_that_came_late_or_for_another_boot_does_nothing(agent: Asked) -> None:
+    late = await agent.do("observe", expires_in_s=-0.25, reconfiguration="r1", peers=[], for_s=1)
+    assert (late.outcome, late.why) == ("expired", "it came 0.250 s after its expiry")
+    other = await agent.do("settle", boot="b0", reconfiguration="r1")
+    assert (other.outcome, other.why) == ("expired", "it is for boot b0, this is boot b1")
 
 
-def test_an_observation_that_expired_is_still_returned() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            agent = await asked(one)
-            await agent.observe("r1", "eth0", for_s=2)
-            await asyncio.sleep(10)
-            read = one.hosts["h0"].modules_read
-            await asyncio.sleep(10)
-            assert one.hosts["h0"].modules_read - read <= 22  # two ports, once a second: nobody observes any more
-            light = (await agent.settle("r1"))["eth0"]["light"]
-            assert light["upto_ns"] - light["from_ns"] == pytest.approx(2e9, abs=1e6)
-            assert await agent.settle("r1") == {}
-
-    run_virtual(main())
+@staged(asked)
+async def test_delivered_again_while_it_is_done_and_after_it_gets_the_one_outcome(agent: Asked) -> None:
+    arguments: dict[str, Any] = {"reconfiguration": "r1", "peers": [{"port": "h0.eth0", **PEER}], "for_s": 10}
+    both = await asyncio.gather(*(agent.do("observe", id="same", **arguments) for _ in range(2)))
+    await asyncio.sleep(1)
+    again = await agent.do("observe", id="same", **arguments)
+    assert both[0] is both[1] is again
+    for number in range(REMEMBERED):
+        await agent.do("refresh", id=f"r{number}")
+    anew = await agent.do("observe", id="same", **arguments)  # forgotten: nobody delivers that late
+    assert anew is not again
 
 
-def test_a_later_reconfiguration_takes_a_port_over_and_the_end_of_the_first_does_not_end_it() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            agent = await asked(one)
-            await agent.observe("r1", "eth0", "eth1", for_s=3)
-            await asyncio.sleep(1)
-            await agent.observe("r2", "eth0", for_s=30)
-            await asyncio.sleep(5)  # the time of r1 is over
-            assert list(await agent.settle("r1")) == ["eth1"]
-            await asyncio.sleep(5)
-            kept = await agent.settle("r2")
-            assert list(kept) == ["eth0"]
-            light = kept["eth0"]["light"]
-            assert light["upto_ns"] - light["from_ns"] == pytest.approx(10e9, abs=2e7)
-            assert light["looks"] >= 990
-
-    run_virtual(main())
+@staged(asked)
+async def test_an_observation_that_expired_is_still_returned(agent: Asked) -> None:
+    await agent.observe("r1", "eth0", for_s=2)
+    await asyncio.sleep(10)
+    read = agent.host.modules_read
+    await asyncio.sleep(10)
+    assert agent.host.modules_read - read <= 22  # two ports, once a second: nobody observes any more
+    light = (await agent.settle("r1"))["eth0"]["light"]
+    assert light["upto_ns"] - light["from_ns"] == pytest.approx(2e9, abs=1e6)
+    assert await agent.settle("r1") == {}
 
 
-def test_observations_that_nobody_settles_are_forgotten_beyond_some() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            agent = await asked(one)
-            await agent.observe("r0", "eth0", for_s=3600)
-            for number in range(1, REMEMBERED):
-                await agent.observe(f"r{number}", "eth1", for_s=0.01)
-            assert len(await agent.settle("r0")) == 1
-            await agent.observe("r0", "eth0", for_s=3600)
-            for number in range(REMEMBERED, 2 * REMEMBERED):
-                await agent.observe(f"r{number}", "eth1", for_s=0.01)
-            assert await agent.settle("r0") == {}
-            assert len(await agent.settle(f"r{2 * REMEMBERED - 1}")) == 1
-            agent.commands.close()
-
-    run_virtual(main())
+@staged(asked)
+async def test_a_later_reconfiguration_takes_a_port_over_and_the_end_of_the_first_does_not_end_it(agent: Asked) -> None:
+    await agent.observe("r1", "eth0", "eth1", for_s=3)
+    await asyncio.sleep(1)
+    await agent.observe("r2", "eth0", for_s=30)
+    await asyncio.sleep(5)  # the time of r1 is over
+    assert list(await agent.settle("r1")) == ["eth1"]
+    await asyncio.sleep(5)
+    kept = await agent.settle("r2")
+    assert list(kept) == ["eth0"]
+    light = kept["eth0"]["light"]
+    assert light["upto_ns"] - light["from_ns"] == pytest.approx(10e9, abs=2e7)
+    assert light["looks"] >= 990
 
 
-def test_settle_of_what_was_never_observed_tells_nothing() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            agent = await asked(one)
-            outcome = await agent.do("settle", reconfiguration="never")
-            assert (outcome.outcome, outcome.data["ports"]) == ("done", {})
-
-    run_virtual(main())
-
-
-def test_refresh_reads_what_the_kernel_did_not_tell() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            agent = await asked(one)
-            one.hosts["h0"].carrier("eth0", up=True, flaps=2, told=False)
-            fresh = await agent.do("refresh")
-            assert fresh.data["ports"]["eth0"]["carrier_changes"] == 3
-            assert fresh.data["states"]["eth0"] == {"light": False, "firmware": False, "carrier": True, "rdma": None}
-
-    run_virtual(main())
+@staged(asked)
+async def test_observations_that_nobody_settles_are_forgotten_beyond_some(agent: Asked) -> None:
+    await agent.observe("r0", "eth0", for_s=3600)
+    for number in range(1, REMEMBERED):
+        await agent.observe(f"r{number}", "eth1", for_s=0.01)
+    assert len(await agent.settle("r0")) == 1
+    await agent.observe("r0", "eth0", for_s=3600)
+    for number in range(REMEMBERED, 2 * REMEMBERED):
+        await agent.observe(f"r{number}", "eth1", for_s=0.01)
+    assert await agent.settle("r0") == {}
+    assert len(await agent.settle(f"r{2 * REMEMBERED - 1}")) == 1
 
 
-def test_an_observation_with_the_rack_away_is_answered_in_time_and_says_why() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            agent = await asked(one)
-            await one.rack_down("h0")
-            await asyncio.sleep(0.5)
-            began_s = asyncio.get_running_loop().time()
-            outcome = await agent.observe("r1", "eth0")
-            assert asyncio.get_running_loop().time() - began_s <= 0.6
-            seen = outcome.data["ports"]["eth0"]
-            assert [seen[kind]["seen"] for kind in ("light", "firmware")] == [False, False]
-            assert "is away" in seen["light"]["why_not"]
-            agent.commands.close()
-
-    run_virtual(main())
+@staged(asked)
+async def test_settle_of_what_was_never_observed_tells_nothing(agent: Asked) -> None:
+    outcome = await agent.do("settle", reconfiguration="never")
+    assert (outcome.outcome, outcome.data["ports"]) == ("done", {})
 
 
-def test_what_waits_for_a_slow_nic_beyond_its_expiry_changes_nothing() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            agent = await asked(one)
-            states = one.hosts["h0"].states
-            states |= {(f"eth{number}", "mtu", ""): 1500 for number in range(2)}
-            agent.nic.takes_s = 3.0
-            mtu: dict[str, Any] = {"run": "r1", "setting": "mtu", "value": 4200}
-            slow = asyncio.create_task(agent.do("set", expires_in_s=1, port="h0.eth0", **mtu))
-            await asyncio.sleep(0.5)
-            late = await agent.do("set", expires_in_s=2, port="h0.eth1", **mtu)
-            assert late.outcome == "expired"
-            assert re.fullmatch(r"set: its turn came 0\.50\d s after its expiry; nothing was changed", late.why)
-            assert (await slow).outcome == "done", "it was in time when it began"
-            assert [states[f"eth{number}", "mtu", ""] for number in range(2)] == [4200, 1500]
+@staged(asked)
+async def test_refresh_reads_what_the_kernel_did_not_tell(agent: Asked) -> None:
+    agent.host.carrier("eth0", up=True, flaps=2, told=False)
+    fresh = await agent.do("refresh")
+    assert fresh.data["ports"]["eth0"]["carrier_changes"] == 3
+    assert fresh.data["states"]["eth0"] == {"light": False, "firmware": False, "carrier": True, "rdma": None}
 
-            slow = asyncio.create_task(agent.do("set", expires_in_s=1, port="h0.eth0", **{**mtu, "value": 9000}))
-            await asyncio.sleep(0.5)
-            late = await agent.do("put-back", expires_in_s=2, run="r1")
-            assert (late.outcome, (await slow).outcome) == ("expired", "done")
-            assert states["eth0", "mtu", ""] == 9000
-            assert (await agent.do("put-back", expires_in_s=2, run="r1")).outcome == "done"
-            assert states["eth0", "mtu", ""] == 1500
-            agent.commands.close()
 
-    run_virtual(main())
+@staged(asked)
+async def test_an_observation_with_the_rack_away_is_answered_in_time_and_says_why(agent: Asked) -> None:
+    await agent.stage.rack_down("h0")
+    await asyncio.sleep(0.5)
+    began_s = asyncio.get_running_loop().time()
+    outcome = await agent.observe("r1", "eth0")
+    assert asyncio.get_running_loop().time() - began_s <= 0.6
+    seen = outcome.data["ports"]["eth0"]
+    assert [seen[kind]["seen"] for kind in ("light", "firmware")] == [False, False]
+    assert "is away" in seen["light"]["why_not"]
+
+
+@staged(asked)
+async def test_what_waits_for_a_slow_nic_beyond_its_expiry_changes_nothing(agent: Asked) -> None:
+    states = agent.host.states
+    states |= {(f"eth{number}", "mtu", ""): 1500 for number in range(2)}
+    agent.nic.takes_s = 3.0
+    mtu: dict[str, Any] = {"run": "r1", "setting": "mtu", "value": 4200}
+    slow = asyncio.create_task(agent.do("set", expires_in_s=1, port="h0.eth0", **mtu))
+    await asyncio.sleep(0.5)
+    late = await agent.do("set", expires_in_s=2, port="h0.eth1", **mtu)
+    assert late.outcome == "expired"
+    assert re.fullmatch(r"set: its turn came 0\.50\d s after its expiry; nothing was changed", late.why)
+    assert (await slow).outcome == "done", "it was in time when it began"
+    assert [states[f"eth{number}", "mtu", ""] for number in range(2)] == [4200, 1500]
+
+    slow = asyncio.create_task(agent.do("set", expires_in_s=1, port="h0.eth0", **{**mtu, "value": 9000}))
+    await asyncio.sleep(0.5)
+    late = await agent.do("put-back", expires_in_s=2, run="r1")
+    assert (late.outcome, (await slow).outcome) == ("expired", "done")
+    assert states["eth0", "mtu", ""] == 9000
+    assert (await agent.do("put-back", expires_in_s=2, run="r1")).outcome == "done"
+    assert states["eth0", "mtu", ""] == 1500
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(COMMANDS, min_size=8, max_size=16))
-def test_whatever_a_command_says_it_is_answered_and_the_agent_goes_on(said: list[tuple[str, dict[str, Any]]]) -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            one.hosts["h0"].states |= {("eth0", "mtu", ""): 1500}
-            agent = Asked(one)
-            for verb, arguments in said:
-                outcome = await agent.take(verb, arguments)
-                assert outcome.outcome in ("done", "refused", "failed"), outcome
-                assert "Error: " not in outcome.why, "no bug was met on the way"
-            await asyncio.sleep(0.2)  # what they began goes on
-            assert (await agent.do("refresh")).outcome == "done"
-            agent.commands.close()
-
-    run_virtual(main())
+@staged(asked)
+async def test_whatever_a_command_says_it_is_answered_and_the_agent_goes_on(
+    agent: Asked, said: list[tuple[str, dict[str, Any]]]
+) -> None:
+    agent.host.states |= {("eth0", "mtu", ""): 1500}
+    for verb, arguments in said:
+        outcome = await agent.take(verb, arguments)
+        assert outcome.outcome in ("done", "refused", "failed"), outcome
+        assert "Error: " not in outcome.why, "no bug was met on the way"
+    await asyncio.sleep(0.2)  # what they began goes on
+    assert (await agent.do("refresh")).outcome == "done"
 
 
 @pytest.mark.parametrize(
     ("setting", "value"),
     [("mtu", "abc"), ("mtu", 2**40), ("address", 5.5), ("neighbour", {"ip": "x"}), ("route", 7), ("autoneg", "on")],
 )
-def test_value_of_a_wrong_shape_is_refused_and_nothing_is_held(setting: str, value: object) -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            agent = await asked(one)
-            outcome = await agent.do("set", run="r1", port="h0.eth0", setting=setting, value=value)
-            assert outcome.outcome == "refused"
-            assert outcome.why.startswith(f"set: {setting}: no such value: ")
-            assert (await agent.do("put-back", run="r1")).data == {"back": [], "left": []}
-            agent.commands.close()
-
-    run_virtual(main())
+@staged(asked)
+async def test_value_of_a_wrong_shape_is_refused_and_nothing_is_held(agent: Asked, setting: str, value: object) -> None:
+    outcome = await agent.do("set", run="r1", port="h0.eth0", setting=setting, value=value)
+    assert outcome.outcome == "refused"
+    assert outcome.why.startswith(f"set: {setting}: no such value: ")
+    assert (await agent.do("put-back", run="r1")).data == {"back": [], "left": []}
 
 
-def test_what_a_run_has_set_is_held_and_says_how_much_that_is() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            host = await asked(one)
-            one.hosts["h0"].states["eth0", "mtu", ""] = 1500
-            done = await host.do("set", run="r1", port="h0.eth0", setting="mtu", value=4200, for_s=60.0)
-            assert (done.outcome, done.data) == ("done", {"before": 1500, "after": 4200})
-            assert (await host.do("hold", run="r1", for_s=60.0)).data == {"held": 1, "back": []}
-            assert (await host.do("hold", run="r2", for_s=60.0)).data == {"held": 0, "back": []}
-            refused = await host.do("hold", run="r1", for_s=0.0)
-            assert (refused.outcome, refused.why) == ("refused", "hold: for_s 0.0 is not above 0 and up to 604800 s")
-
-    run_virtual(main())
+@staged(asked)
+async def test_what_a_run_has_set_is_held_and_says_how_much_that_is(host: Asked) -> None:
+    host.host.states["eth0", "mtu", ""] = 1500
+    done = await host.do("set", run="r1", port="h0.eth0", setting="mtu", value=4200, for_s=60.0)
+    assert (done.outcome, done.data) == ("done", {"before": 1500, "after": 4200})
+    assert (await host.do("hold", run="r1", for_s=60.0)).data == {"held": 1, "back": []}
+    assert (await host.do("hold", run="r2", for_s=60.0)).data == {"held": 0, "back": []}
+    refused = await host.do("hold", run="r1", for_s=0.0)
+    assert (refused.outcome, refused.why) == ("refused", "hold: for_s 0.0 is not above 0 and up to 604800 s")
 
 
 async def _stumble(arguments: dict[str, Any]) -> dict[str, Any]:
     return {"half": arguments["whole"] / 0}
 
 
-def test_a_bug_on_the_way_of_one_command_is_its_answer_and_the_agent_goes_on() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            agent = Asked(one, more={"stumble": _stumble})
-            outcome = await agent.do("stumble", whole=1)
-            assert (outcome.outcome, outcome.why) == ("failed", "stumble: ZeroDivisionError: division by zero")
-            assert (await agent.do("refresh")).outcome == "done"
-            agent.commands.close()
-
-    run_virtual(main())
+@staged(asked, stumble=_stumble)
+async def test_a_bug_on_the_way_of_one_command_is_its_answer_and_the_agent_goes_on(agent: Asked) -> None:
+    outcome = await agent.do("stumble", whole=1)
+    assert (outcome.outcome, outcome.why) == ("failed", "stumble: ZeroDivisionError: division by zero")
+    assert (await agent.do("refresh")).outcome == "done"

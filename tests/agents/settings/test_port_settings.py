@@ -1,8 +1,9 @@
 """What runs change of ports, kept on a disk, and put back by this life of the agent or the next."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -10,14 +11,12 @@ from hwd_agents.process.config import PortConfig
 from hwd_agents.settings.port_settings import Settings
 from hwd_agents.settings.setting_journal import JournalSetting, SettingJournal
 from hwd_agents.sources.setting_source import Setting, holds, parse_setting, restored, subject
-from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import FileDisk, MemoryDisk
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.core.frames import decode_frames, encode_frame
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import Stage, stage
+from ..conftest import Stage, stage, staged
 
 AUTONEG = {"autoneg": True, "speed": None, "duplex": None, "ours": "0", "bits": 0}
 PORTS = {f"eth{number}": PortConfig(interface=f"eth{number}") for number in range(2)}
@@ -55,116 +54,93 @@ class Kept:
         self.changed.set()
 
 
-def play(body: Callable[[Kept], Awaitable[None]], *, capacity_bytes: int | None = None) -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            for interface in PORTS:
-                one.hosts["h0"].states |= {(interface, "mtu", ""): 1500, (interface, "autoneg", ""): AUTONEG}
-            await body(Kept(one, MemoryDisk(capacity_bytes=capacity_bytes)))
-
-    run_virtual(main())
+@asynccontextmanager
+async def kept(*, capacity_bytes: int | None = None) -> AsyncIterator[Kept]:
+    async with stage("h0", ports=2) as one:
+        for interface in PORTS:
+            one.hosts["h0"].states |= {(interface, "mtu", ""): 1500, (interface, "autoneg", ""): AUTONEG}
+        yield Kept(one, MemoryDisk(capacity_bytes=capacity_bytes))
 
 
-def test_setting_tells_both_states_and_is_put_back() -> None:
-    async def body(kept: Kept) -> None:
-        before = kept.states()
-        assert await kept.settings.set("r1", "eth0", "mtu", 4200) == {"before": 1500, "after": 4200}
-        told = await kept.settings.set("r1", "eth1", "autoneg", False)
-        assert told == {"before": AUTONEG, "after": {**AUTONEG, "autoneg": False}}
-        assert kept.states()["eth0", "mtu"] == 4200
-        assert [(held.run, held.port, held.setting, held.before) for held in kept.settings.held] == [
-            ("r1", "eth0", "mtu", 1500),
-            ("r1", "eth1", "autoneg", AUTONEG),
-        ]
-        assert await kept.settings.put_back("r1") == {
-            "back": [
-                {"port": "eth1", "setting": "autoneg", "state": AUTONEG},
-                {"port": "eth0", "setting": "mtu", "state": 1500},
-            ],
-            "left": [],
-        }
-        assert (kept.states(), kept.settings.held, kept.disk.size()) == (before, (), 0)
-        assert await kept.settings.put_back("r1") == {"back": [], "left": []}
-        assert kept.changes == 5  # each that was set: kept, then done; put back together
-
-    play(body)
-
-
-def test_what_was_there_at_first_counts_however_often_it_is_set() -> None:
-    async def body(kept: Kept) -> None:
-        for mtu in (4200, 9000, 2000):
-            await kept.settings.set("r1", "eth0", "mtu", mtu)
-        await kept.settings.put_back("r1")
-        assert kept.states()["eth0", "mtu"] == 1500
-
-    play(body)
+@staged(kept)
+async def test_setting_tells_both_states_and_is_put_back(kept: Kept) -> None:
+    before = kept.states()
+    assert await kept.settings.set("r1", "eth0", "mtu", 4200) == {"before": 1500, "after": 4200}
+    await kept.settings.set("r1", "eth0", "mtu", 9000)
+    told = await kept.settings.set("r1", "eth1", "autoneg", False)
+    assert told == {"before": AUTONEG, "after": {**AUTONEG, "autoneg": False}}
+    assert kept.states()["eth0", "mtu"] == 9000
+    assert [(held.run, held.port, held.setting, held.before) for held in kept.settings.held] == [
+        ("r1", "eth0", "mtu", 1500),
+        ("r1", "eth1", "autoneg", AUTONEG),
+    ]
+    assert await kept.settings.put_back("r1") == {
+        "back": [
+            {"port": "eth1", "setting": "autoneg", "state": AUTONEG},
+            {"port": "eth0", "setting": "mtu", "state": 1500},
+        ],
+        "left": [],
+    }
+    assert (kept.states(), kept.settings.held, kept.disk.size()) == (before, (), 0)
+    assert await kept.settings.put_back("r1") == {"back": [], "left": []}
+    assert kept.changes == 6  # each that was set: kept, then done; put back together
 
 
-def test_settings_survive_a_killed_agent_and_are_restored_by_the_next_one() -> None:
-    async def body(kept: Kept) -> None:
+@staged(kept)
+async def test_settings_survive_a_killed_agent_and_are_restored_by_the_next_one(kept: Kept) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200)
+    await kept.settings.set("r2", "eth1", "mtu", 9000)
+    kept.disk.crash()
+    kept.live()
+    assert [held.run for held in kept.settings.held] == ["r1", "r2"]
+    await kept.settings.put_back("r1")
+    assert (kept.states()["eth0", "mtu"], kept.states()["eth1", "mtu"]) == (1500, 9000)
+    kept.disk.crash()
+    kept.live()
+    assert [held.run for held in kept.settings.held] == ["r2"]
+    await kept.settings.put_back("r2")
+    assert kept.states()["eth1", "mtu"] == 1500
+
+
+@staged(kept)
+async def test_agent_that_is_killed_between_journal_and_change_does_no_harm(kept: Kept) -> None:
+    setting = asyncio.ensure_future(kept.settings.set("r1", "eth0", "mtu", 4200))
+    await kept.changed.wait()
+    assert kept.states()["eth0", "mtu"] == 1500, "what was before is on the disk before anything is changed"
+    setting.cancel()
+    await asyncio.gather(setting, return_exceptions=True)
+    kept.disk.crash()
+    kept.live()
+    assert (await kept.settings.put_back("r1"))["left"] == []
+    assert kept.states()["eth0", "mtu"] == 1500
+
+
+@staged(kept)
+async def test_another_run_cannot_set_what_one_has_set(kept: Kept) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200)
+    with pytest.raises(RefusedError, match=r"eth0: mtu is set for run r1\. Put that back first"):
+        await kept.settings.set("r2", "eth0", "mtu", 9000)
+    await kept.settings.set("r2", "eth0", "autoneg", False)
+    await kept.settings.put_back("r1")
+    assert (await kept.settings.set("r2", "eth0", "mtu", 9000))["before"] == 1500
+
+
+@staged(kept)
+async def test_refused_change_leaves_nothing_held(kept: Kept) -> None:
+    with pytest.raises(RefusedError, match="fec: not supported"):
+        await kept.settings.set("r1", "eth0", "fec", "rs")
+    with pytest.raises(RefusedError, match="'speed' is not a setting that this agent knows"):
+        await kept.settings.set("r1", "eth0", "speed", 100)
+    assert (kept.settings.held, kept.disk.size()) == ((), 0)
+
+
+@staged(kept)
+async def test_change_without_effect_is_a_failure_and_leaves_nothing_held(kept: Kept) -> None:
+    deaf: dict[tuple[str, str, str], Json] = _Deaf(kept.host.states)
+    kept.host.states = deaf
+    with pytest.raises(FailedError, match="eth0: mtu was set to 4200, and is read back as 1500"):
         await kept.settings.set("r1", "eth0", "mtu", 4200)
-        await kept.settings.set("r2", "eth1", "mtu", 9000)
-        kept.disk.crash()
-        kept.live()
-        assert [held.run for held in kept.settings.held] == ["r1", "r2"]
-        await kept.settings.put_back("r1")
-        assert (kept.states()["eth0", "mtu"], kept.states()["eth1", "mtu"]) == (1500, 9000)
-        kept.disk.crash()
-        kept.live()
-        assert [held.run for held in kept.settings.held] == ["r2"]
-        await kept.settings.put_back("r2")
-        assert kept.states()["eth1", "mtu"] == 1500
-
-    play(body)
-
-
-def test_agent_that_is_killed_between_journal_and_change_does_no_harm() -> None:
-    async def body(kept: Kept) -> None:
-        setting = asyncio.ensure_future(kept.settings.set("r1", "eth0", "mtu", 4200))
-        await kept.changed.wait()
-        assert kept.states()["eth0", "mtu"] == 1500, "what was before is on the disk before anything is changed"
-        setting.cancel()
-        await asyncio.gather(setting, return_exceptions=True)
-        kept.disk.crash()
-        kept.live()
-        assert (await kept.settings.put_back("r1"))["left"] == []
-        assert kept.states()["eth0", "mtu"] == 1500
-
-    play(body)
-
-
-def test_another_run_cannot_set_what_one_has_set() -> None:
-    async def body(kept: Kept) -> None:
-        await kept.settings.set("r1", "eth0", "mtu", 4200)
-        with pytest.raises(RefusedError, match=r"eth0: mtu is set for run r1\. Put that back first"):
-            await kept.settings.set("r2", "eth0", "mtu", 9000)
-        await kept.settings.set("r2", "eth0", "autoneg", False)
-        await kept.settings.put_back("r1")
-        assert (await kept.settings.set("r2", "eth0", "mtu", 9000))["before"] == 1500
-
-    play(body)
-
-
-def test_refused_change_leaves_nothing_held() -> None:
-    async def body(kept: Kept) -> None:
-        with pytest.raises(RefusedError, match="fec: not supported"):
-            await kept.settings.set("r1", "eth0", "fec", "rs")
-        with pytest.raises(RefusedError, match="'speed' is not a setting that this agent knows"):
-            await kept.settings.set("r1", "eth0", "speed", 100)
-        assert (kept.settings.held, kept.disk.size()) == ((), 0)
-
-    play(body)
-
-
-def test_change_without_effect_is_a_failure_and_leaves_nothing_held() -> None:
-    async def body(kept: Kept) -> None:
-        deaf: dict[tuple[str, str, str], Json] = _Deaf(kept.host.states)
-        kept.host.states = deaf
-        with pytest.raises(FailedError, match="eth0: mtu was set to 4200, and is read back as 1500"):
-            await kept.settings.set("r1", "eth0", "mtu", 4200)
-        assert kept.settings.held == ()
-
-    play(body)
+    assert kept.settings.held == ()
 
 
 class _Deaf(dict[tuple[str, str, str], Json]):
@@ -174,63 +150,44 @@ class _Deaf(dict[tuple[str, str, str], Json]):
         pass
 
 
-def test_full_disk_refuses_the_change() -> None:
-    async def body(kept: Kept) -> None:
-        with pytest.raises(FailedError, match="its earlier state cannot be written: No space left"):
-            await kept.settings.set("r1", "eth0", "mtu", 4200)
-        assert (kept.states()["eth0", "mtu"], kept.settings.held) == (1500, ())
-
-    play(body, capacity_bytes=20)
-
-
-def test_port_that_is_gone_stays_held_until_it_is_back() -> None:
-    async def body(kept: Kept) -> None:
+@staged(kept, capacity_bytes=20)
+async def test_full_disk_refuses_the_change(kept: Kept) -> None:
+    with pytest.raises(FailedError, match="its earlier state cannot be written: No space left"):
         await kept.settings.set("r1", "eth0", "mtu", 4200)
-        await kept.settings.set("r1", "eth1", "mtu", 4200)
-        kept.host.unplug("eth0")
-        told = await kept.settings.put_back("r1")
-        assert [one["port"] for one in told["back"]] == ["eth1"]
-        assert [(one["port"], one["why"]) for one in told["left"]] == [("eth0", "h0: there is no interface eth0")]
-        kept.host.plug("eth0", ifindex=200)
-        kept.host.states["eth0", "mtu", ""] = 9000
-        assert (await kept.settings.put_back("r1"))["left"] == []
-        assert kept.states()["eth0", "mtu"] == 1500
-
-    play(body)
+    assert (kept.states()["eth0", "mtu"], kept.settings.held) == (1500, ())
 
 
-def test_rack_that_is_away_is_said() -> None:
-    async def body(kept: Kept) -> None:
-        await kept.stage.rack_down("h0")
-        await asyncio.sleep(0.1)
-        with pytest.raises(LinkError, match="its twin at mem:h0 is away"):
-            await kept.settings.set("r1", "eth0", "mtu", 4200)
-        assert kept.settings.held == ()
-
-    play(body)
-
-
-def test_host_without_a_way_to_set_anything_refuses() -> None:
-    async def main() -> None:
-        settings = Settings(PORTS, None, MemoryDisk(), clock=SystemClock(), life=str, on_change=lambda: None)
-        with pytest.raises(RefusedError, match="mtu: this host has no way to set it"):
-            await settings.set("r1", "eth0", "mtu", 4200)
-
-    run_virtual(main())
+@staged(kept)
+async def test_port_that_is_gone_stays_held_until_it_is_back(kept: Kept) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200)
+    await kept.settings.set("r1", "eth1", "mtu", 4200)
+    kept.host.unplug("eth0")
+    told = await kept.settings.put_back("r1")
+    assert [one["port"] for one in told["back"]] == ["eth1"]
+    assert [(one["port"], one["why"]) for one in told["left"]] == [("eth0", "h0: there is no interface eth0")]
+    kept.host.plug("eth0", ifindex=200)
+    kept.host.states["eth0", "mtu", ""] = 9000
+    assert (await kept.settings.put_back("r1"))["left"] == []
+    assert kept.states()["eth0", "mtu"] == 1500
 
 
-def test_torn_end_of_the_journal_is_cut_off(tmp_path: Any) -> None:
+@staged(kept)
+async def test_rack_that_is_away_and_host_without_a_way_to_set_anything_are_said(kept: Kept) -> None:
+    await kept.stage.rack_down("h0")
+    await asyncio.sleep(0.1)
+    with pytest.raises(LinkError, match="its twin at mem:h0 is away"):
+        await kept.settings.set("r1", "eth0", "mtu", 4200)
+    assert kept.settings.held == ()
+    settings = Settings(PORTS, None, MemoryDisk(), clock=kept.stage.clock, life=str, on_change=lambda: None)
+    with pytest.raises(RefusedError, match="mtu: this host has no way to set it"):
+        await settings.set("r1", "eth0", "mtu", 4200)
+
+
+def test_torn_end_of_the_journal_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "settings"
-
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            one.hosts["h0"].states["eth0", "mtu", ""] = 1500
-            source = one.sources["h0"].settings
-            settings = Settings(PORTS, source, FileDisk(path), clock=one.clock, life=str, on_change=lambda: None)
-            await settings.set("r1", "eth0", "mtu", 4200)
-            settings.close()
-
-    run_virtual(main())
+    journal = SettingJournal(FileDisk(path))
+    journal.add(JournalSetting(run="r1", port="eth0", setting="mtu", value=4200, before=1500))
+    journal.close()
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:-3])
     journal = SettingJournal(FileDisk(path))
@@ -260,103 +217,81 @@ def test_frame_that_makes_no_sense_to_this_agent_stays_for_the_one_that_wrote_it
     assert decode_frames(disk.read()).payloads == tuple(strange)
 
 
-def test_what_nobody_holds_any_more_is_due_and_what_is_held_again_is_not() -> None:
-    async def body(kept: Kept) -> None:
-        await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
-        await kept.settings.set("r2", "eth1", "mtu", 9000, for_s=100)
-        await asyncio.sleep(59)
-        assert await kept.settings.put_back_due() == {}
-        assert await kept.settings.hold("r1", 60) == {"held": 1, "back": []}
-        await asyncio.sleep(42)
-        mtu = {"port": "eth1", "setting": "mtu", "state": 1500}
-        assert await kept.settings.put_back_due() == {"r2": {"back": [mtu], "left": []}}
-        assert (kept.states()["eth0", "mtu"], kept.states()["eth1", "mtu"]) == (4200, 1500)
-        assert await kept.settings.hold("r2", 60) == {"held": 0, "back": [mtu]}, "whoever comes back is told"
-        assert await kept.settings.hold("r2", 60) == {"held": 0, "back": []}, "once"
-
-    play(body)
+@staged(kept)
+async def test_what_nobody_holds_any_more_is_due_and_what_is_held_again_is_not(kept: Kept) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
+    await kept.settings.set("r2", "eth1", "mtu", 9000, for_s=100)
+    await asyncio.sleep(59)
+    assert await kept.settings.put_back_due() == {}
+    assert await kept.settings.hold("r1", 60) == {"held": 1, "back": []}
+    await asyncio.sleep(42)
+    mtu = {"port": "eth1", "setting": "mtu", "state": 1500}
+    assert await kept.settings.put_back_due() == {"r2": {"back": [mtu], "left": []}}
+    assert (kept.states()["eth0", "mtu"], kept.states()["eth1", "mtu"]) == (4200, 1500)
+    assert await kept.settings.hold("r2", 60) == {"held": 0, "back": [mtu]}, "whoever comes back is told"
+    assert await kept.settings.hold("r2", 60) == {"held": 0, "back": []}, "once"
 
 
-def test_limit_is_that_of_a_run_and_not_of_each_of_its_settings() -> None:
-    async def body(kept: Kept) -> None:
-        await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
-        await asyncio.sleep(50)
-        await kept.settings.set("r1", "eth1", "mtu", 4200, for_s=60)
-        await asyncio.sleep(50)
-        assert await kept.settings.put_back_due() == {}
-        await asyncio.sleep(11)
-        assert len((await kept.settings.put_back_due())["r1"]["back"]) == 2
-
-    play(body)
+@staged(kept)
+async def test_limit_is_that_of_a_run_and_not_of_each_of_its_settings(kept: Kept) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
+    await asyncio.sleep(50)
+    await kept.settings.set("r1", "eth1", "mtu", 4200, for_s=60)
+    await asyncio.sleep(50)
+    assert await kept.settings.put_back_due() == {}
+    await asyncio.sleep(11)
+    assert len((await kept.settings.put_back_due())["r1"]["back"]) == 2
 
 
-def test_limit_outlives_the_agent() -> None:
-    async def body(kept: Kept) -> None:
-        await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
-        await asyncio.sleep(30)
-        await kept.settings.hold("r1", 60)
-        kept.disk.crash()
-        kept.live()
-        await asyncio.sleep(59)
-        assert await kept.settings.put_back_due() == {}
-        await asyncio.sleep(2)
-        assert list(await kept.settings.put_back_due()) == ["r1"]
-        assert kept.states()["eth0", "mtu"] == 1500
-        kept.disk.crash()
-        assert kept.live().held == ()
-
-    play(body)
+@staged(kept)
+async def test_limit_outlives_the_agent(kept: Kept) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
+    await asyncio.sleep(30)
+    await kept.settings.hold("r1", 60)
+    kept.disk.crash()
+    kept.live()
+    await asyncio.sleep(59)
+    assert await kept.settings.put_back_due() == {}
+    await asyncio.sleep(2)
+    assert list(await kept.settings.put_back_due()) == ["r1"]
+    assert kept.states()["eth0", "mtu"] == 1500
+    kept.disk.crash()
+    assert kept.live().held == ()
 
 
-def test_host_that_was_started_anew_has_lost_its_kernels_settings_and_gets_those_of_its_firmware_back() -> None:
-    async def body(kept: Kept) -> None:
-        await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
-        await kept.settings.set("r1", "eth1", "autoneg", False, for_s=60)
-        kept.disk.crash()
-        kept.life = "boot 2"
-        kept.host.states["eth0", "mtu", ""] = 9000  # as somebody wrote into the host's files meanwhile
-        kept.live()
-        told = await kept.settings.put_back_due()
-        assert told == {"r1": {"back": [{"port": "eth1", "setting": "autoneg", "state": AUTONEG}], "left": []}}
-        assert (kept.states()["eth0", "mtu"], kept.states()["eth1", "autoneg"]) == (9000, AUTONEG)
-        assert (kept.settings.held, kept.disk.size()) == ((), 0)
-
-    play(body)
-
-
-def test_what_cannot_be_put_back_when_it_is_due_stays_held() -> None:
-    async def body(kept: Kept) -> None:
-        await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
-        kept.host.unplug("eth0")
-        await asyncio.sleep(61)
-        assert [one["port"] for one in (await kept.settings.put_back_due())["r1"]["left"]] == ["eth0"]
-        kept.host.plug("eth0", ifindex=200)
-        assert [one["port"] for one in (await kept.settings.put_back_due())["r1"]["back"]] == ["eth0"]
-
-    play(body)
+@staged(kept)
+async def test_host_that_was_started_anew_has_lost_its_kernels_settings_and_gets_those_of_its_firmware_back(
+    kept: Kept,
+) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
+    await kept.settings.set("r1", "eth1", "autoneg", False, for_s=60)
+    kept.disk.crash()
+    kept.life = "boot 2"
+    kept.host.states["eth0", "mtu", ""] = 9000  # as somebody wrote into the host's files meanwhile
+    kept.live()
+    told = await kept.settings.put_back_due()
+    assert told == {"r1": {"back": [{"port": "eth1", "setting": "autoneg", "state": AUTONEG}], "left": []}}
+    assert (kept.states()["eth0", "mtu"], kept.states()["eth1", "autoneg"]) == (9000, AUTONEG)
+    assert (kept.settings.held, kept.disk.size()) == ((), 0)
 
 
 @pytest.mark.parametrize("for_s", [0.0, -1.0, 8 * 86400.0, float("nan")])
-def test_hold_that_is_none_is_refused(for_s: float) -> None:
-    async def body(kept: Kept) -> None:
-        with pytest.raises(RefusedError, match=r"for_s .* is not above 0 and up to 604800 s"):
-            await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=for_s)
-        with pytest.raises(RefusedError, match="for_s"):
-            await kept.settings.hold("r1", for_s)
-        assert kept.settings.held == ()
-
-    play(body)
+@staged(kept)
+async def test_hold_that_is_none_is_refused(kept: Kept, for_s: float) -> None:
+    with pytest.raises(RefusedError, match=r"for_s .* is not above 0 and up to 604800 s"):
+        await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=for_s)
+    with pytest.raises(RefusedError, match="for_s"):
+        await kept.settings.hold("r1", for_s)
+    assert kept.settings.held == ()
 
 
-def test_full_disk_says_that_nothing_is_held_for_longer() -> None:
-    async def body(kept: Kept) -> None:
-        await kept.settings.set("r1", "eth0", "mtu", 4200)
-        kept.disk.capacity_bytes = kept.disk.size()  # a frame without a limit is shorter than one with it
-        with pytest.raises(FailedError, match="run r1: cannot hold what it set: the disk: No space left"):
-            await kept.settings.hold("r1", 60)
-        assert [held.run for held in kept.settings.held] == ["r1"]
-
-    play(body)
+@staged(kept)
+async def test_full_disk_says_that_nothing_is_held_for_longer(kept: Kept) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200)
+    kept.disk.capacity_bytes = kept.disk.size()  # a frame without a limit is shorter than one with it
+    with pytest.raises(FailedError, match="run r1: cannot hold what it set: the disk: No space left"):
+        await kept.settings.hold("r1", 60)
+    assert [held.run for held in kept.settings.held] == ["r1"]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from hwd_agents.settings.port_settings import Settings
 from hwd_agents.settings.put_back import put_back_all
 from hwd_drivers.core.disk import FileDisk
 from hwd_drivers.core.errors import FailedError
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import Stage, stage
+from ..conftest import Stage, stage, staged
 
 PORTS = {"eth0": PortConfig(interface="eth0"), "eth1": PortConfig(interface="eth1")}
 CONFIG = AgentConfig(testbed="tb", host="h0", broker="mqtt://127.0.0.1", ports=PORTS)
@@ -38,28 +37,22 @@ def mtus(one: Stage) -> list[object]:
     return [one.hosts["h0"].states[interface, "mtu", ""] for interface in PORTS]
 
 
-def test_all_runs_are_put_back_and_named(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            await set_mtus(one, tmp_path)
-            assert mtus(one) == [4200, 9000]
-            told = await put_back_all(CONFIG, tmp_path, one.sources["h0"], one.clock)
-            assert told == ["eth1 mtu of run r2", "eth0 mtu of run r1"]
-            assert mtus(one) == [1500, 1500]
-            assert (tmp_path / "settings").stat().st_size == 0
-            assert await put_back_all(CONFIG, tmp_path, one.sources["h0"], one.clock) == []
-
-    run_virtual(main())
+@staged(stage, "h0", ports=2)
+async def test_all_runs_are_put_back_and_named(one: Stage, tmp_path: Path) -> None:
+    await set_mtus(one, tmp_path)
+    assert mtus(one) == [4200, 9000]
+    told = await put_back_all(CONFIG, tmp_path, one.sources["h0"], one.clock)
+    assert told == ["eth1 mtu of run r2", "eth0 mtu of run r1"]
+    assert mtus(one) == [1500, 1500]
+    assert (tmp_path / "settings").stat().st_size == 0
+    assert await put_back_all(CONFIG, tmp_path, one.sources["h0"], one.clock) == []
 
 
-def test_what_is_not_put_back_is_named_and_the_rest_is_done(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            await set_mtus(one, tmp_path)
-            without = AgentConfig(testbed="tb", host="h0", broker="mqtt://127.0.0.1", ports={"eth0": PORTS["eth0"]})
-            with pytest.raises(FailedError, match=r"not put back: eth1 mtu of run r2: eth1: no such port"):
-                await put_back_all(without, tmp_path, one.sources["h0"], one.clock)
-            assert mtus(one) == [1500, 9000]
-            assert (tmp_path / "settings").stat().st_size > 0
-
-    run_virtual(main())
+@staged(stage, "h0", ports=2)
+async def test_what_is_not_put_back_is_named_and_the_rest_is_done(one: Stage, tmp_path: Path) -> None:
+    await set_mtus(one, tmp_path)
+    without = AgentConfig(testbed="tb", host="h0", broker="mqtt://127.0.0.1", ports={"eth0": PORTS["eth0"]})
+    with pytest.raises(FailedError, match=r"not put back: eth1 mtu of run r2: eth1: no such port"):
+        await put_back_all(without, tmp_path, one.sources["h0"], one.clock)
+    assert mtus(one) == [1500, 9000]
+    assert (tmp_path / "settings").stat().st_size > 0

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
 
@@ -32,29 +32,42 @@ async def threads() -> AsyncIterator[ThreadOffload]:
     offload.close()
 
 
-async def join(host: HostWithDaemon, threads: ThreadOffload, *addresses: str) -> list[Rank]:
-    """All ranks of a job with these addresses on packet switches, empty for a rank that is on none."""
-    places: list[dict[str, Any]] = [
-        {"host": f"h{at}", "electrical": {f"eth{at}": address} if address else {}}
-        for at, address in enumerate(addresses)
-    ]
-    host.reactions["join-job"] = lambda ask: {"ranks": places, "groups": {}}
-    ranks = [
-        partial(Rank, job=JOB["job"], number=at, key=JOB["key"], path=str(host.path), away_s=5.0)
-        for at in range(len(addresses))
-    ]
-    return [await threads(rank) for rank in ranks]
+class Job:
+    """The ranks of a job, which leave at the end of the test."""
+
+    def __init__(self, host: HostWithDaemon, threads: ThreadOffload) -> None:
+        self.ranks: list[Rank] = []
+        self._host = host
+        self._threads = threads
+
+    async def join(self, *addresses: str) -> list[Rank]:
+        """All ranks with these addresses on packet switches, empty for a rank that is on none."""
+        places: list[dict[str, Any]] = [
+            {"host": f"h{at}", "electrical": {f"eth{at}": address} if address else {}}
+            for at, address in enumerate(addresses)
+        ]
+        self._host.reactions["join-job"] = lambda ask: {"ranks": places, "groups": {}}
+        for at in range(len(addresses)):
+            rank = partial(Rank, job=JOB["job"], number=at, key=JOB["key"], path=str(self._host.path), away_s=5.0)
+            self.ranks.append(await self._threads(rank))
+        return self.ranks
 
 
-async def test_ranks_that_meet_wait_for_all_of_them(host: HostWithDaemon, threads: ThreadOffload, port: int) -> None:
-    ranks = await join(host, threads, "127.0.0.1", "127.0.0.2", "127.0.0.3")
+@pytest.fixture
+def job(host: HostWithDaemon, threads: ThreadOffload) -> Iterator[Job]:
+    job = Job(host, threads)
+    yield job
+    for rank in job.ranks:
+        rank.close()
+
+
+async def test_ranks_that_meet_wait_for_all_of_them(job: Job, threads: ThreadOffload, port: int) -> None:
+    ranks = await job.join("127.0.0.1", "127.0.0.2", "127.0.0.3")
     first = [asyncio.ensure_future(threads(partial(meet, rank, port=port, within_s=20))) for rank in ranks[1:]]
     await asyncio.wait(first, timeout=0.3)
     assert not any(one.done() for one in first), "rank 0 does not listen yet"
     await threads(partial(meet, ranks[0], port=port, within_s=20))
     await asyncio.gather(*first)
-    for rank in ranks:
-        rank.close()
 
 
 async def opened(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -67,9 +80,9 @@ async def opened(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def test_stranger_who_guesses_the_number_of_a_rank_does_not_meet_for_it(
-    host: HostWithDaemon, threads: ThreadOffload, port: int
+    job: Job, threads: ThreadOffload, port: int
 ) -> None:
-    ranks = await join(host, threads, "127.0.0.1", "127.0.0.2")
+    ranks = await job.join("127.0.0.1", "127.0.0.2")
     meeting = asyncio.ensure_future(threads(partial(meet, ranks[0], port=port, within_s=2)))
     strangers = []
     for says in (b"1\n", b"1 guess\n", f"1 {ranks[0].proof(0)}\n".encode()):
@@ -80,60 +93,48 @@ async def test_stranger_who_guesses_the_number_of_a_rank_does_not_meet_for_it(
         await meeting
     for writer in strangers:
         writer.close()
-    for rank in ranks:
-        rank.close()
 
 
 async def test_rank_that_rank_0_does_not_hear_says_from_where_to_where_it_tried(
-    host: HostWithDaemon, threads: ThreadOffload, port: int
+    job: Job, threads: ThreadOffload, port: int
 ) -> None:
-    ranks = await join(host, threads, "127.0.0.1", "127.0.0.2")
+    ranks = await job.join("127.0.0.1", "127.0.0.2")
     words = (
         f"rank 1 on h1: cannot meet rank 0 on h0: from 127.0.0.2 (eth1) to 127.0.0.1:{port} (eth0) within 0.2 s: "
         "Connection refused. Look at the fibres from these two ports to their packet switch"
     )
     with pytest.raises(LinkError, match=f"^{re.escape(words)}$"):
         await threads(partial(meet, ranks[1], port=port, within_s=0.2))
-    for rank in ranks:
-        rank.close()
 
 
 async def test_rank_0_names_the_ranks_that_did_not_come_and_those_that_came_do_too(
-    host: HostWithDaemon, threads: ThreadOffload, port: int
+    job: Job, threads: ThreadOffload, port: int
 ) -> None:
-    ranks = await join(host, threads, "127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
+    ranks = await job.join("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
     came = asyncio.ensure_future(threads(partial(meet, ranks[2], port=port, within_s=0.9)))
     words = f"rank 1 on h1, rank 3 on h3: did not come to rank 0 at 127.0.0.1:{port} within 1 s"
     with pytest.raises(DeadlineError, match=f"^{re.escape(words)}$"):
         await threads(partial(meet, ranks[0], port=port, within_s=1.0))
     with pytest.raises(DeadlineError, match=f"^rank 2 on h2: {re.escape(words)}$"):
         await came
-    for rank in ranks:
-        rank.close()
 
 
 @pytest.mark.parametrize(("addresses", "who"), [(("", "127.0.0.2"), 0), (("127.0.0.1", ""), 1)])
-async def test_rank_on_no_packet_switch_cannot_meet_the_others(
-    host: HostWithDaemon, threads: ThreadOffload, addresses: tuple[str, ...], who: int
-) -> None:
-    ranks = await join(host, threads, *addresses)
+async def test_rank_on_no_packet_switch_cannot_meet_the_others(job: Job, addresses: tuple[str, ...], who: int) -> None:
+    ranks = await job.join(*addresses)
     with pytest.raises(ConfigError, match=f"^rank {who} on h{who}: has no address on a packet switch"):
         meet(ranks[1])
-    for rank in ranks:
-        rank.close()
 
 
-async def test_place_of_rank_0_that_is_taken_is_named(host: HostWithDaemon, threads: ThreadOffload) -> None:
-    ranks = await join(host, threads, "127.0.0.1", "127.0.0.2")
+async def test_place_of_rank_0_that_is_taken_is_named(job: Job) -> None:
+    ranks = await job.join("127.0.0.1", "127.0.0.2")
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(LinkError, match=rf"^rank 0 on h0: the rendezvous at 127\.0\.0\.1:{port}: "):
             meet(ranks[0], port=port, within_s=1.0)
-    for rank in ranks:
-        rank.close()
 
 
-async def test_rank_comes_from_its_own_port_on_a_packet_switch(host: HostWithDaemon, threads: ThreadOffload) -> None:
+async def test_rank_comes_from_its_own_port_on_a_packet_switch(job: Job, threads: ThreadOffload) -> None:
     came: list[tuple[str, bytes]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -141,10 +142,8 @@ async def test_rank_comes_from_its_own_port_on_a_packet_switch(host: HostWithDae
         writer.write(b"\n")
         writer.close()
 
-    ranks = await join(host, threads, "127.0.0.1", "127.0.0.2")
+    ranks = await job.join("127.0.0.1", "127.0.0.2")
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as rank_0:
         port = rank_0.sockets[0].getsockname()[1]
         await threads(partial(meet, ranks[1], port=port, within_s=20))
     assert came == [("127.0.0.2", f"1 {ranks[0].proof(1)}\n".encode())]
-    for rank in ranks:
-        rank.close()

@@ -13,7 +13,9 @@ from hwd_agents.wire import EVENTS_MAX, TEXT_MOST, Ack, Event
 from hwd_agents.wire.events import PutBackData
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import LinkError
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
+
+from ..conftest import staged
 
 
 class Desk:
@@ -53,9 +55,8 @@ class Desk:
         self.on_disk.append(self.disk.size() > 0)
         failing = self.failing
         if not failing:
-            self.taken.append(
-                (boot, [event.seq for event in events])
-            )  # in the order of their calls, as a connection has it
+            # in the order of their calls, as a connection has it
+            self.taken.append((boot, [event.seq for event in events]))
             self.taken_s = asyncio.get_running_loop().time()
         await asyncio.sleep(self.latency_s)
         if failing:
@@ -76,201 +77,141 @@ async def desk(*, earlier: int = 0) -> AsyncIterator[Desk]:
     await asyncio.gather(task, return_exceptions=True)
 
 
-def test_an_event_is_on_the_disk_before_it_is_sent_and_both_at_once() -> None:
-    async def main() -> None:
-        async with desk() as one:
-            began_s = asyncio.get_running_loop().time()
-            one.emit()
-            await asyncio.sleep(1)
-            assert one.on_disk == [True]
-            assert one.taken_s == began_s
-
-    run_virtual(main())
-
-
-def test_the_earliest_is_never_after_the_event() -> None:
-    async def main() -> None:
-        async with desk() as one:
-            one.outbox.emit("dark", "eth0", earliest_ns=9, at_ns=5, source="module", origin="twin", data={})
-            await asyncio.sleep(0.1)
-            (stored,) = one.spool.batch("b1", after=0)
-            event = stored.event
-            assert (event.earliest_ns, event.at_ns) == (5, 5)
-
-    run_virtual(main())
+@staged(desk)
+async def test_an_event_is_on_the_disk_before_it_is_sent_and_many_at_once_go_in_few_messages(one: Desk) -> None:
+    began_s = asyncio.get_running_loop().time()
+    one.emit()
+    await asyncio.sleep(1)
+    assert one.on_disk == [True]
+    assert one.taken_s == began_s
+    assert one.ack(1)
+    one.taken.clear()
+    one.emit(1000)
+    await asyncio.sleep(1)
+    assert one.sequences() == list(range(2, 1002))
+    assert [len(events) for _, events in one.taken] == [EVENTS_MAX] * 3 + [1000 - 3 * EVENTS_MAX]
 
 
-def test_many_at_once_go_in_few_messages_and_each_once() -> None:
-    async def main() -> None:
-        async with desk() as one:
-            one.emit(1000)
-            await asyncio.sleep(1)
-            assert one.sequences() == list(range(1, 1001))
-            assert [len(events) for _, events in one.taken] == [EVENTS_MAX] * 3 + [1000 - 3 * EVENTS_MAX]
-
-    run_virtual(main())
-
-
-def test_events_that_come_while_all_messages_are_on_the_way_are_on_the_disk_at_once_and_sent_behind_them() -> None:
-    async def main() -> None:
-        async with desk() as one:
-            one.latency_s = 1.0
-            for number in range(1, 11):
-                one.emit()
-                await asyncio.sleep(0.01)
-                assert one.spool.oldest_seq == 1
-                assert len(one.spool.batch("b1", after=0)) == number
-            assert one.sequences() == list(range(1, IN_FLIGHT + 1))
-            await asyncio.sleep(1.5)
-            assert one.sequences() == list(range(1, 11))
-
-    run_virtual(main())
+@staged(desk)
+async def test_events_that_come_while_all_messages_are_on_the_way_are_on_the_disk_at_once_and_sent_behind_them(
+    one: Desk,
+) -> None:
+    one.latency_s = 1.0
+    for number in range(1, 11):
+        one.emit()
+        await asyncio.sleep(0.01)
+        assert one.spool.oldest_seq == 1
+        assert len(one.spool.batch("b1", after=0)) == number
+    assert one.sequences() == list(range(1, IN_FLIGHT + 1))
+    await asyncio.sleep(1.5)
+    assert one.sequences() == list(range(1, 11))
 
 
-def test_the_events_of_an_earlier_boot_are_sent_before_those_of_this_one() -> None:
-    async def main() -> None:
-        async with desk(earlier=EVENTS_MAX + 1) as one:
-            one.emit(2)
-            await asyncio.sleep(1)
-            assert [(boot, len(events)) for boot, events in one.taken] == [("b0", EVENTS_MAX), ("b0", 1), ("b1", 2)]
-
-    run_virtual(main())
+@staged(desk, earlier=EVENTS_MAX + 1)
+async def test_the_events_of_an_earlier_boot_are_sent_before_those_of_this_one(one: Desk) -> None:
+    one.emit(2)
+    await asyncio.sleep(1)
+    assert [(boot, len(events)) for boot, events in one.taken] == [("b0", EVENTS_MAX), ("b0", 1), ("b1", 2)]
 
 
-def test_a_boot_whose_window_is_full_does_not_stop_another_and_goes_on_with_its_acknowledgement() -> None:
-    async def main() -> None:
-        async with desk(earlier=WINDOW_EVENTS + 1) as one:
-            one.emit(2)
-            await asyncio.sleep(1)
-            assert (len(one.sequences("b0")), one.sequences("b1")) == (WINDOW_EVENTS, [1, 2])
-            assert one.ack(1, boot="b0")
-            await asyncio.sleep(1)
-            assert one.sequences("b0") == list(range(1, WINDOW_EVENTS + 2))
-
-    run_virtual(main())
-
-
-def test_a_text_of_an_event_that_is_too_long_is_cut_and_its_event_sent() -> None:
-    async def main() -> None:
-        async with desk() as one:
-            data = PutBackData(run="r1", setting="mtu", state="x" * (TEXT_MOST + 1))
-            one.outbox.emit("put-back", "eth0", earliest_ns=1, at_ns=1, source="limits", origin="twin", data=data)
-            await asyncio.sleep(0.1)
-            (stored,) = one.spool.batch("b1", after=0)
-            assert len(stored.event.data["state"]) <= TEXT_MOST
-            assert stored.event.data["state"].endswith(f"... ({TEXT_MOST + 1} characters)")
-            assert one.sequences() == [1]
-
-    run_virtual(main())
+@staged(desk, earlier=WINDOW_EVENTS + 1)
+async def test_a_boot_whose_window_is_full_does_not_stop_another_and_goes_on_with_its_acknowledgement(
+    one: Desk,
+) -> None:
+    one.emit(2)
+    await asyncio.sleep(1)
+    assert (len(one.sequences("b0")), one.sequences("b1")) == (WINDOW_EVENTS, [1, 2])
+    assert one.ack(1, boot="b0")
+    await asyncio.sleep(1)
+    assert one.sequences("b0") == list(range(1, WINDOW_EVENTS + 2))
 
 
-def test_nothing_is_sent_while_the_bus_is_down_and_all_when_it_is_back() -> None:
-    async def main() -> None:
-        async with desk() as one:
-            one.up = False
-            one.emit(10)
-            await asyncio.sleep(60)
-            assert one.taken == []
-            assert one.disk.size() > 0
-            one.up = True
-            one.outbox.go()
-            await asyncio.sleep(0.1)
-            assert one.sequences() == list(range(1, 11))
-
-    run_virtual(main())
+@staged(desk)
+async def test_the_earliest_is_never_after_the_event_and_a_text_that_is_too_long_is_cut(one: Desk) -> None:
+    data = PutBackData(run="r1", setting="mtu", state="x" * (TEXT_MOST + 1))
+    one.outbox.emit("put-back", "eth0", earliest_ns=9, at_ns=5, source="limits", origin="twin", data=data)
+    await asyncio.sleep(0.1)
+    (stored,) = one.spool.batch("b1", after=0)
+    assert (stored.event.earliest_ns, stored.event.at_ns) == (5, 5)
+    assert len(stored.event.data["state"]) <= TEXT_MOST
+    assert stored.event.data["state"].endswith(f"... ({TEXT_MOST + 1} characters)")
+    assert one.sequences() == [1]
 
 
-def test_after_a_new_connection_only_what_is_not_acknowledged_is_sent_again() -> None:
-    async def main() -> None:
-        async with desk() as one:
-            one.emit(10)
-            await asyncio.sleep(0.1)
-            assert one.ack(7)
-            one.taken.clear()
-            one.outbox.go()
-            await asyncio.sleep(0.1)
-            assert one.sequences() == [8, 9, 10]
-
-    run_virtual(main())
+@staged(desk)
+async def test_nothing_is_sent_while_the_bus_is_down_and_all_that_is_not_acknowledged_when_it_is_back(
+    one: Desk,
+) -> None:
+    one.up = False
+    one.emit(10)
+    await asyncio.sleep(60)
+    assert one.taken == []
+    assert one.disk.size() > 0
+    one.up = True
+    one.outbox.go()
+    await asyncio.sleep(0.1)
+    assert one.sequences() == list(range(1, 11))
+    assert one.ack(7)
+    one.taken.clear()
+    one.outbox.go()
+    await asyncio.sleep(0.1)
+    assert one.sequences() == [8, 9, 10]
 
 
 @pytest.mark.parametrize("failing", [True, False], ids=["refused", "unacknowledged"])
-def test_what_got_no_answer_is_sent_again_ever_more_patiently(failing: bool) -> None:
-    async def main() -> None:
-        async with desk() as one:
-            one.failing = failing
-            one.emit(3)
-            await asyncio.sleep(0.5)
-            one.failing = False
-            await asyncio.sleep(2 * PATIENCE_FIRST_S)
-            assert one.sequences().count(1) == (1 if failing else 2)
-            await asyncio.sleep(300)
-            sent = one.sequences().count(1)
-            assert 10 <= sent <= 15
-            assert one.ack(3)
-            await asyncio.sleep(300)
-            assert one.sequences().count(1) == sent
-
-    run_virtual(main())
+@staged(desk)
+async def test_what_got_no_answer_is_sent_again_ever_more_patiently(one: Desk, failing: bool) -> None:
+    one.failing = failing
+    one.emit(3)
+    await asyncio.sleep(0.5)
+    one.failing = False
+    await asyncio.sleep(2 * PATIENCE_FIRST_S)
+    assert one.sequences().count(1) == (1 if failing else 2)
+    await asyncio.sleep(300)
+    sent = one.sequences().count(1)
+    assert 10 <= sent <= 15
+    assert one.ack(3)
+    await asyncio.sleep(300)
+    assert one.sequences().count(1) == sent
 
 
-def test_what_the_disk_refused_is_put_down_when_there_is_room_also_where_nothing_happens_any_more() -> None:
-    async def main() -> None:
-        async with desk() as one:
-            one.up = False
-            one.disk.capacity_bytes = 0
-            for _ in range(40):
-                one.emit()
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(60)
-            assert "cannot write" in one.spool.trouble
-            one.disk.capacity_bytes = None
-            await asyncio.sleep(1.1 * DISK_AGAIN_S)
-            assert one.spool.trouble == ""
-            next_life = Spool(one.disk, boot="b2", clock=one.clock, limit_bytes=1 << 20)
-            assert len(next_life.batch("b1", after=0)) == 40
-
-    run_virtual(main())
-
-
-def test_an_acknowledgement_of_what_was_never_made_is_refused_and_frees_nothing() -> None:
-    async def main() -> None:
-        async with desk() as one:
-            one.emit(3)
-            await asyncio.sleep(0.1)
-            assert not one.ack(4)
-            assert one.spool.oldest_seq == 1
-            assert one.ack(99, boot="b0")  # of a boot that is not here any more: no harm
-            assert one.ack(3)
-            assert one.spool.oldest_seq == 4
-
-    run_virtual(main())
+@staged(desk)
+async def test_what_the_disk_refused_is_put_down_when_there_is_room_also_where_nothing_happens_any_more(
+    one: Desk,
+) -> None:
+    one.up = False
+    one.disk.capacity_bytes = 0
+    for _ in range(40):
+        one.emit()
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(60)
+    assert "cannot write" in one.spool.trouble
+    one.disk.capacity_bytes = None
+    await asyncio.sleep(1.1 * DISK_AGAIN_S)
+    assert one.spool.trouble == ""
+    next_life = Spool(one.disk, boot="b2", clock=one.clock, limit_bytes=1 << 20)
+    assert len(next_life.batch("b1", after=0)) == 40
 
 
-def test_a_daemon_that_does_not_acknowledge_is_not_flooded() -> None:
-    async def main() -> None:
-        async with desk() as one:
-            one.emit(WINDOW_EVENTS + 1000)
-            await asyncio.sleep(1)
-            assert len(one.sequences()) == WINDOW_EVENTS
-            assert one.ack(WINDOW_EVENTS)
-            await asyncio.sleep(1)
-            assert one.sequences() == list(range(1, WINDOW_EVENTS + 1001))
-
-    run_virtual(main())
+@staged(desk)
+async def test_an_acknowledgement_of_what_was_never_made_is_refused_and_frees_nothing(one: Desk) -> None:
+    one.emit(3)
+    await asyncio.sleep(0.1)
+    assert not one.ack(4)
+    assert one.spool.oldest_seq == 1
+    assert one.ack(99, boot="b0")  # of a boot that is not here any more: no harm
+    assert one.ack(3)
+    assert one.spool.oldest_seq == 4
 
 
-def test_what_is_asked_for_again_is_sent_as_far_as_it_is_here() -> None:
-    async def main() -> None:
-        async with desk() as one:
-            one.emit(600)
-            await asyncio.sleep(0.1)
-            assert one.ack(10)
-            one.taken.clear()
-            assert one.outbox.resend("b1", 5, 500) == 490
-            assert one.outbox.resend("b9", 1, 5) == 0
-            assert one.outbox.resend("b1", 601, 700) == one.outbox.resend("b1", 1 << 70, 1 << 80) == 0
-            await asyncio.sleep(0.1)
-            assert one.sequences() == list(range(11, 501))
-
-    run_virtual(main())
+@staged(desk)
+async def test_what_is_asked_for_again_is_sent_as_far_as_it_is_here(one: Desk) -> None:
+    one.emit(600)
+    await asyncio.sleep(0.1)
+    assert one.ack(10)
+    one.taken.clear()
+    assert one.outbox.resend("b1", 5, 500) == 490
+    assert one.outbox.resend("b9", 1, 5) == 0
+    assert one.outbox.resend("b1", 601, 700) == one.outbox.resend("b1", 1 << 70, 1 << 80) == 0
+    await asyncio.sleep(0.1)
+    assert one.sequences() == list(range(11, 501))

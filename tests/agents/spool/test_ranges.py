@@ -1,3 +1,5 @@
+"""Ranges of numbers by boot: each is new once, and what is made up is bounded."""
+
 import random
 import time
 

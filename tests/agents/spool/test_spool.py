@@ -50,12 +50,17 @@ def numbers(from_: Spool, boot: str) -> list[int]:
     return found
 
 
-def test_numbers_run_from_one_without_gaps() -> None:
-    one = spool(MemoryDisk())
+def test_numbers_run_from_one_without_gaps_and_are_one_append_each_flush() -> None:
+    disk = MemoryDisk()
+    one = spool(disk)
     assert [one.add(event()) for _ in range(3)] == [1, 2, 3]
+    assert disk.size() == 0
     one.flush()
+    assert disk.size() > 0
     assert numbers(one, "b1") == [1, 2, 3]
     assert one.next_seq == 4
+    with pytest.raises(ConfigError, match="16384 bytes or more"):
+        spool(MemoryDisk(), limit_bytes=LIMIT_LEAST_BYTES - 1)
 
 
 def test_an_event_that_is_no_json_takes_no_number() -> None:
@@ -68,54 +73,22 @@ def test_an_event_that_is_no_json_takes_no_number() -> None:
     assert numbers(one, "b1") == [1, 2]
 
 
-def test_events_of_one_flush_are_one_append() -> None:
-    disk = MemoryDisk()
-    one = spool(disk)
-    sizes = {disk.size()}
-    for _ in range(5):
-        one.add(event())
-        sizes.add(disk.size())
-    assert sizes == {0}
-    one.flush()
-    assert disk.size() > 0
-
-
-def test_events_of_earlier_boots_come_first_after_a_restart() -> None:
-    disk = MemoryDisk()
-    fill(spool(disk, "b1"), 2)
-    fill(spool(disk, "b2"), 3)
-    third = spool(disk, "b3")
-    fill(third, 1)
-    assert tuple(third.events) == ("b1", "b2", "b3")
-    assert [numbers(third, boot) for boot in third.events] == [[1, 2], [1, 2, 3], [1]]
-
-
-def test_acknowledged_events_are_gone_also_after_a_restart() -> None:
-    disk = MemoryDisk()
-    one = spool(disk)
-    fill(one, 5)
-    assert one.ack("b1", 3) == 3
-    assert numbers(one, "b1") == [4, 5]
-    assert one.oldest_seq == 4
-    assert numbers(spool(disk, "b2"), "b1") == [4, 5]
-
-
-def test_an_earlier_boot_that_is_all_acknowledged_is_forgotten() -> None:
-    disk = MemoryDisk()
-    fill(spool(disk, "b1"), 2)
-    second = spool(disk, "b2")
-    second.ack("b1", 2)
-    assert tuple(second.events) == ("b2",)
-    assert tuple(spool(disk, "b3").events) == ("b3",)
-
-
-def test_marks_outlive_the_process_with_their_events() -> None:
+def test_events_of_earlier_boots_come_first_and_acknowledged_ones_are_gone_also_after_a_restart() -> None:
     disk = MemoryDisk()
     one = spool(disk)
     one.add(event(), marks={"link:eth0": {"changes": 7}})
-    one.flush()
-    one.ack("b1", 1)
-    assert spool(disk, "b2").marks == {"link:eth0": {"changes": 7}}
+    fill(one, 4)
+    fill(spool(disk, "b2"), 2)
+    third = spool(disk, "b3")
+    fill(third, 1)
+    assert third.ack("b1", 3) == 3
+    assert [(boot, numbers(third, boot)) for boot in third.events] == [("b1", [4, 5]), ("b2", [1, 2]), ("b3", [1])]
+    assert numbers(spool(disk, "b4"), "b1") == [4, 5]
+    for boot in ("b1", "b2"):
+        third.ack(boot, 5 if boot == "b1" else 2)
+    assert tuple(third.events) == ("b3",)
+    last = spool(disk, "b5")
+    assert (tuple(last.events), last.marks) == (("b3", "b5"), {"link:eth0": {"changes": 7}})
 
 
 def test_the_file_stays_within_the_limit_and_is_rewritten_without_what_is_acknowledged() -> None:
@@ -137,7 +110,8 @@ def test_beyond_the_limit_the_oldest_are_dropped_counted_and_told() -> None:
         assert disk.size() <= LIMIT_BYTES
     held = numbers(one, "b1")
     assert held == list(range(held[0], one.next_seq))
-    losses = [each for each in all_events(one) if each.kind == "lost"]
+    stored = [each for start in range(0, one.next_seq, EVENTS_MAX) for each in one.batch("b1", after=start)]
+    losses = {each.seq: each.event for each in stored if each.kind == "lost"}.values()
     assert losses
     # Every number was an event, and each is here, or told by a loss that is here.
     assert sum(each.data["count"] for each in losses) == held[0] - 1
@@ -145,14 +119,7 @@ def test_beyond_the_limit_the_oldest_are_dropped_counted_and_told() -> None:
     for loss in losses:
         assert sum(named.add(*each) for each in loss.data["ranges"]) == loss.data["count"]
     assert list(named) == [("b1", 1, held[0] - 1)]
-    assert "limit is 65536 bytes" in losses[0].data["why"]
-
-
-def all_events(one: Spool) -> list[Event]:
-    found: list[Event] = []
-    while batch := one.batch("b1", after=found[-1].seq if found else 0):
-        found += [stored.event for stored in batch]
-    return found
+    assert all("limit is 65536 bytes" in each.data["why"] for each in losses)
 
 
 def test_a_full_disk_is_counted_and_its_events_are_put_down_when_there_is_room() -> None:
@@ -202,11 +169,6 @@ def test_an_event_that_no_message_may_carry_counts_as_lost_and_holds_up_nothing_
         assert found[1].event.data["count"] == 1
 
 
-def test_a_limit_too_small_for_a_batch_is_refused() -> None:
-    with pytest.raises(ConfigError, match="16384 bytes or more"):
-        spool(MemoryDisk(), limit_bytes=LIMIT_LEAST_BYTES - 1)
-
-
 @given(data=st.data())
 def test_a_crash_at_any_byte_leaves_a_prefix_and_the_next_boot_continues(data: st.DataObject) -> None:
     disk = MemoryDisk()
@@ -239,6 +201,7 @@ def test_what_stands_behind_damage_is_found_and_what_it_took_is_told_in_its_plac
     data[third + 40] ^= 0xFF
     disk.replace(bytes(data))
     second = spool(disk, "b2")
+    assert disk.asides == [bytes(data)], "as it was before it is written anew"
     assert numbers(second, "b1") == list(range(1, 13))
     events = second.batch("b1", after=0)
     assert [each.seq for each in events if each.kind == "lost"] == [5, 6]
@@ -269,16 +232,6 @@ def test_events_lost_to_damage_count_once_also_if_a_later_boot_drops_them() -> N
     (told,) = [each.event.data for each in third.batch("b3", after=0) if each.kind == "lost"]
     assert ["b1", 1, 10] in told["ranges"]
     assert told["count"] == sum(last - begin + 1 for _, begin, last in told["ranges"])
-
-
-def test_an_append_that_was_never_finished_is_no_damage() -> None:
-    disk = MemoryDisk()
-    one = spool(disk)
-    fill(one, 2)
-    fill(one, 2)
-    disk.truncate(disk.size() - 5)
-    second = spool(disk, "b2")
-    assert (numbers(second, "b1"), second.trouble, second.damaged_bytes) == ([1, 2], "", 0)
 
 
 @pytest.mark.parametrize(
@@ -388,31 +341,17 @@ def test_next_agent_counts_from_the_marks_that_the_disk_took() -> None:
     assert spool(disk, "b3").marks["link:eth0"] == {"changes": 3}
 
 
-def test_an_unfinished_end_is_cut_off_though_the_disk_was_full_at_first() -> None:
+def test_an_unfinished_end_is_no_damage_and_cut_off_though_the_disk_was_full_at_first() -> None:
     whole, disk = MemoryDisk(), MemoryDisk()
-    fill(spool(whole), 3)
+    one = spool(whole)
+    fill(one, 2)
+    fill(one, 2)
     disk.append(whole.read()[:-3])
     disk.capacity_bytes = 0
     two = spool(disk, "b2")
+    assert (numbers(two, "b1"), two.trouble, two.damaged_bytes) == ([1, 2], "", 0)
     fill(two, 1)
     disk.capacity_bytes = None
     fill(two, 1)
     three = spool(disk, "b3")
     assert (numbers(three, "b2"), three.trouble) == ([1, 2], "")
-
-
-def test_damaged_file_is_set_aside_as_it_was_before_it_is_written_anew() -> None:
-    disk = MemoryDisk()
-    one = spool(disk)
-    for number in range(3):
-        one.add(event(number))
-        one.flush()
-    one.close()
-    damaged = bytearray(disk.read())
-    damaged[len(damaged) // 2] ^= 1
-    disk.replace(bytes(damaged))
-    again = spool(disk, boot="b2")
-    again.add(event(9))
-    again.flush()
-    assert disk.asides == [bytes(damaged)]
-    assert disk.read() != bytes(damaged)

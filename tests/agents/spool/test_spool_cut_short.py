@@ -13,9 +13,8 @@ from hwd_agents.spool.spool import Spool
 from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_agents.wire import Event
 from hwd_drivers.core.disk import MemoryDisk
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import Stage, stage, stop
+from ..conftest import Stage, stage, staged, stop
 
 PORTS = ("eth0", "eth1")
 CUT_EVERY_BYTES = 23
@@ -71,29 +70,26 @@ def check(told: Sequence[Event], stamps: dict[tuple[str, int], int], end_ns: int
     return counts
 
 
-def test_wherever_the_spool_ends_each_change_is_told_or_counted_once() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            disk = MemoryDisk()
-            first = Life(one, disk, "b1")
-            await asyncio.sleep(0.1)
-            least = disk.size()
-            made = dict.fromkeys(PORTS, 0)
-            for number in range(12):
-                for port, flaps in (("eth0", 0), ("eth1", 2 * (number % 3))):
-                    one.hosts["h0"].carrier(port, up=number % 2 == 0, flaps=flaps)
-                    made[port] += 1 + flaps
-                await asyncio.sleep(0.01 * (number % 2))  # two of each come in one turn
-            await asyncio.sleep(0.1)
-            whole = await first.told()
-            stamps = {(reading.interface, reading.carrier_changes): reading.at_ns for reading in first.readings}
-            assert check(whole, stamps, one.now_ns()) == made
-            assert len(whole) > 16
-            data, end_ns = disk.read(), one.now_ns()
-            for cut in range(least, len(data), CUT_EVERY_BYTES):
-                left = MemoryDisk()
-                left.append(data[:cut])
-                assert check(await Life(one, left, "b2").told(), stamps, end_ns) == made
-                assert check(await Life(one, left, "b3").told(), stamps, end_ns) == made
-
-    run_virtual(main())
+@staged(stage, "h0", ports=2)
+async def test_wherever_the_spool_ends_each_change_is_told_or_counted_once(one: Stage) -> None:
+    disk = MemoryDisk()
+    first = Life(one, disk, "b1")
+    await asyncio.sleep(0.1)
+    least = disk.size()
+    made = dict.fromkeys(PORTS, 0)
+    for number in range(12):
+        for port, flaps in (("eth0", 0), ("eth1", 2 * (number % 3))):
+            one.hosts["h0"].carrier(port, up=number % 2 == 0, flaps=flaps)
+            made[port] += 1 + flaps
+        await asyncio.sleep(0.01 * (number % 2))  # two of each come in one turn
+    await asyncio.sleep(0.1)
+    whole = await first.told()
+    stamps = {(reading.interface, reading.carrier_changes): reading.at_ns for reading in first.readings}
+    assert check(whole, stamps, one.now_ns()) == made
+    assert len(whole) > 16
+    data, end_ns = disk.read(), one.now_ns()
+    for cut in range(least, len(data), CUT_EVERY_BYTES):
+        left = MemoryDisk()
+        left.append(data[:cut])
+        assert check(await Life(one, left, "b2").told(), stamps, end_ns) == made
+        assert check(await Life(one, left, "b3").told(), stamps, end_ns) == made

@@ -1,6 +1,8 @@
 """Link-up after a switch was set: a carrier that came by it, and not the one of before."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -9,9 +11,8 @@ from hwd_agents.sources.twin.played import PlayedHost
 from hwd_agents.switches.link_up import LOOK_S, LinkUp
 from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_agents.wire import PortUp
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import Ear, Stage, stage
+from ..conftest import Ear, Stage, stage, staged
 
 FALL_S = 0.25
 
@@ -20,6 +21,7 @@ class Waiting:
     """A selection of `eth0` on h0."""
 
     def __init__(self, one: Stage) -> None:
+        self.stage = one
         self.host: PlayedHost = one.hosts["h0"]
         ear = Ear()
         self.link = LinkWatcher(
@@ -52,120 +54,94 @@ class Waiting:
         return up, self.watch.result(fall_s=FALL_S)["eth0"], loop.time() - began_s
 
 
-def test_a_port_that_was_dark_is_up_with_its_carrier() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Waiting(one)
-            await seen.begin(carrier=False)
-            asyncio.get_running_loop().call_later(0.3, lambda: seen.host.carrier("eth0", up=True))
-            up, port, took_s = await seen.result()
-            assert (up, port.up, port.kept) == (True, True, False)
-            assert took_s == pytest.approx(0.3, abs=0.002)
-            assert port.earliest_ns is not None
-            assert port.at_ns is not None
-            assert port.earliest_ns <= port.at_ns
-
-    run_virtual(main())
+@asynccontextmanager
+async def waiting() -> AsyncIterator[Waiting]:
+    async with stage("h0") as one:
+        yield Waiting(one)
 
 
-def test_the_carrier_of_before_counts_only_when_it_fell_and_came_again() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Waiting(one)
-            await seen.begin(carrier=True)
-            loop = asyncio.get_running_loop()
-            loop.call_later(0.1, lambda: seen.host.carrier("eth0", up=False))
-            loop.call_later(0.6, lambda: seen.host.carrier("eth0", up=True))
-            up, port, took_s = await seen.result()
-            assert (up, port.up, port.kept) == (True, True, False)
-            assert took_s == pytest.approx(0.6, abs=0.002)
-            assert port.fell_ns is not None
-            assert port.at_ns is not None
-            assert port.at_ns - port.fell_ns == pytest.approx(500_000_000, abs=1_000_000)
-
-    run_virtual(main())
+@staged(waiting)
+async def test_a_port_that_was_dark_is_up_with_its_carrier(seen: Waiting) -> None:
+    await seen.begin(carrier=False)
+    asyncio.get_running_loop().call_later(0.3, lambda: seen.host.carrier("eth0", up=True))
+    up, port, took_s = await seen.result()
+    assert (up, port.up, port.kept) == (True, True, False)
+    assert took_s == pytest.approx(0.3, abs=0.002)
+    assert port.earliest_ns is not None
+    assert port.at_ns is not None
+    assert port.earliest_ns <= port.at_ns
 
 
-def test_a_flap_that_the_kernel_counted_and_did_not_tell_is_found_by_looking() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Waiting(one)
-            await seen.begin(carrier=True)
-            asyncio.get_running_loop().call_later(0.1, lambda: seen.host.carrier("eth0", up=True, flaps=2, told=False))
-            up, port, took_s = await seen.result()
-            assert (up, port.up, port.kept) == (True, True, False)
-            assert took_s < 0.1 + LOOK_S + 0.01
-
-    run_virtual(main())
-
-
-def test_a_carrier_that_does_not_fall_in_time_counts_as_never_lost() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Waiting(one)
-            await seen.begin(carrier=True)
-            up, port, took_s = await seen.result()
-            assert (up, port.up, port.kept, port.why) == (True, True, True, "its carrier never fell")
-            assert FALL_S <= took_s <= FALL_S + LOOK_S + 0.005
-            assert port.at_ns is None
-
-    run_virtual(main())
+@staged(waiting)
+async def test_the_carrier_of_before_counts_only_when_it_fell_and_came_again(seen: Waiting) -> None:
+    await seen.begin(carrier=True)
+    loop = asyncio.get_running_loop()
+    loop.call_later(0.1, lambda: seen.host.carrier("eth0", up=False))
+    loop.call_later(0.6, lambda: seen.host.carrier("eth0", up=True))
+    up, port, took_s = await seen.result()
+    assert (up, port.up, port.kept) == (True, True, False)
+    assert took_s == pytest.approx(0.6, abs=0.002)
+    assert port.fell_ns is not None
+    assert port.at_ns is not None
+    assert port.at_ns - port.fell_ns == pytest.approx(500_000_000, abs=1_000_000)
 
 
-def test_one_that_does_not_come_in_time_says_why() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Waiting(one)
-            await seen.begin(carrier=True)
-            asyncio.get_running_loop().call_later(0.1, lambda: seen.host.carrier("eth0", up=False))
-            up, port, took_s = await seen.result(0.5)
-            assert (up, port.up) == (False, False)
-            assert port.why == "no carrier: no light comes, or the neighbour has not switched yet"
-            assert took_s == pytest.approx(0.5, abs=0.001)
-            await seen.begin(carrier=False)
-            seen.host.unplug("eth0")
-            _, port, _ = await seen.result(0.1)
-            assert port.why == "there is no interface eth0"
-
-    run_virtual(main())
+@staged(waiting)
+async def test_a_flap_that_the_kernel_counted_and_did_not_tell_is_found_by_looking(seen: Waiting) -> None:
+    await seen.begin(carrier=True)
+    asyncio.get_running_loop().call_later(0.1, lambda: seen.host.carrier("eth0", up=True, flaps=2, told=False))
+    up, port, took_s = await seen.result()
+    assert (up, port.up, port.kept) == (True, True, False)
+    assert took_s < 0.1 + LOOK_S + 0.01
 
 
-def test_a_port_whose_switch_stood_so_is_up_when_it_has_carrier() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Waiting(one)
-            await seen.begin(carrier=True, moved=False)
-            up, port, took_s = await seen.result()
-            assert (up, port.kept, took_s) == (True, True, 0)
-            await seen.begin(carrier=False, moved=False)
-            up, _, _ = await seen.result(0.2)
-            assert not up
-
-    run_virtual(main())
+@staged(waiting)
+async def test_a_carrier_that_does_not_fall_in_time_counts_as_never_lost(seen: Waiting) -> None:
+    await seen.begin(carrier=True)
+    up, port, took_s = await seen.result()
+    assert (up, port.up, port.kept, port.why) == (True, True, True, "its carrier never fell")
+    assert FALL_S <= took_s <= FALL_S + LOOK_S + 0.005
+    assert port.at_ns is None
 
 
-def test_an_earlier_flap_whose_notice_was_delayed_does_not_count() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Waiting(one)
-            await seen.begin(carrier=True, moved=False)
-            seen.host.carrier("eth0", up=True, flaps=2, told=False)
-            await seen.watch.look()
-            seen.watch.moved(["eth0"])
-            seen.watch.acknowledged(["eth0"])
-            up, port, _ = await seen.result(0.1)
-            assert (up, port.up) == (False, False)
+@staged(waiting)
+async def test_one_that_does_not_come_in_time_says_why(seen: Waiting) -> None:
+    await seen.begin(carrier=True)
+    asyncio.get_running_loop().call_later(0.1, lambda: seen.host.carrier("eth0", up=False))
+    up, port, took_s = await seen.result(0.5)
+    assert (up, port.up) == (False, False)
+    assert port.why == "no carrier: no light comes, or the neighbour has not switched yet"
+    assert took_s == pytest.approx(0.5, abs=0.001)
+    await seen.begin(carrier=False)
+    seen.host.unplug("eth0")
+    _, port, _ = await seen.result(0.1)
+    assert port.why == "there is no interface eth0"
 
-    run_virtual(main())
+
+@staged(waiting)
+async def test_a_port_whose_switch_stood_so_is_up_when_it_has_carrier(seen: Waiting) -> None:
+    await seen.begin(carrier=True, moved=False)
+    up, port, took_s = await seen.result()
+    assert (up, port.kept, took_s) == (True, True, 0)
+    await seen.begin(carrier=False, moved=False)
+    up, _, _ = await seen.result(0.2)
+    assert not up
 
 
-def test_nothing_is_kept_while_nobody_can_look() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Waiting(one)
-            await seen.begin(carrier=True)
-            await one.rack_down("h0")
-            up, port, _ = await seen.result()
-            assert (up, port.up, port.kept) == (False, False, False)
+@staged(waiting)
+async def test_an_earlier_flap_whose_notice_was_delayed_does_not_count(seen: Waiting) -> None:
+    await seen.begin(carrier=True, moved=False)
+    seen.host.carrier("eth0", up=True, flaps=2, told=False)
+    await seen.watch.look()
+    seen.watch.moved(["eth0"])
+    seen.watch.acknowledged(["eth0"])
+    up, port, _ = await seen.result(0.1)
+    assert (up, port.up) == (False, False)
 
-    run_virtual(main())
+
+@staged(waiting)
+async def test_nothing_is_kept_while_nobody_can_look(seen: Waiting) -> None:
+    await seen.begin(carrier=True)
+    await seen.stage.rack_down("h0")
+    up, port, _ = await seen.result()
+    assert (up, port.up, port.kept) == (False, False, False)

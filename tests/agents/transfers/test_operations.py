@@ -2,9 +2,11 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import combinations
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -14,8 +16,8 @@ from hwd_agents.transfers.lines import Line
 from hwd_agents.wire import Ask
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import RefusedError
-from hwd_drivers.twins.virtual_time import run_virtual
 
+from ..conftest import staged
 from ..played_daemon import GRANTED, JOB, JOINED, HostWithDaemon, Process
 
 OPERATION: dict[str, Any] = {
@@ -34,24 +36,25 @@ JOIN: dict[str, Any] = {"join": JOB, "id": 4}
 DONE: dict[str, Any] = {"done": {**JOB, "operation": OPERATION}, "id": 6}
 LONG_S = 300.0
 
-Play = Callable[[HostWithDaemon, Process], Awaitable[None]]
+
+class HostWithProcess(HostWithDaemon):
+    """A host, and a process at its socket."""
+
+    process: Process
 
 
-def run(place: Path, play: Play) -> None:
-    """In virtual time."""
-
-    async def main() -> None:
-        async with HostWithDaemon(place / "t.sock") as host, await Process.connect(host.path) as process:
-            await play(host, process)
-
-    run_virtual(main())
+@asynccontextmanager
+async def connected() -> AsyncIterator[HostWithProcess]:
+    with TemporaryDirectory() as place:
+        async with HostWithProcess(Path(place) / "t.sock") as host, await Process.connect(host.path) as host.process:
+            yield host
 
 
-async def granted(host: HostWithDaemon, process: Process, **grant: Any) -> str:
+async def granted(host: HostWithProcess, **grant: Any) -> str:
     """The id of an operation that was asked for and may go."""
-    process.say(ASK)
+    host.process.say(ASK)
     host.done(await host.ask("claim-operation"), **GRANTED | grant)
-    line = await process.line()
+    line = await host.process.line()
     assert line["outcome"] == "go"
     id: str = line["transfer"]
     return id
@@ -65,368 +68,314 @@ async def ended(host: HostWithDaemon) -> list[str]:
     return found
 
 
-def test_operation_is_asked_for_with_all_that_its_rank_said_and_goes(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        process.say(ASK)
-        ask = await host.ask("claim-operation")
-        host.done(ask, within_s=4.0, waited_s=0.0, ports=["eth0"])
-        line = await process.line()
-        assert line == {"id": 5, "outcome": "go", "transfer": ask.arguments["transfer"], "within_s": 4.0, "why": ""}
-        stated = dict(ask.arguments)
-        process_name = stated.pop("process")
-        assert stated == {**JOB, "operation": OPERATION, "within_s": 5.0, "transfer": line["transfer"], "ended": None}
-        assert process_name.startswith("rank 1 of job j7x2a1b9, pid ")
-
-    run(tmp_path, play)
+@staged(connected)
+async def test_operation_is_asked_for_with_all_that_its_rank_said_and_goes(host: HostWithProcess) -> None:
+    host.process.say(ASK)
+    ask = await host.ask("claim-operation")
+    host.done(ask, within_s=4.0, waited_s=0.0, ports=["eth0"])
+    line = await host.process.line()
+    assert line == {"id": 5, "outcome": "go", "transfer": ask.arguments["transfer"], "within_s": 4.0, "why": ""}
+    stated = dict(ask.arguments)
+    process_name = stated.pop("process")
+    assert stated == {**JOB, "operation": OPERATION, "within_s": 5.0, "transfer": line["transfer"], "ended": None}
+    assert process_name.startswith("rank 1 of job j7x2a1b9, pid ")
 
 
-def test_operation_is_reported_as_a_transfer_over_the_ports_of_its_grant(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        id = await granted(host, process, waited_s=0.5)
-        (one,) = await host.report()
+@pytest.mark.parametrize("ports", [["eth0"], []], ids=["optical", "none"])
+@staged(connected)
+async def test_operation_is_reported_over_its_ports_until_its_process_says_that_it_has_ended(
+    host: HostWithProcess, ports: list[str]
+) -> None:
+    id = await granted(host, waited_s=0.5, ports=ports)
+    for one in await host.report():
         assert (one["transfer"], one["ports"]) == (id, ["eth0"])
         assert one["phase"] == "all-reduce 7 of world, 4 MB"
         assert one["left_s"] == pytest.approx(5.5, abs=0.01)
-
-    run(tmp_path, play)
-
-
-def test_operation_without_optical_ports_is_not_reported_and_its_end_is_told(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        id = await granted(host, process, ports=[])
-        assert await host.report() == []
-        assert (await process.answer({"end": id, "id": 6}))["outcome"] == "ended"
-        assert await ended(host) == [id]
-
-    run(tmp_path, play)
+    assert len(await host.report()) == len(ports)
+    line = await host.process.answer({"end": id, "id": 6})
+    assert line == {"id": 6, "outcome": "ended", "transfer": id, "within_s": None, "why": ""}
+    assert await ended(host) == [id]
+    assert await host.report() == []
 
 
-def test_operation_ends_when_its_process_says_so(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        id = await granted(host, process)
-        line = await process.answer({"end": id, "id": 6})
-        assert line == {"id": 6, "outcome": "ended", "transfer": id, "within_s": None, "why": ""}
-        assert await ended(host) == [id]
-        assert await host.report() == []
-
-    run(tmp_path, play)
-
-
-def test_end_of_an_operation_says_what_its_host_had_counted_before_and_after_it(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        id = await granted(host, process)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
-            receiver.bind(("127.0.0.1", 0))
-            receiver.sendto(bytes(10_000), receiver.getsockname())
-        process.say({"end": id, "id": 6})
-        ask = await host.ask("end-transfers")
-        (one,) = ask.arguments["operations"]
-        assert (one["job"], one["rank"], one["operation"]["index"]) == ("j7x2a1b9", 1, 7)
-        before, after = one["before"], one["after"]
-        assert before["at_ns"] < after["at_ns"]
-        assert after["ports"]["eth0"]["tx"] - before["ports"]["eth0"]["tx"] >= 10_028
-        assert after["datagrams"]["received"] > before["datagrams"]["received"]
-        process.say(ASK | {"id": 7})
-        again = await host.ask("claim-operation")
-        assert again.arguments["ended"] == one  # the daemon has not answered yet that it knows
-        host.done(ask)
-
-    run(tmp_path, play)
+@staged(connected)
+async def test_end_of_an_operation_says_what_its_host_had_counted_before_and_after_it(host: HostWithProcess) -> None:
+    id = await granted(host)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.sendto(bytes(10_000), receiver.getsockname())
+    host.process.say({"end": id, "id": 6})
+    ask = await host.ask("end-transfers")
+    (one,) = ask.arguments["operations"]
+    assert (one["job"], one["rank"], one["operation"]["index"]) == ("j7x2a1b9", 1, 7)
+    before, after = one["before"], one["after"]
+    assert before["at_ns"] < after["at_ns"]
+    assert after["ports"]["eth0"]["tx"] - before["ports"]["eth0"]["tx"] >= 10_028
+    assert after["datagrams"]["received"] > before["datagrams"]["received"]
+    host.process.say(ASK | {"id": 7})
+    again = await host.ask("claim-operation")
+    assert again.arguments["ended"] == one  # the daemon has not answered yet that it knows
+    host.done(ask)
 
 
-def test_host_counts_before_the_daemon_can_let_others_send_to_it(tmp_path: Path) -> None:
+@staged(connected)
+async def test_host_counts_before_the_daemon_can_let_others_send_to_it(host: HostWithProcess) -> None:
     """The ask of the last rank lets the others go, and what they send comes at once."""
+    asked_ns: list[int] = []
 
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        asked_ns: list[int] = []
+    def let_go(ask: Ask) -> dict[str, Any]:
+        asked_ns.append(SystemClock().monotonic_ns())
+        return {"within_s": 5.0, "waited_s": 0.0, "ports": ["eth0"]}
 
-        def let_go(ask: Ask) -> dict[str, Any]:
-            asked_ns.append(SystemClock().monotonic_ns())
-            return {"within_s": 5.0, "waited_s": 0.0, "ports": ["eth0"]}
-
-        host.reactions["claim-operation"] = let_go
-        line = await process.answer(ASK)
-        process.say({"end": line["transfer"], "id": 6})
-        ask = await host.ask("end-transfers")
-        assert ask.arguments["operations"][0]["before"]["at_ns"] < asked_ns[0]
-
-    run(tmp_path, play)
+    host.reactions["claim-operation"] = let_go
+    line = await host.process.answer(ASK)
+    host.process.say({"end": line["transfer"], "id": 6})
+    ask = await host.ask("end-transfers")
+    assert ask.arguments["operations"][0]["before"]["at_ns"] < asked_ns[0]
 
 
-def test_next_ask_of_a_rank_tells_the_end_that_the_daemon_may_not_have_heard_of(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        id = await granted(host, process)
-        host.is_up = False
-        process.say({"end": id, "id": 6})
-        await process.line()
-        host.is_up = True
-        process.say(ASK | {"id": 7})
-        ask = await host.ask("claim-operation")
-        assert ask.arguments["ended"]["operation"] == OPERATION
-        assert ask.arguments["ended"]["after"]["ports"]["eth0"]["rx"] > 0
-
-    run(tmp_path, play)
+@staged(connected)
+async def test_next_ask_of_a_rank_tells_the_end_that_the_daemon_may_not_have_heard_of(host: HostWithProcess) -> None:
+    id = await granted(host)
+    host.is_up = False
+    host.process.say({"end": id, "id": 6})
+    await host.process.line()
+    host.is_up = True
+    host.process.say(ASK | {"id": 7})
+    ask = await host.ask("claim-operation")
+    assert ask.arguments["ended"]["operation"] == OPERATION
+    assert ask.arguments["ended"]["after"]["ports"]["eth0"]["rx"] > 0
 
 
-def test_next_ask_tells_the_last_end_where_the_daemon_has_answered_none(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        for index in (7, 8):
-            ask = {**ASK["ask"], "operation": OPERATION | {"index": index}}
-            process.say({"ask": ask, "id": index})
-            asked = await host.claim()
-            host.done(asked, **GRANTED)
-            id = (await process.line())["transfer"]
-            assert (await process.answer({"end": id, "id": 20}))["outcome"] == "ended"
-        process.say({"ask": {**ASK["ask"], "operation": OPERATION | {"index": 9}}, "id": 9})
-        assert (await host.claim()).arguments["ended"]["operation"]["index"] == 8
-
-    run(tmp_path, play)
+@staged(connected)
+async def test_next_ask_tells_the_last_end_where_the_daemon_has_answered_none(host: HostWithProcess) -> None:
+    for index in (7, 8):
+        ask = {**ASK["ask"], "operation": OPERATION | {"index": index}}
+        host.process.say({"ask": ask, "id": index})
+        asked = await host.claim()
+        host.done(asked, **GRANTED)
+        id = (await host.process.line())["transfer"]
+        assert (await host.process.answer({"end": id, "id": 20}))["outcome"] == "ended"
+    host.process.say({"ask": {**ASK["ask"], "operation": OPERATION | {"index": 9}}, "id": 9})
+    assert (await host.claim()).arguments["ended"]["operation"]["index"] == 8
 
 
-def test_end_that_a_new_agent_is_told_while_the_daemon_is_away_stays_the_one_of_the_first_time(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        host.is_up = False
-        assert (await process.answer(DONE))["outcome"] == "failed"
-        host.is_up, back_ns = True, SystemClock().monotonic_ns()
-        process.say(DONE)
+@staged(connected)
+async def test_end_that_a_new_agent_is_told_while_the_daemon_is_away_stays_the_one_of_the_first_time(
+    host: HostWithProcess,
+) -> None:
+    host.is_up = False
+    assert (await host.process.answer(DONE))["outcome"] == "failed"
+    host.is_up, back_ns = True, SystemClock().monotonic_ns()
+    host.process.say(DONE)
+    first = await host.ask("end-operation")
+    assert first.arguments["after"]["at_ns"] < back_ns
+    host.done(first)
+    assert (await host.process.line())["outcome"] == "ended"
+    host.process.say(DONE)
+    assert (await host.ask("end-operation")).arguments["after"]["at_ns"] > back_ns
+
+
+@staged(connected)
+async def test_stranger_who_guesses_a_rank_does_not_change_what_was_counted_for_it(host: HostWithProcess) -> None:
+    guess = {**JOB, "key": "a guess"}
+    host.is_up = False
+    assert (await host.process.answer(DONE))["outcome"] == "failed"
+    host.is_up, back_ns = True, SystemClock().monotonic_ns()
+    async with await Process.connect(host.path) as stranger:
+        stranger.say({"done": {**guess, "operation": OPERATION}, "id": 1})
+        host.refuse(await host.ask("end-operation"), "it does not know the key of the job")
+        assert (await stranger.line())["outcome"] == "refused"
+        host.process.say(DONE)
         first = await host.ask("end-operation")
         assert first.arguments["after"]["at_ns"] < back_ns
         host.done(first)
-        assert (await process.line())["outcome"] == "ended"
-        process.say(DONE)
-        assert (await host.ask("end-operation")).arguments["after"]["at_ns"] > back_ns
-
-    run(tmp_path, play)
-
-
-def test_stranger_who_guesses_a_rank_does_not_change_what_was_counted_for_it(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        guess = {**JOB, "key": "a guess"}
-        host.is_up = False
-        assert (await process.answer(DONE))["outcome"] == "failed"
-        host.is_up, back_ns = True, SystemClock().monotonic_ns()
-        async with await Process.connect(host.path) as stranger:
-            stranger.say({"done": {**guess, "operation": OPERATION}, "id": 1})
-            host.refuse(await host.ask("end-operation"), "it does not know the key of the job")
-            assert (await stranger.line())["outcome"] == "refused"
-            process.say(DONE)
-            first = await host.ask("end-operation")
-            assert first.arguments["after"]["at_ns"] < back_ns
-            host.done(first)
-            assert (await process.line())["outcome"] == "ended"
-            process.say(ASK)
-            asked, began_ns = await host.ask("claim-operation"), SystemClock().monotonic_ns()
-            others = {**guess, "operation": OPERATION | {"index": 8}, "within_s": 5.0, "wait_s": 1.0}
-            stranger.say({"ask": others, "id": 2})
-            host.refuse(await host.ask("claim-operation"), "it does not know the key of the job")
-            assert (await stranger.line())["outcome"] == "refused"
-        host.fail(asked, "the daemon came to no end with it")
-        assert (await process.line())["outcome"] == "failed"
-        id = await granted(host, process)
-        process.say({"end": id, "id": 7})
-        ask = await host.ask("end-transfers")
-        assert ask.arguments["operations"][0]["before"]["at_ns"] < began_ns, "of the first time that it asked"
-
-    run(tmp_path, play)
+        assert (await host.process.line())["outcome"] == "ended"
+        host.process.say(ASK)
+        asked, began_ns = await host.ask("claim-operation"), SystemClock().monotonic_ns()
+        others = {**guess, "operation": OPERATION | {"index": 8}, "within_s": 5.0, "wait_s": 1.0}
+        stranger.say({"ask": others, "id": 2})
+        host.refuse(await host.ask("claim-operation"), "it does not know the key of the job")
+        assert (await stranger.line())["outcome"] == "refused"
+    host.fail(asked, "the daemon came to no end with it")
+    assert (await host.process.line())["outcome"] == "failed"
+    id = await granted(host)
+    host.process.say({"end": id, "id": 7})
+    ask = await host.ask("end-transfers")
+    assert ask.arguments["operations"][0]["before"]["at_ns"] < began_ns, "of the first time that it asked"
 
 
-def test_operation_ends_with_the_connection_of_its_process(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        id = await granted(host, process)
-        await process.close()
-        assert await ended(host) == [id]
-        assert await host.report() == []
-
-    run(tmp_path, play)
+@staged(connected)
+async def test_operation_ends_with_the_connection_of_its_process(host: HostWithProcess) -> None:
+    id = await granted(host)
+    await host.process.close()
+    assert await ended(host) == [id]
+    assert await host.report() == []
 
 
-def test_operation_ends_when_its_time_is_over_and_its_process_hears_it_at_once(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        asked_s = asyncio.get_running_loop().time()
-        id = await granted(host, process, waited_s=0.5)
-        over = await process.line()
-        assert asyncio.get_running_loop().time() - asked_s == pytest.approx(5.5, abs=0.01)
-        assert over["over"] == id
-        assert "its longest time of 5 s is over" in over["why"]
-        assert await ended(host) == [id]
-        line = await process.answer({"end": id, "id": 6})
-        assert (line["outcome"], line["why"]) == ("over", over["why"])
-
-    run(tmp_path, play)
+@staged(connected)
+async def test_operation_ends_when_its_time_is_over_and_its_process_hears_it_at_once(host: HostWithProcess) -> None:
+    asked_s = asyncio.get_running_loop().time()
+    id = await granted(host, waited_s=0.5)
+    over = await host.process.line()
+    assert asyncio.get_running_loop().time() - asked_s == pytest.approx(5.5, abs=0.01)
+    assert over["over"] == id
+    assert "its longest time of 5 s is over" in over["why"]
+    assert await ended(host) == [id]
+    line = await host.process.answer({"end": id, "id": 6})
+    assert (line["outcome"], line["why"]) == ("over", over["why"])
 
 
 @pytest.mark.parametrize(("asked", "is_told"), [(ASK, False), (CLAIM, True)], ids=["operation", "claim"])
-def test_end_is_told_for_a_claim_whose_answer_was_lost_and_not_for_an_operation(
-    tmp_path: Path, asked: dict[str, Any], is_told: bool
+@staged(connected)
+async def test_end_is_told_for_a_claim_whose_answer_was_lost_and_not_for_an_operation(
+    host: HostWithProcess, asked: dict[str, Any], is_told: bool
 ) -> None:
     """The rank asks for it again, and goes on with what the daemon may have granted already."""
-
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        began_s = asyncio.get_running_loop().time()
-        line = await process.answer(asked)
-        assert (line["outcome"], line["id"]) == ("failed", 5)
-        assert f"did not answer within {1 + ANSWER_WITHIN_S:g} s" in line["why"]
-        assert asyncio.get_running_loop().time() - began_s == pytest.approx(1 + ANSWER_WITHIN_S + 0.5, abs=0.01)
-        assert await host.report() == []
-        await asyncio.sleep(5 + TOLD_AFTER_S + 2 * AGAIN_S)
-        assert ("end-transfers" in host.verbs()) is is_told
-
-    run(tmp_path, play)
+    began_s = asyncio.get_running_loop().time()
+    line = await host.process.answer(asked)
+    assert (line["outcome"], line["id"]) == ("failed", 5)
+    assert f"did not answer within {1 + ANSWER_WITHIN_S:g} s" in line["why"]
+    assert asyncio.get_running_loop().time() - began_s == pytest.approx(1 + ANSWER_WITHIN_S + 0.5, abs=0.01)
+    assert await host.report() == []
+    await asyncio.sleep(5 + TOLD_AFTER_S + 2 * AGAIN_S)
+    assert ("end-transfers" in host.verbs()) is is_told
 
 
 @pytest.mark.parametrize(("asked", "is_told"), [(ASK, False), (CLAIM, True)], ids=["operation", "claim"])
-def test_broker_that_is_away_fails_an_ask_at_once(tmp_path: Path, asked: dict[str, Any], is_told: bool) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        host.is_up = False
-        began_s = asyncio.get_running_loop().time()
-        line = await process.answer(asked)
-        assert (line["outcome"], asyncio.get_running_loop().time() - began_s) == ("failed", 0.0)
-        assert "the broker is not connected" in line["why"]
-        host.is_up = True
-        await asyncio.sleep(2 * AGAIN_S)
-        assert ("end-transfers" in host.verbs()) is is_told
-
-    run(tmp_path, play)
-
-
-def test_operation_of_a_process_that_went_away_before_its_answer_is_ended(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        process.say(ASK)
-        ask = await host.ask("claim-operation")
-        await process.close()
-        id = ask.arguments["transfer"]
-        assert await ended(host) == [id]
-        host.done(ask, **GRANTED)
-        assert await ended(host) == [id], "the daemon may have taken the first end before it granted"
-        assert await host.report() == []
-
-    run(tmp_path, play)
+@staged(connected)
+async def test_broker_that_is_away_fails_an_ask_at_once(
+    host: HostWithProcess, asked: dict[str, Any], is_told: bool
+) -> None:
+    host.is_up = False
+    began_s = asyncio.get_running_loop().time()
+    line = await host.process.answer(asked)
+    assert (line["outcome"], asyncio.get_running_loop().time() - began_s) == ("failed", 0.0)
+    assert "the broker is not connected" in line["why"]
+    host.is_up = True
+    await asyncio.sleep(2 * AGAIN_S)
+    assert ("end-transfers" in host.verbs()) is is_told
 
 
-def test_operation_that_the_daemon_refuses_does_not_go_and_nothing_is_ended(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        process.say(ASK)
-        host.refuse(await host.ask("claim-operation"), "job j7x2a1b9: no such job")
-        line = await process.line()
-        assert (line["outcome"], line["why"]) == ("refused", "job j7x2a1b9: no such job")
-        assert await host.report() == []
-        await process.close()
-        await asyncio.sleep(LONG_S)
-        assert host.verbs() == ["claim-operation"]
-
-    run(tmp_path, play)
-
-
-def test_rank_joins_and_hears_of_its_job(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        process.say(JOIN)
-        ask = await host.ask("join-job")
-        host.done(ask, **JOINED)
-        joined = JOINED | {"longest_s": None}  # which this daemon does not say
-        assert await process.line() == {"id": 4, "outcome": "joined", "joined": joined, "why": ""}
-        stated = dict(ask.arguments)
-        assert stated.pop("process").startswith("pid ")
-        assert stated == JOB
-
-    run(tmp_path, play)
+@pytest.mark.parametrize(
+    ("line", "verb"), [(ASK, "claim-operation"), (CLAIM, "claim-transfer")], ids=["operation", "claim"]
+)
+@staged(connected)
+async def test_what_a_process_asked_that_went_away_before_its_answer_is_ended(
+    host: HostWithProcess, line: dict[str, Any], verb: str
+) -> None:
+    host.process.say(line)
+    ask = await host.ask(verb)
+    await host.process.close()
+    id = ask.arguments["transfer"]
+    assert await ended(host) == [id]
+    host.done(ask, **GRANTED)
+    assert await ended(host) == [id], "the daemon may have taken the first end before it granted"
+    assert await host.report() == []
 
 
-def test_operation_is_said_to_be_done_without_a_transfer(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        process.say(DONE)
-        ask = await host.ask("end-operation")
-        host.done(ask)
-        assert await process.line() == {"id": 6, "outcome": "ended", "transfer": "", "within_s": None, "why": ""}
-        after = ask.arguments.pop("after")
-        assert after["ports"]["eth0"]["rx"] > 0
-        assert ask.arguments == {**JOB, "operation": OPERATION}
+@staged(connected)
+async def test_operation_that_the_daemon_refuses_does_not_go_and_nothing_is_ended(host: HostWithProcess) -> None:
+    host.process.say(ASK)
+    host.refuse(await host.ask("claim-operation"), "job j7x2a1b9: no such job")
+    line = await host.process.line()
+    assert (line["outcome"], line["why"]) == ("refused", "job j7x2a1b9: no such job")
+    assert await host.report() == []
+    await host.process.close()
+    await asyncio.sleep(LONG_S)
+    assert host.verbs() == ["claim-operation"]
 
-    run(tmp_path, play)
+
+@staged(connected)
+async def test_rank_joins_and_hears_of_its_job(host: HostWithProcess) -> None:
+    host.process.say(JOIN)
+    ask = await host.ask("join-job")
+    host.done(ask, **JOINED)
+    joined = JOINED | {"longest_s": None}  # which this daemon does not say
+    assert await host.process.line() == {"id": 4, "outcome": "joined", "joined": joined, "why": ""}
+    stated = dict(ask.arguments)
+    assert stated.pop("process").startswith("pid ")
+    assert stated == JOB
+
+
+@staged(connected)
+async def test_operation_is_said_to_be_done_without_a_transfer(host: HostWithProcess) -> None:
+    host.process.say(DONE)
+    ask = await host.ask("end-operation")
+    host.done(ask)
+    assert await host.process.line() == {"id": 6, "outcome": "ended", "transfer": "", "within_s": None, "why": ""}
+    after = ask.arguments.pop("after")
+    assert after["ports"]["eth0"]["rx"] > 0
+    assert ask.arguments == {**JOB, "operation": OPERATION}
 
 
 @pytest.mark.parametrize(("line", "verb"), [(JOIN, "join-job"), (DONE, "end-operation")])
-def test_join_and_done_are_refused_for_the_reason_of_the_daemon(
-    tmp_path: Path, line: dict[str, Any], verb: str
+@staged(connected)
+async def test_join_and_done_are_refused_for_the_reason_of_the_daemon(
+    host: HostWithProcess, line: dict[str, Any], verb: str
 ) -> None:
     def refuse(ask: object) -> dict[str, Any]:
         raise RefusedError("rank 1: it is none of this job")
 
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        host.reactions[verb] = refuse
-        answer = await process.answer(line)
-        assert (answer["outcome"], answer["why"]) == ("refused", "rank 1: it is none of this job")
-
-    run(tmp_path, play)
+    host.reactions[verb] = refuse
+    answer = await host.process.answer(line)
+    assert (answer["outcome"], answer["why"]) == ("refused", "rank 1: it is none of this job")
 
 
 @pytest.mark.parametrize("line", [JOIN, DONE], ids=["join", "done"])
-def test_join_and_done_fail_while_the_daemon_is_silent(tmp_path: Path, line: dict[str, Any]) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        began_s = asyncio.get_running_loop().time()
-        answer = await process.answer(line)
-        assert answer["outcome"] == "failed"
-        assert "the daemon did not answer within 2 s" in answer["why"]
-        assert asyncio.get_running_loop().time() - began_s == pytest.approx(ANSWER_WITHIN_S + 0.5, abs=0.01)
-
-    run(tmp_path, play)
+@staged(connected)
+async def test_join_and_done_fail_while_the_daemon_is_silent(host: HostWithProcess, line: dict[str, Any]) -> None:
+    began_s = asyncio.get_running_loop().time()
+    answer = await host.process.answer(line)
+    assert answer["outcome"] == "failed"
+    assert "the daemon did not answer within 2 s" in answer["why"]
+    assert asyncio.get_running_loop().time() - began_s == pytest.approx(ANSWER_WITHIN_S + 0.5, abs=0.01)
 
 
 KINDS = [CLAIM, {"end": "t1"}, {"switch": {"prepared_set": "p7x2a1b9", "target": "a"}}, JOIN, ASK, DONE]
 
 
-def test_kinds_here_are_all_that_a_line_can_have() -> None:
+@staged(connected)
+async def test_line_of_two_kinds_is_refused_and_does_neither(host: HostWithProcess) -> None:
     assert {next(iter(one)) for one in KINDS} == {*Line.__struct_fields__} - {"id"}
-
-
-@pytest.mark.parametrize("two", [*combinations(KINDS, 2)], ids=lambda two: "-".join(next(iter(one)) for one in two))
-def test_line_of_two_kinds_is_refused_and_does_neither(tmp_path: Path, two: tuple[dict[str, Any], ...]) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        answer = await process.answer({**two[0], **two[1], "id": 9})
-        assert (answer["id"], answer["outcome"]) == (9, "refused")
+    for one, other in combinations(KINDS, 2):
+        answer = await host.process.answer({**one, **other, "id": 9})
+        assert (answer["id"], answer["outcome"]) == (9, "refused"), (one, other)
         assert answer["why"] == "a request has one of claim, end, switch, join, ask and done"
-        await asyncio.sleep(LONG_S)
-        assert host.asked == []
-
-    run(tmp_path, play)
+    await asyncio.sleep(LONG_S)
+    assert host.asked == []
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        (b"\xff{", "not a request"),
-        (b'{"ask":' * 2000, "not a request"),
-        ({"id": 1}, "a request has one of"),
-        ({"join": JOB | {"rank": -1}}, "join.rank"),
-        ({"join": JOB | {"rank": 256}}, "join.rank"),
-        ({"join": JOB | {"key": ""}}, "join.key"),
-        ({"join": JOB | {"secret": "x"}}, "secret"),
-        ({"ask": ASK["ask"] | {"wait_s": 61}}, "ask.wait_s"),
-        ({"ask": ASK["ask"] | {"wait_s": 0}}, "ask.wait_s"),
-        ({"ask": ASK["ask"] | {"operation": OPERATION | {"kind": "all-sum"}}}, "ask.operation.kind"),
-        ({"ask": {**JOB, "within_s": 5}}, "operation"),
-        ({"done": {**JOB, "operation": OPERATION | {"index": -1}}}, "done.operation.index"),
-    ],
-    ids=lambda one: str(one)[:40],
-)
-def test_line_that_is_no_request_is_refused_and_the_connection_goes_on(
-    tmp_path: Path, line: dict[str, Any] | bytes, words: str
-) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        answer = await process.answer(line)
-        assert answer["outcome"] == "refused"
-        assert words in answer["why"]
-        assert host.asked == []
-        await granted(host, process)
-
-    run(tmp_path, play)
+NO_REQUESTS: list[tuple[bytes | dict[str, Any], str]] = [
+    (b"\xff{", "not a request"),
+    (b'{"ask":' * 2000, "not a request"),
+    ({"id": 1}, "a request has one of"),
+    ({"join": JOB | {"rank": -1}}, "join.rank"),
+    ({"join": JOB | {"rank": 256}}, "join.rank"),
+    ({"join": JOB | {"key": ""}}, "join.key"),
+    ({"join": JOB | {"secret": "x"}}, "secret"),
+    ({"ask": ASK["ask"] | {"wait_s": 61}}, "ask.wait_s"),
+    ({"ask": ASK["ask"] | {"wait_s": 0}}, "ask.wait_s"),
+    ({"ask": ASK["ask"] | {"operation": OPERATION | {"kind": "all-sum"}}}, "ask.operation.kind"),
+    ({"ask": {**JOB, "within_s": 5}}, "operation"),
+    ({"done": {**JOB, "operation": OPERATION | {"index": -1}}}, "done.operation.index"),
+]
 
 
-def test_process_ends_no_operation_of_another_one(tmp_path: Path) -> None:
-    async def play(host: HostWithDaemon, process: Process) -> None:
-        id = await granted(host, process)
-        async with await Process.connect(host.path) as other:
-            answer = await other.answer({"end": id, "id": 6})
-        assert (answer["outcome"], answer["why"]) == ("refused", f"{id}: this process has no such transfer")
-        assert [one["transfer"] for one in await host.report()] == [id]
+@staged(connected)
+async def test_line_that_is_no_request_is_refused_and_the_connection_goes_on(host: HostWithProcess) -> None:
+    for line, words in NO_REQUESTS:
+        answer = await host.process.answer(line)
+        assert answer["outcome"] == "refused", line
+        assert words in answer["why"], line
+    assert host.asked == []
+    await granted(host)
 
-    run(tmp_path, play)
+
+@staged(connected)
+async def test_process_ends_no_operation_of_another_one(host: HostWithProcess) -> None:
+    id = await granted(host)
+    async with await Process.connect(host.path) as other:
+        answer = await other.answer({"end": id, "id": 6})
+    assert (answer["outcome"], answer["why"]) == ("refused", f"{id}: this process has no such transfer")
+    assert [one["transfer"] for one in await host.report()] == [id]

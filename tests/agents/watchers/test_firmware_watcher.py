@@ -4,9 +4,8 @@ import asyncio
 
 from hwd_agents.process.config import PortConfig
 from hwd_agents.watchers.firmware_watcher import FirmwareWatcher
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import LATENCY_NS, Ear, Stage, stage
+from ..conftest import LATENCY_NS, Ear, Stage, stage, staged
 
 
 class Watched:
@@ -22,93 +21,78 @@ class Watched:
         one.run(self.firmware)
 
 
-def test_the_first_state_of_a_phy_is_no_event() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].phy("eth0", up=True)
-            await asyncio.sleep(0.1)
-            seen = Watched(one)
-            await asyncio.sleep(0.1)
-            assert (seen.firmware.up("eth0"), seen.ear.told) == (True, [])
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_the_first_state_of_a_phy_is_no_event(one: Stage) -> None:
+    one.hosts["h0"].phy("eth0", up=True)
+    await asyncio.sleep(0.1)
+    seen = Watched(one)
+    await asyncio.sleep(0.1)
+    assert (seen.firmware.up("eth0"), seen.ear.told) == (True, [])
 
 
-def test_a_change_is_told_between_its_stamp_and_our_receipt_and_once() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Watched(one)
-            await asyncio.sleep(1)
-            seen.firmware.begin("eth0")
-            up_ns = one.now_ns()
-            one.hosts["h0"].phy("eth0", up=True)
-            await asyncio.sleep(1)
-            one.hosts["h0"].phy("eth0", up=True)  # told twice
-            await asyncio.sleep(1)
-            (told,) = seen.ear.told
-            assert (told.kind, told.source, told.data) == ("firmware", "phy", {"up": True})
-            assert (told.earliest_ns, told.at_ns) == (up_ns, up_ns + LATENCY_NS)
-            kept = seen.firmware.observation("eth0")
-            assert (kept.at_begin, kept.now, kept.lost, kept.latched) == (False, True, 0, True)
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_change_is_told_between_its_stamp_and_our_receipt_and_once(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(1)
+    seen.firmware.begin("eth0")
+    up_ns = one.now_ns()
+    one.hosts["h0"].phy("eth0", up=True)
+    await asyncio.sleep(1)
+    one.hosts["h0"].phy("eth0", up=True)  # told twice
+    await asyncio.sleep(1)
+    (told,) = seen.ear.told
+    assert (told.kind, told.source, told.data) == ("firmware", "phy", {"up": True})
+    assert (told.earliest_ns, told.at_ns) == (up_ns, up_ns + LATENCY_NS)
+    kept = seen.firmware.observation("eth0")
+    assert (kept.at_begin, kept.now, kept.lost, kept.latched) == (False, True, 0, True)
 
 
-def test_a_phy_that_was_away_and_is_back_was_lost_once_and_one_that_stayed_never() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].phy("eth0", up=True)
-            seen = Watched(one)
-            await asyncio.sleep(1)
-            seen.firmware.begin("eth0")
-            await asyncio.sleep(1)
-            stayed = seen.firmware.observation("eth0")
-            assert (stayed.at_begin, stayed.now, stayed.lost) == (True, True, 0)
-            one.hosts["h0"].phy("eth0", up=False)
-            one.hosts["h0"].phy("eth0", up=True)
-            await asyncio.sleep(1)
-            assert seen.firmware.observation("eth0").lost == 1
-            seen.firmware.end("eth0")
-            ended = seen.firmware.observation("eth0")
-            one.hosts["h0"].phy("eth0", up=False)
-            await asyncio.sleep(1)
-            assert seen.firmware.observation("eth0") == ended
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_phy_that_was_away_and_is_back_was_lost_once_and_one_that_stayed_never(one: Stage) -> None:
+    one.hosts["h0"].phy("eth0", up=True)
+    seen = Watched(one)
+    await asyncio.sleep(1)
+    seen.firmware.begin("eth0")
+    await asyncio.sleep(1)
+    stayed = seen.firmware.observation("eth0")
+    assert (stayed.at_begin, stayed.now, stayed.lost) == (True, True, 0)
+    one.hosts["h0"].phy("eth0", up=False)
+    one.hosts["h0"].phy("eth0", up=True)
+    await asyncio.sleep(1)
+    assert seen.firmware.observation("eth0").lost == 1
+    seen.firmware.end("eth0")
+    ended = seen.firmware.observation("eth0")
+    one.hosts["h0"].phy("eth0", up=False)
+    await asyncio.sleep(1)
+    assert seen.firmware.observation("eth0") == ended
 
 
-def test_a_phy_is_unknown_while_its_rack_is_away() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Watched(one)
-            await asyncio.sleep(1)
-            await one.rack_down("h0")
-            await asyncio.sleep(0.5)
-            assert seen.firmware.up("eth0") is None
-            seen.firmware.begin("eth0")
-            kept = seen.firmware.observation("eth0")
-            assert not kept.seen
-            assert "is away" in kept.why_not
-            changed_ns = one.now_ns()
-            one.hosts["h0"].phy("eth0", up=True)
-            await asyncio.sleep(1)
-            await one.rack_up("h0")
-            await asyncio.sleep(2)
-            (told,) = seen.ear.told
-            assert told.earliest_ns <= changed_ns <= told.at_ns
-            assert seen.firmware.up("eth0") is True
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_phy_is_unknown_while_its_rack_is_away(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(1)
+    await one.rack_down("h0")
+    await asyncio.sleep(0.5)
+    assert seen.firmware.up("eth0") is None
+    seen.firmware.begin("eth0")
+    kept = seen.firmware.observation("eth0")
+    assert not kept.seen
+    assert "is away" in kept.why_not
+    changed_ns = one.now_ns()
+    one.hosts["h0"].phy("eth0", up=True)
+    await asyncio.sleep(1)
+    await one.rack_up("h0")
+    await asyncio.sleep(2)
+    (told,) = seen.ear.told
+    assert told.earliest_ns <= changed_ns <= told.at_ns
+    assert seen.firmware.up("eth0") is True
 
 
-def test_interfaces_that_are_not_ours_are_passed_over() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            seen = Watched(one)
-            one.hosts["h0"].phy("eth1", up=True)
-            one.hosts["h0"].phy("eth1", up=False)
-            await asyncio.sleep(1)
-            assert seen.ear.told == []
-            assert seen.firmware.observation("eth0").why_not == "not observed"
-
-    run_virtual(main())
+@staged(stage, "h0", ports=2)
+async def test_interfaces_that_are_not_ours_are_passed_over(one: Stage) -> None:
+    seen = Watched(one)
+    one.hosts["h0"].phy("eth1", up=True)
+    one.hosts["h0"].phy("eth1", up=False)
+    await asyncio.sleep(1)
+    assert seen.ear.told == []
+    assert seen.firmware.observation("eth0").why_not == "not observed"

@@ -14,7 +14,7 @@ from hwd_agents.sources.link_source import LinkReading
 from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import LATENCY_NS, Ear, Stage, stage, stop
+from ..conftest import LATENCY_NS, Ear, Stage, stage, staged, stop
 from ..sources.kernel.test_rtnetlink_answers import PlayedKernel, acknowledged, done, link
 
 
@@ -48,222 +48,192 @@ class Watched:
         return sum(int(told.data.get("unseen", 0)) for told in self.ear.told)
 
 
-def test_the_first_state_is_no_event_but_is_passed_to_the_callbacks() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].carrier("eth0", up=True)
-            await asyncio.sleep(0.1)
-            seen = Watched(one)
-            await asyncio.sleep(0.1)
-            assert (seen.ear.told, seen.calls, seen.link.carrier("eth0")) == ([], [("eth0", True)], True)
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_the_first_state_is_no_event_but_is_passed_to_the_callbacks(one: Stage) -> None:
+    one.hosts["h0"].carrier("eth0", up=True)
+    await asyncio.sleep(0.1)
+    seen = Watched(one)
+    await asyncio.sleep(0.1)
+    assert (seen.ear.told, seen.calls, seen.link.carrier("eth0")) == ([], [("eth0", True)], True)
 
 
-def test_a_change_is_told_between_its_stamp_and_our_receipt() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Watched(one)
-            await asyncio.sleep(1)
-            up_ns = one.now_ns()
-            one.hosts["h0"].carrier("eth0", up=True)
-            await asyncio.sleep(0.1)
-            (told,) = seen.ear.told
-            assert (told.kind, told.source, told.origin) == ("carrier", "link", "twin")
-            assert (told.earliest_ns, told.at_ns) == (up_ns, up_ns + LATENCY_NS)
-            assert told.data == {"carrier": True, "carrier_changes": 1, "unseen": 0}
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_change_is_told_between_its_stamp_and_our_receipt(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(1)
+    up_ns = one.now_ns()
+    one.hosts["h0"].carrier("eth0", up=True)
+    await asyncio.sleep(0.1)
+    (told,) = seen.ear.told
+    assert (told.kind, told.source, told.origin) == ("carrier", "link", "twin")
+    assert (told.earliest_ns, told.at_ns) == (up_ns, up_ns + LATENCY_NS)
+    assert told.data == {"carrier": True, "carrier_changes": 1, "unseen": 0}
 
 
-def test_flaps_that_the_kernel_only_counted_are_found_by_the_next_look() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].carrier("eth0", up=True)
-            await asyncio.sleep(0.1)
-            seen = Watched(one)
-            await asyncio.sleep(0.1)
-            seen.link.begin("eth0")
-            await asyncio.sleep(1)
-            one.hosts["h0"].carrier("eth0", up=True, flaps=4, told=False)
-            flapped_ns = one.now_ns()
-            await asyncio.sleep(0.3)
-            (told,) = seen.ear.told
-            assert told.data == {"carrier": True, "carrier_changes": 5, "unseen": 4}
-            assert told.earliest_ns <= flapped_ns <= told.at_ns <= flapped_ns + 251_000_000
-            kept = seen.link.observation("eth0")
-            assert (kept.at_begin, kept.now, kept.lost, kept.latched) == (True, True, 2, True)
-            assert seen.calls[-1] == ("eth0", True)  # who probes begins anew
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_flaps_that_the_kernel_only_counted_are_found_by_the_next_look(one: Stage) -> None:
+    one.hosts["h0"].carrier("eth0", up=True)
+    await asyncio.sleep(0.1)
+    seen = Watched(one)
+    await asyncio.sleep(0.1)
+    seen.link.begin("eth0")
+    await asyncio.sleep(1)
+    one.hosts["h0"].carrier("eth0", up=True, flaps=4, told=False)
+    flapped_ns = one.now_ns()
+    await asyncio.sleep(0.3)
+    (told,) = seen.ear.told
+    assert told.data == {"carrier": True, "carrier_changes": 5, "unseen": 4}
+    assert told.earliest_ns <= flapped_ns <= told.at_ns <= flapped_ns + 251_000_000
+    kept = seen.link.observation("eth0")
+    assert (kept.at_begin, kept.now, kept.lost, kept.latched) == (True, True, 2, True)
+    assert seen.calls[-1] == ("eth0", True)  # who probes begins anew
 
 
-def test_a_change_with_flaps_before_it_counts_them() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].carrier("eth0", up=True)
-            await asyncio.sleep(0.1)
-            seen = Watched(one)
-            await asyncio.sleep(0.1)
-            seen.link.begin("eth0")
-            one.hosts["h0"].carrier("eth0", up=False, flaps=6)
-            await asyncio.sleep(0.1)
-            assert seen.ear.told[0].data == {"carrier": False, "carrier_changes": 8, "unseen": 6}
-            assert seen.link.observation("eth0").lost == 4
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_change_with_flaps_before_it_counts_them(one: Stage) -> None:
+    one.hosts["h0"].carrier("eth0", up=True)
+    await asyncio.sleep(0.1)
+    seen = Watched(one)
+    await asyncio.sleep(0.1)
+    seen.link.begin("eth0")
+    one.hosts["h0"].carrier("eth0", up=False, flaps=6)
+    await asyncio.sleep(0.1)
+    assert seen.ear.told[0].data == {"carrier": False, "carrier_changes": 8, "unseen": 6}
+    assert seen.link.observation("eth0").lost == 4
 
 
-def test_flaps_while_no_agent_ran_are_counted_by_the_next_one() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            first = Watched(one)
-            await asyncio.sleep(0.1)
-            one.hosts["h0"].carrier("eth0", up=True)
-            await asyncio.sleep(1)
-            known_ns = first.ear.told[-1].at_ns
-            await stop(first.task)
-            one.hosts["h0"].carrier("eth0", up=True, flaps=10)
-            flapped_ns = one.now_ns()
-            await asyncio.sleep(60)
-            second = Watched(one, first.ear)
-            await asyncio.sleep(0.1)
-            told = second.ear.told[-1]
-            assert told.data == {"carrier": True, "carrier_changes": 11, "unseen": 10}
-            assert known_ns <= told.earliest_ns <= flapped_ns <= told.at_ns
-            await stop(second.task)
-            third = Watched(one, first.ear)
-            await asyncio.sleep(20)
-            assert third.unseen() == 10  # and counted once
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_flaps_while_no_agent_ran_are_counted_by_the_next_one(one: Stage) -> None:
+    first = Watched(one)
+    await asyncio.sleep(0.1)
+    one.hosts["h0"].carrier("eth0", up=True)
+    await asyncio.sleep(1)
+    known_ns = first.ear.told[-1].at_ns
+    await stop(first.task)
+    one.hosts["h0"].carrier("eth0", up=True, flaps=10)
+    flapped_ns = one.now_ns()
+    await asyncio.sleep(60)
+    second = Watched(one, first.ear)
+    await asyncio.sleep(0.1)
+    told = second.ear.told[-1]
+    assert told.data == {"carrier": True, "carrier_changes": 11, "unseen": 10}
+    assert known_ns <= told.earliest_ns <= flapped_ns <= told.at_ns
+    await stop(second.task)
+    third = Watched(one, first.ear)
+    await asyncio.sleep(20)
+    assert third.unseen() == 10  # and counted once
 
 
-def test_counters_of_another_boot_of_the_host_count_no_flaps() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].carrier("eth0", up=True, flaps=8)
-            await asyncio.sleep(0.1)
-            first = Watched(one)
-            await asyncio.sleep(0.1)
-            await stop(first.task)
-            one.hosts["h0"].life = "2"
-            await one.rack_down("h0")
-            await asyncio.sleep(0.1)
-            await one.rack_up("h0")
-            one.hosts["h0"].carrier("eth0", up=True, flaps=100)
-            await asyncio.sleep(2)
-            second = Watched(one, first.ear)
-            await asyncio.sleep(0.1)
-            assert second.ear.told == []
-            one.hosts["h0"].carrier("eth0", up=True, flaps=2)
-            await asyncio.sleep(0.1)
-            assert second.unseen() == 2
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_counters_of_another_boot_of_the_host_count_no_flaps(one: Stage) -> None:
+    one.hosts["h0"].carrier("eth0", up=True, flaps=8)
+    await asyncio.sleep(0.1)
+    first = Watched(one)
+    await asyncio.sleep(0.1)
+    await stop(first.task)
+    one.hosts["h0"].life = "2"
+    await one.rack_down("h0")
+    await asyncio.sleep(0.1)
+    await one.rack_up("h0")
+    one.hosts["h0"].carrier("eth0", up=True, flaps=100)
+    await asyncio.sleep(2)
+    second = Watched(one, first.ear)
+    await asyncio.sleep(0.1)
+    assert second.ear.told == []
+    one.hosts["h0"].carrier("eth0", up=True, flaps=2)
+    await asyncio.sleep(0.1)
+    assert second.unseen() == 2
 
 
-def test_counters_that_restart_during_the_watch_count_no_flaps() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Watched(one)
-            await asyncio.sleep(0.1)
-            await one.rack_down("h0")
-            one.hosts["h0"].life = "2"
-            one.hosts["h0"].carrier("eth0", up=True, flaps=100)
-            await asyncio.sleep(0.1)
-            await one.rack_up("h0")
-            await asyncio.sleep(2)
-            carrier = seen.ear.of("carrier")
-            assert [(told.data["carrier"], told.data["unseen"]) for told in carrier] == [(True, 0)]
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_counters_that_restart_during_the_watch_count_no_flaps(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(0.1)
+    await one.rack_down("h0")
+    one.hosts["h0"].life = "2"
+    one.hosts["h0"].carrier("eth0", up=True, flaps=100)
+    await asyncio.sleep(0.1)
+    await one.rack_up("h0")
+    await asyncio.sleep(2)
+    carrier = seen.ear.of("carrier")
+    assert [(told.data["carrier"], told.data["unseen"]) for told in carrier] == [(True, 0)]
 
 
-def test_an_interface_that_goes_and_comes_back_is_told_with_its_carrier() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].carrier("eth0", up=True, flaps=4)
-            await asyncio.sleep(0.1)
-            seen = Watched(one)
-            await asyncio.sleep(0.1)
-            seen.link.begin("eth0")
-            gone_ns = one.now_ns()
-            one.hosts["h0"].unplug("eth0")
-            await asyncio.sleep(1)
-            assert [told.kind for told in seen.ear.told] == ["interface", "carrier"]
-            gone, dark = seen.ear.told
-            assert (gone.data, gone.earliest_ns) == ({"present": False}, gone_ns)
-            assert (dark.data["carrier"], dark.data["unseen"]) == (False, 0)
-            away = seen.link.observation("eth0")
-            assert (away.seen, away.now, away.lost) == (False, None, 1)
-            assert away.why_not == "there is no interface eth0"
-            assert seen.link.carrier("eth0") is None
-            one.hosts["h0"].plug("eth0", ifindex=200)
-            one.hosts["h0"].carrier("eth0", up=True)
-            await asyncio.sleep(1)
-            assert [told.data for told in seen.ear.told[2:]] == [
-                {"present": True},
-                {"carrier": True, "carrier_changes": 1, "unseen": 0},
-            ]
-            assert seen.presences == [False, True]
-            assert seen.calls == [("eth0", True), ("eth0", False), ("eth0", True)]
-            back = seen.link.observation("eth0")
-            assert (back.now, back.lost) == (True, 1)
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_an_interface_that_goes_and_comes_back_is_told_with_its_carrier(one: Stage) -> None:
+    one.hosts["h0"].carrier("eth0", up=True, flaps=4)
+    await asyncio.sleep(0.1)
+    seen = Watched(one)
+    await asyncio.sleep(0.1)
+    seen.link.begin("eth0")
+    gone_ns = one.now_ns()
+    one.hosts["h0"].unplug("eth0")
+    await asyncio.sleep(1)
+    assert [told.kind for told in seen.ear.told] == ["interface", "carrier"]
+    gone, dark = seen.ear.told
+    assert (gone.data, gone.earliest_ns) == ({"present": False}, gone_ns)
+    assert (dark.data["carrier"], dark.data["unseen"]) == (False, 0)
+    away = seen.link.observation("eth0")
+    assert (away.seen, away.now, away.lost) == (False, None, 1)
+    assert away.why_not == "there is no interface eth0"
+    assert seen.link.carrier("eth0") is None
+    one.hosts["h0"].plug("eth0", ifindex=200)
+    one.hosts["h0"].carrier("eth0", up=True)
+    await asyncio.sleep(1)
+    assert [told.data for told in seen.ear.told[2:]] == [
+        {"present": True},
+        {"carrier": True, "carrier_changes": 1, "unseen": 0},
+    ]
+    assert seen.presences == [False, True]
+    assert seen.calls == [("eth0", True), ("eth0", False), ("eth0", True)]
+    back = seen.link.observation("eth0")
+    assert (back.now, back.lost) == (True, 1)
 
 
-def test_an_interface_that_was_made_anew_between_two_looks_is_told_as_present_again() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].carrier("eth0", up=True, flaps=4)
-            await asyncio.sleep(0.1)
-            seen = Watched(one)
-            await asyncio.sleep(0.1)
-            seen.link.begin("eth0")
-            await one.rack_down("h0")
-            one.hosts["h0"].unplug("eth0")
-            one.hosts["h0"].plug("eth0", ifindex=200)
-            one.hosts["h0"].carrier("eth0", up=True)
-            await asyncio.sleep(0.1)
-            await one.rack_up("h0")
-            await asyncio.sleep(2)
-            assert seen.presences == [True]
-            assert seen.ear.of("carrier")[-1].data == {"carrier": True, "carrier_changes": 1, "unseen": 1}
-            assert seen.link.observation("eth0").lost == 1
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_an_interface_that_was_made_anew_between_two_looks_is_told_as_present_again(one: Stage) -> None:
+    one.hosts["h0"].carrier("eth0", up=True, flaps=4)
+    await asyncio.sleep(0.1)
+    seen = Watched(one)
+    await asyncio.sleep(0.1)
+    seen.link.begin("eth0")
+    await one.rack_down("h0")
+    one.hosts["h0"].unplug("eth0")
+    one.hosts["h0"].plug("eth0", ifindex=200)
+    one.hosts["h0"].carrier("eth0", up=True)
+    await asyncio.sleep(0.1)
+    await one.rack_up("h0")
+    await asyncio.sleep(2)
+    assert seen.presences == [True]
+    assert seen.ear.of("carrier")[-1].data == {"carrier": True, "carrier_changes": 1, "unseen": 1}
+    assert seen.link.observation("eth0").lost == 1
 
 
-def test_changes_of_a_killed_watcher_are_counted_by_the_next_one() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].carrier("eth0", up=True, flaps=4)
-            await asyncio.sleep(0.1)
-            first = Watched(one)
-            await asyncio.sleep(0.1)
-            await one.rack_down("h0")
-            one.hosts["h0"].unplug("eth0")
-            one.hosts["h0"].plug("eth0", ifindex=200)
-            one.hosts["h0"].carrier("eth0", up=True, flaps=6)
-            await asyncio.sleep(0.1)
-            await one.rack_up("h0")
-            await asyncio.sleep(2)
-            await stop(first.task)
-            whole = _changes(first.ear)
-            assert [told.kind for told in first.ear.told] == ["interface", "carrier"]
-            assert whole == 7
-            for number in range(len(first.ear.told) + 1):
-                ear = Ear()
-                ear.told = first.ear.told[:number]
-                ear.marks = first.ear.marks_after[number]
-                second = Watched(one, ear)
-                await asyncio.sleep(0.1)
-                await stop(second.task)
-                assert _changes(ear) == whole, f"killed after {number} words: {ear.told}"
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_changes_of_a_killed_watcher_are_counted_by_the_next_one(one: Stage) -> None:
+    one.hosts["h0"].carrier("eth0", up=True, flaps=4)
+    await asyncio.sleep(0.1)
+    first = Watched(one)
+    await asyncio.sleep(0.1)
+    await one.rack_down("h0")
+    one.hosts["h0"].unplug("eth0")
+    one.hosts["h0"].plug("eth0", ifindex=200)
+    one.hosts["h0"].carrier("eth0", up=True, flaps=6)
+    await asyncio.sleep(0.1)
+    await one.rack_up("h0")
+    await asyncio.sleep(2)
+    await stop(first.task)
+    whole = _changes(first.ear)
+    assert [told.kind for told in first.ear.told] == ["interface", "carrier"]
+    assert whole == 7
+    for number in range(len(first.ear.told) + 1):
+        ear = Ear()
+        ear.told = first.ear.told[:number]
+        ear.marks = first.ear.marks_after[number]
+        second = Watched(one, ear)
+        await asyncio.sleep(0.1)
+        await stop(second.task)
+        assert _changes(ear) == whole, f"killed after {number} words: {ear.told}"
 
 
 def _changes(ear: Ear) -> int:
@@ -275,38 +245,32 @@ def _changes(ear: Ear) -> int:
     return changes
 
 
-def test_an_interface_created_after_the_start_is_reported() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=0) as one:
-            seen = Watched(one)
-            await asyncio.sleep(1)
-            seen.link.begin("eth0")
-            assert seen.link.observation("eth0").why_not == "there is no interface eth0"
-            one.hosts["h0"].plug("eth0", ifindex=7)
-            await asyncio.sleep(0.1)
-            assert [told.data for told in seen.ear.told] == [{"present": True}]
-            assert seen.link.carrier("eth0") is False
-
-    run_virtual(main())
+@staged(stage, "h0", ports=0)
+async def test_an_interface_created_after_the_start_is_reported(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(1)
+    seen.link.begin("eth0")
+    assert seen.link.observation("eth0").why_not == "there is no interface eth0"
+    one.hosts["h0"].plug("eth0", ifindex=7)
+    await asyncio.sleep(0.1)
+    assert [told.data for told in seen.ear.told] == [{"present": True}]
+    assert seen.link.carrier("eth0") is False
 
 
-def test_a_link_that_stayed_up_has_no_event_and_no_loss() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].carrier("eth0", up=True, flaps=4)
-            await asyncio.sleep(0.1)
-            seen = Watched(one)
-            await asyncio.sleep(0.1)
-            seen.link.begin("eth0")
-            await asyncio.sleep(5)
-            seen.link.end("eth0")
-            ended = seen.link.observation("eth0")
-            assert (ended.at_begin, ended.now, ended.lost) == (True, True, 0)
-            one.hosts["h0"].carrier("eth0", up=False)
-            await asyncio.sleep(5)
-            assert seen.link.observation("eth0") == ended
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_link_that_stayed_up_has_no_event_and_no_loss(one: Stage) -> None:
+    one.hosts["h0"].carrier("eth0", up=True, flaps=4)
+    await asyncio.sleep(0.1)
+    seen = Watched(one)
+    await asyncio.sleep(0.1)
+    seen.link.begin("eth0")
+    await asyncio.sleep(5)
+    seen.link.end("eth0")
+    ended = seen.link.observation("eth0")
+    assert (ended.at_begin, ended.now, ended.lost) == (True, True, 0)
+    one.hosts["h0"].carrier("eth0", up=False)
+    await asyncio.sleep(5)
+    assert seen.link.observation("eth0") == ended
 
 
 def test_an_interface_that_went_and_came_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -327,55 +291,48 @@ def test_an_interface_that_went_and_came_is_in_the_log(caplog: pytest.LogCapture
     ]
 
 
-def test_an_interface_that_was_renamed_is_said_with_its_new_name() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Watched(one)
-            await asyncio.sleep(1)
-            assert seen.link.why_not("eth0") == ""
-            one.hosts["h0"].unplug("eth0")
-            await asyncio.sleep(1)
-            assert seen.link.why_not("eth0") == "there is no interface eth0"
-            one.hosts["h0"].plug("ens1", ifindex=100)
-            await asyncio.sleep(1)
-            assert seen.link.why_not("eth0") == (
-                "there is no interface eth0: it is now called ens1. "
-                "Use that name in the agent's file, or rename the interface"
-            )
-            one.hosts["h0"].unplug("ens1")
-            one.hosts["h0"].plug("eth0", ifindex=100)
-            await asyncio.sleep(1)
-            assert seen.link.why_not("eth0") == ""
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_an_interface_that_was_renamed_is_said_with_its_new_name(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(1)
+    assert seen.link.why_not("eth0") == ""
+    one.hosts["h0"].unplug("eth0")
+    await asyncio.sleep(1)
+    assert seen.link.why_not("eth0") == "there is no interface eth0"
+    one.hosts["h0"].plug("ens1", ifindex=100)
+    await asyncio.sleep(1)
+    assert seen.link.why_not("eth0") == (
+        "there is no interface eth0: it is now called ens1. Use that name in the agent's file, or rename the interface"
+    )
+    one.hosts["h0"].unplug("ens1")
+    one.hosts["h0"].plug("eth0", ifindex=100)
+    await asyncio.sleep(1)
+    assert seen.link.why_not("eth0") == ""
 
 
-def test_changes_that_an_agent_was_killed_at_are_counted_by_the_next_one_once() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            first = Watched(one)
-            await asyncio.sleep(0.1)
-            for up in (True, False, True):
-                one.hosts["h0"].carrier("eth0", up=up)
-                await asyncio.sleep(1)
-            await stop(first.task)
-            _, _, rose = first.ear.of("carrier")
-            ear = Ear()
-            ear.marks = dict(first.ear.marks_after[1])  # what the spool took with the first event
-            second = Watched(one, ear)
-            await asyncio.sleep(0.1)
-            (counted,) = ear.told
-            assert counted.data == {**rose.data, "unseen": 2}
-            assert (counted.earliest_ns, counted.at_ns) == (
-                rose.earliest_ns,
-                rose.at_ns,
-            )  # a twin knows of the last one
-            await stop(second.task)
-            third = Watched(one, ear)
-            await asyncio.sleep(0.1)
-            assert (len(ear.told), third.unseen()) == (1, 2)
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_changes_that_an_agent_was_killed_at_are_counted_by_the_next_one_once(one: Stage) -> None:
+    first = Watched(one)
+    await asyncio.sleep(0.1)
+    for up in (True, False, True):
+        one.hosts["h0"].carrier("eth0", up=up)
+        await asyncio.sleep(1)
+    await stop(first.task)
+    _, _, rose = first.ear.of("carrier")
+    ear = Ear()
+    ear.marks = dict(first.ear.marks_after[1])  # what the spool took with the first event
+    second = Watched(one, ear)
+    await asyncio.sleep(0.1)
+    (counted,) = ear.told
+    assert counted.data == {**rose.data, "unseen": 2}
+    assert (counted.earliest_ns, counted.at_ns) == (
+        rose.earliest_ns,
+        rose.at_ns,
+    )  # a twin knows of the last one
+    await stop(second.task)
+    third = Watched(one, ear)
+    await asyncio.sleep(0.1)
+    assert (len(ear.told), third.unseen()) == (1, 2)
 
 
 def test_while_a_port_is_observed_it_is_read_often_and_the_others_are_not() -> None:

@@ -6,9 +6,8 @@ from hwd_agents.process.config import PortConfig
 from hwd_agents.watchers.nics import EVERY_S, Nics
 from hwd_agents.wire import FecNote, NicNote
 from hwd_drivers.core.documents import Json
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import Stage, stage
+from ..conftest import Stage, stage, staged
 
 FEC: Json = {"auto": False, "modes": ["rs"]}
 UNKNOWN = NicNote()
@@ -41,46 +40,37 @@ class Watched:
         self.changes += 1
 
 
-def test_what_is_known_is_told_and_what_is_not_stays_unknown() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            seen = Watched(one)
-            await asyncio.sleep(1)
-            eth0 = NicNote(autoneg=True, speed_mbps=100_000, fec=FecNote(auto=False, modes=["rs"]))
-            assert seen.nics.read == {"eth0": eth0, "eth1": UNKNOWN, "eth9": UNKNOWN}
-            assert seen.changes == 1
-
-    run_virtual(main())
+@staged(stage, "h0", ports=2)
+async def test_what_is_known_is_told_and_what_is_not_stays_unknown(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(1)
+    eth0 = NicNote(autoneg=True, speed_mbps=100_000, fec=FecNote(auto=False, modes=["rs"]))
+    assert seen.nics.read == {"eth0": eth0, "eth1": UNKNOWN, "eth9": UNKNOWN}
+    assert seen.changes == 1
 
 
-def test_what_somebody_changes_by_hand_is_found_in_a_while_and_when_told_to_look_at_once() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            seen = Watched(one)
-            await asyncio.sleep(1)
-            seen.set(autoneg=False)
-            await asyncio.sleep(EVERY_S)
-            assert (seen.nics.read["eth0"].autoneg, seen.changes) == (False, 2)
-            seen.set(autoneg=True)
-            seen.nics.hurry()
-            await asyncio.sleep(1)
-            assert (seen.nics.read["eth0"].autoneg, seen.changes) == (True, 3)
-
-    run_virtual(main())
+@staged(stage, "h0", ports=2)
+async def test_what_somebody_changes_by_hand_is_found_in_a_while_and_when_told_to_look_at_once(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(1)
+    seen.set(autoneg=False)
+    await asyncio.sleep(EVERY_S)
+    assert (seen.nics.read["eth0"].autoneg, seen.changes) == (False, 2)
+    seen.set(autoneg=True)
+    seen.nics.hurry()
+    await asyncio.sleep(1)
+    assert (seen.nics.read["eth0"].autoneg, seen.changes) == (True, 3)
 
 
-def test_nothing_is_read_while_a_port_is_observed() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=2) as one:
-            seen = Watched(one)
-            await asyncio.sleep(1)
-            seen.busy = True
-            seen.set(autoneg=False)
-            seen.nics.hurry()
-            await asyncio.sleep(3 * EVERY_S)
-            assert (seen.nics.read["eth0"].autoneg, seen.changes) == (True, 1)
-            seen.busy = False
-            await asyncio.sleep(EVERY_S)
-            assert seen.nics.read["eth0"].autoneg is False
-
-    run_virtual(main())
+@staged(stage, "h0", ports=2)
+async def test_nothing_is_read_while_a_port_is_observed(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(1)
+    seen.busy = True
+    seen.set(autoneg=False)
+    seen.nics.hurry()
+    await asyncio.sleep(3 * EVERY_S)
+    assert (seen.nics.read["eth0"].autoneg, seen.changes) == (True, 1)
+    seen.busy = False
+    await asyncio.sleep(EVERY_S)
+    assert seen.nics.read["eth0"].autoneg is False

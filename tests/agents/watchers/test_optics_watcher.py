@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from hwd_agents.process.config import ModuleTiming, PortConfig, SamplingConfig
 from hwd_agents.watchers.optics_watcher import OpticsWatcher
 from hwd_agents.wire.events import MonitorData
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import LATENCY_NS, MS, Ear, Stage, Told, stage, stop
+from ..conftest import LATENCY_NS, MS, Ear, Stage, Told, stage, staged, stop
 
 ROUND_TRIP_NS = 2 * LATENCY_NS
 PROMPT = ModuleTiming(los_s=0.0, monitor_s=0.0)
@@ -46,30 +45,27 @@ class Watched:
         self.changes += 1
 
 
-def test_dark_and_light_are_told_within_a_sample_of_the_truth() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].light("eth0", lit=True)
-            seen = Watched(one)
-            await asyncio.sleep(2.5)
-            await seen.optics.begin("eth0")
-            await asyncio.sleep(0.2034)
-            dark_ns = one.now_ns()
-            one.hosts["h0"].light("eth0", lit=False)
-            await asyncio.sleep(0.0817)
-            light_ns = one.now_ns()
-            one.hosts["h0"].light("eth0", lit=True)
-            await asyncio.sleep(0.5)
-            dark, light = seen.ear.told
-            assert (dark.kind, light.kind) == ("dark", "light")
-            assert dark.earliest_ns <= dark_ns <= dark.at_ns <= dark.earliest_ns + 10 * MS + ROUND_TRIP_NS
-            assert light.earliest_ns <= light_ns <= light.at_ns <= light.earliest_ns + 20 * MS + ROUND_TRIP_NS
-            assert dark.sampling_ns == dark.at_ns - dark.earliest_ns
-            assert dark.data == {"lanes": [None] * 4}
-            assert light.data == {"lanes": [-2.0] * 4}
-            assert (dark.source, dark.origin) == ("module", "twin")
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_dark_and_light_are_told_within_a_sample_of_the_truth(one: Stage) -> None:
+    one.hosts["h0"].light("eth0", lit=True)
+    seen = Watched(one)
+    await asyncio.sleep(2.5)
+    await seen.optics.begin("eth0")
+    await asyncio.sleep(0.2034)
+    dark_ns = one.now_ns()
+    one.hosts["h0"].light("eth0", lit=False)
+    await asyncio.sleep(0.0817)
+    light_ns = one.now_ns()
+    one.hosts["h0"].light("eth0", lit=True)
+    await asyncio.sleep(0.5)
+    dark, light = seen.ear.told
+    assert (dark.kind, light.kind) == ("dark", "light")
+    assert dark.earliest_ns <= dark_ns <= dark.at_ns <= dark.earliest_ns + 10 * MS + ROUND_TRIP_NS
+    assert light.earliest_ns <= light_ns <= light.at_ns <= light.earliest_ns + 20 * MS + ROUND_TRIP_NS
+    assert dark.sampling_ns == dark.at_ns - dark.earliest_ns
+    assert dark.data == {"lanes": [None] * 4}
+    assert light.data == {"lanes": [-2.0] * 4}
+    assert (dark.source, dark.origin) == ("module", "twin")
 
 
 @settings(max_examples=60)
@@ -78,327 +74,285 @@ def test_dark_and_light_are_told_within_a_sample_of_the_truth() -> None:
     st.floats(0, 0.03),
     st.lists(st.floats(0.0005, 0.06), max_size=8),
 )
-def test_bounds_hold_the_truth_at_any_phase_of_sampling(lit: bool, phase_s: float, lengths_s: list[float]) -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            host, now = one.hosts["h0"], lit
-            host.light("eth0", lit=now)
-            seen = Watched(one)
-            await asyncio.sleep(2.5)  # a flag of before is read and cleared
-            await seen.optics.begin("eth0")
-            await asyncio.sleep(phase_s)
-            truth: dict[str, list[int]] = {"dark": [], "light": []}
-            must: list[int] = []  # falls of light that had been there for more than two samples: never missed
-            lit_s = 2.5 + phase_s
-            for length_s in lengths_s:
-                await asyncio.sleep(length_s)
-                if now and lit_s + length_s > 0.0206:
-                    must.append(one.now_ns())
-                lit_s = 0.0
-                now = not now
-                host.light("eth0", lit=now)
-                truth["light" if now else "dark"].append(one.now_ns())
-            await asyncio.sleep(0.1)
-            kinds = seen.ear.kinds()
-            assert all(a != b for a, b in itertools.pairwise(kinds))
-            for told in seen.ear.told:
-                inside = [at_ns for at_ns in truth[told.kind] if told.earliest_ns <= at_ns <= told.at_ns]
-                assert inside, told
-            darks = seen.ear.of("dark")
-            for fell_ns in must:
-                assert any(told.earliest_ns <= fell_ns <= told.at_ns for told in darks)
-            kept = seen.optics.observation("eth0")
-            assert (kept.now, kept.lost, seen.optics.lit("eth0")) == (now, len(darks), now)
-
-    run_virtual(main())
-
-
-def test_a_loss_between_two_looks_is_latched_and_counts() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            host = one.hosts["h0"]
-            host.light("eth0", lit=True)
-            seen = Watched(one)
-            await asyncio.sleep(2.5)
-            await seen.optics.begin("eth0")
-            before = seen.optics.observation("eth0")
-            assert (before.seen, before.at_begin, before.now, before.lost, before.latched) == (
-                True,
-                True,
-                True,
-                0,
-                True,
-            )
-            await asyncio.sleep(0.1023)
-            lost_ns = one.now_ns()
-            host.light("eth0", lit=False)
-            await asyncio.sleep(0.0001)
-            host.light("eth0", lit=True)
-            await asyncio.sleep(0.1)
-            after = seen.optics.observation("eth0")
-            assert (after.at_begin, after.now, after.lost) == (True, True, 1)
-            assert seen.ear.kinds() == ["dark", "light"]
-            for told in seen.ear.told:
-                assert told.earliest_ns <= lost_ns <= told.at_ns
-                assert told.data == {"lanes": [-2.0] * 4}  # no sample saw it dark
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_bounds_hold_the_truth_at_any_phase_of_sampling(
+    one: Stage, lit: bool, phase_s: float, lengths_s: list[float]
+) -> None:
+    host, now = one.hosts["h0"], lit
+    host.light("eth0", lit=now)
+    seen = Watched(one)
+    await asyncio.sleep(2.5)  # a flag of before is read and cleared
+    await seen.optics.begin("eth0")
+    await asyncio.sleep(phase_s)
+    truth: dict[str, list[int]] = {"dark": [], "light": []}
+    must: list[int] = []  # falls of light that had been there for more than two samples: never missed
+    lit_s = 2.5 + phase_s
+    for length_s in lengths_s:
+        await asyncio.sleep(length_s)
+        if now and lit_s + length_s > 0.0206:
+            must.append(one.now_ns())
+        lit_s = 0.0
+        now = not now
+        host.light("eth0", lit=now)
+        truth["light" if now else "dark"].append(one.now_ns())
+    await asyncio.sleep(0.1)
+    kinds = seen.ear.kinds()
+    assert all(a != b for a, b in itertools.pairwise(kinds))
+    for told in seen.ear.told:
+        inside = [at_ns for at_ns in truth[told.kind] if told.earliest_ns <= at_ns <= told.at_ns]
+        assert inside, told
+    darks = seen.ear.of("dark")
+    for fell_ns in must:
+        assert any(told.earliest_ns <= fell_ns <= told.at_ns for told in darks)
+    kept = seen.optics.observation("eth0")
+    assert (kept.now, kept.lost, seen.optics.lit("eth0")) == (now, len(darks), now)
 
 
-def test_light_that_was_never_away_is_told_by_no_event_and_no_loss() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].light("eth0", lit=True)
-            seen = Watched(one)
-            await asyncio.sleep(2.5)
-            await seen.optics.begin("eth0")
-            begun_ns = one.now_ns()
-            await asyncio.sleep(5)
-            seen.optics.end("eth0")
-            ended_ns = one.now_ns()
-            await asyncio.sleep(5)
-            kept = seen.optics.observation("eth0")
-            assert (kept.at_begin, kept.now, kept.lost, kept.latched, kept.failed) == (True, True, 0, True, 0)
-            assert (kept.from_ns, kept.upto_ns) == (begun_ns, ended_ns)
-            assert 499 <= kept.looks <= 500
-            assert kept.longest_gap_ns <= 10 * MS + ROUND_TRIP_NS
-            assert seen.ear.told == []
-
-    run_virtual(main())
-
-
-def test_what_happened_before_it_was_observed_is_no_loss_of_it() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            host = one.hosts["h0"]
-            host.light("eth0", lit=True)
-            seen = Watched(one)
-            await asyncio.sleep(2.5)
-            host.light("eth0", lit=False)
-            host.light("eth0", lit=True)
-            await seen.optics.begin("eth0")  # its first sample finds the flag set
-            await asyncio.sleep(1)
-            kept = seen.optics.observation("eth0")
-            assert (kept.now, kept.lost) == (True, 0)
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_loss_between_two_looks_is_latched_and_counts(one: Stage) -> None:
+    host = one.hosts["h0"]
+    host.light("eth0", lit=True)
+    seen = Watched(one)
+    await asyncio.sleep(2.5)
+    await seen.optics.begin("eth0")
+    before = seen.optics.observation("eth0")
+    assert (before.seen, before.at_begin, before.now, before.lost, before.latched) == (
+        True,
+        True,
+        True,
+        0,
+        True,
+    )
+    await asyncio.sleep(0.1023)
+    lost_ns = one.now_ns()
+    host.light("eth0", lit=False)
+    await asyncio.sleep(0.0001)
+    host.light("eth0", lit=True)
+    await asyncio.sleep(0.1)
+    after = seen.optics.observation("eth0")
+    assert (after.at_begin, after.now, after.lost) == (True, True, 1)
+    assert seen.ear.kinds() == ["dark", "light"]
+    for told in seen.ear.told:
+        assert told.earliest_ns <= lost_ns <= told.at_ns
+        assert told.data == {"lanes": [-2.0] * 4}  # no sample saw it dark
 
 
-def test_a_module_that_is_missing_is_said_and_others_are_read() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].light("eth0", lit=True)
-            seen = Watched(one, ports=2)  # there is no eth1
-            await asyncio.sleep(2)
-            await seen.optics.begin("eth0")
-            await seen.optics.begin("eth1")
-            await asyncio.sleep(0.5)
-            missing = seen.optics.observation("eth1")
-            assert (missing.seen, missing.now, missing.looks) == (False, None, 0)
-            assert missing.why_not == seen.optics.why_not("eth1") == "h0: there is no module in eth1"
-            assert missing.failed >= 50
-            assert (seen.optics.lit("eth1"), seen.optics.module("eth1")) == (None, None)
-            assert seen.optics.observation("eth0").looks >= 50
-            assert seen.changes == 2
-            one.hosts["h0"].plug("eth1")
-            await asyncio.sleep(0.5)
-            assert seen.changes == 3
-            there = seen.optics.observation("eth1")
-            assert (there.seen, there.now, seen.optics.why_not("eth1")) == (True, False, "")
-            module = seen.optics.module("eth1")
-            assert module is not None
-            assert module.serial == "h0-eth1"
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_light_that_was_never_away_is_told_by_no_event_and_no_loss(one: Stage) -> None:
+    one.hosts["h0"].light("eth0", lit=True)
+    seen = Watched(one)
+    await asyncio.sleep(2.5)
+    await seen.optics.begin("eth0")
+    begun_ns = one.now_ns()
+    await asyncio.sleep(5)
+    seen.optics.end("eth0")
+    ended_ns = one.now_ns()
+    await asyncio.sleep(5)
+    kept = seen.optics.observation("eth0")
+    assert (kept.at_begin, kept.now, kept.lost, kept.latched, kept.failed) == (True, True, 0, True, 0)
+    assert (kept.from_ns, kept.upto_ns) == (begun_ns, ended_ns)
+    assert 499 <= kept.looks <= 500
+    assert kept.longest_gap_ns <= 10 * MS + ROUND_TRIP_NS
+    assert seen.ear.told == []
 
 
-def test_light_that_changed_while_the_rack_was_away_is_bounded_by_the_looks_around_it() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].light("eth0", lit=True)
-            seen = Watched(one)
-            await asyncio.sleep(2.5)
-            await seen.optics.begin("eth0")
-            await asyncio.sleep(0.1)
-            await one.rack_down("h0")
-            await asyncio.sleep(1)
-            assert seen.optics.lit("eth0") is None
-            dark_ns = one.now_ns()
-            one.hosts["h0"].light("eth0", lit=False)
-            await asyncio.sleep(1)
-            await one.rack_up("h0")
-            await asyncio.sleep(2)
-            (dark,) = seen.ear.told
-            assert dark.earliest_ns <= dark_ns <= dark.at_ns
-            assert dark.at_ns - dark.earliest_ns > 1900 * MS
-            seen_of_it = seen.optics.observation("eth0")
-            assert seen_of_it.longest_gap_ns >= 1900 * MS
-            assert seen_of_it.failed > 100
+@staged(stage, "h0")
+async def test_what_happened_before_it_was_observed_is_no_loss_of_it(one: Stage) -> None:
+    host = one.hosts["h0"]
+    host.light("eth0", lit=True)
+    seen = Watched(one)
+    await asyncio.sleep(2.5)
+    host.light("eth0", lit=False)
+    host.light("eth0", lit=True)
+    await seen.optics.begin("eth0")  # its first sample finds the flag set
+    await asyncio.sleep(1)
+    kept = seen.optics.observation("eth0")
+    assert (kept.now, kept.lost) == (True, 0)
 
-    run_virtual(main())
+
+@staged(stage, "h0")
+async def test_a_module_that_is_missing_is_said_and_others_are_read(one: Stage) -> None:
+    one.hosts["h0"].light("eth0", lit=True)
+    seen = Watched(one, ports=2)  # there is no eth1
+    await asyncio.sleep(2)
+    await seen.optics.begin("eth0")
+    await seen.optics.begin("eth1")
+    await asyncio.sleep(0.5)
+    missing = seen.optics.observation("eth1")
+    assert (missing.seen, missing.now, missing.looks) == (False, None, 0)
+    assert missing.why_not == seen.optics.why_not("eth1") == "h0: there is no module in eth1"
+    assert missing.failed >= 50
+    assert (seen.optics.lit("eth1"), seen.optics.module("eth1")) == (None, None)
+    assert seen.optics.observation("eth0").looks >= 50
+    assert seen.changes == 2
+    one.hosts["h0"].plug("eth1")
+    await asyncio.sleep(0.5)
+    assert seen.changes == 3
+    there = seen.optics.observation("eth1")
+    assert (there.seen, there.now, seen.optics.why_not("eth1")) == (True, False, "")
+    module = seen.optics.module("eth1")
+    assert module is not None
+    assert module.serial == "h0-eth1"
+
+
+@staged(stage, "h0")
+async def test_light_that_changed_while_the_rack_was_away_is_bounded_by_the_looks_around_it(one: Stage) -> None:
+    one.hosts["h0"].light("eth0", lit=True)
+    seen = Watched(one)
+    await asyncio.sleep(2.5)
+    await seen.optics.begin("eth0")
+    await asyncio.sleep(0.1)
+    await one.rack_down("h0")
+    await asyncio.sleep(1)
+    assert seen.optics.lit("eth0") is None
+    dark_ns = one.now_ns()
+    one.hosts["h0"].light("eth0", lit=False)
+    await asyncio.sleep(1)
+    await one.rack_up("h0")
+    await asyncio.sleep(2)
+    (dark,) = seen.ear.told
+    assert dark.earliest_ns <= dark_ns <= dark.at_ns
+    assert dark.at_ns - dark.earliest_ns > 1900 * MS
+    seen_of_it = seen.optics.observation("eth0")
+    assert seen_of_it.longest_gap_ns >= 1900 * MS
+    assert seen_of_it.failed > 100
 
 
 @pytest.mark.parametrize(("observed", "looks"), [(False, 10), (True, 1000)])
-def test_modules_are_read_fast_only_while_their_port_is_observed(observed: bool, looks: int) -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].light("eth0", lit=True)
-            seen = Watched(one)
-            await asyncio.sleep(2.5)
-            if observed:
-                await seen.optics.begin("eth0")
-            before = one.hosts["h0"].modules_read
-            await asyncio.sleep(10)
-            assert abs(one.hosts["h0"].modules_read - before - looks) <= 1
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_modules_are_read_fast_only_while_their_port_is_observed(one: Stage, observed: bool, looks: int) -> None:
+    one.hosts["h0"].light("eth0", lit=True)
+    seen = Watched(one)
+    await asyncio.sleep(2.5)
+    if observed:
+        await seen.optics.begin("eth0")
+    before = one.hosts["h0"].modules_read
+    await asyncio.sleep(10)
+    assert abs(one.hosts["h0"].modules_read - before - looks) <= 1
 
 
-def test_light_that_came_back_and_stayed_is_read_slowly_again() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].light("eth0", lit=True)
-            seen = Watched(one)
-            await asyncio.sleep(2.5)
-            await seen.optics.begin("eth0")
-            one.hosts["h0"].light("eth0", lit=False)
-            await asyncio.sleep(0.1)
-            one.hosts["h0"].light("eth0", lit=True)
-            await asyncio.sleep(1.5)
-            before = one.hosts["h0"].modules_read
-            await asyncio.sleep(10)
-            assert one.hosts["h0"].modules_read - before <= 11
-            lost = seen.optics.observation("eth0").lost
-            one.hosts["h0"].light("eth0", lit=False)  # it is still observed: what it latched is found by the next look
-            one.hosts["h0"].light("eth0", lit=True)
-            await asyncio.sleep(3)
-            assert (lost, seen.optics.observation("eth0").lost) == (1, 2)
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_light_that_came_back_and_stayed_is_read_slowly_again(one: Stage) -> None:
+    one.hosts["h0"].light("eth0", lit=True)
+    seen = Watched(one)
+    await asyncio.sleep(2.5)
+    await seen.optics.begin("eth0")
+    one.hosts["h0"].light("eth0", lit=False)
+    await asyncio.sleep(0.1)
+    one.hosts["h0"].light("eth0", lit=True)
+    await asyncio.sleep(1.5)
+    before = one.hosts["h0"].modules_read
+    await asyncio.sleep(10)
+    assert one.hosts["h0"].modules_read - before <= 11
+    lost = seen.optics.observation("eth0").lost
+    one.hosts["h0"].light("eth0", lit=False)  # it is still observed: what it latched is found by the next look
+    one.hosts["h0"].light("eth0", lit=True)
+    await asyncio.sleep(3)
+    assert (lost, seen.optics.observation("eth0").lost) == (1, 2)
 
 
-def test_a_watcher_that_starts_again_tells_nothing_of_what_it_did_not_see() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].light("eth0", lit=True)
-            first = Watched(one)
-            await asyncio.sleep(2.5)
-            await stop(first.task)
-            one.hosts["h0"].light("eth0", lit=False)
-            second = Watched(one)
-            await asyncio.sleep(2.5)
-            assert (first.ear.told, second.ear.told) == ([], [])
-            assert second.optics.lit("eth0") is False
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_watcher_that_starts_again_tells_nothing_of_what_it_did_not_see(one: Stage) -> None:
+    one.hosts["h0"].light("eth0", lit=True)
+    first = Watched(one)
+    await asyncio.sleep(2.5)
+    await stop(first.task)
+    one.hosts["h0"].light("eth0", lit=False)
+    second = Watched(one)
+    await asyncio.sleep(2.5)
+    assert (first.ear.told, second.ear.told) == ([], [])
+    assert second.optics.lit("eth0") is False
 
 
-def test_samples_of_a_burst_lie_anywhere_after_its_begin() -> None:
+@staged(stage, "h0")
+async def test_samples_of_a_burst_lie_anywhere_after_its_begin(one: Stage) -> None:
     """Light that comes at the same time after each begin is sampled at times that fill the whole sampling period."""
-
-    async def main() -> None:
-        async with stage("h0") as one:
-            host = one.hosts["h0"]
-            seen = Watched(one)
-            late_ns = []
-            for _ in range(40):
-                await seen.optics.begin("eth0")
-                await asyncio.sleep(0.05)
-                came_ns = one.now_ns()
-                host.light("eth0", lit=True)
-                await asyncio.sleep(0.1)
-                late_ns.append(seen.ear.of("light")[-1].at_ns - came_ns)
-                host.light("eth0", lit=False)
-                await asyncio.sleep(2.5)
-                seen.optics.end("eth0")
-            assert len(set(late_ns)) == len(late_ns)
-            assert all(0 < late <= 10 * MS + ROUND_TRIP_NS for late in late_ns)
-            thirds = [
-                sum(low * MS < late <= high * MS for late in late_ns) for low, high in ((0, 3.4), (3.4, 6.7), (6.7, 11))
-            ]
-            assert min(thirds) >= 6, thirds
-
-    run_virtual(main())
+    host = one.hosts["h0"]
+    seen = Watched(one)
+    late_ns = []
+    for _ in range(40):
+        await seen.optics.begin("eth0")
+        await asyncio.sleep(0.05)
+        came_ns = one.now_ns()
+        host.light("eth0", lit=True)
+        await asyncio.sleep(0.1)
+        late_ns.append(seen.ear.of("light")[-1].at_ns - came_ns)
+        host.light("eth0", lit=False)
+        await asyncio.sleep(2.5)
+        seen.optics.end("eth0")
+    assert len(set(late_ns)) == len(late_ns)
+    assert all(0 < late <= 10 * MS + ROUND_TRIP_NS for late in late_ns)
+    thirds = [sum(low * MS < late <= high * MS for late in late_ns) for low, high in ((0, 3.4), (3.4, 6.7), (6.7, 11))]
+    assert min(thirds) >= 6, thirds
 
 
-def test_light_of_a_module_whose_delay_is_declared_may_have_come_so_much_earlier() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].light("eth0", lit=True)
-            seen = Watched(one, timing=ModuleTiming(los_s=0.1))
-            await asyncio.sleep(2.5)
-            await seen.optics.begin("eth0")
-            await asyncio.sleep(0.5)
-            one.hosts["h0"].light("eth0", lit=False)
-            await asyncio.sleep(0.1)
-            (dark,) = seen.ear.told
-            assert dark.sampling_ns <= 10 * MS + ROUND_TRIP_NS
-            assert dark.at_ns - dark.earliest_ns == dark.sampling_ns + 100 * MS
-            assert seen.optics.limits("eth0") == ""
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_light_of_a_module_whose_delay_is_declared_may_have_come_so_much_earlier(one: Stage) -> None:
+    one.hosts["h0"].light("eth0", lit=True)
+    seen = Watched(one, timing=ModuleTiming(los_s=0.1))
+    await asyncio.sleep(2.5)
+    await seen.optics.begin("eth0")
+    await asyncio.sleep(0.5)
+    one.hosts["h0"].light("eth0", lit=False)
+    await asyncio.sleep(0.1)
+    (dark,) = seen.ear.told
+    assert dark.sampling_ns <= 10 * MS + ROUND_TRIP_NS
+    assert dark.at_ns - dark.earliest_ns == dark.sampling_ns + 100 * MS
+    assert seen.optics.limits("eth0") == ""
 
 
-def test_light_of_a_module_whose_delay_nobody_declared_has_no_earliest_and_the_birth_can_say_why() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].light("eth0", lit=True)
-            seen = Watched(one, timing=None)
-            await asyncio.sleep(2.5)
-            await seen.optics.begin("eth0")
-            one.hosts["h0"].light("eth0", lit=False)
-            await asyncio.sleep(0.1)
-            (dark,) = seen.ear.told
-            assert (dark.earliest_ns, dark.data["one_sided"]) == (0, True)
-            assert seen.optics.limits("eth0") == (
-                "how early light went or came is unknown: declare modules.QSFP28-LR4.los_s in the agent's file"
-            )
-
-    run_virtual(main())
-
-
-def test_powers_are_known_while_light_is_seen() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].light("eth0", lit=True)
-            seen = Watched(one)
-            assert seen.optics.monitors("eth0") is None
-            await asyncio.sleep(2.5)
-            assert seen.optics.monitors("eth0") == MonitorData(
-                rx_power_dbm=[-2.0] * 4,
-                tx_power_dbm=[0.0] * 4,
-                bias_ma=[0.0] * 4,
-                temperature_c=35.0,
-                sampled_every_s=None,
-                read_s=None,
-            )
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_light_of_a_module_whose_delay_nobody_declared_has_no_earliest_and_the_birth_can_say_why(
+    one: Stage,
+) -> None:
+    one.hosts["h0"].light("eth0", lit=True)
+    seen = Watched(one, timing=None)
+    await asyncio.sleep(2.5)
+    await seen.optics.begin("eth0")
+    one.hosts["h0"].light("eth0", lit=False)
+    await asyncio.sleep(0.1)
+    (dark,) = seen.ear.told
+    assert (dark.earliest_ns, dark.data["one_sided"]) == (0, True)
+    assert seen.optics.limits("eth0") == (
+        "how early light went or came is unknown: declare modules.QSFP28-LR4.los_s in the agent's file"
+    )
 
 
-def test_a_module_that_is_slower_than_asked_for_is_said_to_be_with_the_time_that_was_measured() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].light("eth0", lit=True)
-            asked = SamplingConfig(light_fast_s=LATENCY_NS / 1e9)  # and each read takes two of them
-            seen = Watched(one, sampling=asked)
-            await asyncio.sleep(2.5)
-            assert seen.optics.limits("eth0") == ""
-            await seen.optics.begin("eth0")
-            await asyncio.sleep(0.5)
-            assert seen.optics.limits("eth0") == "", "of what goes on nothing is judged"
-            seen.optics.end("eth0")
-            assert seen.optics.limits("eth0") == (
-                "it was read every 0.2 ms when it was last observed, "
-                "but every 0.1 ms was asked for: a read takes 0.2 ms"
-            )
-            monitors = seen.optics.monitors("eth0")
-            assert monitors is not None
-            assert (monitors.sampled_every_s, monitors.read_s) == (0.0002, 0.0002)
-            (dark, _) = await _flash(seen, one)
-            assert dark.sampling_ns == 2 * ROUND_TRIP_NS, "the event says what was, and not what was asked for"
+@staged(stage, "h0")
+async def test_powers_are_known_while_light_is_seen(one: Stage) -> None:
+    one.hosts["h0"].light("eth0", lit=True)
+    seen = Watched(one)
+    assert seen.optics.monitors("eth0") is None
+    await asyncio.sleep(2.5)
+    assert seen.optics.monitors("eth0") == MonitorData(
+        rx_power_dbm=[-2.0] * 4,
+        tx_power_dbm=[0.0] * 4,
+        bias_ma=[0.0] * 4,
+        temperature_c=35.0,
+        sampled_every_s=None,
+        read_s=None,
+    )
 
-    run_virtual(main())
+
+@staged(stage, "h0")
+async def test_a_module_that_is_slower_than_asked_for_is_said_to_be_with_the_time_that_was_measured(one: Stage) -> None:
+    one.hosts["h0"].light("eth0", lit=True)
+    asked = SamplingConfig(light_fast_s=LATENCY_NS / 1e9)  # and each read takes two of them
+    seen = Watched(one, sampling=asked)
+    await asyncio.sleep(2.5)
+    assert seen.optics.limits("eth0") == ""
+    await seen.optics.begin("eth0")
+    await asyncio.sleep(0.5)
+    assert seen.optics.limits("eth0") == "", "of what goes on nothing is judged"
+    seen.optics.end("eth0")
+    assert seen.optics.limits("eth0") == (
+        "it was read every 0.2 ms when it was last observed, but every 0.1 ms was asked for: a read takes 0.2 ms"
+    )
+    monitors = seen.optics.monitors("eth0")
+    assert monitors is not None
+    assert (monitors.sampled_every_s, monitors.read_s) == (0.0002, 0.0002)
+    (dark, _) = await _flash(seen, one)
+    assert dark.sampling_ns == 2 * ROUND_TRIP_NS, "the event says what was, and not what was asked for"
 
 
 async def _flash(seen: Watched, one: Stage) -> list[Told]:
@@ -412,19 +366,16 @@ async def _flash(seen: Watched, one: Stage) -> list[Told]:
     return seen.ear.told
 
 
-def test_a_burst_is_two_hundred_looks_a_second_where_nobody_says_otherwise() -> None:
-    async def main() -> None:
-        async with stage("h0", ports=4) as one:
-            seen = Watched(one, ports=4, sampling=SamplingConfig())
-            await asyncio.sleep(2.5)
-            for port in range(4):
-                await seen.optics.begin(f"eth{port}")
-            await asyncio.sleep(10)
-            for port in range(4):
-                assert 1999 <= seen.optics.observation(f"eth{port}").looks <= 2003
-                monitors = seen.optics.monitors(f"eth{port}")
-                assert monitors is not None
-                assert isinstance(monitors.sampled_every_s, float)
-                assert monitors.sampled_every_s <= 0.005
-
-    run_virtual(main())
+@staged(stage, "h0", ports=4)
+async def test_a_burst_is_two_hundred_looks_a_second_where_nobody_says_otherwise(one: Stage) -> None:
+    seen = Watched(one, ports=4, sampling=SamplingConfig())
+    await asyncio.sleep(2.5)
+    for port in range(4):
+        await seen.optics.begin(f"eth{port}")
+    await asyncio.sleep(10)
+    for port in range(4):
+        assert 1999 <= seen.optics.observation(f"eth{port}").looks <= 2003
+        monitors = seen.optics.monitors(f"eth{port}")
+        assert monitors is not None
+        assert isinstance(monitors.sampled_every_s, float)
+        assert monitors.sampled_every_s <= 0.005

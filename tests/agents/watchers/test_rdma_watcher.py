@@ -9,9 +9,8 @@ from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.link_source import LinkReading, OperState, Origin
 from hwd_agents.sources.verbs.verbs import PortEvent
 from hwd_agents.watchers.rdma_watcher import RdmaWatcher
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import LATENCY_NS, MS, Ear, Stage, stage
+from ..conftest import LATENCY_NS, MS, Ear, Stage, stage, staged
 from ..probes.played_verbs import PlayedVerbs
 
 LOOK_NS = 4 * LATENCY_NS
@@ -82,195 +81,164 @@ class Watched:
         )
 
 
-def test_active_is_told_within_two_looks_of_the_truth_and_those_who_wait_are_called() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Watched(one)
-            await asyncio.sleep(2.5)
-            await seen.rdma.begin("eth0")
-            seen.set_carrier(True)
-            await asyncio.sleep(0.0533)
-            active_ns = one.now_ns()
-            one.hosts["h0"].rdma("mlx5_0", active=True)
-            await asyncio.sleep(0.1)
-            (told,) = seen.ear.told
-            assert (told.kind, told.source, told.data) == ("rdma", "sysfs", {"active": True})
-            assert told.earliest_ns <= active_ns <= told.at_ns <= told.earliest_ns + 2 * MS + 2 * LOOK_NS
-            assert told.sampling_ns == told.at_ns - told.earliest_ns
-            assert seen.active == ["eth0"]
-            assert seen.rdma.active("eth0") is True
-            kept = seen.rdma.observation("eth0")
-            assert (kept.at_begin, kept.now, kept.lost, kept.latched) == (False, True, 0, False)
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_active_is_told_within_two_looks_of_the_truth_and_those_who_wait_are_called(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(2.5)
+    await seen.rdma.begin("eth0")
+    seen.set_carrier(True)
+    await asyncio.sleep(0.0533)
+    active_ns = one.now_ns()
+    one.hosts["h0"].rdma("mlx5_0", active=True)
+    await asyncio.sleep(0.1)
+    (told,) = seen.ear.told
+    assert (told.kind, told.source, told.data) == ("rdma", "sysfs", {"active": True})
+    assert told.earliest_ns <= active_ns <= told.at_ns <= told.earliest_ns + 2 * MS + 2 * LOOK_NS
+    assert told.sampling_ns == told.at_ns - told.earliest_ns
+    assert seen.active == ["eth0"]
+    assert seen.rdma.active("eth0") is True
+    kept = seen.rdma.observation("eth0")
+    assert (kept.at_begin, kept.now, kept.lost, kept.latched) == (False, True, 0, False)
 
 
-def test_a_port_is_not_active_before_its_gid_is_there() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Watched(one)
-            await asyncio.sleep(2.5)
-            await seen.rdma.begin("eth0")
-            seen.set_carrier(True)
-            one.hosts["h0"].files[STATE] = "4: ACTIVE\n"
-            await asyncio.sleep(1)
-            assert (seen.ear.told, seen.rdma.active("eth0")) == ([], False)
-            one.hosts["h0"].files[GID] = "fe80:0000:0000:0000:0a00:00ff:fe00:0001\n"
-            await asyncio.sleep(0.1)
-            assert seen.ear.kinds() == ["rdma"]
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_port_is_not_active_before_its_gid_is_there(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(2.5)
+    await seen.rdma.begin("eth0")
+    seen.set_carrier(True)
+    one.hosts["h0"].files[STATE] = "4: ACTIVE\n"
+    await asyncio.sleep(1)
+    assert (seen.ear.told, seen.rdma.active("eth0")) == ([], False)
+    one.hosts["h0"].files[GID] = "fe80:0000:0000:0000:0a00:00ff:fe00:0001\n"
+    await asyncio.sleep(0.1)
+    assert seen.ear.kinds() == ["rdma"]
 
 
-def test_a_port_is_not_active_before_the_gid_of_its_own_address_is_there() -> None:
+@staged(stage, "h0")
+async def test_a_port_is_not_active_before_the_gid_of_its_own_address_is_there(one: Stage) -> None:
     """As the probe has it: nobody reaches the port by its first GID, the link-local one."""
-
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].rdma("mlx5_0", active=True)
-            seen = Watched(one, ip="10.9.0.1/24")
-            await asyncio.sleep(2.5)
-            await seen.rdma.begin("eth0")
-            seen.set_carrier(True)
-            await asyncio.sleep(1)
-            assert (seen.ear.told, seen.rdma.active("eth0")) == ([], False)
-            came_ns = one.now_ns()
-            folder = "class/infiniband/mlx5_0/ports/1"
-            one.hosts["h0"].files |= {
-                f"{folder}/gid_attrs/types/1": "RoCE v2\n",
-                f"{folder}/gids/1": "0000:0000:0000:0000:0000:ffff:0a09:0001\n",
-            }
-            await asyncio.sleep(0.1)
-            (told,) = seen.ear.told
-            assert told.data == {"active": True}
-            assert told.earliest_ns <= came_ns <= told.at_ns
-
-    run_virtual(main())
+    one.hosts["h0"].rdma("mlx5_0", active=True)
+    seen = Watched(one, ip="10.9.0.1/24")
+    await asyncio.sleep(2.5)
+    await seen.rdma.begin("eth0")
+    seen.set_carrier(True)
+    await asyncio.sleep(1)
+    assert (seen.ear.told, seen.rdma.active("eth0")) == ([], False)
+    came_ns = one.now_ns()
+    folder = "class/infiniband/mlx5_0/ports/1"
+    one.hosts["h0"].files |= {
+        f"{folder}/gid_attrs/types/1": "RoCE v2\n",
+        f"{folder}/gids/1": "0000:0000:0000:0000:0000:ffff:0a09:0001\n",
+    }
+    await asyncio.sleep(0.1)
+    (told,) = seen.ear.told
+    assert told.data == {"active": True}
+    assert told.earliest_ns <= came_ns <= told.at_ns
 
 
 @pytest.mark.parametrize("state", ["1: DOWN\n", "2: INIT\n", "3: ARMED\n", "5: ACTIVE_DEFER\n", ""])
-def test_only_active_is_active(state: str) -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].rdma("mlx5_0", active=True)
-            one.hosts["h0"].files[STATE] = state
-            seen = Watched(one)
-            await asyncio.sleep(2.5)
-            assert seen.rdma.active("eth0") is False
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_only_active_is_active(one: Stage, state: str) -> None:
+    one.hosts["h0"].rdma("mlx5_0", active=True)
+    one.hosts["h0"].files[STATE] = state
+    seen = Watched(one)
+    await asyncio.sleep(2.5)
+    assert seen.rdma.active("eth0") is False
 
 
-def test_a_port_that_falls_while_observed_has_lost_it_once() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            one.hosts["h0"].rdma("mlx5_0", active=True)
-            seen = Watched(one)
-            seen.carrier = True
-            await asyncio.sleep(2.5)
-            assert seen.ear.told == []  # where it stands at first is no event
-            await seen.rdma.begin("eth0")
-            one.hosts["h0"].rdma("mlx5_0", active=False)
-            seen.set_carrier(False)
-            await asyncio.sleep(0.5)
-            kept = seen.rdma.observation("eth0")
-            assert (kept.at_begin, kept.now, kept.lost) == (True, False, 1)
-            assert [told.data for told in seen.ear.told] == [{"active": False}]
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_port_that_falls_while_observed_has_lost_it_once(one: Stage) -> None:
+    one.hosts["h0"].rdma("mlx5_0", active=True)
+    seen = Watched(one)
+    seen.carrier = True
+    await asyncio.sleep(2.5)
+    assert seen.ear.told == []  # where it stands at first is no event
+    await seen.rdma.begin("eth0")
+    one.hosts["h0"].rdma("mlx5_0", active=False)
+    seen.set_carrier(False)
+    await asyncio.sleep(0.5)
+    kept = seen.rdma.observation("eth0")
+    assert (kept.at_begin, kept.now, kept.lost) == (True, False, 1)
+    assert [told.data for told in seen.ear.told] == [{"active": False}]
 
 
-def test_polling_is_fast_only_while_carrier_and_rdma_differ_and_slower_with_time() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Watched(one)
-            await asyncio.sleep(2.5)
-            files = one.sources["h0"].files
-            assert files is not None
-            looks: list[int] = []
-            await seen.rdma.begin("eth0")
-            for carrier, for_s in ((False, 10.0), (True, 0.1), (True, 9.9)):
-                if carrier != seen.carrier:
-                    seen.set_carrier(carrier)
-                before = seen.rdma.observation("eth0").looks
-                await asyncio.sleep(for_s)
-                looks.append(seen.rdma.observation("eth0").looks - before)
-            assert 9 <= looks[0] <= 11  # as slow as ever: neither is there
-            assert 48 <= looks[1] <= 51  # each 2 ms
-            assert 200 <= looks[2] <= 280  # 2 % of the time since: ln(10 / 0.1) / ln(1.02)
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_polling_is_fast_only_while_carrier_and_rdma_differ_and_slower_with_time(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(2.5)
+    files = one.sources["h0"].files
+    assert files is not None
+    looks: list[int] = []
+    await seen.rdma.begin("eth0")
+    for carrier, for_s in ((False, 10.0), (True, 0.1), (True, 9.9)):
+        if carrier != seen.carrier:
+            seen.set_carrier(carrier)
+        before = seen.rdma.observation("eth0").looks
+        await asyncio.sleep(for_s)
+        looks.append(seen.rdma.observation("eth0").looks - before)
+    assert 9 <= looks[0] <= 11  # as slow as ever: neither is there
+    assert 48 <= looks[1] <= 51  # each 2 ms
+    assert 200 <= looks[2] <= 280  # 2 % of the time since: ln(10 / 0.1) / ln(1.02)
 
 
-def test_active_after_a_long_wait_is_told_within_2_percent_of_it() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Watched(one)
-            await asyncio.sleep(2.5)
-            await seen.rdma.begin("eth0")
-            seen.set_carrier(True)
-            await asyncio.sleep(7.777)
-            active_ns = one.now_ns()
-            one.hosts["h0"].rdma("mlx5_0", active=True)
-            await asyncio.sleep(1)
-            (told,) = seen.ear.told
-            assert told.earliest_ns <= active_ns <= told.at_ns
-            assert told.at_ns - told.earliest_ns <= 0.0205 * 8e9 + 2 * LOOK_NS
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_active_after_a_long_wait_is_told_within_2_percent_of_it(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(2.5)
+    await seen.rdma.begin("eth0")
+    seen.set_carrier(True)
+    await asyncio.sleep(7.777)
+    active_ns = one.now_ns()
+    one.hosts["h0"].rdma("mlx5_0", active=True)
+    await asyncio.sleep(1)
+    (told,) = seen.ear.told
+    assert told.earliest_ns <= active_ns <= told.at_ns
+    assert told.at_ns - told.earliest_ns <= 0.0205 * 8e9 + 2 * LOOK_NS
 
 
-def test_a_device_that_is_missing_is_said_and_told_when_it_comes() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Watched(one, device="mlx5_7/2")
-            await asyncio.sleep(2.5)
-            await seen.rdma.begin("eth0")
-            words = "there is no class/infiniband/mlx5_7/ports/2/state"
-            kept = seen.rdma.observation("eth0")
-            assert (kept.seen, kept.why_not, seen.rdma.active("eth0")) == (False, words, None)
-            folder = "class/infiniband/mlx5_7/ports/2"
-            one.hosts["h0"].files |= {f"{folder}/state": "4: ACTIVE\n", f"{folder}/gids/0": "fe80::1\n"}
-            await asyncio.sleep(1.5)
-            assert (seen.rdma.active("eth0"), seen.rdma.why_not("eth0")) == (True, "")
-            assert seen.rdma.observation("eth0").now is True
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_device_that_is_missing_is_said_and_told_when_it_comes(one: Stage) -> None:
+    seen = Watched(one, device="mlx5_7/2")
+    await asyncio.sleep(2.5)
+    await seen.rdma.begin("eth0")
+    words = "there is no class/infiniband/mlx5_7/ports/2/state"
+    kept = seen.rdma.observation("eth0")
+    assert (kept.seen, kept.why_not, seen.rdma.active("eth0")) == (False, words, None)
+    folder = "class/infiniband/mlx5_7/ports/2"
+    one.hosts["h0"].files |= {f"{folder}/state": "4: ACTIVE\n", f"{folder}/gids/0": "fe80::1\n"}
+    await asyncio.sleep(1.5)
+    assert (seen.rdma.active("eth0"), seen.rdma.why_not("eth0")) == (True, "")
+    assert seen.rdma.observation("eth0").now is True
 
 
-def test_a_change_while_the_rack_was_away_is_bounded_by_the_looks_around_it() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Watched(one)
-            await asyncio.sleep(2.5)
-            await seen.rdma.begin("eth0")
-            await one.rack_down("h0")
-            await asyncio.sleep(2)
-            assert seen.rdma.active("eth0") is None
-            active_ns = one.now_ns()
-            one.hosts["h0"].rdma("mlx5_0", active=True)
-            await asyncio.sleep(1)
-            await one.rack_up("h0")
-            await asyncio.sleep(3)
-            (told,) = seen.ear.told
-            assert told.earliest_ns <= active_ns <= told.at_ns
-            assert seen.active == ["eth0"]
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_change_while_the_rack_was_away_is_bounded_by_the_looks_around_it(one: Stage) -> None:
+    seen = Watched(one)
+    await asyncio.sleep(2.5)
+    await seen.rdma.begin("eth0")
+    await one.rack_down("h0")
+    await asyncio.sleep(2)
+    assert seen.rdma.active("eth0") is None
+    active_ns = one.now_ns()
+    one.hosts["h0"].rdma("mlx5_0", active=True)
+    await asyncio.sleep(1)
+    await one.rack_up("h0")
+    await asyncio.sleep(3)
+    (told,) = seen.ear.told
+    assert told.earliest_ns <= active_ns <= told.at_ns
+    assert seen.active == ["eth0"]
 
 
-def test_a_port_without_a_device_is_not_looked_at() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = Watched(one, device=None)
-            await seen.rdma.begin("eth0")
-            seen.set_carrier(True)
-            seen.rdma.end("eth0")
-            kept = seen.rdma.observation("eth0")
-            assert (kept.seen, kept.why_not) == (False, "no RDMA device is configured for it")
-            assert seen.rdma.active("eth0") is None
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_port_without_a_device_is_not_looked_at(one: Stage) -> None:
+    seen = Watched(one, device=None)
+    await seen.rdma.begin("eth0")
+    seen.set_carrier(True)
+    seen.rdma.end("eth0")
+    kept = seen.rdma.observation("eth0")
+    assert (kept.seen, kept.why_not) == (False, "no RDMA device is configured for it")
+    assert seen.rdma.active("eth0") is None
 
 
 async def steady(one: Stage, verbs: PlayedVerbs | None, *, late_ns: int = 0) -> Watched:
@@ -284,185 +252,157 @@ async def steady(one: Stage, verbs: PlayedVerbs | None, *, late_ns: int = 0) -> 
     return seen
 
 
-def test_a_flap_that_no_file_showed_is_told_by_its_events() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            verbs = PlayedVerbs(one.clock, "mlx5_0")
-            seen = await steady(one, verbs)
-            fell_ns = one.now_ns()
-            verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)  # the file says active before and after
-            seen.set_carrier(True, flaps=1)
-            await asyncio.sleep(3)
-            assert [(told.source, told.data) for told in seen.ear.told] == [
-                ("verbs", {"active": False}),
-                ("verbs", {"active": True}),
-            ]
-            down, up = seen.ear.told
-            assert down.earliest_ns <= fell_ns <= down.at_ns <= fell_ns + MS
-            assert down.earliest_ns <= up.earliest_ns <= fell_ns <= up.at_ns <= fell_ns + 5 * MS
-            kept = seen.rdma.observation("eth0")
-            assert (kept.lost, kept.latched, kept.longest_gap_ns) == (1, True, 0)
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_flap_that_no_file_showed_is_told_by_its_events(one: Stage) -> None:
+    verbs = PlayedVerbs(one.clock, "mlx5_0")
+    seen = await steady(one, verbs)
+    fell_ns = one.now_ns()
+    verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)  # the file says active before and after
+    seen.set_carrier(True, flaps=1)
+    await asyncio.sleep(3)
+    assert [(told.source, told.data) for told in seen.ear.told] == [
+        ("verbs", {"active": False}),
+        ("verbs", {"active": True}),
+    ]
+    down, up = seen.ear.told
+    assert down.earliest_ns <= fell_ns <= down.at_ns <= fell_ns + MS
+    assert down.earliest_ns <= up.earliest_ns <= fell_ns <= up.at_ns <= fell_ns + 5 * MS
+    kept = seen.rdma.observation("eth0")
+    assert (kept.lost, kept.latched, kept.longest_gap_ns) == (1, True, 0)
 
 
-def test_fall_whose_event_waited_for_a_busy_processor_was_before_the_poll_that_found_the_port_active() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            verbs = PlayedVerbs(one.clock, "mlx5_0")
-            seen = await steady(one, verbs, late_ns=30 * MS)
-            await asyncio.sleep(0.05)
-            fell_ns = one.now_ns()
-            await asyncio.sleep(0.005)
-            seen.rdma.hurry()  # it is up again
-            await asyncio.sleep(0.02)
-            verbs.ports["mlx5_0"].happen(PortEvent.ERROR)
-            await asyncio.sleep(0.1)
-            down = seen.ear.told[0]
-            assert down.data == {"active": False}
-            assert down.at_ns - 30 * MS <= down.earliest_ns <= fell_ns
+@staged(stage, "h0")
+async def test_fall_whose_event_waited_for_a_busy_processor_was_before_the_poll_that_found_the_port_active(
+    one: Stage,
+) -> None:
+    verbs = PlayedVerbs(one.clock, "mlx5_0")
+    seen = await steady(one, verbs, late_ns=30 * MS)
+    await asyncio.sleep(0.05)
+    fell_ns = one.now_ns()
+    await asyncio.sleep(0.005)
+    seen.rdma.hurry()  # it is up again
+    await asyncio.sleep(0.02)
+    verbs.ports["mlx5_0"].happen(PortEvent.ERROR)
+    await asyncio.sleep(0.1)
+    down = seen.ear.told[0]
+    assert down.data == {"active": False}
+    assert down.at_ns - 30 * MS <= down.earliest_ns <= fell_ns
 
-    run_virtual(main())
 
-
-def test_a_port_that_was_up_again_before_its_fall_was_taken_is_bounded_so() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            verbs = PlayedVerbs(one.clock, "mlx5_0")
-            seen = await steady(one, verbs)
-            one.hosts["h0"].rdma("mlx5_0", active=False)
-            await asyncio.sleep(0.003)
-            rose_ns = one.now_ns()
-            one.hosts["h0"].rdma("mlx5_0", active=True)
-            await asyncio.sleep(0.02)
-            verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
-            await asyncio.sleep(1)
-            _down, up = seen.ear.told
-            assert up.data == {"active": True}
-            assert up.earliest_ns <= rose_ns <= up.at_ns
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_port_that_was_up_again_before_its_fall_was_taken_is_bounded_so(one: Stage) -> None:
+    verbs = PlayedVerbs(one.clock, "mlx5_0")
+    seen = await steady(one, verbs)
+    one.hosts["h0"].rdma("mlx5_0", active=False)
+    await asyncio.sleep(0.003)
+    rose_ns = one.now_ns()
+    one.hosts["h0"].rdma("mlx5_0", active=True)
+    await asyncio.sleep(0.02)
+    verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
+    await asyncio.sleep(1)
+    _down, up = seen.ear.told
+    assert up.data == {"active": True}
+    assert up.earliest_ns <= rose_ns <= up.at_ns
 
 
 @pytest.mark.parametrize("late_s", [0.0, 0.02, 0.9])
-def test_a_flap_that_files_and_events_both_showed_is_told_once(late_s: float) -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            verbs = PlayedVerbs(one.clock, "mlx5_0")
-            seen = await steady(one, verbs)
-            one.hosts["h0"].rdma("mlx5_0", active=False)
-            seen.set_carrier(False)
-            await asyncio.sleep(0.05)
-            one.hosts["h0"].rdma("mlx5_0", active=True)
-            seen.set_carrier(True)
-            await asyncio.sleep(late_s)
-            verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
-            await asyncio.sleep(5)
-            assert [told.data for told in seen.ear.told] == [{"active": False}, {"active": True}]
-            assert seen.rdma.observation("eth0").lost == 1
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_flap_that_files_and_events_both_showed_is_told_once(one: Stage, late_s: float) -> None:
+    verbs = PlayedVerbs(one.clock, "mlx5_0")
+    seen = await steady(one, verbs)
+    one.hosts["h0"].rdma("mlx5_0", active=False)
+    seen.set_carrier(False)
+    await asyncio.sleep(0.05)
+    one.hosts["h0"].rdma("mlx5_0", active=True)
+    seen.set_carrier(True)
+    await asyncio.sleep(late_s)
+    verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
+    await asyncio.sleep(5)
+    assert [told.data for told in seen.ear.told] == [{"active": False}, {"active": True}]
+    assert seen.rdma.observation("eth0").lost == 1
 
 
 @pytest.mark.parametrize("with_verbs", [True, False])
-def test_a_flap_that_neither_showed_is_counted_as_unseen_and_not_made_up(with_verbs: bool) -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = await steady(one, PlayedVerbs(one.clock, "mlx5_0") if with_verbs else None)
-            counted_ns = one.now_ns()
-            seen.set_carrier(True, flaps=2)
-            await asyncio.sleep(3)
-            (told,) = seen.ear.told
-            assert told.data == {"active": True, "missed": 2}
-            assert told.earliest_ns == counted_ns
-            assert seen.rdma.observation("eth0").lost == 2
-            await asyncio.sleep(5)
-            assert len(seen.ear.told) == 1
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_flap_that_neither_showed_is_counted_as_unseen_and_not_made_up(one: Stage, with_verbs: bool) -> None:
+    seen = await steady(one, PlayedVerbs(one.clock, "mlx5_0") if with_verbs else None)
+    counted_ns = one.now_ns()
+    seen.set_carrier(True, flaps=2)
+    await asyncio.sleep(3)
+    (told,) = seen.ear.told
+    assert told.data == {"active": True, "missed": 2}
+    assert told.earliest_ns == counted_ns
+    assert seen.rdma.observation("eth0").lost == 2
+    await asyncio.sleep(5)
+    assert len(seen.ear.told) == 1
 
 
-def test_the_second_of_two_flaps_that_lost_its_event_is_the_one_that_is_unseen() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            verbs = PlayedVerbs(one.clock, "mlx5_0")
-            seen = await steady(one, verbs)
-            for told in (True, False):
-                seen.set_carrier(True, flaps=1)
-                if told:
-                    verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
-                await asyncio.sleep(0.05)
-            await asyncio.sleep(3)
-            found = [told.data for told in seen.ear.told]
-            assert found == [{"active": False}, {"active": True}, {"active": True, "missed": 1}]
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_the_second_of_two_flaps_that_lost_its_event_is_the_one_that_is_unseen(one: Stage) -> None:
+    verbs = PlayedVerbs(one.clock, "mlx5_0")
+    seen = await steady(one, verbs)
+    for told in (True, False):
+        seen.set_carrier(True, flaps=1)
+        if told:
+            verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(3)
+    found = [told.data for told in seen.ear.told]
+    assert found == [{"active": False}, {"active": True}, {"active": True, "missed": 1}]
 
 
-def test_what_was_unseen_is_in_the_observation_though_it_ends_soon_after() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = await steady(one, None)
-            seen.set_carrier(True, flaps=1)
-            await asyncio.sleep(0.01)
-            seen.rdma.end("eth0")
-            assert seen.rdma.observation("eth0").lost == 1
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_what_was_unseen_is_in_the_observation_though_it_ends_soon_after(one: Stage) -> None:
+    seen = await steady(one, None)
+    seen.set_carrier(True, flaps=1)
+    await asyncio.sleep(0.01)
+    seen.rdma.end("eth0")
+    assert seen.rdma.observation("eth0").lost == 1
 
 
-def test_a_device_that_is_removed_is_closed_and_opened_when_it_is_back() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            verbs = PlayedVerbs(one.clock, "mlx5_0")
-            seen = await steady(one, verbs)
-            assert seen.ports is not None
-            old = verbs.ports["mlx5_0"]
-            files = {path: one.hosts["h0"].files.pop(path) for path in (STATE, GID)}
-            verbs.missing["mlx5_0"] = "there is no RDMA device mlx5_0"
-            old.gone = "the RDMA device mlx5_0/1 failed or was removed"
-            old.happen(PortEvent.GONE)
-            await asyncio.sleep(0.1)
-            assert old.closed
-            assert seen.ports.why_not("eth0") == "there is no RDMA device mlx5_0"
-            assert seen.rdma.active("eth0") is None
-            del verbs.missing["mlx5_0"]
-            one.hosts["h0"].files |= files
-            await asyncio.sleep(3)
-            assert (seen.ports.why_not("eth0"), seen.rdma.active("eth0")) == ("", True)
-            assert verbs.ports["mlx5_0"] is not old
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_device_that_is_removed_is_closed_and_opened_when_it_is_back(one: Stage) -> None:
+    verbs = PlayedVerbs(one.clock, "mlx5_0")
+    seen = await steady(one, verbs)
+    assert seen.ports is not None
+    old = verbs.ports["mlx5_0"]
+    files = {path: one.hosts["h0"].files.pop(path) for path in (STATE, GID)}
+    verbs.missing["mlx5_0"] = "there is no RDMA device mlx5_0"
+    old.gone = "the RDMA device mlx5_0/1 failed or was removed"
+    old.happen(PortEvent.GONE)
+    await asyncio.sleep(0.1)
+    assert old.closed
+    assert seen.ports.why_not("eth0") == "there is no RDMA device mlx5_0"
+    assert seen.rdma.active("eth0") is None
+    del verbs.missing["mlx5_0"]
+    one.hosts["h0"].files |= files
+    await asyncio.sleep(3)
+    assert (seen.ports.why_not("eth0"), seen.rdma.active("eth0")) == ("", True)
+    assert verbs.ports["mlx5_0"] is not old
 
 
-def test_a_host_without_the_library_is_watched_by_its_files() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            verbs = PlayedVerbs(one.clock, "mlx5_0")
-            verbs.missing["mlx5_0"] = "pyverbs cannot be loaded. Install python3-pyverbs"
-            seen = await steady(one, verbs)
-            assert seen.ports is not None
-            one.hosts["h0"].rdma("mlx5_0", active=False)
-            seen.set_carrier(False)
-            await asyncio.sleep(1)
-            assert [(told.source, told.data) for told in seen.ear.told] == [("sysfs", {"active": False})]
-            assert seen.ports.why_not("eth0") == "pyverbs cannot be loaded. Install python3-pyverbs"
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_a_host_without_the_library_is_watched_by_its_files(one: Stage) -> None:
+    verbs = PlayedVerbs(one.clock, "mlx5_0")
+    verbs.missing["mlx5_0"] = "pyverbs cannot be loaded. Install python3-pyverbs"
+    seen = await steady(one, verbs)
+    assert seen.ports is not None
+    one.hosts["h0"].rdma("mlx5_0", active=False)
+    seen.set_carrier(False)
+    await asyncio.sleep(1)
+    assert [(told.source, told.data) for told in seen.ear.told] == [("sysfs", {"active": False})]
+    assert seen.ports.why_not("eth0") == "pyverbs cannot be loaded. Install python3-pyverbs"
 
 
-def test_flaps_of_the_carrier_while_the_device_is_away_are_not_its_own() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            seen = await steady(one, None)
-            files = {path: one.hosts["h0"].files.pop(path) for path in (STATE, GID)}
-            seen.set_carrier(True, flaps=2)
-            await asyncio.sleep(3)
-            one.hosts["h0"].files |= files
-            await asyncio.sleep(3)
-            assert seen.ear.told == []
-            seen.set_carrier(True, flaps=1)
-            await asyncio.sleep(3)
-            assert [told.data for told in seen.ear.told] == [{"active": True, "missed": 1}]
-
-    run_virtual(main())
+@staged(stage, "h0")
+async def test_flaps_of_the_carrier_while_the_device_is_away_are_not_its_own(one: Stage) -> None:
+    seen = await steady(one, None)
+    files = {path: one.hosts["h0"].files.pop(path) for path in (STATE, GID)}
+    seen.set_carrier(True, flaps=2)
+    await asyncio.sleep(3)
+    one.hosts["h0"].files |= files
+    await asyncio.sleep(3)
+    assert seen.ear.told == []
+    seen.set_carrier(True, flaps=1)
+    await asyncio.sleep(3)
+    assert [told.data for told in seen.ear.told] == [{"active": True, "missed": 1}]

@@ -1,16 +1,14 @@
 """What goes wrong at one port of a real kernel: said with its remedy, while all watchers go on at the other."""
 
 import asyncio
-import os
 import random
-import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from hwd.twin.kernel import Crossbar, Keeper, Privilege
+from hwd.twin.kernel import Crossbar, Keeper
 from hwd_agents.process.config import AgentConfig, PortConfig, SamplingConfig
 from hwd_agents.sources.kernel.interface_drivers import KernelDrivers
 from hwd_agents.sources.kernel.mlxlink import ToolPhys
@@ -30,6 +28,7 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.offload import InlineOffload, ThreadOffload
 
+from ..namespace_ip import run_ip
 from ..sources.played_ethtool import PlayedEthtool, PlayedModule, pages_of
 
 pytestmark = pytest.mark.kernel
@@ -53,12 +52,6 @@ def crossbar(keeper: Keeper) -> Iterator[Crossbar]:
         crossbar.plug(f"p{number}", host="h0", interface=f"eth{number}")
     yield crossbar
     crossbar.close()
-
-
-@pytest.fixture
-def ethtool() -> Iterator[PlayedEthtool]:
-    with PlayedEthtool().playing() as played:
-        yield played
 
 
 def module(serial: str) -> PlayedModule:
@@ -124,17 +117,7 @@ class Host:
                 await self._moved.wait()
 
     def ip(self, *arguments: str) -> None:
-        namespace = self._keeper.namespace("h0")
-        user = (
-            [f"--user=/proc/{self._keeper.pid}/ns/user", "--preserve-credentials"]
-            if self._keeper.privilege is Privilege.USER
-            else []
-        )
-        command = ["nsenter", *user, f"--net=/proc/self/fd/{namespace}", "ip", *arguments]
-        try:
-            subprocess.run(command, pass_fds=[namespace], check=True)
-        finally:
-            os.close(namespace)
+        run_ip(self._keeper, *arguments)
 
     async def _publish(self, boot: str, events: list[Stored]) -> None:
         self.events += [stored.event for stored in events]

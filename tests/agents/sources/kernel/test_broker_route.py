@@ -1,13 +1,12 @@
 """What would cut the agent off, judged on the routes of a real kernel; and that what is let pass does not."""
 
+import functools
 import os
-import subprocess
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from hwd.twin.kernel import Crossbar, Keeper, Privilege
+from hwd.twin.kernel import Crossbar, Keeper
 from hwd_agents.process.config import PortConfig
 from hwd_agents.settings.port_settings import Settings
 from hwd_agents.sources.kernel.broker_route import BrokerWay
@@ -18,6 +17,8 @@ from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import LinkError, RefusedError
 from hwd_drivers.core.offload import InlineOffload
+
+from ...namespace_ip import run_ip
 
 pytestmark = pytest.mark.kernel
 
@@ -32,24 +33,7 @@ Ip = Callable[..., str]
 @pytest.fixture
 def ip(keeper: Keeper, crossbar: Crossbar) -> Ip:
     """`ip` of h0, whose eth0 leads to the broker and whose eth1 does not."""
-
-    def run(*arguments: str) -> str:
-        namespace = keeper.namespace("h0")
-        user = [f"--user=/proc/{keeper.pid}/ns/user", "--preserve-credentials"]
-        enter = ["nsenter", *(user if keeper.privilege is Privilege.USER else [])]
-        try:
-            done = subprocess.run(
-                [*enter, f"--net=/proc/self/fd/{namespace}", "ip", *arguments],
-                pass_fds=[namespace],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-        finally:
-            os.close(namespace)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
+    run = functools.partial(run_ip, keeper)
     for number in range(2):
         crossbar.plug(f"p{number}", host="h0", interface=f"eth{number}", mtu_bytes=4200)
         run("address", "add", f"10.{number}.0.1/24", "dev", f"eth{number}")
@@ -85,16 +69,24 @@ CUTS: list[tuple[str, str, Setting, Json, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("broker", "interface", "setting", "value", "why"), CUTS, ids=str)
-async def test_change_that_would_cut_the_agent_off_is_refused(
-    keeper: Keeper, ip: Ip, broker: str, interface: str, setting: Setting, value: Json, why: str
+async def test_change_that_would_cut_the_agent_off_is_refused_and_would_really_have_done_so(
+    keeper: Keeper, ip: Ip
 ) -> None:
-    words = (
-        rf"^{interface}: {setting} .*{why}.*: the agent reaches its broker at {broker} over eth0.*\. "
-        "Nothing was changed"
-    )
-    with pytest.raises(RefusedError, match=words):
-        await way_to(keeper, broker).check(interface, setting, value)
+    """Made all the same, the route is another, or the router is the host itself."""
+    settings = KernelSettings(keeper.sockets("h0"), InlineOffload())
+    for broker, interface, setting, value, why in CUTS:
+        words = (
+            rf"^{interface}: {setting} .*{why}.*: the agent reaches its broker at {broker} over eth0.*\. "
+            "Nothing was changed"
+        )
+        with pytest.raises(RefusedError, match=words):
+            await way_to(keeper, broker).check(interface, setting, value)
+        if setting is Setting.ROUTE or (setting is Setting.ADDRESS and interface == "eth1"):
+            before = [ip("route", "get", one) for one in (broker, ROUTER)]
+            state = await settings.read(interface, setting, value)
+            await settings.write(interface, setting, value)
+            assert [ip("route", "get", one) for one in (broker, ROUTER)] != before, (broker, interface, value)
+            await settings.restore(interface, setting, value, state)
 
 
 async def test_an_interface_whose_name_is_no_text_is_in_nobodys_way(keeper: Keeper, ip: Ip) -> None:
@@ -121,38 +113,17 @@ HARMLESS: list[tuple[str, str, Setting, Json]] = [
 ]
 
 
-@pytest.mark.parametrize(("broker", "interface", "setting", "value"), HARMLESS, ids=str)
-async def test_change_that_leaves_the_way_as_it_is_is_let_pass_and_the_kernel_agrees(
-    keeper: Keeper, ip: Ip, broker: str, interface: str, setting: Setting, value: Json
-) -> None:
-    def led() -> list[str]:
-        return ip("route", "get", broker).partition(" src ")[0].split()
-
-    before = led()
-    await way_to(keeper, broker).check(interface, setting, value)
-    if setting is not Setting.AUTONEG:  # which a veth does not have
-        await KernelSettings(keeper.sockets("h0"), InlineOffload()).write(interface, setting, value)
-    assert led() == before
-
-
-@pytest.mark.parametrize(
-    ("setting", "value", "broker"),
-    [
-        (setting, value, broker)
-        for broker, interface, setting, value, _ in CUTS
-        if setting is Setting.ROUTE or (setting is Setting.ADDRESS and interface == "eth1")
-    ],
-    ids=str,
-)
-async def test_the_kernel_would_really_have_gone_another_way(
-    keeper: Keeper, ip: Ip, setting: Setting, value: Any, broker: str
-) -> None:
-    """What is refused is no fancy: made all the same, the route is another, or the router is the host itself."""
-    asked = (broker, ROUTER)
-    before = [ip("route", "get", one) for one in asked]
-    interface = next(one for to, one, kind, what, _ in CUTS if (to, kind, what) == (broker, setting, value))
-    await KernelSettings(keeper.sockets("h0"), InlineOffload()).write(interface, setting, value)
-    assert [ip("route", "get", one) for one in asked] != before
+async def test_change_that_leaves_the_way_as_it_is_is_let_pass_and_the_kernel_agrees(keeper: Keeper, ip: Ip) -> None:
+    settings = KernelSettings(keeper.sockets("h0"), InlineOffload())
+    for broker, interface, setting, value in HARMLESS:
+        before = ip("route", "get", broker).partition(" src ")[0].split()
+        await way_to(keeper, broker).check(interface, setting, value)
+        if setting is Setting.AUTONEG:  # which a veth does not have
+            continue
+        state = await settings.read(interface, setting, value)
+        await settings.write(interface, setting, value)
+        assert ip("route", "get", broker).partition(" src ")[0].split() == before, (broker, interface, value)
+        await settings.restore(interface, setting, value, state)
 
 
 async def test_port_of_a_bridge_leads_to_the_broker_too(keeper: Keeper, ip: Ip) -> None:
@@ -179,15 +150,19 @@ async def test_interface_below_a_vlan_leads_to_the_broker_too(keeper: Keeper, ip
     await way_to(keeper, "10.7.0.9").check("eth0", Setting.MTU, 1500)
 
 
-async def test_broker_on_this_host_and_one_that_nothing_leads_to_are_cut_off_by_nothing(keeper: Keeper, ip: Ip) -> None:
+async def test_each_address_that_the_broker_may_have_counts_but_this_host_and_what_nothing_leads_to(
+    keeper: Keeper, ip: Ip
+) -> None:
+    async def unknown() -> tuple[str, ...]:
+        raise LinkError("broker.lab: cannot find the address of the broker")
+
     for address in ("10.0.0.1", "127.0.0.1", "203.0.113.1"):
         await way_to(keeper, address).check("eth0", Setting.MTU, 1500)
     await way_to(keeper).check("eth0", Setting.MTU, 1500)
-
-
-async def test_each_address_that_the_broker_may_have_counts(keeper: Keeper, ip: Ip) -> None:
     with pytest.raises(RefusedError, match=r"broker at 10\.0\.0\.9"):
         await way_to(keeper, "10.1.0.9", NEAR).check("eth0", Setting.MTU, 1500)
+    with pytest.raises(LinkError, match="cannot find the address"):
+        await BrokerWay(keeper.sockets("h0"), InlineOffload(), unknown).check("eth1", Setting.MTU, 1500)
 
 
 async def test_refused_change_is_neither_made_nor_held(keeper: Keeper, ip: Ip) -> None:
@@ -207,11 +182,3 @@ async def test_refused_change_is_neither_made_nor_held(keeper: Keeper, ip: Ip) -
     assert (held.held, "mtu 4200" in ip("link", "show", "eth0")) == ((), True)
     await held.set("r1", "eth1", "mtu", 1500)
     assert "mtu 1500" in ip("link", "show", "eth1")
-
-
-async def test_broker_whose_name_nobody_knows_lets_nothing_be_changed(keeper: Keeper, ip: Ip) -> None:
-    async def unknown() -> tuple[str, ...]:
-        raise LinkError("broker.lab: cannot find the address of the broker")
-
-    with pytest.raises(LinkError, match="cannot find the address"):
-        await BrokerWay(keeper.sockets("h0"), InlineOffload(), unknown).check("eth1", Setting.MTU, 1500)

@@ -1,7 +1,6 @@
 """What ethtool netlink is asked, read by hand as linux/ethtool_netlink.h has it."""
 
 import struct
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -20,12 +19,6 @@ from ..played_ethtool import PlayedEthtool, attribute, attributes
 FEC_GET, FEC_SET, LINKMODES_GET, LINKMODES_SET = 29, 30, 4, 5
 LLRS_BIT = 74
 NOMASK, SIZE, VALUE = 1, 2, 4
-
-
-@pytest.fixture
-def ethtool() -> Iterator[PlayedEthtool]:
-    with PlayedEthtool().playing() as played:
-        yield played
 
 
 async def test_the_kernel_is_asked_for_one_fec_of_one_interface(ethtool: PlayedEthtool) -> None:

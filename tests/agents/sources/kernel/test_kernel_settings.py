@@ -3,16 +3,14 @@
 import array
 import fcntl
 import json
-import os
 import socket
 import struct
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from hwd.twin.kernel import Crossbar, Keeper, Privilege
+from hwd.twin.kernel import Crossbar, Keeper
 from hwd_agents.process.config import PortConfig
 from hwd_agents.settings.port_settings import Settings
 from hwd_agents.sources.kernel.kernel_settings import KernelSettings
@@ -24,6 +22,7 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import LinkError, RefusedError
 from hwd_drivers.core.offload import InlineOffload
 
+from ...namespace_ip import run_ip
 from ..played_ethtool import PlayedEthtool
 
 pytestmark = pytest.mark.kernel
@@ -35,23 +34,7 @@ SIOCETHTOOL, ETHTOOL_GSET = 0x8946, 0x1
 @pytest.fixture
 def ip(keeper: Keeper) -> Ip:
     """`ip` of h0, its answer read as JSON."""
-
-    def run(*arguments: str) -> Any:
-        namespace = keeper.namespace("h0")
-        user = (
-            [f"--user=/proc/{keeper.pid}/ns/user", "--preserve-credentials"]
-            if keeper.privilege is Privilege.USER
-            else []
-        )
-        command = ["nsenter", *user, f"--net=/proc/self/fd/{namespace}", "ip", "-j", *arguments]
-        try:
-            done = subprocess.run(command, pass_fds=[namespace], capture_output=True, text=True, check=False)
-        finally:
-            os.close(namespace)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout or "[]")
-
-    return run
+    return lambda *arguments: json.loads(run_ip(keeper, "-j", *arguments) or "[]")
 
 
 @pytest.fixture
@@ -91,19 +74,17 @@ CHANGES: list[tuple[Setting, Json]] = [
 ]
 
 
-@pytest.mark.parametrize(("setting", "value"), CHANGES, ids=str)
-async def test_setting_is_made_and_all_is_as_before_when_it_is_restored(
-    settings: KernelSettings, ip: Ip, setting: Setting, value: Json
-) -> None:
+async def test_setting_is_made_and_all_is_as_before_when_it_is_restored(settings: KernelSettings, ip: Ip) -> None:
     before = everything(ip)
-    state = await settings.read("eth0", setting, value)
-    assert not holds(setting, value, state)
-    await settings.write("eth0", setting, value)
-    assert holds(setting, value, await settings.read("eth0", setting, value))
-    assert everything(ip) != before
-    await settings.restore("eth0", setting, value, state)
-    assert everything(ip) == before
-    assert restored(setting, state, await settings.read("eth0", setting, value))
+    for setting, value in CHANGES:
+        state = await settings.read("eth0", setting, value)
+        assert not holds(setting, value, state), (setting, value)
+        await settings.write("eth0", setting, value)
+        assert holds(setting, value, await settings.read("eth0", setting, value)), (setting, value)
+        assert everything(ip) != before, (setting, value)
+        await settings.restore("eth0", setting, value, state)
+        assert everything(ip) == before, (setting, value)
+        assert restored(setting, state, await settings.read("eth0", setting, value)), (setting, value)
 
 
 async def test_ip_shows_what_was_set(settings: KernelSettings, ip: Ip) -> None:
@@ -121,27 +102,25 @@ async def test_ip_shows_what_was_set(settings: KernelSettings, ip: Ip) -> None:
     assert default["gateway"] == "10.0.0.9"
 
 
-async def test_route_that_led_elsewhere_is_brought_back_just_as_it_was(settings: KernelSettings, ip: Ip) -> None:
-    value = {"to": "10.7.0.0/16"}
+async def test_route_and_neighbour_that_were_there_are_brought_back_just_as_they_were(
+    settings: KernelSettings, ip: Ip
+) -> None:
     ip("route", "add", "10.7.0.0/16", "via", "10.1.0.9", "dev", "eth1", "src", "10.1.0.1", "mtu", "1400", "proto", "77")
-    before = everything(ip)
-    state = await settings.read("eth0", Setting.ROUTE, value)
-    await settings.write("eth0", Setting.ROUTE, value)
-    (route,) = ip("route", "show", "10.7.0.0/16")
-    assert route["dev"] == "eth0"
-    await settings.restore("eth0", Setting.ROUTE, value, state)
-    assert everything(ip) == before
-
-
-async def test_neighbour_that_was_static_is_so_again(settings: KernelSettings, ip: Ip) -> None:
     ip("neighbour", "add", "10.0.0.7", "lladdr", "02:00:00:00:00:55", "dev", "eth0")
     before = everything(ip)
-    value = {"ip": "10.0.0.7", "mac": "02:00:00:00:00:07"}
-    state = await settings.read("eth0", Setting.NEIGHBOUR, value)
-    await settings.write("eth0", Setting.NEIGHBOUR, value)
-    assert everything(ip) != before
-    await settings.restore("eth0", Setting.NEIGHBOUR, value, state)
-    assert everything(ip) == before
+    changes: list[tuple[Setting, Json]] = [
+        (Setting.ROUTE, {"to": "10.7.0.0/16"}),
+        (Setting.NEIGHBOUR, {"ip": "10.0.0.7", "mac": "02:00:00:00:00:07"}),
+    ]
+    for setting, value in changes:
+        state = await settings.read("eth0", setting, value)
+        await settings.write("eth0", setting, value)
+        assert everything(ip) != before
+        if setting is Setting.ROUTE:
+            (route,) = ip("route", "show", "10.7.0.0/16")
+            assert route["dev"] == "eth0"
+        await settings.restore("eth0", setting, value, state)
+        assert everything(ip) == before
 
 
 async def test_neighbour_that_the_kernel_had_learned_is_one_that_it_asks_for_again(
@@ -190,15 +169,20 @@ async def test_interface_that_was_made_anew_gets_what_the_old_one_had(
     ]
 
 
-async def test_mtu_that_would_cost_ipv6_addresses_is_refused(settings: KernelSettings, ip: Ip) -> None:
-    ip("address", "add", "fd00::1/64", "dev", "eth0", "nodad")
-    with pytest.raises(RefusedError, match=r"below 1280: the kernel would remove fd00::1/64"):
-        await settings.write("eth0", Setting.MTU, 1000)
-    assert ("eth0", 4200) in everything(ip)["links"]
-
-
-async def test_the_kernels_own_words_are_told(settings: KernelSettings, ip: Ip) -> None:
+async def test_what_cannot_be_set_or_read_is_refused_in_words(settings: KernelSettings, ip: Ip) -> None:
     ip("tuntap", "add", "dev", "tap0", "mode", "tap")
+    ip("address", "add", "fd00::1/64", "dev", "eth0", "nodad")
+    writes: list[tuple[str, Setting, Json, str]] = [
+        ("eth0", Setting.MTU, 1000, "below 1280: the kernel would remove fd00::1/64"),
+        ("eth0", Setting.FEC, "rs", "eth0: cannot read the FEC: the NIC says not supported"),
+        ("eth0", Setting.AUTONEG, True, "eth0: cannot switch auto-negotiation on: the NIC says not supported"),
+    ]
+    for interface, setting, value, words in writes:
+        with pytest.raises(RefusedError, match=words):
+            await settings.write(interface, setting, value)
+    with pytest.raises(RefusedError, match="eth0: cannot read the FEC: the NIC says not supported"):
+        await settings.read("eth0", Setting.FEC, "rs")
+    assert ("eth0", 4200) in everything(ip)["links"]
     with pytest.raises(KernelRefusal, match="cannot set the MTU of tap0 to 65535: Invalid argument: mtu greater than"):
         await settings.write("tap0", Setting.MTU, 65535)
     with pytest.raises(LinkError, match="eth7: no such interface here"):
@@ -232,15 +216,6 @@ async def test_autoneg_of_a_device_that_has_it_is_switched_and_restored(
     assert holds(Setting.AUTONEG, wanted, await settings.read("tap0", Setting.AUTONEG, wanted))
     await settings.restore("tap0", Setting.AUTONEG, wanted, state)
     assert ask_ioctl(keeper, "tap0") == before
-
-
-async def test_device_without_the_setting_says_so(settings: KernelSettings, ip: Ip) -> None:
-    with pytest.raises(RefusedError, match="eth0: cannot read the FEC: the NIC says not supported"):
-        await settings.read("eth0", Setting.FEC, "rs")
-    with pytest.raises(RefusedError, match="eth0: cannot read the FEC: the NIC says not supported"):
-        await settings.write("eth0", Setting.FEC, "rs")
-    with pytest.raises(RefusedError, match="eth0: cannot switch auto-negotiation on: the NIC says not supported"):
-        await settings.write("eth0", Setting.AUTONEG, True)
 
 
 async def test_fec_of_a_nic_that_tells_of_none_is_not_changed() -> None:

@@ -2,7 +2,6 @@
 
 import errno
 import struct
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -19,12 +18,6 @@ from ..played_ethtool import PlayedEthtool, attribute
 LINKMODES, LINKSTATE, FEC = 4, 6, 29
 NO_CABLE, AUTONEG, NO_PARTNER = 4, 0, 1
 RS_BIT = 50
-
-
-@pytest.fixture
-def ethtool() -> Iterator[PlayedEthtool]:
-    with PlayedEthtool().playing() as played:
-        yield played
 
 
 def link_state(*, up: bool, why: int | None = None, detail: int | None = None, downs: int | None = None) -> bytes:

@@ -71,23 +71,17 @@ async def killed(keeper: Keeper, crossbar: Crossbar, tmp_path: Path) -> Killed:
     return Killed(keeper=keeper, folder=tmp_path, up=up)
 
 
+@pytest.mark.parametrize("later", [(), (False, True)], ids=["none", "two-later"])
 async def test_a_change_whose_agent_was_killed_at_its_notice_is_known_by_the_count_and_reported_once(
-    killed: Killed,
+    killed: Killed, crossbar: Crossbar, later: tuple[bool, ...]
 ) -> None:
+    for up in later:
+        crossbar.carrier("a", up)
     started_ns = SystemClock().monotonic_ns()
     (counted,) = await killed.next_life("b2")
-    assert (counted.data["carrier"], counted.data["unseen"]) == (True, 0)
+    assert (counted.data["carrier"], counted.data["unseen"]) == (True, len(later))
     assert counted.earliest_ns <= killed.up.after_ns
     assert killed.up.before_ns < started_ns <= counted.at_ns
-    assert await killed.next_life("b3") == []
-
-
-async def test_later_changes_are_in_the_same_count(killed: Killed, crossbar: Crossbar) -> None:
-    for up in (False, True):
-        crossbar.carrier("a", up)
-    (counted,) = await killed.next_life("b2")
-    assert (counted.data["carrier"], counted.data["unseen"]) == (True, 2)
-    assert counted.earliest_ns <= killed.up.after_ns
     assert await killed.next_life("b3") == []
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import socket
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,12 +28,6 @@ Tcp: 1 3 1000 990 17 0
 Udp: InDatagrams
 Udp: 4
 """
-
-
-@pytest.fixture
-def ethtool() -> Iterator[PlayedEthtool]:
-    with PlayedEthtool().playing() as played:
-        yield played
 
 
 def test_pause_frames_are_those_of_the_statistics(ethtool: PlayedEthtool) -> None:

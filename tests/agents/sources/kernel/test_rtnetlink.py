@@ -17,7 +17,7 @@ from hwd.twin.kernel.messages import requests_to
 from hwd_agents.sources.kernel.netlink_requests import Request, encode
 from hwd_agents.sources.kernel.rtnetlink import DELIVERY_NS, RtnetlinkLinks
 from hwd_agents.sources.kernel.timed_selector import TimedSelector
-from hwd_agents.sources.link_source import LinkReading, LinkSource, OperState, Origin
+from hwd_agents.sources.link_source import LinkReading, OperState, Origin
 from hwd_drivers.core.clock import ShiftedClock, SystemClock
 from hwd_drivers.core.errors import LinkError
 
@@ -93,18 +93,29 @@ def holds(reading: LinkReading, bracket: Bracket) -> bool:
     return reading.earliest_ns <= bracket.after_ns and bracket.before_ns <= reading.at_ns
 
 
-def test_it_is_a_link_source(watched: Watched) -> None:
-    source: LinkSource = watched.links
-    assert source is watched.links
-
-
-async def test_each_interface_is_read_at_the_start(watched: Watched, crossbar: Crossbar) -> None:
+async def test_each_interface_is_read_at_the_start_and_at_a_refresh_bounded_by_the_reading_before(
+    watched: Watched, crossbar: Crossbar, clock: SystemClock
+) -> None:
     assert {reading.interface for reading in watched.readings} == {"lo", "eth0"}
-    (reading,) = watched.of()
+    (start,) = watched.of()
     plug = crossbar.plugs["a"]
-    assert (reading.ifindex, reading.mtu) == (plug.ifindex, 4200)
-    assert (reading.present, reading.admin_up, reading.carrier, reading.origin) == (True, True, False, Origin.DUMP)
-    assert reading.earliest_ns is None
+    assert (start.ifindex, start.mtu) == (plug.ifindex, 4200)
+    assert (start.present, start.admin_up, start.carrier, start.origin) == (True, True, False, Origin.DUMP)
+    assert start.earliest_ns is None
+    before = start
+    for interfaces in (None, ["eth0", "nothing0"]):
+        watched.readings.clear()
+        asked_ns = clock.monotonic_ns()
+        await watched.links.refresh(interfaces)
+        assert {reading.interface for reading in watched.readings} == ({"eth0"} if interfaces else {"lo", "eth0"})
+        (reading,) = watched.of()
+        assert reading.origin is Origin.DUMP
+        assert reading.earliest_ns is not None
+        assert reading.earliest_ns <= before.at_ns < asked_ns <= reading.at_ns
+        before = reading
+    watched.readings.clear()
+    await asyncio.gather(*(watched.links.refresh() for _ in range(5)))
+    assert len(watched.of()) == 5, "each is answered"
 
 
 async def test_carrier_is_seen_with_right_counts(watched: Watched, crossbar: Crossbar) -> None:
@@ -118,24 +129,11 @@ async def test_carrier_is_seen_with_right_counts(watched: Watched, crossbar: Cro
     assert up.operstate is OperState.UP
     assert down.operstate is OperState.DOWN
     assert {up.origin, down.origin} == {Origin.NOTICE}
-
-
-async def test_flap_of_two_within_a_millisecond_is_counted(watched: Watched, crossbar: Crossbar) -> None:
     crossbar.carrier("a", True)
     before = await watched.until(lambda reading: reading.operstate is OperState.UP)
     crossbar.apply([Carrier(port="a", up=False), Carrier(port="a", up=True)])
     after = await watched.until(lambda reading: reading.carrier and reading.changes_since(before) == 2)
-    assert after.carrier_downs - before.carrier_downs == 1
-
-
-async def test_truth_is_within_the_bound(watched: Watched, crossbar: Crossbar) -> None:
-    rounds, held = 40, 0
-    for n in range(rounds):
-        up = n % 2 == 0
-        bracket = crossbar.carrier("a", up)
-        reading = await watched.until(is_up if up else is_down)
-        held += holds(reading, bracket)
-    assert held >= rounds * 0.8  # nearly all; a machine under load delivers some later than the bound says
+    assert after.carrier_downs - before.carrier_downs == 1, "a flap within a millisecond"
 
 
 @pytest.mark.parametrize("up", [True, False])
@@ -165,17 +163,11 @@ async def test_interface_that_goes_and_comes_back_is_followed(watched: Watched, 
     back = await watched.until(is_up)
     assert back.ifindex == plug.ifindex != gone.ifindex
     assert back.changes_since(gone) == back.carrier_changes
-
-
-async def test_interface_that_is_not_there_at_the_start_is_seen_when_it_comes(
-    watched: Watched, crossbar: Crossbar
-) -> None:
-    started_ns = watched.readings[-1].at_ns
     crossbar.plug("b", host="h0", interface="eth1")
     first = await watched.until(lambda reading: reading.present, "eth1")
     assert first.origin is Origin.NOTICE
     assert first.earliest_ns is not None
-    assert first.at_ns > started_ns
+    assert first.at_ns > back.at_ns
 
 
 async def test_renamed_interface_is_gone_by_its_old_name(watched: Watched, keeper: Keeper, crossbar: Crossbar) -> None:
@@ -225,34 +217,6 @@ async def test_an_overrun_is_counted_and_all_links_are_read_again(
     await watched.links.refresh()
     assert not any(reading.present for reading in watched.of("eth1"))
     await watched.links.close()
-
-
-async def test_refresh_reads_all_and_bounds_by_the_reading_before(watched: Watched, clock: SystemClock) -> None:
-    (before,) = watched.of()
-    watched.readings.clear()
-    asked_ns = clock.monotonic_ns()
-    await watched.links.refresh()
-    (reading,) = watched.of()
-    assert reading.origin is Origin.DUMP
-    assert reading.earliest_ns is not None
-    assert reading.earliest_ns <= before.at_ns < asked_ns <= reading.at_ns
-
-
-async def test_refresh_of_one_interface_reads_no_other(watched: Watched) -> None:
-    assert watched.of("lo")
-    (before,) = watched.of()
-    watched.readings.clear()
-    await watched.links.refresh(["eth0", "nothing0"])
-    (reading,) = watched.readings
-    assert (reading.interface, reading.origin) == ("eth0", Origin.DUMP)
-    assert reading.earliest_ns is not None
-    assert reading.earliest_ns <= before.at_ns < reading.at_ns
-
-
-async def test_refreshes_at_the_same_time_are_all_answered(watched: Watched) -> None:
-    watched.readings.clear()
-    await asyncio.gather(*(watched.links.refresh() for _ in range(5)))
-    assert len(watched.of()) == 5
 
 
 def do(keeper: Keeper, ns: str, request: Request) -> None:
@@ -366,18 +330,17 @@ async def test_stamps_are_of_the_injected_clock(keeper: Keeper, crossbar: Crossb
     await watched.links.close()
 
 
-async def test_closed_source_is_silent_and_refuses(watched: Watched, crossbar: Crossbar) -> None:
+async def test_closed_source_is_silent_and_refuses_and_a_second_open_is_refused(
+    watched: Watched, crossbar: Crossbar
+) -> None:
+    with pytest.raises(LinkError, match="open already"):
+        await watched.links.open(watched.take)
     await watched.links.close()
     watched.readings.clear()
     crossbar.carrier("a", True)
     with pytest.raises(LinkError, match="the source is closed"):
         await watched.links.refresh()
     assert watched.readings == []
-
-
-async def test_second_open_is_refused(watched: Watched) -> None:
-    with pytest.raises(LinkError, match="open already"):
-        await watched.links.open(watched.take)
 
 
 async def test_reading_is_what_the_bytes_of_the_kernel_say(

@@ -16,7 +16,9 @@ from hwd_drivers.core.clock import ShiftedClock
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.transports.dial import Listener
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
+
+from ...conftest import staged, virtual
 
 T = TypeVar("T")
 OFFSET_NS = 5_000_000_000
@@ -24,25 +26,29 @@ LATENCY_S = 0.0001
 
 
 class World:
-    """One played host and the sources of its agent, whose clock is 5 s off."""
+    """One played host and the sources of its agent, whose clock is off."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, offset_s: float = 5, latency_s: float = LATENCY_S, same_clock: bool = True) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.machine = VirtualClock(loop, wall_start_ns=1_800_000_000 * 10**9)
-        self.clock = ShiftedClock(self.machine, offset_s=5, drift_ppm=0)
-        self.dialer = MemoryDialer(MemoryNet(latency_s=LATENCY_S))
+        self.clock = ShiftedClock(self.machine, offset_s=offset_s, drift_ppm=0)
+        self.dialer = MemoryDialer(MemoryNet(latency_s=latency_s))
         self.host = PlayedHost("h0")
         self.host.plug("eth0", ip="10.0.0.1", rdma="mlx5_0", ifindex=100)
-        self.twin = TwinSources(self.dialer, "mem:h0", self.clock, host="h0")
+        self.twin = TwinSources(self.dialer, "mem:h0", self.clock, host="h0", same_clock=same_clock)
         self.changes = 0
         self.readings: list[LinkReading] = []
+        self.phys: list[tuple[bool, int, int]] = []
 
     async def listen(self) -> Listener:
         return await self.dialer.listen(lambda: HostWireServer(self.host, self.machine), "mem:h0")
 
     def changed(self) -> None:
         self.changes += 1
+
+    def take_phy(self, interface: str, up: bool, earliest_ns: int, at_ns: int) -> None:
+        self.phys.append((up, earliest_ns, at_ns))
 
 
 @asynccontextmanager
@@ -57,219 +63,186 @@ async def world() -> AsyncIterator[World]:
     await listener.close()
 
 
-def test_the_first_reading_knows_no_earlier_state() -> None:
-    async def main() -> None:
-        async with world() as one:
-            (reading,) = one.readings
-            assert (reading.interface, reading.ifindex, reading.carrier) == ("eth0", 100, False)
-            assert reading.origin is Origin.DUMP
-            assert reading.earliest_ns is None
-
-    run_virtual(main())
+@staged(world)
+async def test_the_first_reading_knows_no_earlier_state(one: World) -> None:
+    (reading,) = one.readings
+    assert (reading.interface, reading.ifindex, reading.carrier) == ("eth0", 100, False)
+    assert reading.origin is Origin.DUMP
+    assert reading.earliest_ns is None
 
 
-def test_a_change_lies_between_the_twins_stamp_and_our_receipt_on_our_clock() -> None:
-    async def main() -> None:
-        async with world() as one:
-            await asyncio.sleep(1)
-            changed_ns = one.machine.monotonic_ns() + OFFSET_NS
-            one.host.carrier("eth0", up=True)
-            await asyncio.sleep(1)
-            reading = one.readings[-1]
-            assert reading.carrier
-            assert reading.origin is Origin.NOTICE
-            assert reading.earliest_ns == changed_ns
-            assert reading.at_ns == changed_ns + round(LATENCY_S * 1e9)
-
-    run_virtual(main())
+@staged(world)
+async def test_a_change_lies_between_the_twins_stamp_and_our_receipt_on_our_clock(one: World) -> None:
+    await asyncio.sleep(1)
+    changed_ns = one.machine.monotonic_ns() + OFFSET_NS
+    one.host.carrier("eth0", up=True)
+    await asyncio.sleep(1)
+    reading = one.readings[-1]
+    assert reading.carrier
+    assert reading.origin is Origin.NOTICE
+    assert reading.earliest_ns == changed_ns
+    assert reading.at_ns == changed_ns + round(LATENCY_S * 1e9)
 
 
-def test_a_refresh_finds_what_was_not_told_since_the_reading_before() -> None:
-    async def main() -> None:
-        async with world() as one:
-            before_ns = one.readings[-1].at_ns
-            await asyncio.sleep(1)
-            one.host.carrier("eth0", up=True, flaps=4, told=False)
-            await one.twin.links.refresh()
-            reading = one.readings[-1]
-            assert (reading.carrier_changes, reading.origin) == (5, Origin.DUMP)
-            assert reading.earliest_ns == before_ns - round(LATENCY_S * 1e9)  # when the twin stamped that reading
-
-    run_virtual(main())
+@staged(world)
+async def test_a_refresh_finds_what_was_not_told_since_the_reading_before(one: World) -> None:
+    before_ns = one.readings[-1].at_ns
+    await asyncio.sleep(1)
+    one.host.carrier("eth0", up=True, flaps=4, told=False)
+    await one.twin.links.refresh()
+    reading = one.readings[-1]
+    assert (reading.carrier_changes, reading.origin) == (5, Origin.DUMP)
+    assert reading.earliest_ns == before_ns - round(LATENCY_S * 1e9)  # when the twin stamped that reading
 
 
-def test_change_that_came_before_the_report_of_the_one_before_it_was_read_is_within_its_bounds() -> None:
-    async def main() -> None:
-        async with world() as one:
-            phys: list[tuple[bool, int, int]] = []
-            await one.twin.phys.open_phy(lambda _interface, *change: phys.append(change), lambda: None)
-            changed_ns = []
-            for up in (True, False, True):
-                changed_ns.append(one.machine.monotonic_ns() + OFFSET_NS)
-                one.host.carrier("eth0", up=up)
-                one.host.phy("eth0", up=up)
-                await asyncio.sleep(LATENCY_S / 10)
-            await asyncio.sleep(1)
-            links = [(one.carrier, one.earliest_ns, one.at_ns) for one in one.readings]
-            for found in (links[1:], phys[1:]):
-                assert [up for up, _, _ in found] == [True, False, True]
-                for at_ns, (_, earliest_ns, latest_ns) in zip(changed_ns, found, strict=True):
-                    assert earliest_ns is not None
-                    assert earliest_ns <= at_ns <= latest_ns
-
-    run_virtual(main())
+@staged(world)
+async def test_change_that_came_before_the_report_of_the_one_before_it_was_read_is_within_its_bounds(
+    one: World,
+) -> None:
+    await one.twin.phys.open_phy(one.take_phy, lambda: None)
+    changed_ns = []
+    for up in (True, False, True):
+        changed_ns.append(one.machine.monotonic_ns() + OFFSET_NS)
+        one.host.carrier("eth0", up=up)
+        one.host.phy("eth0", up=up)
+        await asyncio.sleep(LATENCY_S / 10)
+    await asyncio.sleep(1)
+    links = [(one.carrier, one.earliest_ns, one.at_ns) for one in one.readings]
+    for found in (links[1:], one.phys[1:]):
+        assert [up for up, _, _ in found] == [True, False, True]
+        for at_ns, (_, earliest_ns, latest_ns) in zip(changed_ns, found, strict=True):
+            assert earliest_ns is not None
+            assert earliest_ns <= at_ns <= latest_ns
 
 
-def test_a_removed_interface_is_reported_absent_at_once_or_after_the_rack_reconnects() -> None:
-    async def main() -> None:
-        async with world() as one:
-            one.host.unplug("eth0")
-            await asyncio.sleep(0.1)
-            assert not one.readings[-1].present
-            one.host.plug("eth0", ifindex=101)
-            await asyncio.sleep(0.1)
-            assert (one.readings[-1].present, one.readings[-1].ifindex) == (True, 101)
-            one.host.hang_up()
-            one.host.unplug("eth0")
-            await asyncio.sleep(1)
-            assert not one.readings[-1].present
-            assert one.readings[-1].origin is Origin.DUMP
-
-    run_virtual(main())
+@staged(world)
+async def test_a_removed_interface_is_reported_absent_at_once_or_after_the_rack_reconnects(one: World) -> None:
+    one.host.unplug("eth0")
+    await asyncio.sleep(0.1)
+    assert not one.readings[-1].present
+    one.host.plug("eth0", ifindex=101)
+    await asyncio.sleep(0.1)
+    assert (one.readings[-1].present, one.readings[-1].ifindex) == (True, 101)
+    one.host.hang_up()
+    one.host.unplug("eth0")
+    await asyncio.sleep(1)
+    assert not one.readings[-1].present
+    assert one.readings[-1].origin is Origin.DUMP
 
 
-def test_modules_files_and_phys_are_read_as_the_twin_has_them() -> None:
-    async def main() -> None:
-        async with world() as one:
-            told: list[tuple[str, bool]] = []
-            await one.twin.phys.open_phy(
-                lambda interface, up, _earliest_ns, _at_ns: told.append((interface, up)), lambda: None
-            )
-            one.host.light("eth0", lit=True)
-            one.host.phy("eth0", up=True)
-            one.host.rdma("mlx5_0", active=True)
-            first = await one.twin.modules.read_module("eth0")
-            second = await one.twin.modules.read_module("eth0")
-            assert parse_memory(first.memory).rx_los == (True,) * 4  # latched
-            assert parse_memory(second.memory).rx_los == (False,) * 4  # cleared by the read
-            assert first.before_ns < first.after_ns <= second.before_ns
-            state = await one.twin.files.read_file("class/infiniband/mlx5_0/ports/1/state")
-            assert state.text == "4: ACTIVE\n"
-            assert (await one.twin.files.read_file("class/net")).text is None
-            assert told == [("eth0", False), ("eth0", True)]
-            with pytest.raises(LinkError, match="no module in eth7"):
-                await one.twin.modules.read_module("eth7")
-
-    run_virtual(main())
+@staged(world)
+async def test_modules_files_and_phys_are_read_as_the_twin_has_them(one: World) -> None:
+    told: list[tuple[str, bool]] = []
+    await one.twin.phys.open_phy(lambda interface, up, _earliest_ns, _at_ns: told.append((interface, up)), lambda: None)
+    one.host.light("eth0", lit=True)
+    one.host.phy("eth0", up=True)
+    one.host.rdma("mlx5_0", active=True)
+    first = await one.twin.modules.read_module("eth0")
+    second = await one.twin.modules.read_module("eth0")
+    assert parse_memory(first.memory).rx_los == (True,) * 4  # latched
+    assert parse_memory(second.memory).rx_los == (False,) * 4  # cleared by the read
+    assert first.before_ns < first.after_ns <= second.before_ns
+    state = await one.twin.files.read_file("class/infiniband/mlx5_0/ports/1/state")
+    assert state.text == "4: ACTIVE\n"
+    assert (await one.twin.files.read_file("class/net")).text is None
+    assert told == [("eth0", False), ("eth0", True)]
+    with pytest.raises(LinkError, match="no module in eth7"):
+        await one.twin.modules.read_module("eth7")
 
 
-def test_while_the_rack_is_away_reads_fail_and_the_notes_say_why() -> None:
-    async def main() -> None:
-        async with world() as one:
-            assert one.twin.modules.note.why_not == ""
-            changes = one.changes
-            one.host.hang_up()
-            await asyncio.sleep(0.01)
-            with pytest.raises(LinkError, match="h0: its twin at mem:h0 is away"):
-                await one.twin.modules.read_module("eth0")
-            for facet in (one.twin.links, one.twin.modules, one.twin.files, one.twin.phys, one.twin.datagrams):
-                assert facet.note.sees == []
-                assert "is away" in facet.note.why_not
-            assert one.changes == changes + 1
-            await asyncio.sleep(2)
-            assert one.twin.modules.note.why_not == ""
-            await one.twin.modules.read_module("eth0")
-
-    run_virtual(main())
+@staged(world)
+async def test_while_the_rack_is_away_reads_fail_and_the_notes_say_why(one: World) -> None:
+    assert one.twin.modules.note.why_not == ""
+    changes = one.changes
+    one.host.hang_up()
+    await asyncio.sleep(0.01)
+    with pytest.raises(LinkError, match="h0: its twin at mem:h0 is away"):
+        await one.twin.modules.read_module("eth0")
+    for facet in (one.twin.links, one.twin.modules, one.twin.files, one.twin.phys, one.twin.datagrams):
+        assert facet.note.sees == []
+        assert "is away" in facet.note.why_not
+    assert one.changes == changes + 1
+    await asyncio.sleep(2)
+    assert one.twin.modules.note.why_not == ""
+    await one.twin.modules.read_module("eth0")
 
 
-def test_what_happened_while_the_rack_was_away_began_after_we_knew_last() -> None:
-    async def main() -> None:
-        async with world() as one:
-            known_ns = one.readings[-1].at_ns
-            one.host.hang_up()
-            await asyncio.sleep(0.01)
-            one.host.carrier("eth0", up=True, flaps=2)
-            await asyncio.sleep(2)
-            reading = one.readings[-1]
-            assert reading.carrier
-            assert reading.earliest_ns == known_ns - round(LATENCY_S * 1e9)  # when the twin stamped it
-
-    run_virtual(main())
+@staged(world)
+async def test_what_happened_while_the_rack_was_away_began_after_we_knew_last(one: World) -> None:
+    known_ns = one.readings[-1].at_ns
+    one.host.hang_up()
+    await asyncio.sleep(0.01)
+    one.host.carrier("eth0", up=True, flaps=2)
+    await asyncio.sleep(2)
+    reading = one.readings[-1]
+    assert reading.carrier
+    assert reading.earliest_ns == known_ns - round(LATENCY_S * 1e9)  # when the twin stamped it
 
 
-def test_a_restarted_rack_reports_its_new_life_before_its_links() -> None:
-    async def main() -> None:
-        async with world() as one:
-            lives: list[str] = []
-            await one.twin.links.open(lambda _reading: lives.append(one.twin.life))
-            one.host.hang_up()
-            one.host.life = "2"
-            await asyncio.sleep(2)
-            assert lives == ["1", "2"]
-
-    run_virtual(main())
+@staged(world)
+async def test_a_restarted_rack_reports_its_new_life_before_its_links(one: World) -> None:
+    lives: list[str] = []
+    await one.twin.links.open(lambda _reading: lives.append(one.twin.life))
+    one.host.hang_up()
+    one.host.life = "2"
+    await asyncio.sleep(2)
+    assert lives == ["1", "2"]
 
 
-def test_datagrams_pass_where_the_light_goes_and_ports_survive_the_rack() -> None:
-    async def main() -> None:
-        async with world() as one:
-            other = PlayedHost("h1")
-            other.plug("eth0", ip="10.0.0.2")
-            one.host.join("eth0", other, "eth0")
-            listener = await one.dialer.listen(lambda: HostWireServer(other, one.machine), "mem:h1")
-            twin = TwinSources(one.dialer, "mem:h1", one.machine, host="h1")
-            running = asyncio.create_task(twin.run(one.changed))
-            await twin.links.open(lambda _reading: None)
-            heard: list[tuple[bytes, tuple[str, int], int]] = []
+@staged(world)
+async def test_datagrams_pass_where_the_light_goes_and_ports_survive_the_rack(one: World) -> None:
+    other = PlayedHost("h1")
+    other.plug("eth0", ip="10.0.0.2")
+    one.host.join("eth0", other, "eth0")
+    listener = await one.dialer.listen(lambda: HostWireServer(other, one.machine), "mem:h1")
+    twin = TwinSources(one.dialer, "mem:h1", one.machine, host="h1")
+    running = asyncio.create_task(twin.run(one.changed))
+    await twin.links.open(lambda _reading: None)
+    heard: list[tuple[bytes, tuple[str, int], int]] = []
 
-            def hear(payload: bytes, address: tuple[str, int], at_ns: int) -> None:
-                heard.append((payload, address, at_ns))
+    def hear(payload: bytes, address: tuple[str, int], at_ns: int) -> None:
+        heard.append((payload, address, at_ns))
 
-            here = await one.twin.datagrams.open("eth0", "10.0.0.1", 0, hear)
-            there = await twin.datagrams.open("eth0", "10.0.0.2", 0, hear)
-            assert here.send(b"dark", ("10.0.0.2", there.port))
-            one.host.carrier("eth0", up=True)
-            other.carrier("eth0", up=True)
-            one.host.hang_up()
-            await asyncio.sleep(0.01)
-            assert not here.send(b"away", ("10.0.0.2", there.port))
-            assert "is away" in here.last_failure
-            await asyncio.sleep(2)
-            sent_ns = one.machine.monotonic_ns()
-            assert here.send(b"lit", ("10.0.0.2", there.port))
-            assert there.send(b"back", ("10.0.0.1", here.port))
-            await asyncio.sleep(0.1)
-            latency_ns = round(LATENCY_S * 1e9)
-            assert sorted(heard) == [
-                (b"back", ("10.0.0.2", there.port), sent_ns + latency_ns + OFFSET_NS),
-                (b"lit", ("10.0.0.1", here.port), sent_ns + latency_ns),
-            ]
-            here.close()
-            assert not here.send(b"closed", ("10.0.0.2", there.port))
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-            await listener.close()
-
-    run_virtual(main())
+    here = await one.twin.datagrams.open("eth0", "10.0.0.1", 0, hear)
+    there = await twin.datagrams.open("eth0", "10.0.0.2", 0, hear)
+    assert here.send(b"dark", ("10.0.0.2", there.port))
+    one.host.carrier("eth0", up=True)
+    other.carrier("eth0", up=True)
+    one.host.hang_up()
+    await asyncio.sleep(0.01)
+    assert not here.send(b"away", ("10.0.0.2", there.port))
+    assert "is away" in here.last_failure
+    await asyncio.sleep(2)
+    sent_ns = one.machine.monotonic_ns()
+    assert here.send(b"lit", ("10.0.0.2", there.port))
+    assert there.send(b"back", ("10.0.0.1", here.port))
+    await asyncio.sleep(0.1)
+    latency_ns = round(LATENCY_S * 1e9)
+    assert sorted(heard) == [
+        (b"back", ("10.0.0.2", there.port), sent_ns + latency_ns + OFFSET_NS),
+        (b"lit", ("10.0.0.1", here.port), sent_ns + latency_ns),
+    ]
+    here.close()
+    assert not here.send(b"closed", ("10.0.0.2", there.port))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await listener.close()
 
 
-def test_a_twin_that_does_not_answer_is_given_up_in_the_stated_time() -> None:
-    async def main() -> None:
-        dialer = MemoryDialer(MemoryNet())
-        listener = await dialer.listen(asyncio.Protocol, "mem:h0")
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        twin = TwinSources(dialer, "mem:h0", VirtualClock(loop, wall_start_ns=0), host="h0", deadline_s=1)
-        whys: list[str] = []
-        running = asyncio.create_task(twin.run(_append(whys, lambda: twin.why_not)))
-        await asyncio.sleep(1.01)
-        assert whys == ["h0: its twin at mem:h0 is away: h0: its twin at mem:h0 did not answer in 1 s"]
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        await listener.close()
-
-    run_virtual(main())
+@virtual
+async def test_a_twin_that_does_not_answer_is_given_up_in_the_stated_time() -> None:
+    dialer = MemoryDialer(MemoryNet())
+    listener = await dialer.listen(asyncio.Protocol, "mem:h0")
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    twin = TwinSources(dialer, "mem:h0", VirtualClock(loop, wall_start_ns=0), host="h0", deadline_s=1)
+    whys: list[str] = []
+    running = asyncio.create_task(twin.run(_append(whys, lambda: twin.why_not)))
+    await asyncio.sleep(1.01)
+    assert whys == ["h0: its twin at mem:h0 is away: h0: its twin at mem:h0 did not answer in 1 s"]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await listener.close()
 
 
 def _append(to: list[T], what: Callable[[], T]) -> Callable[[], None]:
