@@ -212,7 +212,7 @@ async def test_wait_for_a_time_lets_links_come_up_and_can_be_aborted(lab: Lab) -
     run = await lab.do(apply(STRAIGHT), "wait: {for_s: 15}", wait(within_s=0.2))
     assert run.outcome == "succeeded"
     run_id = await lab.start("wait: {for_s: 3600}")
-    await lab.until(RunStep, state="started", step=1, run=run_id)
+    await lab.until(RunStep, since=0, state="started", step=1, run=run_id)
     began_s = lab.now_s()
     await lab.abort(run_id)
     assert lab.now_s() - began_s < 0.1

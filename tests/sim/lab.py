@@ -85,9 +85,9 @@ class Lab:
     def emitted(self, fact: type[F], **fields: Any) -> list[F]:
         return of_type(self.world.documents, fact, **fields)
 
-    async def until(self, fact: type[Fact], **fields: Any) -> None:
-        """Until such a document comes, from now on."""
-        since = len(self.world.documents)
+    async def until(self, fact: type[Fact], *, since: int | None = None, **fields: Any) -> None:
+        """Until such a document comes, from now on, or behind the first `since`."""
+        since = len(self.world.documents) if since is None else since
         async with asyncio.timeout(FOR_EVER_S):
             while not of_type(self.world.documents[since:], fact, **fields):
                 self._changed.clear()
