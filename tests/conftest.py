@@ -24,6 +24,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, settings
 
+from .virtual_time import both_times, pytest_asyncio_loop_factories, virtual_loop, virtual_time
+
+__all__ = ["both_times", "pytest_asyncio_loop_factories", "virtual_loop", "virtual_time"]
+
 THREAD_GRACE_S = 2.0
 """A thread that was told to stop may need a moment to be gone; one that is there after this was not told."""
 

@@ -1,8 +1,7 @@
-"""Tests in virtual time: those that ask for `virtual_loop`, by themselves or by a fixture.
+"""Tests in virtual time: those that ask for `virtual_time`, by themselves or by a fixture, and all their fixtures.
 
-    from ..virtual_time import pytest_asyncio_loop_factories, virtual_loop
-
-in the conftest of a folder gives it to the folder's tests.
+`tests/conftest.py` gives the hook and what asks for it to all folders; `loop` and `clock` are imported where they are
+used.
 """
 
 import asyncio
@@ -11,22 +10,48 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
-from hwd_drivers.twins.virtual_time import VirtualLoop
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
-Make = Callable[[], asyncio.AbstractEventLoop]
+Loops = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 
 
-def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Make]:
-    assert isinstance(item, pytest.Function)
-    return {"virtual": VirtualLoop} if "virtual_loop" in item.fixturenames else {"real": asyncio.new_event_loop}
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Loops:
+    names = getattr(item, "fixturenames", ())
+    if "both_times" in names:
+        return {"real": asyncio.new_event_loop, "virtual": VirtualLoop}
+    return {"virtual": VirtualLoop} if "virtual_time" in names else {"real": asyncio.new_event_loop}
 
 
 @pytest.fixture
-async def virtual_loop() -> AsyncIterator[VirtualLoop]:
+def virtual_time() -> None:
+    """The coroutine of the test runs on a VirtualLoop; `pytest.mark.usefixtures` takes it for a whole file."""
+
+
+@pytest.fixture
+def both_times() -> None:
+    """The coroutine of the test runs twice: in real and in virtual time."""
+
+
+@pytest.fixture
+async def virtual_loop(virtual_time: None) -> AsyncIterator[VirtualLoop]:
     """The loop of the test; libraries that draw from the global generator draw the same in every run."""
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualLoop)
     before = random.getstate()
     random.seed(0)  # noqa: TID251 - libraries do not use Draws
-    yield loop
+    yield running_loop()
     random.setstate(before)
+
+
+@pytest.fixture
+async def loop(virtual_time: None) -> VirtualLoop:
+    return running_loop()
+
+
+@pytest.fixture
+def clock(loop: VirtualLoop) -> VirtualClock:
+    return VirtualClock(loop, wall_start_ns=0)
+
+
+def running_loop() -> VirtualLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return loop

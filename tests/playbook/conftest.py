@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ..sim.lab import EXAMPLE, Lab, OpenLab, lab, open_lab, opened, pytest_asyncio_loop_factories  # noqa: F401 - fixtures
+from ..sim.lab import EXAMPLE, Lab, OpenLab, lab, open_lab, opened  # noqa: F401 - fixtures
 
 LEASE = "lease: {ports: all, for_s: 600}"
 OTHER = "ocs2:1A-2B,2A-1B"

@@ -50,12 +50,6 @@ def pytest_asyncio_loop_factories(
     return {"loop": asyncio.SelectorEventLoop if "threads" in getattr(item, "fixturenames", ()) else VirtualLoop}
 
 
-@pytest.fixture
-def _asyncio_loop_factory(request: pytest.FixtureRequest) -> object:
-    """As in pytest-asyncio, but of one test: after fixtures of more than one, all garbage is collected again."""
-    return getattr(request, "param", None)
-
-
 def of_testbed(text: str) -> pytest.MarkDecorator:
     """The lab of this test, or of all tests of a file, has this testbed file."""
     return pytest.mark.parametrize("testbed_text", [text], ids=[pytest.HIDDEN_PARAM])

@@ -1,7 +1,7 @@
 """A lab in a simulated world, in virtual time: the stage of tests that do something to a rack and its daemon."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,6 @@ from hwd.sim.world import DAEMON, World
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Document, Fact, Sink
 from hwd_drivers.twins.server import Faults
-from hwd_drivers.twins.virtual_time import VirtualLoop
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"
@@ -179,7 +178,7 @@ async def opened(folder: Path, text: str, **more: Any) -> AsyncIterator[Lab]:
 
 
 @pytest.fixture
-def open_lab(tmp_path: Path) -> OpenLab:
+def open_lab(tmp_path: Path, virtual_time: None) -> OpenLab:
     """Opens a lab of two hosts on one switch, or of a testbed file's `text`."""
 
     def open_lab(*, text: str = EXAMPLE.read_text()) -> AbstractAsyncContextManager[Lab]:
@@ -192,9 +191,3 @@ def open_lab(tmp_path: Path) -> OpenLab:
 async def lab(open_lab: OpenLab) -> AsyncIterator[Lab]:
     async with open_lab() as lab:
         yield lab
-
-
-def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Tests of a lab or a world are in virtual time, the others of their folders in real time."""
-    names = {"open_lab", "world"}.intersection(getattr(item, "fixturenames", ()))
-    return {"loop": VirtualLoop if names else asyncio.new_event_loop}

@@ -25,10 +25,7 @@ from hwd.records.records import Records
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 
-from ..virtual_time import pytest_asyncio_loop_factories, virtual_loop
 from .job_rack import install_planes
-
-__all__ = ["pytest_asyncio_loop_factories", "virtual_loop"]
 
 T = TypeVar("T")
 Data = dict[str, Any]

@@ -29,9 +29,12 @@ from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
 from ..drivers.parts import context, pairs
-from ..virtual import clock, loop, pytest_asyncio_loop_factories, virtual_time
+from ..virtual_time import clock, loop
 
-__all__ = ["clock", "loop", "pytest_asyncio_loop_factories", "virtual_time"]
+__all__ = [
+    "clock",
+    "loop",
+]
 
 S = 1_000_000_000
 WALL_START_NS = 1_700_000_000 * S

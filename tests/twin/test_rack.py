@@ -14,7 +14,7 @@ from hwd_drivers.core.values import Crossconnect, sum_dbm
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.virtual_time import VirtualClock, run_virtual
 
-from ..virtual import running_loop
+from ..virtual_time import running_loop
 from .conftest import WALL_START_NS, MakeTestbed, S, Scene, on_stage, rack_with
 
 H4 = "  h4: {twin: {timing: ideal}, nics: {eth0: {module: 100g-lr4}}}"

@@ -5,10 +5,13 @@ import pytest
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
-from ...virtual import clock, loop, pytest_asyncio_loop_factories, virtual_time
+from ...virtual_time import clock, loop
 from ..parts import Recorder
 
-__all__ = ["clock", "loop", "pytest_asyncio_loop_factories", "virtual_time"]
+__all__ = [
+    "clock",
+    "loop",
+]
 
 
 class Line:

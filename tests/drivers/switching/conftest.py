@@ -14,10 +14,8 @@ from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.timing import find_timing
 
-from ...virtual import pytest_asyncio_loop_factories, running_loop, virtual_time
+from ...virtual_time import running_loop
 from ..parts import capabilities, pairs, square
-
-__all__ = ["pytest_asyncio_loop_factories", "virtual_time"]
 
 
 def readings(text: str, state: CrossconnectState = CrossconnectState.TUNED) -> tuple[CrossconnectReading, ...]:

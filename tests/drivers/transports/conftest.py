@@ -1,5 +1,8 @@
 """Virtual time for the tests that ask for it."""
 
-from ...virtual import both_times, clock, loop, pytest_asyncio_loop_factories, virtual_time
+from ...virtual_time import clock, loop
 
-__all__ = ["both_times", "clock", "loop", "pytest_asyncio_loop_factories", "virtual_time"]
+__all__ = [
+    "clock",
+    "loop",
+]

@@ -28,7 +28,7 @@ FIRST, SECOND = "'ocs1:1A-3B,3A-1B'", "'ocs2:1A-3B,3A-1B'"
 
 
 @pytest.fixture
-def open_lab(tmp_path: Path) -> OpenLab:
+def open_lab(tmp_path: Path, virtual_time: None) -> OpenLab:
     def open_lab() -> AbstractAsyncContextManager[Lab]:
         return opened(tmp_path, TESTBED)
 
