@@ -44,7 +44,9 @@ async def two_switches() -> AsyncIterator[World]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "two.yaml"
         path.write_text(TESTBED)
-        async with World(load(path).require(), TESTBED, seed=7, records_url=f"sqlite:///{folder}/records.db") as world:
+        async with World(
+            load(path).require(), TESTBED, seed=7, light_every_s=0.05, records_url=f"sqlite:///{folder}/records.db"
+        ) as world:
             yield world
 
 
