@@ -47,7 +47,7 @@ async def test_a_restart_of_daemon_or_rack_locks_nobody_out_and_loses_no_event(l
     await lab.patch(STRAIGHT)
     await lab.serve()
     await lab.settled()
-    await lab.nothing_lost(unseen=True)
+    await lab.nothing_lost()
     assert passwords(lab) == before
     boots = {host["host"]: host["boot"] for host in (await lab.get("/api/v1/status"))["hosts"]}
     rack = lab.programs[0]
@@ -77,7 +77,7 @@ async def test_a_mosquitto_with_the_files_of_the_command_lets_in_daemon_and_agen
     mosquitto.rules = f"include_dir {out}\n"
     await mosquitto.start()
     await lab.up(mqtt=mosquitto.url)
-    await lab.nothing_lost(unseen=True)
+    await lab.nothing_lost()
     with pytest.raises(aiomqtt.MqttError):
         async with aiomqtt.Client("127.0.0.1", mosquitto.port, identifier="stranger"):
             pass

@@ -81,7 +81,7 @@ async def test_agent_killed_in_a_run_is_replaced_and_its_unseen_span_counted(sta
     said = await run
     assert said.status == 0, said
     assert await standing.light() == CROSSED
-    await standing.nothing_lost(unseen=True)
+    await standing.nothing_lost()
     assert standing.rack["hosts"]["h0"]["agent"] not in (None, killed)
     after = {event["boot"] for event in await standing.documents("host.event") if event["host"] == "h0"}
     assert len(after - boots) == 1 + (not boots)

@@ -54,7 +54,7 @@ async def test_broker_killed_in_a_run_loses_nothing_and_the_spool_of_an_agent_ki
     await move(STRAIGHT)
     await mosquitto.start()
     await lab.settled()
-    await lab.nothing_lost(unseen=True)
+    await lab.nothing_lost()
     seen = [
         event for event in await lab.documents("host.event") if event["host"] == "h0" and event["type"] == "carrier"
     ]
@@ -97,5 +97,5 @@ async def test_opus_testbed_runs_while_agents_die(lab: Lab, hosts: str) -> None:
         os.kill(lab.rack["hosts"][host]["agent"], signal.SIGKILL)
     said = await run
     assert said.status == 0, said
-    await lab.nothing_lost(unseen=True)
+    await lab.nothing_lost()
     assert len(lab.carrier_changes()) == 16

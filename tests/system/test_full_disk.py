@@ -33,7 +33,7 @@ async def test_run_fails_as_such_on_a_full_disk_what_was_recorded_stays_readable
 ) -> None:
     daemon = await lab.up()
     assert (await lab.run()).status == 0
-    await lab.nothing_lost(unseen=True)  # a busy machine may tell of two changes at once
+    await lab.nothing_lost()
     before = await lab.outcome()
     held = len(await lab.get(f"/api/v1/runs/{before['id']}/documents"))
     (lab.folder / "dwells.yaml").write_text(DWELLS)
@@ -67,7 +67,7 @@ async def test_run_fails_as_such_on_a_full_disk_what_was_recorded_stays_readable
     await lab.settled()
     assert (await lab.outcome())["outcome"] == "failed", "not crashed"
     assert (await lab.run()).status == 0
-    await lab.nothing_lost(unseen=True)
+    await lab.nothing_lost()
     await _starts_on_a_full_disk_and_brings_the_switches_back(lab, disk, daemon, has_reserve=False)
 
 
@@ -77,7 +77,7 @@ async def test_killed_daemon_starts_on_a_full_disk_with_a_reserve_and_brings_the
 ) -> None:
     daemon = await lab.up()
     assert (await lab.run()).status == 0
-    await lab.nothing_lost(unseen=True)
+    await lab.nothing_lost()
     await _starts_on_a_full_disk_and_brings_the_switches_back(lab, disk, daemon, has_reserve=True)
 
 
@@ -123,7 +123,7 @@ async def _starts_on_a_full_disk_and_brings_the_switches_back(
     assert (await lab.outcome())["outcome"] == "crashed"
     assert [one["outcome"] for one in await lab.documents("run.ended", run=id)] == ["crashed"]
     assert (await lab.run()).status == 0
-    await lab.nothing_lost(unseen=True)
+    await lab.nothing_lost()
 
 
 @pytest.mark.slow

@@ -60,19 +60,12 @@ async def moves(lab: Lab, number: int) -> None:
             await lab.found("all carriers fell and rose", moved)
 
 
-async def nothing_lost(lab: Lab) -> None:
-    """Every change is recorded, seen or counted; two moves in a row may be one notice of the kernel."""
-    await lab.nothing_lost(unseen=True)
-    lost = {each["why"] for each in await lab.documents("host.lost")}
-    assert lost <= {"flaps that nobody saw one by one"}
-
-
 async def test_full_disk_is_told_and_no_event_is_lost_nor_where_an_agent_starts_on_it(
     lab: Lab, disk: SmallDisk
 ) -> None:
     await lab.up()
     await moves(lab, 2)
-    await nothing_lost(lab)
+    await lab.nothing_lost()
     disk.fill()
     size = events(disk).stat().st_size
     await moves(lab, 2)
@@ -81,11 +74,11 @@ async def test_full_disk_is_told_and_no_event_is_lost_nor_where_an_agent_starts_
     assert "kept in memory" in trouble
     said = await lab.hwd("status")
     assert "h0: spool: cannot write: No space left on device" in " ".join(said.out.split())
-    await nothing_lost(lab)  # what the disk did not take came to the daemon all the same
+    await lab.nothing_lost()  # what the disk did not take came to the daemon all the same
     assert events(disk).stat().st_size <= size + 4096
     disk.free()
     await told(lab, "")  # by itself: nothing happens there meanwhile
-    await nothing_lost(lab)
+    await lab.nothing_lost()
 
     # An agent starts on a full disk, and watches.
     disk.fill()
@@ -95,13 +88,13 @@ async def test_full_disk_is_told_and_no_event_is_lost_nor_where_an_agent_starts_
     await lab.settled()
     await moves(lab, 2)
     await told(lab, "No space left on device")
-    await nothing_lost(lab)
+    await lab.nothing_lost()
 
 
 async def test_damaged_file_is_told_and_all_that_is_readable_comes(lab: Lab, disk: SmallDisk) -> None:
     daemon = await lab.up()
     await moves(lab, 2)
-    await nothing_lost(lab)
+    await lab.nothing_lost()
     await daemon.end(signal.SIGKILL)  # its broker dies with it: events wait
     size = events(disk).stat().st_size
     await moves(lab, 6)
@@ -129,11 +122,11 @@ async def test_changes_that_only_the_memory_of_a_killed_agent_had_are_counted_ag
 ) -> None:
     await lab.up()
     await moves(lab, 2)
-    await nothing_lost(lab)
+    await lab.nothing_lost()
     disk.fill()
     await moves(lab, 8)
     await told(lab, "No space left on device")
-    await nothing_lost(lab)
+    await lab.nothing_lost()
     os.kill(lab.rack["hosts"]["h0"]["agent"], signal.SIGKILL)
     await lab.until("h0 is away", lambda now: not next(host for host in now["hosts"] if host["host"] == "h0")["up"])
     await lab.settled()

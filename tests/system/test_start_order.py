@@ -95,7 +95,7 @@ async def check(lab: Lab, broker: Mosquitto | None, order: tuple[str, ...]) -> N
             await starts.move()
     await lab.settled()
     await starts.move()
-    await lab.nothing_lost(unseen=True)
+    await lab.nothing_lost()
     lost = await lab.documents("host.lost")
     assert {each["why"] for each in lost} <= {"flaps that nobody saw one by one"}
     boots = {(event["host"], event["boot"]) for event in await lab.documents("host.event")}
