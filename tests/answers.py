@@ -1,4 +1,4 @@
-"""Golden files of answers: each input (lines with `> `) above all that is said of it, under `==` and its kind."""
+"""Golden files: a whole text beside its test, or answers, each input (lines with `> `) above all that is said of it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -32,3 +32,11 @@ def check_answers(golden: Path, answers: Mapping[str, Answer]) -> None:
         golden.write_text(text, encoding="utf-8")
         pytest.fail(f"{golden.name}: {added} answers were missing; they are there now")
     assert text == before, f"{golden.name}: something else is said now"
+
+
+def check_golden(golden: Path, text: str) -> None:
+    """Hold a whole text. To take over what is said now: delete the file and run the test twice."""
+    if not golden.exists():
+        golden.write_text(text, encoding="utf-8")
+        pytest.fail(f"{golden.name} was not there; it is now")
+    assert text == golden.read_text(encoding="utf-8")

@@ -55,8 +55,8 @@ from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchRead, SwitchRestarted, SwitchUp
 
+from ..answers import check_golden
 from .conftest import birth, host_event
-from .golden import check_golden
 
 WALL_NS = 1_700_000_000_000_000_000
 SAID = Path(__file__).with_name("alerts.txt")

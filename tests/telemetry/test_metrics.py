@@ -47,8 +47,8 @@ from hwd_drivers.devices.facts import (
     SwitchUp,
 )
 
+from ..answers import check_golden
 from .conftest import COUNTERS, birth, host_event, port_state, rack_at_work
-from .golden import check_golden
 
 GOLDEN = Path(__file__).with_name("metric_names.txt")
 STORIES = Path(__file__).with_name("metric_stories.txt")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hwd_drivers.twins.server import Denial
 
-from ..telemetry.golden import check_golden
+from ..answers import check_golden
 from .conftest import Desk, ended_run
 
 ANSWERS = Path(__file__).with_name("answers.txt")

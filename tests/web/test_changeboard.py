@@ -22,7 +22,7 @@ from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchRead, SwitchRestarted
 
-from ..telemetry.golden import check_golden
+from ..answers import check_golden
 
 SAID = Path(__file__).with_name("change_stories.txt")
 SWITCHES = ("ocs1", "ocs2")

@@ -18,7 +18,7 @@ from hwd.web.door import Door, caller_of, check_listen, host_of, read_tokens
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.ip_address import is_loopback
 
-from ..telemetry.golden import check_golden
+from ..answers import check_golden
 
 DOOR = Path(__file__).with_name("door.txt")
 TOKEN, SESSION = "a-long-enough-token", "the-session-of-this-life"

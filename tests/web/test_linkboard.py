@@ -26,7 +26,7 @@ from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import CrossconnectState
 from hwd_drivers.devices.facts import CrossconnectReport, SwitchDown, SwitchPower, SwitchRead, SwitchUp
 
-from ..telemetry.golden import check_golden
+from ..answers import check_golden
 
 STORIES_SAID = Path(__file__).with_name("link_stories.txt")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"

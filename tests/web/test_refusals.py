@@ -12,7 +12,7 @@ from hwd.client import AsyncClient
 from hwd.model.demand import FILE_BYTES_MAX
 from hwd_drivers.core.errors import ConfigError
 
-from ..telemetry.golden import check_golden
+from ..answers import check_golden
 from .conftest import FOUR_HOSTS, Desk
 from .demand_files import TABLE, npz
 

@@ -23,7 +23,7 @@ from hwd_drivers.devices.facts import (
     SwitchUp,
 )
 
-from ..telemetry.golden import check_golden
+from ..answers import check_golden
 
 SAID = Path(__file__).with_name("switch_stories.txt")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
