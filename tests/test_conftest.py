@@ -115,12 +115,17 @@ CLEAN = """
 
 
 def test_each_leak_fails_its_test_and_clean_tests_pass(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(CONFTEST.read_text())
     suites = {f"test_{name.replace(' ', '_')}": HEAD + dedent(source) for name, source in LEAKS.items()}
-    pytester.makepyfile(**suites, test_clean=HEAD + dedent(CLEAN))
+    tests = pytester.mkdir("tests")
+    for name in ("conftest.py", "virtual_time.py"):
+        (tests / name).write_text(CONFTEST.with_name(name).read_text())
+    for name, text in {**suites, "test_clean": HEAD + dedent(CLEAN)}.items():
+        (tests / f"{name}.py").write_text(text)
     project = CONFTEST.parent.with_name("pyproject.toml")
-    result = pytester.runpytest_subprocess("-c", project, "--rootdir", pytester.path, pytester.path)
+    result = pytester.runpytest_subprocess("-c", project, "--rootdir", pytester.path, tests)
     bad = {
-        line.split("::")[0].split()[1] for line in result.outlines if line.startswith(("FAILED test_", "ERROR test_"))
+        line.split("::")[0].split()[1]
+        for line in result.outlines
+        if line.startswith(("FAILED tests/test_", "ERROR tests/test_"))
     }
-    assert bad == {f"{suite}.py" for suite in suites}
+    assert bad == {f"tests/{suite}.py" for suite in suites}

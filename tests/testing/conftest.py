@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from hwd.client.find import Whereabouts
 from hwd.testing.running_lab import RunningLab
 
 Session = Callable[..., pytest.RunResult]
+LOADED_ONCE = (np,)
+"""What a session inside loads, goes with it; this cannot be loaded a second time in a process."""
 INI = """\
 [pytest]
 asyncio_default_fixture_loop_scope = function
