@@ -261,6 +261,10 @@ def test_host_fault_note_and_assert_become_values(read: Read) -> None:
     assert check.scope == {"limit_s": 2.5}
 
 
+def test_run_may_wait_as_long_as_it_may_take(read: Read) -> None:
+    assert read(f"{HEAD}  - repeat: {{times: 100}}\n    steps: [wait: {{for_s: 3600}}]\n").playbook is not None
+
+
 def test_playbook_without_a_testbed_is_read_for_its_shape() -> None:
     steps = (
         "  - host: {ports: all, set: {mtu: 4200}}\n  - parallel: {a: [lease: {ports: all, for_s: 1}], b: "

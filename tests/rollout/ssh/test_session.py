@@ -166,6 +166,23 @@ def test_a_key_with_a_passphrase_needs_an_agent(sshd: Any, tmp_path: Path) -> No
         pass
 
 
+def test_a_key_of_the_ssh_agent_is_taken(sshd: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = sshd.home / ".ssh" / "id_ed25519"
+    agent = tmp_path / "agent"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(agent)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(agent))
+        subprocess.run(["ssh-add", "-q", str(path)], check=True)
+        path.unlink()
+        with opened(sshd) as ssh:
+            assert ssh.run("echo in", within_s=10).out == "in\n"
+    finally:
+        process.terminate()
+        process.communicate()
+
+
 def test_a_host_behind_a_jump_host_is_reached(make_sshd: Make) -> None:
     gate, server = make_sshd(), make_sshd()
     with opened(server, jump=gate.place) as ssh:
@@ -178,6 +195,17 @@ def test_a_jump_host_that_does_not_forward_is_named_with_the_remedy(make_sshd: M
     gate, server = make_sshd("AllowTcpForwarding=no"), make_sshd()
     with pytest.raises(LinkError, match=r"h0: jump host: .*AllowTcpForwarding"), opened(server, jump=gate.place):
         pass
+
+
+def test_the_users_own_ssh_config_is_read(make_sshd: Make) -> None:
+    gate, server = make_sshd(), make_sshd()
+    (server.home / ".ssh" / "config").write_text(
+        f"Host rack-h0\n  HostName 127.0.0.1\n  Port {server.port}\n  User {server.place.user}\n"
+        f"  ProxyJump {gate.place}\n  IdentityFile {server.home}/.ssh/id_ed25519\n"
+    )
+    with opened(server, address="rack-h0", port=None, user=None) as ssh:
+        assert ssh.run("echo in", within_s=10).out == "in\n"
+        assert ssh.local_address is None
 
 
 @pytest.mark.parametrize(
