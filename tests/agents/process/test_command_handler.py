@@ -22,8 +22,9 @@ from hwd_agents.watchers.watchers import Watchers
 from hwd_agents.wire import Command
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Json
+from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import Stage, ip, stage, staged
+from ..conftest import Stage, ip, stage
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -160,11 +161,21 @@ class Asked:
         assert boot == "b1"
 
 
+async def _stumble(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"half": arguments["whole"] / 0}
+
+
 @asynccontextmanager
-async def asked(wait_s: float = 2.5, **more: Verb) -> AsyncIterator[Asked]:
+async def asked() -> AsyncIterator[Asked]:
     async with stage("h0", ports=2) as one:
-        agent = Asked(one, more=more)
-        await asyncio.sleep(wait_s)
+        agent = Asked(one, more={"stumble": _stumble})
+        await asyncio.sleep(2.5)
+        yield agent
+
+
+@pytest.fixture
+async def agent(virtual_time: None) -> AsyncIterator[Asked]:
+    async with asked() as agent:
         yield agent
 
 
@@ -187,7 +198,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@staged(asked)
 async def test_what_makes_no_sense_is_refused_and_observes_nothing(agent: Asked) -> None:
     good: dict[str, Any] = {"reconfiguration": "r1", "peers": [], "for_s": 10.0}
     for arguments, why in WRONG:
@@ -197,7 +207,6 @@ async def test_what_makes_no_sense_is_refused_and_observes_nothing(agent: Asked)
     assert await agent.settle("r1") == {}
 
 
-@staged(asked)
 async def test_a_command_that_came_late_or_for_another_boot_does_nothing(agent: Asked) -> None:
     late = await agent.do("observe", expires_in_s=-0.25, reconfiguration="r1", peers=[], for_s=1)
     assert (late.outcome, late.why) == ("expired", "it came 0.250 s after its expiry")
@@ -205,7 +214,6 @@ async def test_a_command_that_came_late_or_for_another_boot_does_nothing(agent: 
     assert (other.outcome, other.why) == ("expired", "it is for boot b0, this is boot b1")
 
 
-@staged(asked)
 async def test_delivered_again_while_it_is_done_and_after_it_gets_the_one_outcome(agent: Asked) -> None:
     arguments: dict[str, Any] = {"reconfiguration": "r1", "peers": [{"port": "h0.eth0", **PEER}], "for_s": 10}
     both = await asyncio.gather(*(agent.do("observe", id="same", **arguments) for _ in range(2)))
@@ -218,7 +226,6 @@ async def test_delivered_again_while_it_is_done_and_after_it_gets_the_one_outcom
     assert anew is not again
 
 
-@staged(asked)
 async def test_an_observation_that_expired_is_still_returned(agent: Asked) -> None:
     await agent.observe("r1", "eth0", for_s=2)
     await asyncio.sleep(10)
@@ -230,7 +237,6 @@ async def test_an_observation_that_expired_is_still_returned(agent: Asked) -> No
     assert await agent.settle("r1") == {}
 
 
-@staged(asked)
 async def test_a_later_reconfiguration_takes_a_port_over_and_the_end_of_the_first_does_not_end_it(agent: Asked) -> None:
     await agent.observe("r1", "eth0", "eth1", for_s=3)
     await asyncio.sleep(1)
@@ -245,7 +251,6 @@ async def test_a_later_reconfiguration_takes_a_port_over_and_the_end_of_the_firs
     assert light["looks"] >= 990
 
 
-@staged(asked)
 async def test_observations_that_nobody_settles_are_forgotten_beyond_some(agent: Asked) -> None:
     await agent.observe("r0", "eth0", for_s=3600)
     for number in range(1, REMEMBERED):
@@ -258,13 +263,6 @@ async def test_observations_that_nobody_settles_are_forgotten_beyond_some(agent:
     assert len(await agent.settle(f"r{2 * REMEMBERED - 1}")) == 1
 
 
-@staged(asked)
-async def test_settle_of_what_was_never_observed_tells_nothing(agent: Asked) -> None:
-    outcome = await agent.do("settle", reconfiguration="never")
-    assert (outcome.outcome, outcome.data["ports"]) == ("done", {})
-
-
-@staged(asked)
 async def test_refresh_reads_what_the_kernel_did_not_tell(agent: Asked) -> None:
     agent.host.carrier("eth0", up=True, flaps=2, told=False)
     fresh = await agent.do("refresh")
@@ -272,7 +270,6 @@ async def test_refresh_reads_what_the_kernel_did_not_tell(agent: Asked) -> None:
     assert fresh.data["states"]["eth0"] == {"light": False, "firmware": False, "carrier": True, "rdma": None}
 
 
-@staged(asked)
 async def test_an_observation_with_the_rack_away_is_answered_in_time_and_says_why(agent: Asked) -> None:
     await agent.stage.rack_down("h0")
     await asyncio.sleep(0.5)
@@ -284,7 +281,6 @@ async def test_an_observation_with_the_rack_away_is_answered_in_time_and_says_wh
     assert "is away" in seen["light"]["why_not"]
 
 
-@staged(asked)
 async def test_what_waits_for_a_slow_nic_beyond_its_expiry_changes_nothing(agent: Asked) -> None:
     states = agent.host.states
     states |= {(f"eth{number}", "mtu", ""): 1500 for number in range(2)}
@@ -307,49 +303,40 @@ async def test_what_waits_for_a_slow_nic_beyond_its_expiry_changes_nothing(agent
     assert states["eth0", "mtu", ""] == 1500
 
 
-@settings(max_examples=80, deadline=None)
-@given(st.lists(COMMANDS, min_size=8, max_size=16))
-@staged(asked)
-async def test_whatever_a_command_says_it_is_answered_and_the_agent_goes_on(
-    agent: Asked, said: list[tuple[str, dict[str, Any]]]
-) -> None:
-    agent.host.states |= {("eth0", "mtu", ""): 1500}
-    for verb, arguments in said:
-        outcome = await agent.take(verb, arguments)
-        assert outcome.outcome in ("done", "refused", "failed"), outcome
-        assert "Error: " not in outcome.why, "no bug was met on the way"
-    await asyncio.sleep(0.2)  # what they began goes on
-    assert (await agent.do("refresh")).outcome == "done"
+@settings(max_examples=20, deadline=None)
+@given(st.lists(COMMANDS, min_size=16, max_size=32))
+def test_whatever_a_command_says_it_is_answered_and_the_agent_goes_on(said: list[tuple[str, dict[str, Any]]]) -> None:
+    async def main() -> None:
+        async with asked() as agent:
+            agent.host.states |= {("eth0", "mtu", ""): 1500}
+            for verb, arguments in said:
+                outcome = await agent.take(verb, arguments)
+                assert outcome.outcome in ("done", "refused", "failed"), outcome
+                assert "Error: " not in outcome.why, "no bug was met on the way"
+            await asyncio.sleep(0.2)  # what they began goes on
+            assert (await agent.do("refresh")).outcome == "done"
+
+    run_virtual(main())
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [("mtu", "abc"), ("mtu", 2**40), ("address", 5.5), ("neighbour", {"ip": "x"}), ("route", 7), ("autoneg", "on")],
-)
-@staged(asked)
-async def test_value_of_a_wrong_shape_is_refused_and_nothing_is_held(agent: Asked, setting: str, value: object) -> None:
-    outcome = await agent.do("set", run="r1", port="h0.eth0", setting=setting, value=value)
-    assert outcome.outcome == "refused"
-    assert outcome.why.startswith(f"set: {setting}: no such value: ")
+async def test_value_of_a_wrong_shape_is_refused_and_nothing_is_held(agent: Asked) -> None:
+    for setting, value in (("mtu", "abc"), ("address", 5.5), ("neighbour", {"ip": "x"}), ("route", 7)):
+        outcome = await agent.do("set", run="r1", port="h0.eth0", setting=setting, value=value)
+        assert outcome.outcome == "refused", setting
+        assert outcome.why.startswith(f"set: {setting}: no such value: ")
     assert (await agent.do("put-back", run="r1")).data == {"back": [], "left": []}
 
 
-@staged(asked)
-async def test_what_a_run_has_set_is_held_and_says_how_much_that_is(host: Asked) -> None:
-    host.host.states["eth0", "mtu", ""] = 1500
-    done = await host.do("set", run="r1", port="h0.eth0", setting="mtu", value=4200, for_s=60.0)
+async def test_what_a_run_has_set_is_held_and_says_how_much_that_is(agent: Asked) -> None:
+    agent.host.states["eth0", "mtu", ""] = 1500
+    done = await agent.do("set", run="r1", port="h0.eth0", setting="mtu", value=4200, for_s=60.0)
     assert (done.outcome, done.data) == ("done", {"before": 1500, "after": 4200})
-    assert (await host.do("hold", run="r1", for_s=60.0)).data == {"held": 1, "back": []}
-    assert (await host.do("hold", run="r2", for_s=60.0)).data == {"held": 0, "back": []}
-    refused = await host.do("hold", run="r1", for_s=0.0)
+    assert (await agent.do("hold", run="r1", for_s=60.0)).data == {"held": 1, "back": []}
+    assert (await agent.do("hold", run="r2", for_s=60.0)).data == {"held": 0, "back": []}
+    refused = await agent.do("hold", run="r1", for_s=0.0)
     assert (refused.outcome, refused.why) == ("refused", "hold: for_s 0.0 is not above 0 and up to 604800 s")
 
 
-async def _stumble(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"half": arguments["whole"] / 0}
-
-
-@staged(asked, stumble=_stumble)
 async def test_a_bug_on_the_way_of_one_command_is_its_answer_and_the_agent_goes_on(agent: Asked) -> None:
     outcome = await agent.do("stumble", whole=1)
     assert (outcome.outcome, outcome.why) == ("failed", "stumble: ZeroDivisionError: division by zero")

@@ -3,12 +3,14 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from hwd_agents.process.config import PortConfig
 from hwd_agents.settings.port_settings import Settings
 from hwd_agents.settings.setting_limits import AGAIN_S, LOOK_S, SettingLimits
 from hwd_drivers.core.disk import MemoryDisk
 
-from ..conftest import Ear, Stage, stage, staged
+from ..conftest import Ear, Stage
 
 
 class Limited:
@@ -34,9 +36,12 @@ class Limited:
         return self.host.states["eth0", "mtu", ""]
 
 
-@staged(stage, "h0")
-async def test_setting_is_put_back_when_its_time_is_over_and_the_event_says_so(one: Stage) -> None:
-    limited = Limited(one)
+@pytest.fixture
+async def limited(one: Stage) -> Limited:
+    return Limited(one)
+
+
+async def test_setting_is_put_back_when_its_time_is_over_and_the_event_says_so(one: Stage, limited: Limited) -> None:
     await asyncio.sleep(1)
     set_ns = one.now_ns()
     await limited.settings.set("r1", "eth0", "mtu", 4200, for_s=300)
@@ -50,9 +55,7 @@ async def test_setting_is_put_back_when_its_time_is_over_and_the_event_says_so(o
     assert 300 * 10**9 <= told.earliest_ns - set_ns <= told.at_ns - set_ns <= 300.1 * 10**9
 
 
-@staged(stage, "h0")
-async def test_setting_that_is_held_again_stands_for_longer_or_shorter(one: Stage) -> None:
-    limited = Limited(one)
+async def test_setting_that_is_held_again_stands_for_longer_or_shorter(limited: Limited) -> None:
     await limited.settings.set("r1", "eth0", "mtu", 4200, for_s=30)
     for _ in range(10):
         await asyncio.sleep(20)
@@ -67,9 +70,9 @@ async def test_setting_that_is_held_again_stands_for_longer_or_shorter(one: Stag
     assert limited.mtu == 1500
 
 
-@staged(stage, "h0")
-async def test_interface_that_is_gone_when_the_time_is_over_is_put_back_when_it_is_there_again(one: Stage) -> None:
-    limited = Limited(one)
+async def test_interface_that_is_gone_when_the_time_is_over_is_put_back_when_it_is_there_again(
+    limited: Limited,
+) -> None:
     await limited.settings.set("r1", "eth0", "mtu", 4200, for_s=30)
     limited.host.unplug("eth0")
     await asyncio.sleep(120)
@@ -79,9 +82,7 @@ async def test_interface_that_is_gone_when_the_time_is_over_is_put_back_when_it_
     assert (limited.mtu, limited.ear.kinds()) == (1500, ["put-back"])
 
 
-@staged(stage, "h0")
-async def test_kernel_that_starts_anew_without_a_word_is_found(one: Stage) -> None:
-    limited = Limited(one)
+async def test_kernel_that_starts_anew_without_a_word_is_found(limited: Limited) -> None:
     await limited.settings.set("r1", "eth0", "mtu", 4200, for_s=3600)
     limited.life, limited.host.states["eth0", "mtu", ""] = "boot 2", 9000
     await asyncio.sleep(LOOK_S + 0.1)
