@@ -37,11 +37,10 @@ class Life:
     it only listens.
     """
 
-    def __init__(self, links: RtnetlinkLinks, sockets: Sockets, folder: Path, boot: str, *, life: str = "1") -> None:
+    def __init__(self, links: RtnetlinkLinks, sockets: Sockets, folder: Path, boot: str) -> None:
         clock = SystemClock()
         self.boot = boot
         self.looked = asyncio.Event()
-        self._life = life
         self._disk = FileDisk(folder / "events")
         self.spool = Spool(self._disk, boot=boot, clock=clock, limit_bytes=LIMIT_BYTES)
         outbox = Outbox(self.spool, is_up=lambda: False, publish=self._publish)
@@ -76,7 +75,7 @@ class Life:
     def _looked(self) -> str:
         """The link watcher asks with each reading."""
         self.looked.set()
-        return self._life
+        return "1"
 
     async def _publish(self, boot: str, events: list[Stored]) -> None:
         raise AssertionError("the bus is never up")

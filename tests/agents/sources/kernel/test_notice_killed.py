@@ -8,14 +8,13 @@ import os
 import random
 import signal
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from hwd.twin.kernel import Bracket, Crossbar, Keeper
 from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
-from hwd_agents.wire import EVENTS_MAX, Event
+from hwd_agents.wire import EVENTS_MAX
 from hwd_drivers.core.clock import SystemClock
 
 from .notice_process import Life
@@ -26,23 +25,10 @@ SCRIPT = Path(__file__).with_name("notice_process.py")
 WITHIN_S = 20.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Killed:
-    """What a dead agent left: its spool, and when its interface got the carrier that it was killed at."""
-
-    keeper: Keeper
-    folder: Path
-    up: Bracket
-
-    async def next_life(self, boot: str, *, life: str = "1") -> list[Event]:
-        """What another agent reports at its start."""
-        return (await look(self.keeper, self.folder, boot, life=life)).events()
-
-
-async def look(keeper: Keeper, folder: Path, boot: str, *, life: str = "1") -> Life:
+async def look(keeper: Keeper, folder: Path, boot: str) -> Life:
     """An agent that has looked once, and ended in order."""
     sockets = keeper.sockets("h0")
-    other = Life(RtnetlinkLinks(sockets, SystemClock()), sockets, folder, boot, life=life)
+    other = Life(RtnetlinkLinks(sockets, SystemClock()), sockets, folder, boot)
     watching = asyncio.create_task(other.watchers.link.run())
     async with asyncio.timeout(WITHIN_S):
         await other.looked.wait()
@@ -52,8 +38,9 @@ async def look(keeper: Keeper, folder: Path, boot: str, *, life: str = "1") -> L
     return other
 
 
-@pytest.fixture
-async def killed(keeper: Keeper, crossbar: Crossbar, tmp_path: Path) -> Killed:
+async def test_a_change_whose_agent_was_killed_at_its_notice_is_known_by_the_count_and_reported_once(
+    keeper: Keeper, crossbar: Crossbar, tmp_path: Path
+) -> None:
     crossbar.plug("a", host="h0", interface="eth0")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(SCRIPT), str(keeper.path), str(tmp_path), "b1", "1"), stdout=asyncio.subprocess.PIPE
@@ -62,34 +49,20 @@ async def killed(keeper: Keeper, crossbar: Crossbar, tmp_path: Path) -> Killed:
         assert process.stdout is not None
         async with asyncio.timeout(WITHIN_S):
             assert await process.stdout.readline() == b"watching\n"
-            up = crossbar.carrier("a", True)
+            bracket = crossbar.carrier("a", True)
             assert await process.wait() == -signal.SIGKILL
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-    return Killed(keeper=keeper, folder=tmp_path, up=up)
-
-
-@pytest.mark.parametrize("later", [(), (False, True)], ids=["none", "two-later"])
-async def test_a_change_whose_agent_was_killed_at_its_notice_is_known_by_the_count_and_reported_once(
-    killed: Killed, crossbar: Crossbar, later: tuple[bool, ...]
-) -> None:
-    for up in later:
-        crossbar.carrier("a", up)
-    started_ns = SystemClock().monotonic_ns()
-    (counted,) = await killed.next_life("b2")
-    assert (counted.data["carrier"], counted.data["unseen"]) == (True, len(later))
-    assert counted.earliest_ns <= killed.up.after_ns
-    assert killed.up.before_ns < started_ns <= counted.at_ns
-    assert await killed.next_life("b3") == []
-
-
-async def test_counters_that_began_anew_do_not_know_of_it(killed: Killed, crossbar: Crossbar) -> None:
-    assert await killed.next_life("b2", life="2") == []
     crossbar.carrier("a", False)
-    (counted,) = await killed.next_life("b3", life="2")
-    assert (counted.data["carrier"], counted.data["unseen"]) == (False, 0)
+    crossbar.carrier("a", True)
+    started_ns = SystemClock().monotonic_ns()
+    (counted,) = (await look(keeper, tmp_path, "b2")).events()
+    assert (counted.data["carrier"], counted.data["unseen"]) == (True, 2)
+    assert counted.earliest_ns <= bracket.after_ns
+    assert bracket.before_ns < started_ns <= counted.at_ns
+    assert (await look(keeper, tmp_path, "b3")).events() == []
 
 
 @pytest.mark.slow
