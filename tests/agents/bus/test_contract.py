@@ -58,94 +58,77 @@ async def rig(request: pytest.FixtureRequest, start_mosquitto: Start) -> AsyncIt
         await wired.close()
 
 
-async def test_message_reaches_those_who_subscribed(rig: Rig, run_buses: Run) -> None:
+async def test_message_reaches_those_who_subscribed_whole_and_stamped(rig: Rig, run_buses: Run) -> None:
     alice, bob, carol = (rig.bus(each) for each in CLIENTS)
     to_bob, to_carol = listen(bob, "t/+/event"), listen(carol, "t/#")
+    large = bytes(range(256)) * 2048
     async with run_buses(alice, bob, carol):
+        before_ns = SystemClock().monotonic_ns()
         await alice.publish("t/h0/state", b"1")
         await alice.publish("t/h0/event", b"2")
-        assert await payloads(to_bob, 1) == [b"2"]
-        assert await payloads(to_carol, 2) == [b"1", b"2"]
-
-
-async def test_stamp_of_arrival_lies_between_publish_and_handling(rig: Rig, run_buses: Run) -> None:
-    alice, bob = rig.bus("alice"), rig.bus("bob")
-    inbox = listen(bob, "t")
-    async with run_buses(alice, bob):
-        before_ns = SystemClock().monotonic_ns()
-        await alice.publish("t", b"x")
-        came = await following(inbox)
+        came = await following(to_bob)
+        assert came.payload == b"2"
         assert before_ns < came.at_ns < SystemClock().monotonic_ns()
+        await alice.publish("t/h0/event", large, qos=1)
+        assert await payloads(to_bob, 1) == [large]
+        assert await payloads(to_carol, 3) == [b"1", b"2", large]
 
 
-async def test_retained_message_is_kept_for_who_comes_later(rig: Rig, run_buses: Run) -> None:
+async def test_retained_message_is_kept_for_who_comes_later_until_an_empty_one_takes_it_away(
+    rig: Rig, run_buses: Run
+) -> None:
     alice, bob, carol = (rig.bus(each) for each in CLIENTS)
     to_bob, to_carol = listen(bob, "t/#"), listen(carol, "t/#")
     async with run_buses(alice, bob):
         await alice.publish("t/state", b"old", qos=1, retain=True)
         await alice.publish("t/state", b"new", qos=1, retain=True)
         await alice.publish("t/event", b"passing", qos=1)
-        assert [(each.payload, each.retained) for each in await several(to_bob, 3)] == [
-            (b"old", False),
-            (b"new", False),
-            (b"passing", False),
-        ]
+        came = [(each.payload, each.retained) for each in await several(to_bob, 3)]
+        assert came == [(b"old", False), (b"new", False), (b"passing", False)]
         async with run_buses(carol):
-            came = await following(to_carol)
-            assert (came.topic, came.payload, came.retained) == ("t/state", b"new", True)
+            kept = await following(to_carol)
+            assert (kept.topic, kept.payload, kept.retained) == ("t/state", b"new", True)
+            await alice.publish("t/event", b"mark", qos=1)
+            assert await payloads(to_carol, 1) == [b"mark"]
+        await alice.publish("t/state", b"", qos=1, retain=True)
+        async with run_buses(carol):
             await alice.publish("t/event", b"mark", qos=1)
             assert await payloads(to_carol, 1) == [b"mark"]
 
 
-async def test_empty_retained_message_takes_the_kept_one_away(rig: Rig, run_buses: Run) -> None:
-    alice, carol = rig.bus("alice"), rig.bus("carol")
-    inbox = listen(carol, "t/#")
-    async with run_buses(alice):
-        await alice.publish("t/state", b"old", qos=1, retain=True)
-        await alice.publish("t/state", b"", qos=1, retain=True)
-        async with run_buses(carol):
-            await alice.publish("t/event", b"mark", qos=1)
-            assert await payloads(inbox, 1) == [b"mark"]
-
-
-async def test_will_is_published_and_kept_when_the_client_is_lost(rig: Rig, run_buses: Run) -> None:
+async def test_will_is_published_and_kept_when_the_client_is_lost_and_not_after_an_orderly_end(
+    rig: Rig, run_buses: Run
+) -> None:
     alice, bob, carol = rig.bus("alice", will=WILL), rig.bus("bob"), rig.bus("carol")
     to_bob, to_carol = listen(bob, "t/+/state"), listen(carol, "t/+/state")
-    async with run_buses(bob), run_buses(alice):
-        rig.cut("alice")
-        assert await payloads(to_bob, 1) == [b"lost"]
-        async with run_buses(carol):
-            came = await following(to_carol)
-            assert (came.payload, came.retained) == (b"lost", True)
-
-
-async def test_orderly_end_publishes_no_will(rig: Rig, run_buses: Run) -> None:
-    alice, bob, carol = rig.bus("alice", will=WILL), rig.bus("bob"), rig.bus("carol")
-    inbox = listen(bob, "t/#")
-    async with run_buses(bob, carol):
+    async with run_buses(bob):
         async with run_buses(alice):
             await alice.publish("t/alice/state", b"down", qos=1)
-        await carol.publish("t/mark", b"mark", qos=1)
-        assert await payloads(inbox, 2) == [b"down", b"mark"]
+        await bob.publish("t/mark/state", b"mark", qos=1)
+        assert await payloads(to_bob, 2) == [b"down", b"mark"]
+        async with run_buses(alice):
+            rig.cut("alice")
+            assert await payloads(to_bob, 1) == [b"lost"]
+            async with run_buses(carol):
+                came = await following(to_carol)
+                assert (came.payload, came.retained) == (b"lost", True)
 
 
-@pytest.mark.parametrize("qos", [0, 1])
-async def test_order_within_a_topic_is_the_senders(rig: Rig, run_buses: Run, qos: int) -> None:
+async def test_order_within_a_topic_is_the_senders_and_without_connection_nothing_is_sent(
+    rig: Rig, run_buses: Run
+) -> None:
     alice, bob = rig.bus("alice"), rig.bus("bob")
     inbox = listen(bob, "t")
-    sent = [b"%d" % number for number in range(200)]
-    async with run_buses(alice, bob):
-        async with asyncio.TaskGroup() as tasks:
-            for payload in sent:
-                tasks.create_task(alice.publish("t", payload, qos=qos))
-        assert await payloads(inbox, len(sent)) == sent
-
-
-async def test_publish_without_connection_is_refused(rig: Rig) -> None:
-    alice = rig.bus("alice")
     assert not alice.connected
     with pytest.raises(LinkError, match="cannot publish t: not connected"):
         await alice.publish("t", b"x")
+    sent = [b"%d" % number for number in range(200)]
+    async with run_buses(alice, bob):
+        for qos in (0, 1):
+            async with asyncio.TaskGroup() as tasks:
+                for payload in sent:
+                    tasks.create_task(alice.publish("t", payload, qos=qos))
+            assert await payloads(inbox, len(sent)) == sent, qos
 
 
 async def test_loss_before_the_acknowledgement_is_an_error_and_sending_again_arrives(rig: Rig, run_buses: Run) -> None:
@@ -215,15 +198,6 @@ async def test_error_of_a_handler_ends_the_run(rig: Rig, run_buses: Run) -> None
         with pytest.raises(ValueError, match="cannot take t"):
             await within(run)
     assert not bob.connected
-
-
-async def test_large_message_arrives_whole(rig: Rig, run_buses: Run) -> None:
-    alice, bob = rig.bus("alice"), rig.bus("bob")
-    inbox = listen(bob, "t")
-    payload = bytes(range(256)) * 2048
-    async with run_buses(alice, bob):
-        await alice.publish("t", payload, qos=1)
-        assert await payloads(inbox, 1) == [payload]
 
 
 def listen(bus: Bus, topic_filter: str) -> Inbox:
