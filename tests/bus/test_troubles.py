@@ -7,10 +7,8 @@ import pytest
 from hwd.bus.allowance import Allowance
 from hwd.bus.host_agent import HostAgent
 from hwd_agents.wire import Birth, Inventory, PortNote, SourceNote, SpoolNote
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from .played import played
-from .world import World
+from .world import Peer, World
 
 FULL = "cannot write: No space left on device; events are kept in memory. Free space on its file system"
 RENAMED = (
@@ -43,33 +41,29 @@ def birth(*, spool: str = "", link: str = "") -> Birth:
     )
 
 
-def test_a_full_disk_and_a_renamed_interface_are_in_the_log_once_and_so_is_their_end(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_full_disk_and_a_renamed_interface_are_in_the_log_once_and_so_is_their_end(
+    virtual_time: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "hwd.bus.host_agent")
-    tell = [birth(), birth(spool=FULL), birth(spool=FULL), birth(spool=FULL, link=RENAMED)]
-
-    async def take(*births: Birth) -> None:
-        for told in births:
-            host.take_birth(told, 0.0)
-
     host = HostAgent("h0", lambda kind, **data: None, lambda cause: None, Allowance("h0", lambda limit, detail: None))
-    run_virtual(take(*tell))
+    for told in (birth(), birth(spool=FULL), birth(spool=FULL), birth(spool=FULL, link=RENAMED)):
+        host.take_birth(told, 0.0)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", f"h0: spool: {FULL}"),
         ("WARNING", f"h0: eth3: {RENAMED}"),
     ]
     caplog.clear()
-    run_virtual(take(birth(link=RENAMED), birth()))
+    host.take_birth(birth(link=RENAMED), 0.0)
+    host.take_birth(birth(), 0.0)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("INFO", "h0: spool: well again"),
         ("INFO", "h0: eth3: well again"),
     ]
 
 
-@played(World)
-async def test_the_first_lost_events_of_a_host_are_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    peer = await world.aligned_peer()
+async def test_the_first_lost_events_of_a_host_are_in_the_log(
+    world: World, peer: Peer, caplog: pytest.LogCaptureFixture
+) -> None:
     for changes in (9, 15):
         await peer.send(peer.event(carrier=True, carrier_changes=changes, unseen=6))
     await world.until("host.lost", 2)

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Self
 
 import msgspec
@@ -38,9 +38,9 @@ from hwd_drivers.core.ids import Draws, SeededIds
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.nodes import Nodes
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, run_virtual
 
-from ..played import played
+from ...virtual_time import running_loop
 
 HOSTS = ("h0", "h1")
 TESTBED = Testbed(
@@ -66,10 +66,8 @@ class Lab:
     """Two hosts with their agents, the gateway and its settings, each of which can die and live again."""
 
     def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
         self.nodes = Nodes()
-        self.clock = VirtualClock(loop, wall_start_ns=10**18)
+        self.clock = VirtualClock(running_loop(), wall_start_ns=10**18)
         self.broker = MemoryBroker(latency_s=lambda: 0.0002, nodes=self.nodes)
         self.dialer = MemoryDialer(MemoryNet(nodes=self.nodes))
         self.hosts = {name: PlayedHost(name) for name in HOSTS}
@@ -241,7 +239,12 @@ class Older(Stranger):
         return Reply(boot=command.boot, seq=0, id=command.id, outcome="refused", why=why)
 
 
-@played(Lab)
+@pytest.fixture
+async def lab(virtual_time: None) -> AsyncIterator[Lab]:
+    async with Lab() as lab:
+        yield lab
+
+
 async def test_run_sets_and_puts_back(lab: Lab) -> None:
     lab.under_way.add("r1")
     for host in HOSTS:
@@ -250,8 +253,9 @@ async def test_run_sets_and_puts_back(lab: Lab) -> None:
     held = {"run": "r1", "port": "eth0", "setting": "mtu", "value": 4200, "before": 1500}
     assert lab.gateway.hosts()["h0"].status({}, skew="").settings == [msgspec.convert(held, HeldSetting)]
     assert lab.of("host.birth")[-1]["settings"] == [held]
-    await asyncio.sleep(60)
+    await asyncio.sleep(2.5 * HOLD_S)
     assert [lab.mtu(host) for host in HOSTS] == [4200, 4200], "it is under way"
+    assert lab.put_back() == []
     await lab.settings.put_back("r1")
     assert [lab.mtu(host) for host in HOSTS] == [1500, 1500]
     assert sorted(lab.put_back()) == [("h0.eth0", 1500), ("h1.eth0", 1500)]
@@ -260,25 +264,20 @@ async def test_run_sets_and_puts_back(lab: Lab) -> None:
     await lab.until(lambda: not lab.held("h0") and not lab.held("h1"))
 
 
-@played(Lab)
-async def test_one_host_gets_its_settings_back_while_the_others_keep_theirs(lab: Lab) -> None:
+async def test_one_host_gets_its_settings_back_while_others_keep_theirs_and_one_that_is_away_is_told(
+    lab: Lab,
+) -> None:
     await lab.set_mtu(*HOSTS)
     await lab.settings.put_back("r1", hosts=["h0"])
     assert [lab.mtu(host) for host in HOSTS] == [1500, 4200]
-    await lab.lose("h1")
+    lab.kill("h1")
+    with pytest.raises((LinkError, DeadlineError), match="h1"):
+        await lab.settings.put_back("r1", hosts=["h1"])
+    await lab.until(lambda: not lab.gateway.hosts()["h1"].up)
     with pytest.raises(LinkError, match="h1: its agent is not connected"):
         await lab.settings.put_back("r1", hosts=["h1"])
 
 
-@played(Lab)
-async def test_host_that_goes_away_while_its_settings_are_put_back_is_told_as_away(lab: Lab) -> None:
-    await lab.set_mtu("h0")
-    lab.kill("h0")
-    with pytest.raises((LinkError, DeadlineError), match="h0"):
-        await lab.settings.put_back("r1", hosts=["h0"])
-
-
-@played(Lab)
 async def test_ports_of_a_lease_are_set_by_who_acts_under_it(lab: Lab) -> None:
     lab.under_way.add("j1")
     lease = await lab.leases.take(holder="job j1 (train)", ports=["h0.eth0"], for_s=600)
@@ -294,14 +293,6 @@ async def test_ports_of_a_lease_are_set_by_who_acts_under_it(lab: Lab) -> None:
     assert lab.mtu("h0") == 1500
 
 
-@played(Lab)
-async def test_what_a_run_under_way_has_set_stands_however_long_it_takes(lab: Lab) -> None:
-    await lab.set_mtu("h0")
-    await asyncio.sleep(2.5 * HOLD_S)
-    assert (lab.mtu("h0"), lab.put_back()) == (4200, [])
-
-
-@played(Lab)
 async def test_agent_puts_back_by_itself_what_a_dead_daemon_does_not_hold_any_more(lab: Lab) -> None:
     await lab.set_mtu("h0")
     await asyncio.sleep(100)
@@ -320,7 +311,6 @@ async def test_agent_puts_back_by_itself_what_a_dead_daemon_does_not_hold_any_mo
     assert (lab.held("h0"), lab.held_ports()) == ([], [])
 
 
-@played(Lab)
 async def test_agent_that_was_started_anew_meanwhile_puts_back_all_the_same(lab: Lab) -> None:
     await lab.set_mtu("h0")
     lab.kill("daemon")
@@ -333,7 +323,6 @@ async def test_agent_that_was_started_anew_meanwhile_puts_back_all_the_same(lab:
     assert lab.mtu("h0") == 1500
 
 
-@played(Lab)
 async def test_run_whose_host_was_cut_off_for_too_long_is_told_that_its_setting_is_gone(lab: Lab) -> None:
     await lab.set_mtu("h0")
     lab.broker.stop()
@@ -348,7 +337,6 @@ async def test_run_whose_host_was_cut_off_for_too_long_is_told_that_its_setting_
     assert lab.held_ports() == []
 
 
-@played(Lab)
 async def test_run_whose_host_was_started_anew_is_told_once_that_its_setting_is_gone(lab: Lab) -> None:
     await lab.set_mtu("h0")
     lab.kill("h0")
@@ -363,7 +351,6 @@ async def test_run_whose_host_was_started_anew_is_told_once_that_its_setting_is_
     assert lab.held_ports() == []
 
 
-@played(Lab)
 async def test_agent_that_knows_no_limit_is_not_complained_of(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     await lab.set_mtu("h0")
     Older(lab)
@@ -372,15 +359,12 @@ async def test_agent_that_knows_no_limit_is_not_complained_of(lab: Lab, caplog: 
     assert [record.message for record in caplog.records if "not held" in record.message] == []
 
 
-@played(Lab)
-async def test_what_the_testbed_does_not_allow_is_not_asked_for(lab: Lab) -> None:
+async def test_what_the_testbed_does_not_allow_is_not_asked_for_and_what_the_host_refuses_is_told_in_its_words(
+    lab: Lab,
+) -> None:
     action = Action(port=NicPortId(host="h0", port="eth0"), setting=Setting.ADDRESS, value="10.9.0.1/32")
     with pytest.raises(RefusedError, match="address is not among the host_actions of testbed lab"):
         await lab.settings.do("r1", action)
-
-
-@played(Lab)
-async def test_refusal_of_the_host_is_told_in_its_words(lab: Lab) -> None:
     action = Action(port=NicPortId(host="h0", port="eth0"), setting=Setting.FEC, value="rs")
     with pytest.raises(RefusedError, match=r"h0: h0\.eth0 fec rs: set: eth0: fec: not supported"):
         await lab.settings.do("r1", action)
@@ -389,41 +373,6 @@ async def test_refusal_of_the_host_is_told_in_its_words(lab: Lab) -> None:
         await lab.settings.do("r1", missing)
 
 
-@played(Lab)
-async def test_settings_survive_a_killed_agent_and_are_restored_by_the_next_one(lab: Lab) -> None:
-    await lab.set_mtu("h0")
-    lab.kill("h0")
-    lab.start_agent("h0")
-    await lab.until(lambda: lab.held("h0") == ["r1"])
-    await lab.until_aligned()
-    assert lab.mtu("h0") == 4200
-    await lab.settings.put_back("r1")
-    assert lab.mtu("h0") == 1500
-
-
-@played(Lab)
-async def test_settings_of_a_killed_daemon_are_restored_by_the_next_one(lab: Lab) -> None:
-    await lab.set_mtu("h0")
-    await lab.until(lambda: lab.held("h0") == ["r1"])
-    lab.restart_daemon()
-    await lab.until(lambda: lab.put_back())
-    assert (lab.mtu("h0"), lab.put_back()) == (1500, [("h0.eth0", 1500)])
-    await lab.until(lambda: not lab.held("h0"))
-
-
-@played(Lab)
-async def test_host_that_is_away_at_the_end_of_a_run_is_put_back_when_it_is_there(lab: Lab) -> None:
-    await lab.set_mtu(*HOSTS)
-    await lab.lose("h0")
-    with pytest.raises(FailedError, match=r"run r1: not all settings of hosts are put back: h0: .*its agent is down"):
-        await lab.settings.put_back("r1")
-    assert (lab.mtu("h0"), lab.mtu("h1")) == (4200, 1500)
-    lab.under_way.clear()
-    lab.start_agent("h0")
-    await lab.until(lambda: lab.mtu("h0") == 1500)
-
-
-@played(Lab)
 async def test_interface_that_is_gone_is_put_back_when_it_is_there_again(lab: Lab) -> None:
     await lab.set_mtu("h0")
     lab.hosts["h0"].unplug("eth0")
@@ -435,7 +384,6 @@ async def test_interface_that_is_gone_is_put_back_when_it_is_there_again(lab: La
     assert lab.mtu("h0") == 1500
 
 
-@played(Lab)
 async def test_change_whose_answer_was_lost_is_put_back(lab: Lab) -> None:
     lab.under_way.add("r1")
     lab.kill("h1")
@@ -448,9 +396,10 @@ async def test_change_whose_answer_was_lost_is_put_back(lab: Lab) -> None:
     assert lab.mtu("h0") == 1500
     with pytest.raises(LinkError):
         await lab.settings.do("r1", mtu("h1", 4200))
+    await lab.settings.put_back("r1")
+    assert (await lab.leases.take(holder="ada", ports=["h1.eth0"], for_s=60)).owner == "ada", "it was never asked"
 
 
-@played(Lab)
 async def test_port_that_a_run_has_set_is_nobody_elses_until_it_is_put_back(lab: Lab) -> None:
     await lab.set_mtu("h0")
     with pytest.raises(RefusedError, match=r"h0\.eth0: settings of run r1 are not put back yet: run r1 is under way"):
@@ -468,12 +417,13 @@ async def test_port_that_a_run_has_set_is_nobody_elses_until_it_is_put_back(lab:
     assert lab.mtu("h0") == 1500
 
 
-@played(Lab)
 async def test_port_of_a_host_that_is_away_is_held_until_it_is_put_back(lab: Lab) -> None:
     await lab.set_mtu(*HOSTS)
     await lab.lose("h0")
-    with pytest.raises(FailedError, match=r"the ports are held until then"):
+    words = r"run r1: not all settings of hosts are put back: h0: .*its agent is down.*the ports are held until then"
+    with pytest.raises(FailedError, match=words):
         await lab.settings.put_back("r1")
+    assert (lab.mtu("h0"), lab.mtu("h1")) == (4200, 1500)
     lab.under_way.clear()
     assert lab.held_ports() == [("r1", ["h0.eth0"])]
     why = r"h0\.eth0: settings of run r1 are not put back yet: its agent is down.* `hwd lease kick settings-r1-h0`"
@@ -486,7 +436,6 @@ async def test_port_of_a_host_that_is_away_is_held_until_it_is_put_back(lab: Lab
     await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)
 
 
-@played(Lab)
 async def test_refusal_says_what_the_put_back_waits_for_now(lab: Lab) -> None:
     await lab.set_mtu("h0")
     await lab.lose("h0")
@@ -505,23 +454,20 @@ async def test_refusal_says_what_the_put_back_waits_for_now(lab: Lab) -> None:
     assert (await refused()).startswith(text + "the broker is not connected")
 
 
-@played(Lab)
 async def test_the_next_daemon_holds_the_ports_of_settings_in_birth_messages(lab: Lab) -> None:
     await lab.set_mtu("h0")
     await lab.until(lambda: lab.held("h0") == ["r1"])
     lab.kill("h0")
     lab.restart_daemon()
-    lab.start_agent("h1")
     await lab.until(lab.held_ports)
     assert lab.held_ports() == [("r1", ["h0.eth0"])]
     with pytest.raises(RefusedError, match=r"h0\.eth0: settings of run r1 are not put back yet: "):
         await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)
     lab.start_agent("h0")
     await lab.until(lambda: not lab.held_ports())
-    assert lab.mtu("h0") == 1500
+    assert (lab.mtu("h0"), lab.put_back()) == (1500, [("h0.eth0", 1500)])
 
 
-@played(Lab)
 async def test_what_is_found_set_under_a_lease_waits_for_its_end(lab: Lab) -> None:
     await lab.set_mtu("h0")
     lab.restart_daemon()
@@ -539,7 +485,6 @@ async def test_what_is_found_set_under_a_lease_waits_for_its_end(lab: Lab) -> No
     assert lab.mtu("h0") == 1500
 
 
-@played(Lab)
 async def test_kicked_hold_frees_the_port_and_it_is_put_back_when_nobody_has_it(lab: Lab) -> None:
     await lab.set_mtu("h0")
     with pytest.raises(RefusedError, match="settings-r1-h0: run r1 is under way"):
@@ -561,16 +506,6 @@ async def test_kicked_hold_frees_the_port_and_it_is_put_back_when_nobody_has_it(
     await lab.leases.release(theirs.id)
     await lab.until(lab.put_back)
     assert lab.mtu("h0") == 1500
-
-
-@played(Lab)
-async def test_host_that_was_never_asked_holds_nothing(lab: Lab) -> None:
-    await lab.lose("h0")
-    lab.under_way.add("r1")
-    with pytest.raises(LinkError):
-        await lab.settings.do("r1", mtu("h0", 4200))
-    await lab.settings.put_back("r1")
-    assert (await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)).owner == "ada"
 
 
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -599,29 +534,24 @@ async def stranger_says(lab: Lab, answers: list[dict[str, Any]]) -> None:
     assert (await lab.settings.do("last", mtu("h0", 9000)))["after"] == 9000
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [{"back": ["x"]}, {"back": 7}, {"left": [None]}, {"back": [{"port": "eth0"}], "left": []}, {}, {"before": 1}],
-)
-@played(Lab)
-async def test_answer_of_a_wrong_shape_ends_nothing_and_is_asked_for_again(lab: Lab, answer: dict[str, Any]) -> None:
+async def test_answer_of_a_wrong_shape_ends_nothing_and_is_asked_for_again(lab: Lab) -> None:
     stranger = Stranger(lab)
     await asyncio.sleep(0.1)
-    await lab.set_mtu("h0")
-    stranger.answer = answer
-    with pytest.raises(
-        ProtocolError, match=r"h0: set: the answer of its agent makes no sense: its data cannot be read: "
-    ):
-        await lab.settings.do("r1", mtu("h0", 9000))
-    with pytest.raises(FailedError, match="h0: put-back: the answer of its agent makes no sense"):
-        await lab.settings.put_back("r1")
-    lab.under_way.clear()
-    await asyncio.sleep(12)
-    assert lab.held_ports() == [("r1", ["h0.eth0"])]
-    assert not lab.lives["daemon"].done()
-    stranger.answer = None
-    await lab.until(lambda: not lab.held("h0"))
-    assert lab.mtu("h0") == 1500
+    wrong: list[dict[str, Any]] = [{"back": 7}, {"left": [None]}, {"back": [{"port": "eth0"}], "left": []}, {}]
+    for answer in wrong:
+        await lab.set_mtu("h0")
+        stranger.answer = answer
+        with pytest.raises(ProtocolError, match=r"h0: set: the answer of its agent makes no sense: its data cannot be"):
+            await lab.settings.do("r1", mtu("h0", 9000))
+        with pytest.raises(FailedError, match="h0: put-back: the answer of its agent makes no sense"):
+            await lab.settings.put_back("r1")
+        lab.under_way.clear()
+        await asyncio.sleep(12)
+        assert lab.held_ports() == [("r1", ["h0.eth0"])], answer
+        assert not lab.lives["daemon"].done()
+        stranger.answer = None
+        await lab.until(lambda: not lab.held("h0") and not lab.held_ports())
+        assert lab.mtu("h0") == 1500
 
 
 @settings(max_examples=8)
