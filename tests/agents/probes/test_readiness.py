@@ -303,6 +303,7 @@ async def test_a_port_is_opened_again_and_again_until_its_rack_is_there(one: Sta
     await asyncio.sleep(3)
     h1.begin("h0", h0.udp_port())
     assert (h0.probe.why_not("eth0"), h0.opened) == ("", 1)
+    assert h0.probe.observation("eth0").looks > 50, "it asks as soon as it is open"
     up(h0, h1)
     await asyncio.sleep(1)
     assert h0.ear.kinds() == ["ready"]

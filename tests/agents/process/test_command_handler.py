@@ -4,12 +4,9 @@ import asyncio
 import random
 import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hwd_agents.process.command_handler import REMEMBERED, Commands, Outcome, Verb
 from hwd_agents.process.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
@@ -22,56 +19,8 @@ from hwd_agents.watchers.watchers import Watchers
 from hwd_agents.wire import Command
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Json
-from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..conftest import Stage, ip, stage
-
-JSON: st.SearchStrategy[Any] = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.sampled_from([2**40, "h0.eth0", "10.1.0.1"])
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=4,
-)
-PEERS = st.fixed_dictionaries(
-    {
-        "port": st.sampled_from(["h0.eth0", "h0.eth1"]) | JSON,
-        "peer": JSON | st.just("h1.eth0"),
-        "peer_ip": st.sampled_from(["10.0.0.9", "fe80::1%lo", "rack.example"]) | JSON,
-        "peer_probe_port": st.integers(-1, 70_000) | JSON,
-        "kept": st.booleans() | JSON,
-        "peer_verbs": st.fixed_dictionaries(
-            {"gid": st.just("fe80::1") | JSON, "qpn": st.integers(0, 1 << 24) | JSON, "qkey": JSON}
-        )
-        | JSON,
-    }
-)
-FIELDS: dict[str, st.SearchStrategy[Any]] = {
-    "reconfiguration": st.just("r1") | JSON,
-    "peers": st.lists(PEERS, max_size=2) | JSON,
-    "for_s": st.floats(0, 10) | JSON,
-    "boot": st.just("b1") | JSON,
-    "from_seq": st.integers(-1, 3) | JSON,
-    "upto_seq": st.integers(-1, 3) | JSON,
-    "run": st.just("r1") | JSON,
-    "port": st.just("h0.eth0") | JSON,
-    "setting": st.sampled_from(Setting) | JSON,
-    "value": JSON,
-}
-TAKES = {
-    "observe": ("reconfiguration", "peers", "for_s"),
-    "settle": ("reconfiguration",),
-    "resend": ("boot", "from_seq", "upto_seq"),
-    "refresh": (),
-    "set": ("run", "port", "setting", "value"),
-    "put-back": ("run",),
-}
-COMMANDS = st.sampled_from(sorted(TAKES)).flatmap(
-    lambda verb: st.tuples(st.just(verb), st.fixed_dictionaries({name: FIELDS[name] for name in TAKES[verb]}))
-)
 
 PEER = {"peer": "h1.eth0", "peer_ip": ip("h1"), "peer_probe_port": 49152, "kept": False}
 VERBS = {"gid": "::ffff:10.0.1.0", "qpn": 17, "qkey": 1}
@@ -165,17 +114,11 @@ async def _stumble(arguments: dict[str, Any]) -> dict[str, Any]:
     return {"half": arguments["whole"] / 0}
 
 
-@asynccontextmanager
-async def asked() -> AsyncIterator[Asked]:
+@pytest.fixture
+async def agent(virtual_time: None) -> AsyncIterator[Asked]:
     async with stage("h0", ports=2) as one:
         agent = Asked(one, more={"stumble": _stumble})
         await asyncio.sleep(2.5)
-        yield agent
-
-
-@pytest.fixture
-async def agent(virtual_time: None) -> AsyncIterator[Asked]:
-    async with asked() as agent:
         yield agent
 
 
@@ -301,22 +244,6 @@ async def test_what_waits_for_a_slow_nic_beyond_its_expiry_changes_nothing(agent
     assert states["eth0", "mtu", ""] == 9000
     assert (await agent.do("put-back", expires_in_s=2, run="r1")).outcome == "done"
     assert states["eth0", "mtu", ""] == 1500
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.lists(COMMANDS, min_size=16, max_size=32))
-def test_whatever_a_command_says_it_is_answered_and_the_agent_goes_on(said: list[tuple[str, dict[str, Any]]]) -> None:
-    async def main() -> None:
-        async with asked() as agent:
-            agent.host.states |= {("eth0", "mtu", ""): 1500}
-            for verb, arguments in said:
-                outcome = await agent.take(verb, arguments)
-                assert outcome.outcome in ("done", "refused", "failed"), outcome
-                assert "Error: " not in outcome.why, "no bug was met on the way"
-            await asyncio.sleep(0.2)  # what they began goes on
-            assert (await agent.do("refresh")).outcome == "done"
-
-    run_virtual(main())
 
 
 async def test_value_of_a_wrong_shape_is_refused_and_nothing_is_held(agent: Asked) -> None:

@@ -129,6 +129,17 @@ async def test_an_earlier_flap_whose_notice_was_delayed_does_not_count(seen: Wai
     assert (up, port.up) == (False, False)
 
 
+async def test_of_an_interface_that_was_made_anew_the_carrier_counts_that_came_after_the_command(seen: Waiting) -> None:
+    await seen.begin(carrier=True)
+    seen.host.unplug("eth0")
+    await asyncio.sleep(0.01)
+    seen.host.plug("eth0", ifindex=200)
+    asyncio.get_running_loop().call_later(0.3, lambda: seen.host.carrier("eth0", up=True))
+    up, port, took_s = await seen.result()
+    assert (up, port.up, port.kept) == (True, True, False)
+    assert took_s == pytest.approx(0.3, abs=0.002)
+
+
 async def test_nothing_is_kept_while_nobody_can_look(seen: Waiting) -> None:
     await seen.begin(carrier=True)
     await seen.stage.rack_down("h0")

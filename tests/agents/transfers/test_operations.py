@@ -14,9 +14,8 @@ from hwd_agents.transfers.host_transfers import AGAIN_S, ANSWER_WITHIN_S, TOLD_A
 from hwd_agents.transfers.lines import Line
 from hwd_agents.wire import Ask
 from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.errors import RefusedError
 
-from ..played_daemon import GRANTED, JOB, JOINED, HostWithDaemon, Process
+from ..played_daemon import GRANTED, JOB, HostWithDaemon, Process
 
 OPERATION: dict[str, Any] = {
     "group": "world",
@@ -259,26 +258,16 @@ async def test_what_a_process_asked_that_went_away_before_its_answer_is_ended(
     assert await host.report() == []
 
 
-async def test_operation_that_the_daemon_refuses_does_not_go_and_nothing_is_ended(host: HostWithProcess) -> None:
-    host.process.say(ASK)
-    host.refuse(await host.ask("claim-operation"), "job j7x2a1b9: no such job")
-    line = await host.process.line()
-    assert (line["outcome"], line["why"]) == ("refused", "job j7x2a1b9: no such job")
+async def test_what_the_daemon_refuses_is_refused_for_its_reason_and_nothing_is_ended(host: HostWithProcess) -> None:
+    for line, verb in ((JOIN, "join-job"), (DONE, "end-operation"), (ASK, "claim-operation")):
+        host.process.say(line)
+        host.refuse(await host.ask(verb), "job j7x2a1b9: no such job")
+        answer = await host.process.line()
+        assert (answer["outcome"], answer["why"]) == ("refused", "job j7x2a1b9: no such job")
     assert await host.report() == []
     await host.process.close()
     await asyncio.sleep(LONG_S)
-    assert host.verbs() == ["claim-operation"]
-
-
-async def test_rank_joins_and_hears_of_its_job(host: HostWithProcess) -> None:
-    host.process.say(JOIN)
-    ask = await host.ask("join-job")
-    host.done(ask, **JOINED)
-    joined = JOINED | {"longest_s": None}  # which this daemon does not say
-    assert await host.process.line() == {"id": 4, "outcome": "joined", "joined": joined, "why": ""}
-    stated = dict(ask.arguments)
-    assert stated.pop("process").startswith("pid ")
-    assert stated == JOB
+    assert host.verbs() == ["join-job", "end-operation", "claim-operation"]
 
 
 async def test_operation_is_said_to_be_done_without_a_transfer(host: HostWithProcess) -> None:
@@ -289,18 +278,6 @@ async def test_operation_is_said_to_be_done_without_a_transfer(host: HostWithPro
     after = ask.arguments.pop("after")
     assert after["ports"]["eth0"]["rx"] > 0
     assert ask.arguments == {**JOB, "operation": OPERATION}
-
-
-@pytest.mark.parametrize(("line", "verb"), [(JOIN, "join-job"), (DONE, "end-operation")])
-async def test_join_and_done_are_refused_for_the_reason_of_the_daemon(
-    host: HostWithProcess, line: dict[str, Any], verb: str
-) -> None:
-    def refuse(ask: object) -> dict[str, Any]:
-        raise RefusedError("rank 1: it is none of this job")
-
-    host.reactions[verb] = refuse
-    answer = await host.process.answer(line)
-    assert (answer["outcome"], answer["why"]) == ("refused", "rank 1: it is none of this job")
 
 
 @pytest.mark.parametrize("line", [JOIN, DONE], ids=["join", "done"])

@@ -1,6 +1,7 @@
-"""Counters of interfaces of the kernel, judged by what was sent and by sysfs; pause frames of a played NIC."""
+"""Counters of interfaces and of IP, judged by what was sent and by sysfs; pause frames of a played NIC."""
 
 import contextlib
+import os
 import socket
 import struct
 from pathlib import Path
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from pyroute2.netlink import NETLINK_GENERIC
 
 from hwd.twin.kernel import Crossbar, Keeper
+from hwd.twin.kernel.hosts import HostNetwork
 from hwd_agents.sources.kernel.ethtool import Ethtool
+from hwd_agents.sources.kernel.ip_counters import KernelIpCounters, parse_ip, parse_ip6
 from hwd_agents.sources.kernel.netlink_requests import NetlinkRequests
 from hwd_agents.sources.kernel.port_counters import KernelBytes, KernelCounters, parse_retransmissions
 from hwd_agents.sources.kernel.sockets import HostSockets
@@ -21,8 +24,9 @@ from hwd_drivers.core.offload import InlineOffload
 from ..played_ethtool import PlayedEthtool, attribute
 
 PAUSE = 21
-SNMP = """Ip: Forwarding DefaultTTL
-Ip: 1 64
+SENT = 20
+SNMP = """Ip: Forwarding DefaultTTL InReceives ForwDatagrams InDelivers
+Ip: 1 64 1000 17 983
 Tcp: RtoAlgorithm ActiveOpens InSegs OutSegs RetransSegs InErrs
 Tcp: 1 3 1000 990 17 0
 Udp: InDatagrams
@@ -101,13 +105,72 @@ async def test_retransmissions_are_those_of_this_host(tmp_path: Path) -> None:
         await missing.read_retransmissions()
 
 
-@pytest.mark.parametrize("text", ["", "Tcp: RetransSegs\n", "Tcp: RetransSegs\nTcp: x\n", "Tcp: A B\nTcp: 1\n"])
-def test_a_file_without_them_is_refused(text: str) -> None:
-    with pytest.raises(ProtocolError, match="no RetransSegs"):
-        parse_retransmissions(text)
+class Files:
+    """A folder in the place of /proc/net."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open_file(self, name: str) -> int:
+        return os.open(self.folder / name, os.O_RDONLY)
+
+
+@pytest.mark.kernel
+def test_datagrams_of_a_namespace_are_counted_there_and_nowhere_else(keeper: Keeper, crossbar: Crossbar) -> None:
+    for host in ("h0", "h1"):
+        network = HostNetwork(keeper, host)
+        network.prepare()
+        network.close()
+    counters = {host: KernelIpCounters(keeper.sockets(host)) for host in ("h0", "h1")}
+    before = {host: one.read_ip() for host, one in counters.items()}
+    with (
+        keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+        keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        receiver.bind(("127.0.0.1", 0))
+        for _ in range(SENT):
+            sender.sendto(bytes(100), receiver.getsockname())
+    after = {host: one.read_ip() for host, one in counters.items()}
+    assert SENT <= after["h0"][0] - before["h0"][0] < 2 * SENT
+    assert after["h1"][0] - before["h1"][0] < SENT
+    assert (after["h0"][1], after["h1"][1]) == (0, 0)
+    for one in counters.values():
+        one.close()
+
+
+def test_those_of_this_host_are_read_and_both_versions_of_ip_together(tmp_path: Path) -> None:
+    own = KernelIpCounters(HostSockets())
+    received, forwarded = own.read_ip()
+    assert received >= forwarded >= 0
+    own.close()
+    (tmp_path / "snmp").write_text(SNMP)
+    played = KernelIpCounters(Files(tmp_path))
+    assert played.read_ip() == (1000, 17)
+    (tmp_path / "snmp6").write_text("Ip6InReceives  \t5\nIp6OutForwDatagrams  \t2\n")
+    assert played.read_ip() == (1005, 19)
+    played.close()
+    (tmp_path / "snmp").unlink()
+    with pytest.raises(LinkError, match=r"the IP counters cannot be read: .*No such file"):
+        played.read_ip()
+
+
+NO_NUMBERS = ("", "{0}: {1}\n", "{0}: {1} ForwDatagrams\n{0}: x 1\n", "{0}: A\n{0}: 1\n")
+
+
+def test_a_file_without_them_is_refused() -> None:
+    for text in NO_NUMBERS:
+        with pytest.raises(ProtocolError, match="no RetransSegs"):
+            parse_retransmissions(text.format("Tcp", "RetransSegs"))
+        with pytest.raises(ProtocolError):
+            parse_ip(text.format("Ip", "InReceives"))
+        with pytest.raises(ProtocolError, match="no Ip6InReceives"):
+            parse_ip6(text.format("Ip", "InReceives"))
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(ProtocolError):
         assert parse_retransmissions(text) >= 0
+    for parse in (parse_ip, parse_ip6):
+        with contextlib.suppress(ProtocolError):
+            assert min(parse(text)) >= 0
