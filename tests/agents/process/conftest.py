@@ -8,81 +8,29 @@ import msgspec
 import pytest
 
 from hwd_agents import wire
-from hwd_agents.bus.memory import MemoryBroker, MemoryBus
+from hwd_agents.bus.memory import MemoryBus
 from hwd_agents.bus.protocol import Incoming
-from hwd_agents.process.agent import Agent
-from hwd_agents.process.config import AgentConfig, make_config
-from hwd_agents.process.seams import Seams, Storage
-from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_agents.sources.twin.played import PlayedHost
-from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_agents.wire import Birth, Event, Events, Peer, Reply
-from hwd_drivers.core.clock import ShiftedClock
-from hwd_drivers.core.disk import MemoryDisk
-from hwd_drivers.core.ids import Draws, SeededIds
-from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.nodes import Nodes
-from hwd_drivers.twins.virtual_time import VirtualClock
 
-from ...virtual_time import running_loop
 from ..conftest import stop
+from ..played_rack import PlayedRack
 
-LATENCY_S = 0.0001
 MS = 1_000_000
 
 
-def config(host: str, **more: Any) -> AgentConfig:
-    data = {
-        "testbed": "tb",
-        "host": host,
-        "broker": "memory:",
-        "ports": {"eth0": {"interface": "eth0", "ip": f"10.0.0.{host[1:]}", "rdma": "mlx5_0"}},
-        "sources": {"twin": {"address": f"mem:{host}"}},
-        "modules": {"QSFP28-LR4": {"los_s": 0.0, "monitor_s": 0.0}},
-    }
-    return make_config({**data, **more}, where="test")
-
-
-class Lab:
-    """Two hosts, joined, with an agent each, and a daemon that only listens and asks."""
+class Lab(PlayedRack):
+    """And a daemon that only listens and asks."""
 
     def __init__(self) -> None:
-        self.nodes = Nodes()
-        self.clock = VirtualClock(running_loop(), wall_start_ns=1_800_000_000 * 10**9)
-        self.broker = MemoryBroker(latency_s=lambda: LATENCY_S, nodes=self.nodes)
-        self.dialer = MemoryDialer(MemoryNet(latency_s=LATENCY_S, nodes=self.nodes))
-        self.hosts = {name: PlayedHost(name) for name in ("h0", "h1")}
-        self.disks = {name: MemoryDisk() for name in self.hosts}
-        self.setting_disks = {name: MemoryDisk() for name in self.hosts}
-        self.agents: dict[str, Agent] = {}
-        self.lives: dict[str, asyncio.Task[None]] = {}
+        super().__init__()
         self.bus = MemoryBus(self.broker, "daemon", self.clock)
         self.heard: list[tuple[str, wire.AnyMessage]] = []
         self.acknowledges = True
-        self._ids = SeededIds(7)
         self._id = 0
         self._held: dict[str, int] = {}
         self._acks: set[asyncio.Task[None]] = set()
         self._heard_one = asyncio.Event()
-        for number, host in enumerate(self.hosts.values()):
-            host.plug("eth0", ip=f"10.0.0.{number}", rdma="mlx5_0", ifindex=100)
-        self.hosts["h0"].join("eth0", self.hosts["h1"], "eth0")
-
-    def start(self, name: str, **more: Any) -> None:
-        """Start, or start again, the agent of a host."""
-
-        async def live() -> None:
-            clock = ShiftedClock(self.clock, offset_s=5, drift_ppm=0)
-            agent = self.agents[name] = Agent(
-                config(name, **more),
-                Seams(clock=clock, ids=self._ids, draws=Draws(1)),
-                Storage(events=self.disks[name], settings=self.setting_disks[name]),
-                TwinSources(self.dialer, f"mem:{name}", clock, host=name).sources(),
-                bus=lambda will: MemoryBus(self.broker, name, clock, will),
-            )
-            await agent.run()
-
-        self.lives[name] = asyncio.create_task(self.nodes.run_in_node(name, live()))
 
     async def stop(self, name: str) -> None:
         """As its service does."""
@@ -175,8 +123,7 @@ class Lab:
 @pytest.fixture
 async def one(virtual_time: None) -> AsyncIterator[Lab]:
     one = Lab()
-    for name, host in one.hosts.items():
-        await one.dialer.listen(lambda host=host: HostWireServer(host, one.clock), f"mem:{name}")  # type: ignore[misc]
+    await one.rack_up()
     for leaf in ("state", "birth", "event", "reply"):
         one.bus.subscribe(f"hwd/1/tb/+/{leaf}", one.hear)
     bus = asyncio.create_task(one.bus.run())
@@ -184,6 +131,5 @@ async def one(virtual_time: None) -> AsyncIterator[Lab]:
         one.start(name)
     await asyncio.sleep(0.5)
     yield one
-    for name in one.hosts:
-        await one.stop(name)
+    await one.close()
     await stop(bus)

@@ -12,7 +12,8 @@ from hwd_agents.wire import Birth, ClockReply, Events, Reply, State
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.twins.nodes import NodeKilled
 
-from .conftest import LATENCY_S, MS, Lab
+from ..played_rack import LATENCY_S
+from .conftest import MS, Lab
 
 
 async def reconfigure(one: Lab) -> None:
