@@ -9,11 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_agents.sources.twin.played import PlayedHost
 from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_agents.spool.spool import Mark
+from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.transports.dial import Listener
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
@@ -176,6 +178,20 @@ async def one(virtual_time: None) -> AsyncIterator[Stage]:
     """With host `h0` alone."""
     async with stage("h0") as one:
         yield one
+
+
+def link_watcher(one: Stage, ear: Ear, **sampling: float) -> LinkWatcher:
+    """Of eth0 of h0; what it tells and marks is in the ear."""
+    return LinkWatcher(
+        {"eth0": PortConfig(interface="eth0")},
+        one.sources["h0"],
+        one.clock,
+        ear,
+        marks=ear.marks,
+        set_mark=ear.mark,
+        sampling=SamplingConfig(**sampling),
+        origin="twin",
+    )
 
 
 async def stop(*tasks: "asyncio.Task[None]") -> None:

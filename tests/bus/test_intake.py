@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from hwd.bus.intake import HELD_MOST, Intake, Losses
 from hwd_agents.wire import Event
 
-
-def event(seq: int) -> Event:
-    return Event(seq=seq, at_ns=seq, earliest_ns=seq, kind="carrier", port=None, source="s", origin="kernel")
+from ..agents.wire.golden import event
 
 
 def seqs(events: list[Event]) -> list[int]:

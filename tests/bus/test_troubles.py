@@ -3,11 +3,13 @@
 import logging
 
 import pytest
+from msgspec.structs import replace
 
 from hwd.bus.allowance import Allowance
 from hwd.bus.host_agent import HostAgent
-from hwd_agents.wire import Birth, Inventory, PortNote, SourceNote, SpoolNote
+from hwd_agents.wire import Birth, Inventory, SourceNote, SpoolNote
 
+from ..agents.wire import golden
 from .world import Peer, World
 
 FULL = "cannot write: No space left on device; events are kept in memory. Free space on its file system"
@@ -17,28 +19,10 @@ RENAMED = (
 
 
 def birth(*, spool: str = "", link: str = "") -> Birth:
-    note = PortNote(
-        interface="eth3",
-        present=not link,
-        ip=None,
-        carrier=None if link else True,
-        carrier_changes=None if link else 2,
-        probe_port=None,
-        sources={"link": SourceNote(sees=[] if link else ["carrier"], origin="kernel", why_not=link)},
-    )
-    return Birth(
-        boot="boot-1",
-        seq=1,
-        host="h0",
-        testbed="lab",
-        version="0.1.0",
-        at_ns=0,
-        ports={"eth3": note},
-        inventory=Inventory(spool=SpoolNote(why=spool)),
-        spool_oldest_seq=1,
-        spool_next_seq=1,
-        spool_lost=0,
-    )
+    source = SourceNote(sees=[] if link else ["carrier"], origin="kernel", why_not=link)
+    note = replace(golden.NOTE, interface="eth3", present=not link, carrier=None if link else True)
+    ports = {"eth3": replace(note, carrier_changes=None if link else 2, sources={"link": source})}
+    return replace(golden.birth(Inventory(spool=SpoolNote(why=spool))), ports=ports)
 
 
 async def test_a_full_disk_and_a_renamed_interface_are_in_the_log_once_and_so_is_their_end(

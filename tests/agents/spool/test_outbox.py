@@ -8,13 +8,14 @@ import pytest
 from hwd_agents.spool.lost_events import Stored
 from hwd_agents.spool.outbox import DISK_AGAIN_S, IN_FLIGHT, PATIENCE_FIRST_S, WINDOW_EVENTS, Outbox
 from hwd_agents.spool.spool import Spool
-from hwd_agents.wire import EVENTS_MAX, TEXT_MOST, Ack, Event
+from hwd_agents.wire import EVENTS_MAX, TEXT_MOST, Ack
 from hwd_agents.wire.events import PutBackData
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.twins.virtual_time import VirtualClock
 
 from ..conftest import stop
+from ..wire.golden import event
 
 
 class Desk:
@@ -25,7 +26,7 @@ class Desk:
         self.clock = clock
         before = Spool(self.disk, boot="b0", clock=self.clock, limit_bytes=1 << 20)
         for number in range(earlier):
-            before.add(event(number))
+            before.add(event(at_ns=number, data={}))
         before.close()
         self.spool = Spool(self.disk, boot="b1", clock=self.clock, limit_bytes=1 << 20)
         self.up = True
@@ -58,10 +59,6 @@ class Desk:
         await asyncio.sleep(self.latency_s)
         if failing:
             raise LinkError("the broker went")
-
-
-def event(number: int) -> Event:
-    return Event(seq=0, at_ns=number, earliest_ns=0, kind="carrier", port="eth0", source="link", origin="twin", data={})
 
 
 @pytest.fixture

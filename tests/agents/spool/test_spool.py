@@ -16,6 +16,8 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import ConfigError
 
+from ..wire import golden
+
 LIMIT_BYTES = 64 * 1024
 
 
@@ -24,16 +26,7 @@ def spool(disk: MemoryDisk, boot: str = "b1", limit_bytes: int = LIMIT_BYTES) ->
 
 
 def event(number: int = 0, *, kind: str = "carrier") -> Event:
-    return Event(
-        seq=0,
-        at_ns=number,
-        earliest_ns=number,
-        kind=kind,
-        port="eth0",
-        source="link",
-        origin="kernel",
-        data={"n": number},
-    )
+    return golden.event(at_ns=number, kind=kind, data={"n": number})
 
 
 def fill(into: Spool, count: int) -> None:

@@ -4,13 +4,11 @@ import asyncio
 
 import pytest
 
-from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.twin.played import PlayedHost
 from hwd_agents.switches.link_up import LOOK_S, LinkUp
-from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_agents.wire import PortUp
 
-from ..conftest import Ear, Stage
+from ..conftest import Ear, Stage, link_watcher
 
 FALL_S = 0.25
 
@@ -21,17 +19,7 @@ class Waiting:
     def __init__(self, one: Stage) -> None:
         self.stage = one
         self.host: PlayedHost = one.hosts["h0"]
-        ear = Ear()
-        self.link = LinkWatcher(
-            {"eth0": PortConfig(interface="eth0")},
-            one.sources["h0"],
-            one.clock,
-            ear,
-            marks=ear.marks,
-            set_mark=ear.mark,
-            sampling=SamplingConfig(links_slow_s=10),
-            origin="twin",
-        )
+        self.link = link_watcher(one, Ear(), links_slow_s=10)
         one.run(self.link)
         self.clock = one.clock
         self.watch: LinkUp

@@ -8,12 +8,10 @@ import struct
 import pytest
 from pyroute2.netlink import NLM_F_DUMP
 
-from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
 from hwd_agents.sources.link_source import LinkReading
-from hwd_agents.watchers.link_watcher import LinkWatcher
 
-from ..conftest import LATENCY_NS, Ear, Stage, stop
+from ..conftest import LATENCY_NS, Ear, Stage, link_watcher, stop
 from ..sources.kernel.test_rtnetlink_answers import PlayedKernel, acknowledged, done, link
 
 
@@ -24,16 +22,7 @@ class Watched:
         self.ear = ear or Ear()
         self.calls: list[tuple[str, bool]] = []
         self.presences: list[bool] = []
-        self.link = LinkWatcher(
-            {"eth0": PortConfig(interface="eth0")},
-            one.sources["h0"],
-            one.clock,
-            self.ear,
-            marks=self.ear.marks,
-            set_mark=self.ear.mark,
-            sampling=SamplingConfig(links_fast_s=0.25, links_slow_s=10),
-            origin="twin",
-        )
+        self.link = link_watcher(one, self.ear, links_fast_s=0.25, links_slow_s=10)
         self.link.on_carrier.append(self._called)
         self.link.on_presence.append(lambda port, reading: self.presences.append(reading.present))
         self.task = one.run(self.link)

@@ -18,13 +18,14 @@ from hwd.bus.clocks.timekeeper import Timekeeper
 from hwd.bus.host_agent import HostAgent
 from hwd.timeline.alignment import Alignment
 from hwd.timeline.clock_step import ClockStep
-from hwd_agents.wire import Birth, ClockNote, ClockReply, ClockRequest, Inventory, Reply
+from hwd_agents.wire import ClockNote, ClockReply, ClockRequest, Inventory, Reply
 from hwd_agents.wire import ClockUdp as Place
 from hwd_drivers.core.clock import ShiftedClock
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.ids import SeededIds
 from hwd_drivers.twins.virtual_time import VirtualClock
 
+from ...agents.wire import golden
 from ...virtual_time import running_loop
 
 BOOT = "boot-1"
@@ -42,12 +43,8 @@ class Scene:
         self.alignment: Alignment | None = None
         self.there_s: Callable[[], float | None] = lambda: 100e-6
         self.back_s: Callable[[], float | None] = lambda: 100e-6
-        self.host = HostAgent(
-            "h0",
-            self.told.append,
-            lambda cause: None,
-            Allowance("h0", lambda limit, detail: None),
-        )
+        allowance = Allowance("h0", lambda limit, detail: None)
+        self.host = HostAgent("h0", self.told.append, lambda cause: None, allowance)
         udp = ClockUdp(clock=self.clock, ids=SeededIds(1), reject=lambda why: None)
         self.keeper = Timekeeper(
             self.host,
@@ -58,20 +55,8 @@ class Scene:
             emit=self.told.append,
             udp=None if place is None else udp,
         )
-        birth = Birth(
-            boot=BOOT,
-            seq=1,
-            host="h0",
-            testbed="lab",
-            version="0.1.0",
-            at_ns=0,
-            ports={},
-            inventory=Inventory(),
-            spool_oldest_seq=1,
-            spool_next_seq=1,
-            spool_lost=0,
-            clocks=ClockNote(udp=place, why_not_udp="", wall=None),
-        )
+        clocks = ClockNote(udp=place, why_not_udp="", wall=None)
+        birth = msgspec.structs.replace(golden.birth(Inventory()), boot=BOOT, clocks=clocks)
         self.host.take_birth(birth, 0.0)
         self.host.alive(0.0)
 
