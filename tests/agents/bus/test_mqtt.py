@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hwd.bus.broker import EmbeddedBroker
-from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
+from hwd_agents.bus.mqtt import BrokerUrl, MqttBus, _recovering_cancel
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LinkError
 from hwd_drivers.core.ids import Draws
@@ -181,3 +181,18 @@ async def test_broker_that_ends_is_said_in_words(start_mosquitto: Start, run_bus
     async with run_buses(bus), asyncio.timeout(PATIENCE_S):
         await stop()
         assert await causes.get() == "the broker closed the connection, or it broke"
+
+
+async def test_a_cancel_that_comes_with_the_answer_is_not_lost() -> None:
+    answer = asyncio.get_running_loop().create_future()
+
+    async def wait() -> None:
+        with _recovering_cancel():
+            await asyncio.wait_for(answer, 10)
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    answer.set_result(None)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

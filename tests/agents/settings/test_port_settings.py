@@ -8,13 +8,14 @@ import pytest
 from hwd_agents.process.config import PortConfig
 from hwd_agents.settings.port_settings import Settings
 from hwd_agents.settings.setting_journal import JournalSetting, SettingJournal
+from hwd_agents.settings.setting_limits import AGAIN_S, LOOK_S, SettingLimits
 from hwd_agents.sources.setting_source import Setting, holds, parse_setting, restored, subject
 from hwd_drivers.core.disk import FileDisk, MemoryDisk
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.core.frames import decode_frames, encode_frame
 
-from ..conftest import Stage
+from ..conftest import Ear, Stage
 
 AUTONEG = {"autoneg": True, "speed": None, "duplex": None, "ours": "0", "bits": 0}
 PORTS = {f"eth{number}": PortConfig(interface=f"eth{number}") for number in range(2)}
@@ -315,3 +316,62 @@ def test_flipped_bit_takes_one_setting_at_the_most_and_the_damaged_journal_is_se
         assert found.damaged_bytes
         assert disk.asides == [bytes(damaged)]
         assert SettingJournal(disk).damaged_bytes == 0, "said once"
+
+
+# --- settings of which nobody says any more that they shall stand
+
+
+@pytest.fixture
+async def ear(kept: Kept) -> Ear:
+    """Of what puts them back."""
+    ear = Ear()
+    kept.stage.run(SettingLimits(kept.settings, kept.stage.clock, ear, origin="twin"))
+    return ear
+
+
+async def test_setting_is_put_back_when_its_time_is_over_and_the_event_says_so(kept: Kept, ear: Ear) -> None:
+    await asyncio.sleep(1)
+    set_ns = kept.stage.now_ns()
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=300)
+    await asyncio.sleep(299.9)
+    assert kept.states()["eth0", "mtu"] == 4200
+    await asyncio.sleep(0.2)
+    assert kept.states()["eth0", "mtu"] == 1500
+    (told,) = ear.told
+    assert (told.kind, told.port, told.source) == ("put-back", "eth0", "settings")
+    assert told.data == {"run": "r1", "setting": "mtu", "state": 1500}
+    assert 300 * 10**9 <= told.earliest_ns - set_ns <= told.at_ns - set_ns <= 300.1 * 10**9
+
+
+async def test_setting_that_is_held_again_stands_for_longer_or_shorter(kept: Kept, ear: Ear) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=30)
+    for _ in range(10):
+        await asyncio.sleep(20)
+        await kept.settings.hold("r1", 30)
+    assert (kept.states()["eth0", "mtu"], ear.told) == (4200, [])
+    await asyncio.sleep(31)
+    assert kept.states()["eth0", "mtu"] == 1500
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=3600)
+    await asyncio.sleep(10)
+    await kept.settings.hold("r1", 5)
+    await asyncio.sleep(5.1)
+    assert kept.states()["eth0", "mtu"] == 1500
+
+
+async def test_interface_that_is_gone_when_the_time_is_over_is_put_back_when_it_is_there_again(
+    kept: Kept, ear: Ear
+) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=30)
+    kept.host.unplug("eth0")
+    await asyncio.sleep(120)
+    assert ear.told == []
+    kept.host.plug("eth0", ifindex=200)
+    await asyncio.sleep(AGAIN_S + 0.1)
+    assert (kept.states()["eth0", "mtu"], ear.kinds()) == (1500, ["put-back"])
+
+
+async def test_kernel_that_starts_anew_without_a_word_is_found(kept: Kept, ear: Ear) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=3600)
+    kept.life, kept.host.states["eth0", "mtu", ""] = "boot 2", 9000
+    await asyncio.sleep(LOOK_S + 0.1)
+    assert (kept.states()["eth0", "mtu"], kept.settings.held, ear.told) == (9000, (), [])

@@ -186,20 +186,16 @@ async def test_what_the_disk_refused_is_put_down_when_there_is_room_also_where_n
     assert len(next_life.batch("b1", after=0)) == 40
 
 
-async def test_an_acknowledgement_of_what_was_never_made_is_refused_and_frees_nothing(one: Desk) -> None:
-    one.emit(3)
-    await asyncio.sleep(0.1)
-    assert not one.ack(4)
-    assert one.spool.oldest_seq == 1
-    assert one.ack(99, boot="b0")  # of a boot that is not here any more: no harm
-    assert one.ack(3)
-    assert one.spool.oldest_seq == 4
-
-
-async def test_what_is_asked_for_again_is_sent_as_far_as_it_is_here(one: Desk) -> None:
+async def test_what_is_asked_for_again_is_sent_as_far_as_it_is_here_and_what_was_never_made_is_not_acknowledged(
+    one: Desk,
+) -> None:
     one.emit(600)
     await asyncio.sleep(0.1)
+    assert not one.ack(601)
+    assert one.spool.oldest_seq == 1
+    assert one.ack(99, boot="b0")  # of a boot that is not here any more: no harm
     assert one.ack(10)
+    assert one.spool.oldest_seq == 11
     one.taken.clear()
     assert one.outbox.resend("b1", 5, 500) == 490
     assert one.outbox.resend("b9", 1, 5) == 0

@@ -133,7 +133,7 @@ async def test_the_bound_is_true_for_twenty_minutes_of_lossy_lopsided_delays_tha
     assert sorted(bound_ns for _, bound_ns in found)[len(found) // 2] <= 600 * US
 
 
-async def test_a_clock_that_steps_an_hour_is_found_marked_and_aligned_anew(scene: Scene) -> None:
+async def test_a_clock_that_steps_or_stood_still_is_found_marked_and_aligned_anew(scene: Scene) -> None:
     await asyncio.sleep(20)
     stepped_ns = scene.clock.monotonic_ns()
     scene.agent.step_to(3600)
@@ -146,13 +146,9 @@ async def test_a_clock_that_steps_an_hour_is_found_marked_and_aligned_anew(scene
     error_ns, bound_ns = scene.error()
     assert error_ns <= bound_ns <= MS
     assert [data["stepped"] for data in scene.of("clock.aligned")].count(True) == 1
-
-
-async def test_a_machine_that_stood_still_is_a_step_back(scene: Scene) -> None:
-    await asyncio.sleep(20)
-    scene.agent.step_to(-0.05)  # as CLOCK_MONOTONIC_RAW of a machine that was suspended or moved
+    scene.agent.step_to(3600 - 0.05)  # as CLOCK_MONOTONIC_RAW of a machine that was suspended or moved
     await asyncio.sleep(4)
-    (data,) = scene.of("clock.stepped")
+    _, data = scene.of("clock.stepped")
     assert abs(data["by_ns"] + 50 * MS) <= data["error_ns"]
     assert str(msgspec.convert(data, ClockStep)).startswith("its clock was stepped by -0.0")
 
