@@ -278,10 +278,6 @@ def test_label_value_is_as_the_document_has_it_in_utf_8_and_at_most_200_characte
     assert value(metrics, "hwd_switch_up", switch=expected) == 0
 
 
-ONE_LANE = MonitorData(rx_power_dbm=[-4.0], tx_power_dbm=[2.0], bias_ma=[50.0], temperature_c=None)
-OF_PORT = {"host": "h0", "device": "enp65s0f0"}
-
-
 def test_light_of_ports_that_somebody_makes_up_is_not_kept_beyond_the_limit_of_the_series() -> None:
     optics = Optics(ports=2, lanes=4)
     rx = next(iter(optics))

@@ -38,7 +38,7 @@ PATIENCE_S = 20.0
 CLAIM = ClaimTransfer(transfer="t1", ports=["eth0"], phase="p", process="rank", within_s=5.0)
 Broker = MemoryBroker | str
 Kill = Callable[[], Coroutine[Any, Any, None]]
-Start = Callable[[], Awaitable[tuple[str, Kill]]]
+Start = Callable[[], Awaitable[tuple[Broker, Kill]]]
 
 
 class Peer(world.Peer):
@@ -121,7 +121,7 @@ class Lab:
         return TransferGranted(within_s=asked.within_s)
 
 
-async def memory() -> tuple[MemoryBroker, Kill]:
+async def memory() -> tuple[Broker, Kill]:
     broker = MemoryBroker(latency_s=lambda: 0.001)
 
     async def stop() -> None:
@@ -130,15 +130,15 @@ async def memory() -> tuple[MemoryBroker, Kill]:
     return broker, stop
 
 
-async def amqtt() -> tuple[str, Kill]:
+async def amqtt() -> tuple[Broker, Kill]:
     broker = EmbeddedBroker()
     return await broker.start(), broker.close
 
 
 @pytest.fixture(params=["memory", "amqtt", "mosquitto"])
 async def lab(request: pytest.FixtureRequest, start_mosquitto: Start) -> AsyncIterator[Lab]:
-    start = {"memory": memory, "amqtt": amqtt, "mosquitto": start_mosquitto}[request.param]
-    lab = Lab(*await start())
+    starts: dict[str, Start] = {"memory": memory, "amqtt": amqtt, "mosquitto": start_mosquitto}
+    lab = Lab(*await starts[request.param]())
     running = asyncio.create_task(lab.gateway.run())
     lab.peer.start()
     try:

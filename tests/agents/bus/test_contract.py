@@ -6,7 +6,7 @@ Real ones stand behind a wire that can be cut.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -29,19 +29,138 @@ Kill = Callable[[], Awaitable[None]]
 Start = Callable[[], Awaitable[tuple[str, Kill]]]
 
 
-class Rig(Protocol):
-    """A broker and its clients; what happens to the connection of a client can be asked for."""
+async def start_amqtt() -> tuple[str, Kill]:
+    broker = EmbeddedBroker()
+    return await broker.start(), broker.close
 
-    def bus(self, client_id: str, *, will: Will | None = None) -> Bus: ...
+
+class MemoryRig:
+    def __init__(self) -> None:
+        self.broker = MemoryBroker(latency_s=lambda: 0.001)
+
+    def bus(self, client_id: str, *, will: Will | None = None) -> Bus:
+        return MemoryBus(self.broker, client_id, SystemClock(), will)
+
+    def hold(self, client_id: str) -> None:
+        """A millisecond of latency holds long enough for a cut in the next callback."""
+
+    def cut(self, client_id: str) -> None:
+        self.broker.cut(client_id)
+
+    async def stop(self) -> None:
+        self.broker.stop()
+
+    async def start(self) -> None:
+        self.broker.start()
+
+
+class WiredRig:
+    """A real broker, with a wire for each client."""
+
+    def __init__(self, start: Start) -> None:
+        self._start = start
+        self._kill: Kill | None = None
+        self._wires: dict[str, Wire] = {}
+
+    async def open(self, *client_ids: str) -> None:
+        for client_id in client_ids:
+            self._wires[client_id] = Wire()
+            await self._wires[client_id].open()
+        await self.start()
+
+    def bus(self, client_id: str, *, will: Will | None = None) -> Bus:
+        url = f"mqtt://127.0.0.1:{self._wires[client_id].port}"
+        return MqttBus(url, client_id, SystemClock(), Draws(1), will)
 
     def hold(self, client_id: str) -> None:
         """Nothing of this client reaches the broker from now on."""
+        self._wires[client_id].passing.clear()
 
-    def cut(self, client_id: str) -> None: ...
+    def cut(self, client_id: str) -> None:
+        self._wires[client_id].cut()
 
-    async def stop(self) -> None: ...
+    async def stop(self) -> None:
+        if self._kill is not None:
+            kill, self._kill = self._kill, None
+            for wire in self._wires.values():
+                wire.target = None
+            await kill()
 
-    async def start(self) -> None: ...
+    async def start(self) -> None:
+        url, self._kill = await self._start()
+        for wire in self._wires.values():
+            wire.target = ("127.0.0.1", int(url.rpartition(":")[2]))
+
+    async def close(self) -> None:
+        for wire in self._wires.values():
+            await wire.close()
+        await self.stop()
+
+
+class Wire:
+    """A TCP way to a broker, for one client, that can be held and cut."""
+
+    def __init__(self) -> None:
+        self.target: tuple[str, int] | None = None
+        self.passing = asyncio.Event()
+        self.passing.set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self.passing.set()
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self.cut()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            if self.target is None:
+                return
+            far_reader, far_writer = await asyncio.open_connection(*self.target)
+            self._writers.add(far_writer)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._pass(reader, far_writer))
+                    tasks.create_task(self._pass(far_reader, writer))
+            finally:
+                self._writers.discard(far_writer)
+                far_writer.transport.abort()
+        except* OSError:
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.transport.abort()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            await self.passing.wait()
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionResetError("one side ended")
+
+
+Rig = MemoryRig | WiredRig
+"""A broker and its clients; what happens to the connection of a client can be asked for."""
 
 
 @pytest.fixture(params=["memory", "amqtt", "mosquitto"])
@@ -229,132 +348,3 @@ async def several(inbox: Inbox, count: int) -> list[Incoming]:
 
 async def payloads(inbox: Inbox, count: int) -> list[bytes]:
     return [each.payload for each in await several(inbox, count)]
-
-
-async def start_amqtt() -> tuple[str, Kill]:
-    broker = EmbeddedBroker()
-    return await broker.start(), broker.close
-
-
-class MemoryRig:
-    def __init__(self) -> None:
-        self.broker = MemoryBroker(latency_s=lambda: 0.001)
-
-    def bus(self, client_id: str, *, will: Will | None = None) -> Bus:
-        return MemoryBus(self.broker, client_id, SystemClock(), will)
-
-    def hold(self, client_id: str) -> None:
-        """A millisecond of latency holds long enough for a cut in the next callback."""
-
-    def cut(self, client_id: str) -> None:
-        self.broker.cut(client_id)
-
-    async def stop(self) -> None:
-        self.broker.stop()
-
-    async def start(self) -> None:
-        self.broker.start()
-
-
-class WiredRig:
-    """A real broker, with a wire for each client."""
-
-    def __init__(self, start: Start) -> None:
-        self._start = start
-        self._kill: Kill | None = None
-        self._wires: dict[str, Wire] = {}
-
-    async def open(self, *client_ids: str) -> None:
-        for client_id in client_ids:
-            self._wires[client_id] = Wire()
-            await self._wires[client_id].open()
-        await self.start()
-
-    def bus(self, client_id: str, *, will: Will | None = None) -> Bus:
-        url = f"mqtt://127.0.0.1:{self._wires[client_id].port}"
-        return MqttBus(url, client_id, SystemClock(), Draws(1), will)
-
-    def hold(self, client_id: str) -> None:
-        self._wires[client_id].passing.clear()
-
-    def cut(self, client_id: str) -> None:
-        self._wires[client_id].cut()
-
-    async def stop(self) -> None:
-        if self._kill is not None:
-            kill, self._kill = self._kill, None
-            for wire in self._wires.values():
-                wire.target = None
-            await kill()
-
-    async def start(self) -> None:
-        url, self._kill = await self._start()
-        for wire in self._wires.values():
-            wire.target = ("127.0.0.1", int(url.rpartition(":")[2]))
-
-    async def close(self) -> None:
-        for wire in self._wires.values():
-            await wire.close()
-        await self.stop()
-
-
-class Wire:
-    """A TCP way to a broker, for one client, that can be held and cut."""
-
-    def __init__(self) -> None:
-        self.target: tuple[str, int] | None = None
-        self.passing = asyncio.Event()
-        self.passing.set()
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
-        self.port = 0
-
-    async def open(self) -> None:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    def cut(self) -> None:
-        for writer in self._writers:
-            writer.transport.abort()
-        self.passing.set()
-
-    async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        self.cut()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
-        try:
-            if self.target is None:
-                return
-            far_reader, far_writer = await asyncio.open_connection(*self.target)
-            self._writers.add(far_writer)
-            try:
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._pass(reader, far_writer))
-                    tasks.create_task(self._pass(far_reader, writer))
-            finally:
-                self._writers.discard(far_writer)
-                far_writer.transport.abort()
-        except* OSError:
-            pass
-        finally:
-            self._writers.discard(writer)
-            writer.transport.abort()
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            await self.passing.wait()
-            writer.write(data)
-            await writer.drain()
-        raise ConnectionResetError("one side ended")

@@ -145,14 +145,14 @@ async def test_a_forged_command_is_told_what_is_wrong_with_it_or_counted_and_not
     assert unknown.outcome == "refused"
     assert "observe, settle, resend, refresh, set, hold, put-back, delegate, take-back" in unknown.why
     before = len(one.all("h0", Reply))
-    for wrong in ({"size": 1 << 20}, {"leaf": "ack"}, {"leaf": "clock"}):
-        counted = one.agents["h0"].garbage
+    counted = one.agents["h0"].garbage
+    for number, wrong in enumerate(({"size": 1 << 20}, {"leaf": "ack"}, {"leaf": "clock"}), 1):
         await forge(**wrong)
-        assert one.agents["h0"].garbage == counted + 1, wrong
+        assert one.agents["h0"].garbage == counted + number, wrong
     beyond = wire.Ack(boot=boot, seq=1, upto=10**9)
     await one.bus.publish(wire.topic("tb", "h0", "ack"), wire.encode(beyond))
     await asyncio.sleep(0.1)
-    assert one.agents["h0"].garbage == counted + 2
+    assert one.agents["h0"].garbage == counted + 4
     assert len(one.all("h0", Reply)) == before, "what makes no sense is not answered"
     await forge(reply_to=wire.topic("tb", "h1", "reply"))
     assert one.all("h0", Reply)[-1].id == "f1", "answered on our own topic, whatever it asks for"

@@ -1,5 +1,6 @@
 """The agent's configuration: what is wrong with it is said by file and place."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_a_broker_url_in_a_file_is_read_again_each_time(tmp_path: Path) -> None:
 async def test_addresses_of_the_broker_are_those_of_its_url_and_a_unix_socket_has_none() -> None:
     data = {"testbed": "t", "host": "h", "ports": {"e": {"interface": "e"}}, "sources": {"kernel": {}}}
 
-    async def addresses(broker: str) -> tuple[str, ...]:
+    async def addresses(broker: str) -> Sequence[str]:
         return await broker_addresses(make_config({**data, "broker": broker}, where="x"))
 
     assert await addresses("mqtt://10.0.0.9:1883") == ("10.0.0.9",)

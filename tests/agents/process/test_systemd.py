@@ -74,14 +74,6 @@ async def test_no_watchdog_of_ours_is_none() -> None:
         assert notifier.period_s == 0
 
 
-async def test_an_abstract_socket_is_heard_too() -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
-        sock.bind("")  # the kernel chooses an abstract name
-        sock.setblocking(False)
-        Notifier({"NOTIFY_SOCKET": f"@{sock.getsockname()[1:].decode()}"}, pid=1).stopping()
-        assert await heard(sock, "STOPPING=1") == ["STOPPING=1"]
-
-
 def test_a_manager_that_is_gone_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}, pid=1)
     notifier.ready("h0")
@@ -95,3 +87,8 @@ async def test_words_of_a_device_begin_no_message_of_their_own(manager: socket.s
     assert (await heard(manager, "STATUS=not ready: ocs1: bad WATCHDOG=trigger MAINPID=1")) != []
     notifier.reloading()
     assert await heard(manager, "RELOADING=1") == ["RELOADING=1"]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as abstract:
+        abstract.bind("")  # the kernel chooses an abstract name
+        abstract.setblocking(False)
+        Notifier({"NOTIFY_SOCKET": f"@{abstract.getsockname()[1:].decode()}"}, pid=1).stopping()
+        assert await heard(abstract, "STOPPING=1") == ["STOPPING=1"]
