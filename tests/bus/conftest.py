@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from ..agents.bus.conftest import url
 from ..virtual_time import clock, loop
 from .world import Peer, World
 
-__all__ = ["clock", "loop"]
+__all__ = ["clock", "loop", "url"]
 
 
 @pytest.fixture

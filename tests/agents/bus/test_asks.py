@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from hwd.bus.asks import AskedBy
-from hwd.bus.broker import EmbeddedBroker
 from hwd.bus.gateway import Gateway
 from hwd.model.documents.hosts import ClockAligned, HostGarbage
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
@@ -33,6 +32,7 @@ from hwd_drivers.core.ids import Draws, SeededIds
 
 from ...bus import world
 from ...bus.world import LAB
+from .conftest import start_amqtt
 
 PATIENCE_S = 20.0
 CLAIM = ClaimTransfer(transfer="t1", ports=["eth0"], phase="p", process="rank", within_s=5.0)
@@ -130,14 +130,9 @@ async def memory() -> tuple[Broker, Kill]:
     return broker, stop
 
 
-async def amqtt() -> tuple[Broker, Kill]:
-    broker = EmbeddedBroker()
-    return await broker.start(), broker.close
-
-
 @pytest.fixture(params=["memory", "amqtt", "mosquitto"])
 async def lab(request: pytest.FixtureRequest, start_mosquitto: Start) -> AsyncIterator[Lab]:
-    starts: dict[str, Start] = {"memory": memory, "amqtt": amqtt, "mosquitto": start_mosquitto}
+    starts: dict[str, Start] = {"memory": memory, "amqtt": start_amqtt, "mosquitto": start_mosquitto}
     lab = Lab(*await starts[request.param]())
     running = asyncio.create_task(lab.gateway.run())
     lab.peer.start()

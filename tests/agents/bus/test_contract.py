@@ -10,13 +10,14 @@ from typing import TypeVar
 
 import pytest
 
-from hwd.bus.broker import EmbeddedBroker
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Bus, Incoming, Will
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws
+
+from .conftest import start_amqtt
 
 T = TypeVar("T")
 PATIENCE_S = 20.0
@@ -27,11 +28,6 @@ Inbox = asyncio.Queue[Incoming]
 Run = Callable[..., contextlib.AbstractAsyncContextManager[None]]
 Kill = Callable[[], Awaitable[None]]
 Start = Callable[[], Awaitable[tuple[str, Kill]]]
-
-
-async def start_amqtt() -> tuple[str, Kill]:
-    broker = EmbeddedBroker()
-    return await broker.start(), broker.close
 
 
 class MemoryRig:

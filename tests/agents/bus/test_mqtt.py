@@ -13,6 +13,7 @@ from hwd_drivers.core.errors import ConfigError, LinkError
 from hwd_drivers.core.ids import Draws
 
 from ..conftest import stop
+from .conftest import start_amqtt
 
 Run = Callable[..., contextlib.AbstractAsyncContextManager[None]]
 Start = Callable[..., Awaitable[tuple[str, Callable[[], Awaitable[None]]]]]
@@ -59,9 +60,7 @@ def test_other_urls_are_refused_without_showing_the_password(url: str) -> None:
     assert "secret" not in str(refused.value)
 
 
-async def test_url_is_asked_for_before_each_connect(run_buses: Run) -> None:
-    broker = EmbeddedBroker()
-    url = await broker.start()
+async def test_url_is_asked_for_before_each_connect(url: str, run_buses: Run) -> None:
     answers = iter([None, None, url])
 
     def find() -> str:
@@ -72,13 +71,11 @@ async def test_url_is_asked_for_before_each_connect(run_buses: Run) -> None:
     bus = new_bus(find)
     async with run_buses(bus):
         assert bus.address == url
-    await broker.close()
 
 
-async def test_qos1_does_not_wait_for_delayed_acknowledgements(run_buses: Run) -> None:
+async def test_qos1_does_not_wait_for_delayed_acknowledgements(url: str, run_buses: Run) -> None:
     """Without TCP_NODELAY each takes 44 ms."""
-    broker = EmbeddedBroker()
-    bus = new_bus(await broker.start())
+    bus = new_bus(url)
     loop = asyncio.get_running_loop()
     took_s = []
     async with run_buses(bus):
@@ -86,7 +83,6 @@ async def test_qos1_does_not_wait_for_delayed_acknowledgements(run_buses: Run) -
             start_s = loop.time()
             await bus.publish("t", b"x", qos=1)
             took_s.append(loop.time() - start_s)
-    await broker.close()
     assert sorted(took_s)[10] < 0.02
 
 
@@ -124,9 +120,8 @@ async def test_wrong_password_is_said_once_without_it(
 
 
 async def test_a_port_where_nobody_listens_is_said_with_what_to_look_at(caplog: pytest.LogCaptureFixture) -> None:
-    broker = EmbeddedBroker()
-    url = await broker.start()
-    await broker.close()
+    url, close = await start_amqtt()
+    await close()
     assert (await first_warning(url, caplog)).endswith("Nothing listens there: is the broker running?")
 
 

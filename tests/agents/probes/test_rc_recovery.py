@@ -166,15 +166,6 @@ async def test_a_peer_that_was_restarted_meanwhile_is_joined_anew(one: Stage, li
     assert link.h1.told()[-1].data["outcome"] == "completed"
 
 
-async def test_a_kept_link_posts_nothing(one: Stage, link: Link) -> None:
-    link.h0.look_for(link.h1, "r1", kept=True)
-    link.light(False)
-    await asyncio.sleep(0.2)
-    link.light(True)
-    await asyncio.sleep(1)
-    assert link.h0.told() == []
-
-
 async def test_settle_waits_for_posted_sends_up_to_its_limit(one: Stage, link: Link) -> None:
     loop = asyncio.get_running_loop()
     await link.h0.rc.wait(("eth0",), 5)  # nothing is posted
@@ -191,8 +182,14 @@ async def test_settle_waits_for_posted_sends_up_to_its_limit(one: Stage, link: L
     assert loop.time() - begun_s == pytest.approx(0.3, abs=0.001)
 
 
-async def test_a_device_that_goes_while_a_send_is_out_has_failed(one: Stage, link: Link) -> None:
-    link.begin("r1")
+async def test_a_kept_link_posts_nothing_and_a_device_that_goes_while_a_send_is_out_has_failed(link: Link) -> None:
+    link.h0.look_for(link.h1, "r1", kept=True)
+    link.light(False)
+    await asyncio.sleep(0.2)
+    link.light(True)
+    await asyncio.sleep(1)
+    assert link.h0.told() == []
+    link.begin("r2")
     link.light(False)
     link.h0.lose_device("restarted")
     await asyncio.sleep(0.1)

@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,13 +14,6 @@ from hwd_drivers.core.ids import Draws
 
 PATIENCE_S = 20.0
 CONNECT = bytes.fromhex("101000044d5154540402003c0004") + b"fred"
-
-
-@pytest.fixture
-async def url() -> AsyncIterator[str]:
-    broker = EmbeddedBroker()
-    yield await broker.start()
-    await broker.close()
 
 
 async def up(bus: MqttBus) -> asyncio.Task[None]:
