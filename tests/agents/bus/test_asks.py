@@ -1,7 +1,7 @@
 """Asks of an agent over each kind of broker: done once and in time, answered, or failed in bounded time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -37,7 +37,7 @@ from .conftest import start_amqtt
 PATIENCE_S = 20.0
 CLAIM = ClaimTransfer(transfer="t1", ports=["eth0"], phase="p", process="rank", within_s=5.0)
 Broker = MemoryBroker | str
-Kill = Callable[[], Coroutine[Any, Any, None]]
+Kill = Callable[[], Awaitable[None]]
 Start = Callable[[], Awaitable[tuple[Broker, Kill]]]
 
 

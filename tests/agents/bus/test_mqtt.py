@@ -125,7 +125,8 @@ async def test_a_port_where_nobody_listens_is_said_with_what_to_look_at(caplog: 
     assert (await first_warning(url, caplog)).endswith("Nothing listens there: is the broker running?")
 
 
-async def test_cancel_while_the_broker_says_nothing_leaves_nothing() -> None:
+async def test_cancel_while_the_broker_says_nothing_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hwd_agents.bus.mqtt.CONNECT_S", 0.5)
     asked = asyncio.Event()
     writers: list[asyncio.StreamWriter] = []
 

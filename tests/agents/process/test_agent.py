@@ -146,7 +146,8 @@ async def test_a_forged_command_is_told_what_is_wrong_with_it_or_counted_and_not
     assert "observe, settle, resend, refresh, set, hold, put-back, delegate, take-back" in unknown.why
     before = len(one.all("h0", Reply))
     counted = one.agents["h0"].garbage
-    for number, wrong in enumerate(({"size": 1 << 20}, {"leaf": "ack"}, {"leaf": "clock"}), 1):
+    wrongs: list[dict[str, Any]] = [{"size": 1 << 20}, {"leaf": "ack"}, {"leaf": "clock"}]
+    for number, wrong in enumerate(wrongs, 1):
         await forge(**wrong)
         assert one.agents["h0"].garbage == counted + number, wrong
     beyond = wire.Ack(boot=boot, seq=1, upto=10**9)
