@@ -1,5 +1,7 @@
 """A daemon and a switch twin as processes of their own, and the command line called as a program."""
 
+import asyncio
+import dataclasses
 import json
 import os
 import pty
@@ -12,10 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from hwd.cli.run_command import run
+from hwd.cli.run_command import run as run_command
+from hwd.config.run_files.places import records_path
+from hwd.model.kinds import read_fact
+from hwd.records import Records
+from hwd.report.export import read_jsonl
+from hwd_drivers.core.offload import InlineOffload
 
 HWD = (sys.executable, "-m", "hwd.cli")
+RECORDED = Path(__file__).parents[1] / "report" / "export" / "run.jsonl"
+FIRST, SECOND, EMPTY, REAL = "kl27i377", "other111", "empty222", "real3333"
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def hwd(places: Path, capsys: pytest.CaptureFixture[str]) -> Hwd:
     def call(*arguments: str) -> Said:
         capsys.readouterr()
-        status = run(arguments)
+        status = run_command(arguments)
         said = capsys.readouterr()
         return Said(status, said.out, said.err)
 
@@ -125,3 +135,30 @@ def daemon(places: Path, testbed: Path) -> Iterator[int]:
             assert process.returncode == 0
         finally:
             process.kill()
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A data directory with one run twice, under two ids, one that did nothing, and one in real time."""
+    folder = tmp_path_factory.mktemp("data")
+
+    async def fill() -> None:
+        records = Records(f"sqlite:///{records_path(folder)}", InlineOffload())
+        await records.open()
+        with RECORDED.open("rb") as lines:
+            run, found = read_jsonl(lines)
+            documents = list(found)
+        for id in (FIRST, SECOND):
+            own = [
+                dataclasses.replace(one, fact=read_fact(one.kind, {**data, "run": id})) if "run" in data else one
+                for one in documents
+                if (data := one.fact.to_data())
+            ]
+            await records.start_run(replace(run, id=id))
+            await records.add_documents(own, run=id)
+        await records.start_run(replace(run, id=EMPTY))
+        await records.start_run(replace(run, id=REAL, virtual_time=False))
+        records.close()
+
+    asyncio.run(fill())
+    return str(folder)

@@ -88,11 +88,6 @@ def test_watch_ends_after_so_many_events_those_of_the_past_counted(hwd, daemon: 
     assert hwd("watch", "--count", "0").status == 2
 
 
-def test_watch_since_and_after_are_not_both_taken(hwd) -> None:  # type: ignore[no-untyped-def]
-    said = hwd("watch", "--since", "1m", "--after", "0")
-    assert (said.status, said.err) == (2, "hwd: bad input: --after, --since: name one of them\n")
-
-
 def test_events_that_the_daemon_no_longer_has_are_not_called_missed_before_the_first_one() -> None:
     assert missed_line(3, since=None) == "3 events missed"
     line = "the daemon no longer has its 3 oldest events; any of them since 5m are not shown"

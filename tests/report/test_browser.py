@@ -7,15 +7,15 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hwd.report import RunReport
 from hwd.report.page.html import html
 
-MakeRun = Callable[..., RunReport]
+from .stage import make_run
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = (
     "--disable-background-networking",
@@ -73,7 +73,7 @@ def shown(page: Path, home: Path, port: int) -> str:
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-def test_page_asks_for_nothing(make_run: MakeRun, tmp_path: Path) -> None:
+def test_page_asks_for_nothing(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     page.write_text(html([make_run("a"), make_run("b", virtual_time=True)]))
     with listening() as (port, asked):

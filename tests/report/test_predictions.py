@@ -1,15 +1,15 @@
 """The table that says how well predicted times did."""
 
 import dataclasses
-from collections.abc import Callable
 
 import pytest
 
 from hwd.model.prediction import PlanPrediction, PredictedTime
-from hwd.report import RunReport
 from hwd.report.page.html import html
 from hwd.report.predictions import prediction_rows, prediction_text
 from hwd.report.run_report import Ending
+
+from .stage import make_run
 
 
 def predicted(measured_ms: float | None, p50_ms: float | None = 20.0, p99_ms: float | None = None) -> PlanPrediction:
@@ -54,7 +54,7 @@ def test_without_one_there_is_no_table() -> None:
     assert (row.scored, row.interval, row.loss_s) == (0, None, None)
 
 
-def test_a_page_has_the_same_figures(make_run: Callable[..., RunReport]) -> None:
+def test_a_page_has_the_same_figures() -> None:
     endings = tuple(
         Ending(reconfiguration=f"r{number}", outcome="confirmed", why="", seconds=1.0, prediction=one)
         for number, one in enumerate(PREDICTED)

@@ -1,14 +1,13 @@
 """The table of recoveries."""
 
-from collections.abc import Callable
-
 from msgspec import UNSET
 
 from hwd.model.instant import Origin
-from hwd.report import RunReport
 from hwd.report.page.html import html
 from hwd.report.rc_recovery import recovery_rows, recovery_text
 from hwd.timeline import EndTimeline, RcOutcome, RcRecovery, Timeline
+
+from .stage import make_run
 
 LINK = "h0.eth0<->h1.eth0"
 
@@ -60,7 +59,7 @@ def test_without_one_there_is_no_table() -> None:
     assert recovery_rows([timeline(None)]) == ()
 
 
-def test_a_page_has_the_same_figures(make_run: Callable[..., RunReport]) -> None:
+def test_a_page_has_the_same_figures() -> None:
     page = html([make_run(timelines=(timeline(recovery(RcOutcome.COMPLETED, 60)),))])
     assert (
         '<td class="num" data-heading="ACK timeout">67.1 ms</td><td class="num" data-heading="retries">7</td>' in page

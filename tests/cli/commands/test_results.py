@@ -25,7 +25,6 @@ from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.documents.runs import RunStep
 from hwd.model.hang import Hang
 from hwd.model.instant import Instant
-from hwd.model.kinds import read_fact
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.stage import StageName
 from hwd.model.timeline import Timeline
@@ -38,33 +37,6 @@ RECORDED = Path(__file__).parents[2] / "report" / "export" / "run.jsonl"
 FIRST, SECOND, EMPTY, REAL = "kl27i377", "other111", "empty222", "real3333"
 ROWS = 2 + 32
 """Of the table: two commands of a switch; eight stages of two links, twice."""
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A data directory with one run twice, under two ids, and one that did nothing."""
-    folder = tmp_path_factory.mktemp("data")
-
-    async def fill() -> None:
-        records = Records(f"sqlite:///{records_path(folder)}", InlineOffload())
-        await records.open()
-        with RECORDED.open("rb") as lines:
-            run, found = read_jsonl(lines)
-            documents = list(found)
-        for id in (FIRST, SECOND):
-            own = [
-                dataclasses.replace(one, fact=read_fact(one.kind, {**data, "run": id})) if "run" in data else one
-                for one in documents
-                if (data := one.fact.to_data())
-            ]
-            await records.start_run(replace(run, id=id))
-            await records.add_documents(own, run=id)
-        await records.start_run(replace(run, id=EMPTY))
-        await records.start_run(replace(run, id=REAL, virtual_time=False))
-        records.close()
-
-    asyncio.run(fill())
-    return str(folder)
 
 
 @pytest.mark.parametrize(
@@ -130,24 +102,6 @@ def test_drawings_are_as_wide_as_one_column_where_that_is_asked_for(hwd: Any, da
     assert 'width="3.33in"' in (tmp_path / "waterfall.svg").read_text()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (
-            ("--by", "topology,moon"),
-            "by moon: figures cannot be split by it. Use topology, stage, link, sweep, run, testbed",
-        ),
-        (("--compare-with", "nature"), "--compare-with nature: no figures of it are known"),
-        (("-o", "/nowhere/r.html"), "/nowhere/r.html: cannot be written"),
-        (("--column", "triple"), "triple"),
-    ],
-)
-def test_bad_report_is_refused(hwd: Any, data: str, tmp_path: Path, arguments: tuple[str, str], why: str) -> None:
-    said = hwd("report", FIRST, "--data", data, "-o", str(tmp_path / "r.html"), *arguments)
-    assert said.status == 2
-    assert why in said.err
-
-
 def test_run_without_links_has_a_page_but_nothing_to_draw(hwd: Any, data: str, tmp_path: Path) -> None:
     page, paper = tmp_path / "r.html", tmp_path / "r.pdf"
     assert hwd("report", EMPTY, "--data", data, "-o", str(page)).status == 0
@@ -185,12 +139,6 @@ def test_runs_that_have_nothing_in_common_fail_to_be_compared(hwd: Any, data: st
     found = hwd("compare", FIRST, EMPTY, "--data", data, "--json")
     assert (found.status, found.json["error"]["exit_status"]) == (1, 1)
     assert f"run {FIRST} saw control" in found.json["error"]["detail"]
-
-
-def test_run_is_not_compared_with_itself(hwd: Any, data: str) -> None:
-    said = hwd("compare", FIRST, FIRST[:4], "--data", data)
-    assert said.status == 2
-    assert f"both are run {FIRST}" in said.err
 
 
 @pytest.mark.parametrize(
@@ -293,23 +241,6 @@ def test_trace_is_not_written_to_a_terminal(data: str, places: Path) -> None:
         os.close(theirs)
     assert done.returncode == 2
     assert "standard output is a terminal" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (("--as", "excel"), "not a format. Use one of jsonl, csv, parquet, perfetto, bluesky, bundle"),
-        (("--as", "csv", "--by", "link"), "--by, --compare-with: only a bundle has a report"),
-        (("--as", "bundle", "--by", "moon"), "by moon: figures cannot be split by it"),
-        (("--as", "bundle", "--compare-with", "nature"), "--compare-with nature: no figures of it are known"),
-        (("--as", "csv", "-o", "-", "--json"), "both would be on standard output"),
-        (("--as", "csv", "-o", "/nowhere/x"), "/nowhere/x: cannot be written"),
-    ],
-)
-def test_bad_export_is_refused(hwd: Any, data: str, arguments: tuple[str, ...], why: str) -> None:
-    said = hwd("export", FIRST, "--data", data, *arguments)
-    assert said.status == 2
-    assert why in said.err
 
 
 def test_missing_library_says_how_to_install_it(

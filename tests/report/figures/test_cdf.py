@@ -1,6 +1,5 @@
 """Distributions: the data of each curve are the durations of the timelines."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,10 +12,11 @@ from hwd.report.figures.render import specification
 from hwd.report.papers import figures
 from hwd.timeline import StageName, Timeline, samples
 
-MakeTimeline = Callable[..., Timeline]
+from ..stage import make_timeline
+from .charts import marks_of
 
 
-def curves(figure: Figure, marks_of: Callable[..., Any]) -> dict[str, list[dict[str, Any]]]:
+def curves(figure: Figure) -> dict[str, list[dict[str, Any]]]:
     return {layer["name"]: found for layer, found in marks_of(figure) if "name" in layer}
 
 
@@ -26,11 +26,9 @@ def made(timelines: list[Timeline], **more: Any) -> Figure:
     return figure
 
 
-def test_a_curve_steps_up_at_each_duration_from_none_to_all(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
+def test_a_curve_steps_up_at_each_duration_from_none_to_all() -> None:
     timeline = make_timeline(links=8)
-    found = curves(made([timeline]), marks_of)
+    found = curves(made([timeline]))
     assert set(found) == set(StageName)
     seconds = sorted(link.stage(StageName.FIRMWARE).seconds or 0 for link in timeline.links)
     steps = found["firmware"]
@@ -38,24 +36,20 @@ def test_a_curve_steps_up_at_each_duration_from_none_to_all(
     assert [row["share"] for row in steps] == pytest.approx([0, *((index + 1) / 8 for index in range(8)), 1])
 
 
-def test_of_many_values_so_many_steps_are_drawn_where_they_are(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
+def test_of_many_values_so_many_steps_are_drawn_where_they_are() -> None:
     timelines = [make_timeline(seed, links=8) for seed in range(200)]
     seconds = sorted(link.stage(StageName.FIRMWARE).seconds or 0 for one in timelines for link in one.links)
-    steps = curves(made(timelines), marks_of)["firmware"][1:-1]
+    steps = curves(made(timelines))["firmware"][1:-1]
     assert STEPS_MAX / 2 < len(steps) <= STEPS_MAX
     for row in steps:
         assert row["at"] == pytest.approx(seconds[round(row["share"] * len(seconds)) - 1])
     assert steps[-1]["share"] == 1
 
 
-def test_each_group_has_a_curve_with_its_number_of_values_and_the_papers_are_there(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
+def test_each_group_has_a_curve_with_its_number_of_values_and_the_papers_are_there() -> None:
     papers = figures(Conditions(timings=frozenset({"polatis-opus", "opus-cx6dx-autoneg"})))
     figure = made([make_timeline(1), make_timeline(2, what="pairs")], papers=papers)
-    firmware = curves(figure, marks_of)["firmware"]
+    firmware = curves(figure)["firmware"]
     assert {row["group"] for row in firmware} == {"ring", "pairs"}
     note = specification(figure, 1160)["title"]["subtitle"][0]
     assert note.startswith("real time · "), "the same for all"
@@ -66,9 +60,7 @@ def test_each_group_has_a_curve_with_its_number_of_values_and_the_papers_are_the
     assert "opus 5.1: about 6 s" in drawn
 
 
-def test_more_than_three_groups_have_a_panel_each_on_one_scale(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
+def test_more_than_three_groups_have_a_panel_each_on_one_scale() -> None:
     timelines = [make_timeline(seed, what=f"w{seed}") for seed in range(TOGETHER_MAX + 1)]
     figure = made(timelines)
     layers = [(layer, found) for layer, found in marks_of(figure) if layer.get("name", "").startswith("firmware_")]
@@ -81,16 +73,14 @@ def test_more_than_three_groups_have_a_panel_each_on_one_scale(
     assert layers[0][1][0]["group"] == "1: w0", "colour is not the only sign"
 
 
-def test_real_and_virtual_time_are_named_where_a_figure_has_both(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
+def test_real_and_virtual_time_are_named_where_a_figure_has_both() -> None:
     taken = [one for virtual in (False, True) for one in samples([make_timeline(1)], virtual_time=virtual)]
     figure = cdf_figure(taken)
     assert figure is not None
-    assert {row["group"] for row in curves(figure, marks_of)["firmware"]} == {"ring, real time", "ring, virtual time"}
+    assert {row["group"] for row in curves(figure)["firmware"]} == {"ring, real time", "ring, virtual time"}
 
 
-def test_no_axis_of_durations_begins_below_zero(make_timeline: MakeTimeline, marks_of: Callable[..., Any]) -> None:
+def test_no_axis_of_durations_begins_below_zero() -> None:
     wide = [
         replace(
             one,
@@ -112,9 +102,7 @@ def test_no_axis_of_durations_begins_below_zero(make_timeline: MakeTimeline, mar
     assert words == {"not resolved"}
 
 
-def test_the_band_holds_the_curve_and_is_there_from_six_reconfigurations_on(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
+def test_the_band_holds_the_curve_and_is_there_from_six_reconfigurations_on() -> None:
     def bands(count: int) -> list[dict[str, Any]]:
         figure = made([make_timeline(seed) for seed in range(count)])
         return [row for layer, found in marks_of(figure) if layer["mark"]["type"] == "area" for row in found]
@@ -125,7 +113,7 @@ def test_the_band_holds_the_curve_and_is_there_from_six_reconfigurations_on(
     assert all(0 <= row["low"] <= row["high"] <= 1 for row in found)
 
 
-def test_stages_that_nobody_saw_are_named(make_timeline: MakeTimeline) -> None:
+def test_stages_that_nobody_saw_are_named() -> None:
     blind = make_timeline(links=1, hide=frozenset({("h0.eth0", "firmware")}))
     subtitle = specification(made([blind]), 1160)["title"]["subtitle"]
     assert any("never seen: firmware, carrier" in line for line in subtitle)

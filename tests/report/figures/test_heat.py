@@ -1,16 +1,16 @@
 """Heat maps of links."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from hwd.report.figures.heat import REPEATS_MAX, Cell, HeatMap, heat_figure, link_by_repeat, link_by_stage
 from hwd.report.figures.render import svg
-from hwd.timeline import StageName, Timeline
+from hwd.timeline import StageName
 
-MakeTimeline = Callable[..., Timeline]
+from ..stage import make_timeline
+from .charts import marks_of, texts_of
 
 
-def test_cell_is_the_median_over_all_repeats(make_timeline: MakeTimeline) -> None:
+def test_cell_is_the_median_over_all_repeats() -> None:
     timelines = [make_timeline(seed) for seed in range(5)]
     heat = link_by_stage(timelines)
     assert heat is not None
@@ -21,7 +21,7 @@ def test_cell_is_the_median_over_all_repeats(make_timeline: MakeTimeline) -> Non
     assert cell.seconds == values[2]
 
 
-def test_repeats_are_columns_and_a_link_that_moved_less_often_ends_earlier(make_timeline: MakeTimeline) -> None:
+def test_repeats_are_columns_and_a_link_that_moved_less_often_ends_earlier() -> None:
     heat = link_by_repeat([make_timeline(1), make_timeline(2, links=2, kept=2), make_timeline(3)])
     assert heat is not None
     assert heat.columns == ("1", "2", "3")
@@ -29,14 +29,14 @@ def test_repeats_are_columns_and_a_link_that_moved_less_often_ends_earlier(make_
     assert heat.title.endswith("turnaround")
 
 
-def test_what_is_unknown_is_outlined(make_timeline: MakeTimeline, marks_of: Callable[..., Any]) -> None:
+def test_what_is_unknown_is_outlined() -> None:
     heat = link_by_stage([make_timeline(hide=frozenset({("h0.eth0", "rdma")}))])
     assert heat is not None
     ((_, unknown),) = marks_of(heat_figure(heat), style="unknown")
     assert [(row["column"], row["words"].split(":")[0]) for row in unknown] == [("rdma", "rdma median of 0 of 1")]
 
 
-def test_a_value_below_its_bound_has_no_colour_and_is_called_not_resolved(marks_of: Callable[..., Any]) -> None:
+def test_a_value_below_its_bound_has_no_colour_and_is_called_not_resolved() -> None:
     heat = made([Cell(seconds=-0.001, resolved=False, words="x")], [Cell(seconds=1.0, resolved=True, words="y")])
     layers = marks_of(heat_figure(heat))
     coloured = [row for layer, found in layers if "color" in layer["encoding"] for row in found]
@@ -45,14 +45,14 @@ def test_a_value_below_its_bound_has_no_colour_and_is_called_not_resolved(marks_
     assert [row["says"] for row in plain] == ["not resolved"]
 
 
-def test_way_that_nobody_measured_to_its_end_is_shown_as_far_as_it_was(make_timeline: MakeTimeline) -> None:
+def test_way_that_nobody_measured_to_its_end_is_shown_as_far_as_it_was() -> None:
     hidden = frozenset((f"h{host}.eth{port}", "ready") for host in range(4) for port in range(4))
     heat = link_by_repeat([make_timeline(1, hide=hidden), make_timeline(2, hide=hidden)])
     assert heat is not None
     assert heat.title.endswith("activation")
 
 
-def test_no_link_moved_is_no_map(make_timeline: MakeTimeline) -> None:
+def test_no_link_moved_is_no_map() -> None:
     still = make_timeline(links=0, kept=3)
     assert link_by_stage([still]) is None
     assert link_by_repeat([still]) is None
@@ -67,7 +67,7 @@ def made(*cells: Sequence[Cell | None]) -> HeatMap:
     )
 
 
-def test_slower_is_above_the_median_faster_below_and_close_ones_are_pale(marks_of: Callable[..., Any]) -> None:
+def test_slower_is_above_the_median_faster_below_and_close_ones_are_pale() -> None:
     values = {"slow": 1.0, "fast": 0.25, "middle": 0.5, "close": 0.51, "other": 0.5}
     heat = made(*([Cell(seconds=seconds, resolved=True, words=words)] for words, seconds in values.items()))
     layer, found = next(one for one in marks_of(heat_figure(heat)) if one[0]["mark"]["type"] == "rect")
@@ -78,9 +78,7 @@ def test_slower_is_above_the_median_faster_below_and_close_ones_are_pale(marks_o
     assert layer["encoding"]["color"]["scale"]["range"][0] == "#2f6db5", "faster is blue"
 
 
-def test_many_repeats_are_cut_and_counted_and_small_cells_have_no_text(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any], texts_of: Callable[[str], list[str]]
-) -> None:
+def test_many_repeats_are_cut_and_counted_and_small_cells_have_no_text() -> None:
     heat = link_by_repeat([make_timeline(1, links=1)] * (REPEATS_MAX + 3))
     assert heat is not None
     figure = heat_figure(heat)
@@ -89,5 +87,5 @@ def test_many_repeats_are_cut_and_counted_and_small_cells_have_no_text(
     assert not any(layer["mark"]["type"] == "text" for layer, _ in marks_of(figure, 411))
 
 
-def test_one_repeat_is_no_map_by_repeat(make_timeline: MakeTimeline) -> None:
+def test_one_repeat_is_no_map_by_repeat() -> None:
     assert link_by_repeat([make_timeline()]) is None

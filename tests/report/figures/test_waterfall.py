@@ -1,6 +1,5 @@
 """The waterfall: its data are those of the timeline, at each width."""
 
-from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
@@ -25,44 +24,42 @@ from hwd.report.figures.waterfall import ROWS_MAX, waterfall, waterfall_figure
 from hwd.report.quantity import duration
 from hwd.timeline import LinkTimeline, StageName, Timeline, build_timeline, samples
 
-MakeTimeline = Callable[..., Timeline]
+from ..stage import make_timeline
+from .charts import marks_of, texts_of
 
 
 def after_command_s(link: LinkTimeline, name: InstantName) -> float:
     return (link.instant(name).at_ns - link.instant(InstantName.COMMANDED).at_ns) / 1e9
 
 
-def test_bars_of_the_whole_way_end_at_the_instants_of_the_timeline(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
-    timeline = make_timeline(links=3)
+def named(timeline: Timeline, width: float = 1160) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each panel."""
     figure = waterfall_figure(timeline, virtual_time=False)
-    (whole,) = [found for layer, found in marks_of(figure) if layer.get("name") == "whole"]
+    return {layer["name"]: found for layer, found in marks_of(figure, width) if "name" in layer}
+
+
+def test_bars_of_the_whole_way_end_at_the_instants_of_the_timeline() -> None:
+    timeline = make_timeline(links=3)
     for link in timeline.links:
-        of_link = [row for row in whole if row["link"] == str(link.link).replace("<->", " ↔ ")]
+        of_link = [row for row in named(timeline)["whole"] if row["link"] == str(link.link).replace("<->", " ↔ ")]
         ends = {row["stage"].split()[0]: row["end"] for row in of_link}
         for name, stage in ((InstantName.LIGHT, "optical"), (InstantName.FIRMWARE, "firmware")):
             assert ends[stage] == pytest.approx(after_command_s(link, name))
         assert max(ends.values()) == pytest.approx(after_command_s(link, InstantName.READY), rel=5e-3)
 
 
-def test_the_switch_and_the_host_have_scales_of_their_own(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
+def test_the_switch_and_the_host_have_scales_of_their_own() -> None:
     timeline = make_timeline(links=1)
     (link,) = timeline.links
-    named = {layer["name"]: found for layer, found in marks_of(waterfall_figure(timeline, virtual_time=False))
-             if "name" in layer}  # fmt: skip
-    assert set(named) == {"whole", "switch", "host"}
+    panels = named(timeline)
+    assert set(panels) == {"whole", "switch", "host"}
     light_ms = after_command_s(link, InstantName.LIGHT) * 1e3
-    assert [row["end"] for row in named["switch"] if row["stage"].startswith("optical")] == [pytest.approx(light_ms)]
+    assert [row["end"] for row in panels["switch"] if row["stage"].startswith("optical")] == [pytest.approx(light_ms)]
     rdma_s = after_command_s(link, InstantName.RDMA) - after_command_s(link, InstantName.FIRMWARE)
-    assert [row["end"] for row in named["host"] if row["stage"].startswith("rdma")] == [pytest.approx(rdma_s * 1e3)]
+    assert [row["end"] for row in panels["host"] if row["stage"].startswith("rdma")] == [pytest.approx(rdma_s * 1e3)]
 
 
-def test_a_narrow_figure_has_the_whole_way_only_and_all_sums(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
+def test_a_narrow_figure_has_the_whole_way_only_and_all_sums() -> None:
     timeline = make_timeline(links=4)
     narrow = marks_of(waterfall_figure(timeline, virtual_time=False), 336)
     assert {layer["name"] for layer, _ in narrow if "name" in layer} == {"whole"}
@@ -72,9 +69,7 @@ def test_a_narrow_figure_has_the_whole_way_only_and_all_sums(
     ]
 
 
-def test_it_says_every_turnaround_and_what_is_unknown(
-    make_timeline: MakeTimeline, texts_of: Callable[[str], list[str]]
-) -> None:
+def test_it_says_every_turnaround_and_what_is_unknown() -> None:
     timeline = make_timeline(links=2, hide=frozenset({("h1.eth0", "ready")}))
     words = texts_of(waterfall(timeline, virtual_time=True))
     assert "unknown" in words, "the second link has no turnaround"
@@ -82,7 +77,7 @@ def test_it_says_every_turnaround_and_what_is_unknown(
     assert "fitted: drawn from a model of a paper's own figure" in " ".join(words)
 
 
-def test_unknown_is_outlined_and_known_is_not(make_timeline: MakeTimeline, marks_of: Callable[..., Any]) -> None:
+def test_unknown_is_outlined_and_known_is_not() -> None:
     known = marks_of(waterfall_figure(make_timeline(), virtual_time=False), style="unknown")
     assert [found for _, found in known] == [[], [], []]
     blind = make_timeline(links=1, hide=frozenset({("h0.eth0", "firmware")}))
@@ -111,7 +106,7 @@ ENDS = [f"h{host}.eth{port}" for host in range(4) for port in range(4)]
     ids=lambda words: "+".join(words) or "none",
 )
 def test_axis_spans_all_that_was_seen_and_what_was_seen_after_an_unknown_stage_is_a_tick(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any], unseen: tuple[str, ...], ticks: set[str]
+    unseen: tuple[str, ...], ticks: set[str]
 ) -> None:
     timeline = make_timeline(links=2, hide=frozenset((end, kind) for end in ENDS for kind in unseen))
     seen_s = [
@@ -133,19 +128,15 @@ def test_axis_spans_all_that_was_seen_and_what_was_seen_after_an_unknown_stage_i
         assert words == ({unseen[0] if unseen[0] != "dark" else "light"} if unseen and unseen != ("rdma",) else set())
 
 
-def test_ready_is_drawn_from_the_carrier_where_rdma_is_unknown(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
+def test_ready_is_drawn_from_the_carrier_where_rdma_is_unknown() -> None:
     timeline = make_timeline(links=1, hide=frozenset((end, "rdma") for end in ENDS))
     (link,) = timeline.links
-    named = {layer["name"]: rows for layer, rows in marks_of(waterfall_figure(timeline, virtual_time=False))
-             if "name" in layer}  # fmt: skip
-    (ready,) = [row for row in named["host"] if row["stage"].startswith("ready")]
+    (ready,) = [row for row in named(timeline)["host"] if row["stage"].startswith("ready")]
     assert ready["end"] - ready["start"] == pytest.approx((link.stage(StageName.READY).seconds or 0) * 1e3)
     assert ready["words"].startswith("rdma unknown: ")
 
 
-def test_whiskers_end_at_the_bounds_of_their_instant(make_timeline: MakeTimeline, marks_of: Callable[..., Any]) -> None:
+def test_whiskers_end_at_the_bounds_of_their_instant() -> None:
     timeline = make_timeline(links=1)
     (link,) = timeline.links
     light = link.instant(InstantName.LIGHT)
@@ -158,7 +149,7 @@ def test_whiskers_end_at_the_bounds_of_their_instant(make_timeline: MakeTimeline
     assert (least, most) == pytest.approx(((late.earliest_ns - sent_ns) / 1e6, (late.latest_ns - sent_ns) / 1e6))
 
 
-def test_it_is_described_for_those_who_do_not_see_it(make_timeline: MakeTimeline) -> None:
+def test_it_is_described_for_those_who_do_not_see_it() -> None:
     svg = ElementTree.fromstring(waterfall(make_timeline(links=2, kept=1), virtual_time=False))
     description = next(part.text or "" for part in svg if part.tag.endswith("}desc"))
     assert "h0.eth0<->h1.eth2: optical" in description
@@ -166,7 +157,7 @@ def test_it_is_described_for_those_who_do_not_see_it(make_timeline: MakeTimeline
     assert svg.get("role") == "img"
 
 
-def test_many_links_are_cut_and_counted(make_timeline: MakeTimeline, texts_of: Callable[[str], list[str]]) -> None:
+def test_many_links_are_cut_and_counted() -> None:
     link = make_timeline().links[0]
     links = [msgspec.structs.replace(link, link=f"h{number}.eth0<->h{number}.eth1") for number in range(ROWS_MAX + 5)]
     many = Timeline(reconfiguration="r", run=None, what="x", commands=[], ends=[], links=links, breaches=[])
@@ -190,35 +181,24 @@ STATES = {"carrier": "carrier", "firmware": "up", "rdma": "active"}
 def test_no_story_breaks_the_figure(
     seen: list[tuple[str, str, bool, int, int]], answered_ns: int | None, commanded: bool
 ) -> None:
+    whose = {"boot": "b", "port": "eth0", "agent_ns": 0, "origin": Origin.TWIN, "source": "s<&>"}
     events = [
         HostEvent(
-            host=host,
-            boot="b",
-            seq=seq,
-            type=kind,
-            port="eth0",
-            earliest_ns=at - error,
-            latest_ns=at + error,
-            best_ns=at,
-            agent_ns=0,
-            origin="twin",
-            source="s<&>",
-            data={STATES.get(kind, "x"): up, "lanes": [], "reconfiguration": "r", "peer": "p"},
+            host=host, seq=seq, type=kind, earliest_ns=at - error, latest_ns=at + error, best_ns=at,
+            data={STATES.get(kind, "x"): up, "lanes": [], "reconfiguration": "r", "peer": "p"}, **whose,
         )
         for seq, (host, kind, up, at, error) in enumerate(seen)
-    ]
+    ]  # fmt: skip
     command = ReconfigurationCommanded(
         reconfiguration="r", switch="ocs1", commanded_ns=0, acknowledged_ns=answered_ns, commands=1
     )
+    started = ReconfigurationStarted(
+        reconfiguration="r", run=None, hash="0", what="<&>\"'",
+        links=[StartedLink(link="h0.eth0<->h1.eth0", kept=False)],
+        moves=[StartedMove(switch="ocs1", remove=[], add=["1A-2B"])],
+    )  # fmt: skip
     timeline = build_timeline(
-        started=ReconfigurationStarted(
-            reconfiguration="r",
-            run=None,
-            hash="0",
-            what="<&>\"'",
-            links=[StartedLink(link="h0.eth0<->h1.eth0", kept=False)],
-            moves=[StartedMove(switch="ocs1", remove=[], add=["1A-2B"])],
-        ),
+        started=started,
         commanded=[command] if commanded else [],
         events=events,
         sampled={},

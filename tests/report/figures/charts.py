@@ -1,10 +1,8 @@
 """Reads charts: the data of each mark, and the texts of an SVG."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
-
-import pytest
 
 from hwd.report.figures.figure import Figure
 from hwd.report.figures.render import specification
@@ -22,23 +20,13 @@ def _layers(node: dict[str, Any], datasets: dict[str, Any]) -> Iterator[tuple[di
         yield node, datasets[data["name"]] if "name" in data else data.get("values", [])
 
 
-@pytest.fixture
-def marks_of() -> Callable[..., Marks]:
+def marks_of(figure: Figure, width: float = 1160, *, style: str | None = None) -> Marks:
     """The layers of a figure at a width, each with its data; of one style of mark, where that is asked for."""
-
-    def read(figure: Figure, width: float = 1160, *, style: str | None = None) -> Marks:
-        chart = specification(figure, width)
-        found = [*_layers(chart, chart.get("datasets", {}))]
-        return [one for one in found if style is None or one[0]["mark"].get("style") == style]
-
-    return read
+    chart = specification(figure, width)
+    found = [*_layers(chart, chart.get("datasets", {}))]
+    return [one for one in found if style is None or one[0]["mark"].get("style") == style]
 
 
-@pytest.fixture
-def texts_of() -> Callable[[str], list[str]]:
+def texts_of(svg: str) -> list[str]:
     """The texts of an SVG."""
-
-    def read(svg: str) -> list[str]:
-        return ["".join(part.itertext()) for part in ElementTree.fromstring(svg).iter() if part.tag.endswith("}text")]
-
-    return read
+    return ["".join(part.itertext()) for part in ElementTree.fromstring(svg).iter() if part.tag.endswith("}text")]
