@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,10 @@ from msgspec.structs import replace
 from hwd.cli.run_command import run as run_command
 from hwd.config.run_files.places import records_path
 from hwd.model.kinds import read_fact
+from hwd.model.recorded_run import Run
 from hwd.records import Records
 from hwd.report.export import read_jsonl
+from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 
 HWD = (sys.executable, "-m", "hwd.cli")
@@ -137,28 +140,50 @@ def daemon(places: Path, testbed: Path) -> Iterator[int]:
             process.kill()
 
 
+def recorded() -> tuple[Run, list[Document]]:
+    """The run that tests of reports have."""
+    with RECORDED.open("rb") as lines:
+        run, documents = read_jsonl(lines)
+        return run, [*documents]
+
+
+def fill(folder: Path, *runs: tuple[Run, list[Document]]) -> str:
+    """Put runs and their documents into the records of a data directory."""
+
+    async def write() -> None:
+        records = Records(f"sqlite:///{records_path(folder)}", InlineOffload())
+        await records.open()
+        for run, documents in runs:
+            await records.start_run(run)
+            await records.add_documents(documents, run=run.id)
+        records.close()
+
+    asyncio.run(write())
+    return str(folder)
+
+
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A data directory with one run twice, under two ids, one that did nothing, and one in real time."""
-    folder = tmp_path_factory.mktemp("data")
+    run, documents = recorded()
 
-    async def fill() -> None:
-        records = Records(f"sqlite:///{records_path(folder)}", InlineOffload())
-        await records.open()
-        with RECORDED.open("rb") as lines:
-            run, found = read_jsonl(lines)
-            documents = list(found)
-        for id in (FIRST, SECOND):
-            own = [
-                dataclasses.replace(one, fact=read_fact(one.kind, {**data, "run": id})) if "run" in data else one
-                for one in documents
-                if (data := one.fact.to_data())
-            ]
-            await records.start_run(replace(run, id=id))
-            await records.add_documents(own, run=id)
-        await records.start_run(replace(run, id=EMPTY))
-        await records.start_run(replace(run, id=REAL, virtual_time=False))
-        records.close()
+    def of(id: str) -> tuple[Run, list[Document]]:
+        facts = [(one, one.fact.to_data()) for one in documents]
+        own = [
+            dataclasses.replace(one, fact=read_fact(one.kind, {**data, "run": id})) if "run" in data else one
+            for one, data in facts
+        ]
+        return replace(run, id=id), own
 
-    asyncio.run(fill())
-    return str(folder)
+    real = replace(run, id=REAL, virtual_time=False)
+    return fill(tmp_path_factory.mktemp("data"), of(FIRST), of(SECOND), (replace(run, id=EMPTY), []), (real, []))
+
+
+@pytest.fixture
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The time zone of this machine, as the commands find it."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()

@@ -18,7 +18,6 @@ from hwd.model.answers import AcceptedRun
 from hwd.model.documents.runs import RunNote, RunStep
 from hwd.model.run import RunState, RunStatus
 from hwd_drivers.core.documents import Document, Fact
-from hwd_drivers.core.errors import LinkError
 
 END = RunStatus(
     run="k3v9", playbook="smoke", state=RunState.SUCCEEDED, steps=2, queued_wall_ns=1, safe_state="as-applied"
@@ -125,26 +124,6 @@ def said_by(capsys: pytest.CaptureFixture[str]) -> list[str]:
     """Without what a log handler of an earlier test writes about its closed stream."""
     lines = capsys.readouterr().err.splitlines()
     return [line for line in lines if line.startswith(("step ", "the daemon ", "16 pairs"))]
-
-
-def test_a_daemon_that_goes_away_is_told_of_while_it_is_waited_for(
-    daemon: Daemon, capsys: pytest.CaptureFixture[str]
-) -> None:
-    daemon.streams = [[step(1, "apply ring", "started")], [], [END]]
-    assert followed(daemon) == END
-    said = said_by(capsys)
-    assert said[0] == "step 1 of 2: apply ring"
-    assert said[1].endswith("does not answer; waiting for it, up to 0 s (Ctrl-C leaves)")
-    assert said[2:] == ["the daemon answers again"]
-
-
-def test_a_daemon_that_stays_away_is_not_waited_for_for_ever(
-    daemon: Daemon, capsys: pytest.CaptureFixture[str]
-) -> None:
-    daemon.streams = [[step(1, "apply ring", "started")]]
-    with pytest.raises(LinkError, match="did not come back"):
-        followed(daemon)
-    assert capsys.readouterr().err.count("does not answer") == 1
 
 
 def test_a_note_is_said_once_with_its_figures(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,5 @@
 """What `hwd status` says of each thing, held by a golden file."""
 
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -55,16 +54,6 @@ SECOND_NS = 10**9
 DAY_NS = 86_400 * SECOND_NS
 Told = Iterator[tuple[str, Iterable[object]]]
 """A case, and the lines of it."""
-
-
-@pytest.fixture(autouse=True)
-def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The time zone of this machine, as the commands find it."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 def line_of(found: object) -> str:
@@ -356,6 +345,7 @@ def of_alerts() -> Told:
         yield f"disk, {words}", ["".join(map(str, disk_line(space, NOON_NS)))]
 
 
+@pytest.mark.usefixtures("in_utc")
 def test_status_says_what_it_said_of_each_thing() -> None:
     lines: list[str] = []
     for told in (of_switches, of_changes, of_desired, of_what_is_under_way, of_hosts, of_links, of_alerts):

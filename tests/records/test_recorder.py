@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,8 @@ from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchPower
 from hwd_drivers.twins.virtual_time import run_virtual
 
+from .conftest import Restart
 from .facts import document, event, power, run_ended, run_started
-
-Restart = Callable[..., Awaitable[Records]]
 
 
 async def runs_of(records: Records) -> list[tuple[str, str | None]]:
@@ -48,11 +47,11 @@ def test_writer_writes_by_itself_and_leaves_nothing_at_its_end(flood: list[Docum
         await records.open()
         sink = RecordingSink(records)
         writer = asyncio.create_task(sink.run())
-        for one in flood[:2500]:
+        for one in flood[:1500]:
             sink(one)
         await asyncio.sleep(1)
-        assert [stored.document for stored in await records.documents()] == flood[:2500]
-        for one in flood[2500:]:
+        assert [stored.document for stored in await records.documents()] == flood[:1500]
+        for one in flood[1500:]:
             sink(one)
         writer.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -129,12 +128,12 @@ def test_what_waited_is_written_once_there_is_room_again(
     tmp_path: Path, flood: list[Document], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
-        records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload(), max_bytes=526_384)
+        records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload(), max_bytes=411_696)
         await records.open()
-        await records.add_documents(flood[:3000], run="old")
+        await records.add_documents(flood[:2000], run="old")
         sink = RecordingSink(records)
         writer = asyncio.create_task(sink.run())
-        for one in flood[3000:4000]:
+        for one in flood[2000:]:
             sink(one)
         await asyncio.sleep(60)
         failures = [sink.failure]
@@ -146,7 +145,7 @@ def test_what_waited_is_written_once_there_is_room_again(
         failures.append(sink.failure)
         assert [type(failure) for failure in failures] == [FailedError, type(None)]
         assert sink.dropped == 0
-        assert [stored.document for stored in await records.documents()] == flood[3000:4000]
+        assert [stored.document for stored in await records.documents()] == flood[2000:]
         writer.cancel()
         await asyncio.wait([writer])
         records.close()

@@ -81,14 +81,6 @@ async def test_an_override_is_part_of_the_body_and_comes_back_with_its_reason(de
         await client.plan(what="ocs1:1A-8B", overrides={"overload": "x"})
 
 
-async def test_what_is_not_confirmed_can_be_rolled_back(client: Any) -> None:
-    result = await client.apply(what=PAIR, confirm_within_s=60)
-    assert result.state == "awaiting-confirm"
-    assert [one.reconfiguration for one in await client.reconfigurations()] == [result.reconfiguration]
-    assert (await client.roll_back()).outcome == "rolled-back"
-    assert not (await client.plan(what=PAIR)).empty
-
-
 async def test_a_roll_back_of_what_has_ended_names_the_way_to_an_earlier_state(client: Any) -> None:
     with pytest.raises(RefusedError, match=r"under way\. `hwd rollback --to ID` goes back .* `hwd history` lists$"):
         await client.roll_back()
@@ -151,16 +143,6 @@ async def test_a_lease_is_revoked_without_a_body_too(desk: Desk, client: Any) ->
     for text in (b"", b"null"):
         lease = await client.take_lease(holder="me", ports=["ocs1.1"], for_s=60)
         assert (await desk.ask("POST", f"/api/v1/leases/{lease.id}/kick", text)).is_success
-    assert await client.leases() == []
-
-
-async def test_leases_are_taken_renewed_and_given_back(client: Any) -> None:
-    lease = await client.take_lease(holder="me", ports=["ocs1.1"], for_s=60)
-    with pytest.raises(RefusedError, match="leased to me"):
-        await client.apply(what=PAIR)
-    assert (await client.apply(what=PAIR, lease=lease.lease)).outcome == "confirmed"
-    assert (await client.renew_lease(lease.lease, for_s=600)).left_s > 500
-    await client.kick_lease(lease.lease)
     assert await client.leases() == []
 
 
@@ -276,14 +258,6 @@ async def test_pieces_of_an_array_are_one_array(count: int) -> None:
     assert len(pieces) == count // PIECE + 1
 
 
-async def test_an_aborted_run_says_by_whom(desk: Desk, client: Any) -> None:
-    desk.twin.faults.silent = True
-    started = await client.start_run(text=PLAYBOOK, file="/one.yaml")
-    end = await client.abort(started.run, by="a test")
-    assert end.outcome == "aborted"
-    assert "a test" in end.why
-
-
 async def test_runs_wait_pause_and_go_on_over_http(desk: Desk, client: Any) -> None:
     running = await client.start_run(text=SLOW, file="/slow.yaml")
     waiting = await client.start_run(text=PLAYBOOK, file="/one.yaml")
@@ -342,20 +316,6 @@ async def test_every_answer_has_a_type_in_the_openapi_document(desk: Desk) -> No
     assert untyped == ["/api/v1/hosts/{host}/programs", "/api/v1/events", "/metrics"], "they are streams of text"
     named = set(re.findall(r'"#/components/schemas/(\w+)"', text))
     assert named <= document["components"]["schemas"].keys()
-
-
-async def test_a_form_on_a_page_of_others_kicks_nobody(desk: Desk, client: Any) -> None:
-    lease = (await client.take_lease(holder="ada", ports=["ocs1.1"], for_s=60.0)).lease
-    port = desk.url.rpartition(":")[2]
-    foreign = {
-        "Origin": "http://evil.example",
-        "Sec-Fetch-Site": "cross-site",
-        "Cookie": f"hwd-{port}=a-session-of-the-desk",
-    }
-    for path in (f"leases/{lease}/kick", "reconfigurations/-/rollback"):
-        answer = await desk.call(httpx.post, f"{desk.url}/api/v1/{path}", headers=foreign)
-        assert answer.status_code == 403, answer.text
-    assert [one.lease for one in await client.leases()] == [lease]
 
 
 async def test_a_call_without_the_token_is_refused(desk: Desk) -> None:

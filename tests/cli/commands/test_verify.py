@@ -1,10 +1,7 @@
 """`hwd verify` on bundles that `hwd export` wrote, whole, changed and damaged."""
 
-import asyncio
 import hashlib
 import json
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,34 +10,16 @@ from typing import Any
 import pytest
 
 from hwd.cli.commands.verify import SHOWN_MAX
-from hwd.config.run_files.places import records_path
-from hwd.records import Records
-from hwd.report.export import read_jsonl
-from hwd_drivers.core.offload import InlineOffload
+from hwd.cli.run_command import run
 
+from ..conftest import FIRST as RUN
 from ..conftest import seen_on_a_terminal
-
-RECORDED = Path(__file__).parents[2] / "report" / "export" / "run.jsonl"
-RUN = "kl27i377"
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory, places: Path) -> Path:
-    folder = tmp_path_factory.mktemp("data")
-
-    async def fill() -> None:
-        records = Records(f"sqlite:///{records_path(folder)}", InlineOffload())
-        await records.open()
-        with RECORDED.open("rb") as lines:
-            run, documents = read_jsonl(lines)
-            await records.start_run(run)
-            await records.add_documents([*documents], run=run.id)
-        records.close()
-
-    asyncio.run(fill())
-    path = folder / "run.hwd.zip"
-    command = (sys.executable, "-m", "hwd.cli", "export", RUN, "--as", "bundle", "--data", str(folder), "-o", str(path))
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+def bundle(tmp_path_factory: pytest.TempPathFactory, data: str, places: Path) -> Path:
+    path = tmp_path_factory.mktemp("bundles") / "run.hwd.zip"
+    assert run(("export", RUN, "--as", "bundle", "--data", data, "-o", str(path))) == 0
     return path
 
 
