@@ -51,17 +51,6 @@ def test_nothing_measured_on_hardware_is_called_fitted() -> None:
     assert not any("fitted to it" in figure for one in rows for figure in one.papers)
 
 
-def test_word_reproduced_is_only_ever_denied() -> None:
-    text = stage_text(stage_table([make_run()]))
-    assert text.count("reproduced") == text.count("never called reproduced") == 1
-
-
-def test_real_and_virtual_time_have_rows_of_their_own() -> None:
-    rows = stage_table([make_run(), make_run("b", virtual_time=True)], by=())
-    firmware = [one for one in rows if one.stage is StageName.FIRMWARE]
-    assert [(one.time, one.n) for one in firmware] == [("real time", 12), ("virtual time", 12)]
-
-
 def test_table_is_split_by_what_is_asked_for() -> None:
     runs = [make_run("a", repeats=2), make_run("b", repeats=2)]
     assert {one.group for one in stage_table(runs, by=("run", "topology", "stage"))} == {
