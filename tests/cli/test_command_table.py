@@ -1,7 +1,6 @@
 """The commands against a daemon and a switch twin that are processes of their own."""
 
 import getpass
-import os
 import re
 import signal
 import socket
@@ -47,12 +46,6 @@ def test_status_fits_a_screen(hwd: Any) -> None:
     assert said.out.startswith("testbed desk, hwd ")
     assert "ocs1    up     Polatis" in said.out
     assert said.err == ""
-
-
-def test_json_leaves_stdout_to_the_program(hwd: Any) -> None:
-    said = hwd("status", "--json")
-    assert said.json["testbed"] == "desk"
-    assert "ocs1" in said.err
 
 
 def test_a_plan_is_printed_and_applied_by_its_hash(hwd: Any) -> None:
@@ -245,18 +238,6 @@ def test_runs_are_queued_paused_resumed_and_taken_out(hwd: Any, playbook: str, t
     assert hwd("run", playbook, "--json").json["outcome"] == "succeeded", "it waits for those before it"
     assert {run["state"] for run in hwd("runs", "--json").json[:3]} == {"succeeded", "aborted"}
     assert hwd("pause", running["run"]).status == 3
-
-
-def test_a_reader_that_has_enough_is_no_error() -> None:
-    command = f"{sys.executable} -m hwd.cli watch --after 0 --json | head -1"
-    ended = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command + "; exit 0"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        env={**os.environ},
-    )
-    assert "Traceback" not in ended.stderr
 
 
 def test_reader_that_goes_changes_neither_what_is_applied_nor_the_exit_status(hwd: Any) -> None:

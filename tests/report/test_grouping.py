@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 from hwd.config.playbook.playbook import load_playbook
 from hwd.config.playbook.playbook_schema import Cut
 from hwd.report import RunReport, compare, stage_table
-from hwd.report.conditions import Conditions, RunTimings
+from hwd.report.conditions import RunTimings
 from hwd.report.figures.figures import Figures, distributions, links, typical_figures
 from hwd.report.figures.render import specification
 from hwd.report.grouping import compared_with, group_samples, notes, split_by, swept
@@ -139,25 +138,21 @@ def test_runs_compared_have_a_total_each() -> None:
     assert sorted(found) == [("4", "a, pairs"), ("4", "b, pairs"), ("8", "a, ring"), ("8", "b, ring")]
 
 
-@pytest.fixture
-def dwelt() -> Callable[..., Timeline]:
+def dwelt(seed: int, dwell_s: float | None, *, slow: bool = False, what: str = "ring") -> Timeline:
     """A reconfiguration after a dwell; after a short one the NICs took twice as long."""
-
-    def made(seed: int, dwell_s: float | None, *, slow: bool = False, what: str = "ring") -> Timeline:
-        timeline = make_timeline(seed, what=what, autoneg=None if slow else False)
-        return replace(timeline, links=[replace(link, dwell_s=dwell_s) for link in timeline.links])
-
-    return made
+    timeline = make_timeline(seed, what=what, autoneg=None if slow else False)
+    return replace(timeline, links=[replace(link, dwell_s=dwell_s) for link in timeline.links])
 
 
-def test_dwells_between_which_durations_differ_have_rows_totals_and_maps_of_their_own(
-    dwelt: Callable[..., Timeline],
-) -> None:
+def groups(report: RunReport, *by: str) -> set[tuple[str, ...]]:
+    return {row.group for row in stage_table([report], by=by)}
+
+
+def test_dwells_between_which_durations_differ_have_rows_totals_and_maps_of_their_own() -> None:
     timelines = (dwelt(0, None), dwelt(1, 3.5, slow=True), dwelt(2, 5.5), dwelt(3, 3.4, slow=True), dwelt(4, 5.6))
     report = make_run(timelines=timelines)
-    groups = {row.group for row in stage_table([report], by=(Cut.TOPOLOGY,))}
     short, long, unknown = "dwell 3.400 to 3.500 s", "dwell 5.500 to 5.600 s", "dwell unknown"
-    assert groups == {("ring", short), ("ring", long), ("ring", unknown)}
+    assert groups(report, Cut.TOPOLOGY) == {("ring", short), ("ring", long), ("ring", unknown)}
     turnarounds = {
         row.group[1]: row.median_s or 0
         for row in stage_table([report], by=(Cut.TOPOLOGY,))
@@ -173,20 +168,20 @@ def test_dwells_between_which_durations_differ_have_rows_totals_and_maps_of_thei
     assert maps == [f"Links by stage · {words}" for words in (short, long, unknown)] + ["Links by repeat: turnaround"]
 
 
-def test_dwells_with_like_durations_are_pooled(dwelt: Callable[..., Timeline]) -> None:
+def test_dwells_with_like_durations_are_pooled() -> None:
     report = make_run(timelines=tuple(dwelt(seed, dwell_s) for seed, dwell_s in enumerate((None, 5.0, 20.0, 450.0))))
-    assert {row.group for row in stage_table([report], by=(Cut.TOPOLOGY,))} == {("ring",)}
+    assert groups(report, Cut.TOPOLOGY) == {("ring",)}
     assert [*notes(report)] == []
 
 
-def test_topologies_that_are_told_apart_need_no_dwell(dwelt: Callable[..., Timeline]) -> None:
+def test_topologies_that_are_told_apart_need_no_dwell() -> None:
     timelines = [dwelt(1, 3.5, slow=True), dwelt(2, 5.5, what="pairs"), dwelt(3, 3.4, slow=True)]
     report = make_run(timelines=tuple(timelines))
-    assert {row.group for row in stage_table([report], by=(Cut.TOPOLOGY,))} == {("ring",), ("pairs",)}
-    assert len({row.group for row in stage_table([report], by=())}) == 2
+    assert groups(report, Cut.TOPOLOGY) == {("ring",), ("pairs",)}
+    assert len(groups(report)) == 2
 
 
-def test_short_dwells_are_compared_with_short_ones(dwelt: Callable[..., Timeline]) -> None:
+def test_short_dwells_are_compared_with_short_ones() -> None:
     first = make_run("a", timelines=tuple(dwelt(n, (3.5, 5.5)[n % 2], slow=not n % 2) for n in range(12)))
     second = make_run("b", timelines=tuple(dwelt(n, (3.6, 5.5)[n % 2], slow=not n % 2) for n in range(12)))
     rows = [row for row in compare(first, second).rows if row.stage is StageName.TURNAROUND]
@@ -198,7 +193,7 @@ def test_short_dwells_are_compared_with_short_ones(dwelt: Callable[..., Timeline
     assert "ring: only in the first run: dwell 3.500 s" in found.remarks
 
 
-def test_unlike_dwells_are_not_compared_in_silence(dwelt: Callable[..., Timeline]) -> None:
+def test_unlike_dwells_are_not_compared_in_silence() -> None:
     def run(id: str, *dwells_s: float | None) -> RunReport:
         return make_run(id, timelines=tuple(dwelt(n, dwells_s[n % len(dwells_s)]) for n in range(6)))
 
@@ -281,17 +276,7 @@ def test_playbook_that_cannot_be_read_any_more_has_the_usual_report(text: str) -
     assert RunTimings.of(old.run) == RunTimings()
 
 
-@pytest.mark.parametrize("name", ["opus-timeline", "rapid-repeats"])
-def test_shipped_playbooks_that_sweep_are_cut_by_what_they_sweep(name: str) -> None:
-    playbook = load_playbook(PLAYBOOKS / f"{name}.yaml").require()
-    assert playbook.report.by[0] == Cut.SWEEP
-
-
-def test_swept_values_in_words() -> None:
+def test_shipped_playbooks_that_sweep_are_cut_by_what_they_sweep() -> None:
+    for name in ("opus-timeline", "rapid-repeats"):
+        assert load_playbook(PLAYBOOKS / f"{name}.yaml").require().report.by[0] == Cut.SWEEP
     assert swept({"a": True, "b": 0.5, "c": "on"}) == "a=true, b=0.5, c=on"
-    assert swept({}) == ""
-
-
-def test_conditions_add_up() -> None:
-    one, other = Conditions(timings=frozenset({"a"}), autoneg=frozenset({True})), Conditions(autoneg=frozenset({False}))
-    assert one | other == Conditions(timings=frozenset({"a"}), autoneg=frozenset({True, False}))
