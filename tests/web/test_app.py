@@ -28,14 +28,6 @@ PLAYBOOK = f"playbook: one\nshows: nothing\nsteps:\n  - apply: {{pairs: '{PAIR}'
 SLOW = PLAYBOOK + "  - wait: {for_s: 0.3}\n" * 2 + "  - wait: {for_s: 300}\n"
 
 
-async def test_a_plan_is_applied_by_its_hash(client: Any) -> None:
-    plan = await client.plan(what=PAIR)
-    assert msgspec.to_builtins(plan.moves) == [{"switch": "ocs1", "remove": [], "add": ["1A-2B"], "keep": []}]
-    result = await client.apply_hash(plan.hash)
-    assert result.outcome == "confirmed"
-    assert (await client.plan(what=PAIR)).empty
-
-
 async def test_an_apply_has_the_id_that_its_caller_chose_and_no_second_one_has_it(desk: Desk, client: Any) -> None:
     result = await client.apply(what=PAIR, confirm_within_s=60, id="mine0001")
     assert result.id == "mine0001"
@@ -88,13 +80,6 @@ async def test_a_roll_back_of_what_has_ended_names_the_way_to_an_earlier_state(c
     with pytest.raises(RefusedError, match=rf"has ended, .*\. `hwd rollback --to {ended}` goes back"):
         await client.roll_back(ended)
     with pytest.raises(RefusedError, match=r"The last one, [^`]*$"):
-        await client.confirm()
-
-
-async def test_confirm_keeps_it(client: Any) -> None:
-    result = await client.apply(what=PAIR, confirm_within_s=60)
-    assert (await client.confirm(result.reconfiguration)).outcome == "confirmed"
-    with pytest.raises(RefusedError, match="no reconfiguration is under way"):
         await client.confirm()
 
 
@@ -230,21 +215,6 @@ async def test_kick_is_recorded_with_who_and_why_and_its_holder_reads_both(desk:
         await client.renew_lease(lease.id, for_s=60)
     kicked = await desk.told(LeaseReleased)
     assert (kicked.holder, kicked.why, kicked.by, kicked.reason) == ("ada", "kicked", "ben", "the night run begins")
-
-
-async def test_a_run_leaves_its_documents(desk: Desk, client: Any) -> None:
-    started = await client.start_run(text=PLAYBOOK, file="/one.yaml")
-    kinds = []
-    async with client.events(after=started.after, kinds=["run."]) as events:
-        while (event := await anext(events)).document.kind != "run.ended":
-            kinds.append(event.document.kind)
-    assert kinds[0] == "run.started"
-    assert event.document.fact.outcome == "succeeded"
-    await desk.daemon.service.wait_run(started.run)
-    run = await client.run(started.run[:4])
-    assert run.outcome == "succeeded"
-    documents = await client.run_documents(run.id)
-    assert {"run.step", "reconfiguration.started", "switch.command"} <= {document.kind for document in documents}
 
 
 @pytest.mark.parametrize("count", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE])

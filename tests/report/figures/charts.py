@@ -30,3 +30,21 @@ def marks_of(figure: Figure, width: float = 1160, *, style: str | None = None) -
 def texts_of(svg: str) -> list[str]:
     """The texts of an SVG."""
     return ["".join(part.itertext()) for part in ElementTree.fromstring(svg).iter() if part.tag.endswith("}text")]
+
+
+def drawn(figure: Figure, width: float) -> Iterator[str]:
+    """Each layer: its name, style or mark, where its axis ends, its first colour, and its rows."""
+    yield f"{figure.title} | {figure.description}"
+    for layer, rows in marks_of(figure, width):
+        mark, encoding = layer["mark"], layer["encoding"]
+        x = encoding.get("x", {})
+        ends = [f"{one:.4g}" if isinstance(one, float) else str(one) for one in x.get("scale", {}).get("domain", [])]
+        colours = encoding.get("color", {}).get("scale", {}).get("range", [])
+        words = [layer.get("name", ""), mark.get("style", mark["type"]), x.get("title") or "", *ends, *colours[:1]]
+        yield f"  {' '.join(filter(None, words))}"
+        yield from (f"    {' '.join(map(shown, row.items()))}" for row in rows)
+
+
+def shown(item: tuple[str, Any]) -> str:
+    name, value = item
+    return f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from hypothesis import given
@@ -19,7 +18,6 @@ from hwd.model.documents.reconfigurations import (
 from hwd.model.instant import InstantName, Origin
 from hwd.model.kinds import read_fact
 from hwd.report.figures.cdf import cdf_figure
-from hwd.report.figures.figure import Figure
 from hwd.report.figures.heat import REPEATS_MAX, Cell, HeatMap, heat_figure, link_by_repeat, link_by_stage
 from hwd.report.figures.render import specification, svg
 from hwd.report.figures.waterfall import ROWS_MAX, waterfall_figure
@@ -27,7 +25,7 @@ from hwd.timeline import Timeline, build_timeline, samples
 
 from ...answers import check_golden
 from ..stage import make_timeline
-from .charts import marks_of, texts_of
+from .charts import drawn, marks_of, texts_of
 
 DRAWN = Path(__file__).with_name("drawn.txt")
 ENDS = [f"h{host}.eth{port}" for host in range(4) for port in range(4)]
@@ -94,22 +92,6 @@ def heat_maps() -> Iterator[tuple[str, HeatMap | None]]:
     yield "no link moved", link_by_stage([still])
     yield "no link moved in any repeat", link_by_repeat([still])
     yield "one repeat", link_by_repeat([make_timeline()])
-
-
-def drawn(figure: Figure, width: float) -> Iterator[str]:
-    """Each layer: its name, style or mark, where its axis ends, its first colour, and its rows."""
-    yield f"{figure.title} | {figure.description}"
-    for layer, rows in marks_of(figure, width):
-        mark, encoding = layer["mark"], layer["encoding"]
-        x = encoding.get("x", {})
-        words = [layer.get("name", ""), mark.get("style", mark["type"]), x.get("title") or "", x.get("scale", {})]
-        yield f"  {' '.join(str(word) for word in (*words, *encoding.get('color', {}).get('scale', {}).get('range', [])[:1]) if word)}"
-        yield from (f"    {' '.join(map(shown, row.items()))}" for row in rows)
-
-
-def shown(item: tuple[str, Any]) -> str:
-    name, value = item
-    return f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
 
 
 def test_what_is_drawn_of_a_timeline_is_what_it_was() -> None:
