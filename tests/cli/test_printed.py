@@ -16,9 +16,13 @@ from hwd.cli.commands.sets import _overriding, _targets, show_sets
 from hwd.cli.output import Output
 from hwd.config import topologies
 from hwd.config.shipped import names_of
+from hwd.daemon.installed_drivers import load
+from hwd.model import testbed_diff
 from hwd.model.answers import HeldEnds, HeldLease, HistoryEntry, PreparedSetStatus, SetTarget
 from hwd.model.documents.plans import PlanComposite
 from hwd.model.documents.reconfigurations import ReconfigurationStep
+from hwd.model.prediction import PredictedTime
+from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
 
 from ..answers import check_golden
@@ -62,6 +66,20 @@ HELD = [
 ]
 
 
+GLASS, TWIN, OWNED = (
+    f"  ocs1: {{driver: polatis-tl1, model: polatis-6000, size: 2x2, {more}}}\n"
+    for more in ("address: '10.0.0.5:3082'", "twin: {seed: 1}", "owner: h0, twin: {seed: 1}")
+)
+
+
+def rack(file: Path, switch: str) -> Testbed:
+    other = "  ocs2: {driver: polatis-tl1, model: polatis-6000, size: 2x2, twin: {seed: 2}}\n"
+    text = f"testbed: t\nswitches:\n{other}{switch}hosts: {{h0: {{twin: {{}}}}}}\nfibres: []\n"
+    path = file.with_name("rack.yaml")
+    path.write_text(text)
+    return load(path).require()
+
+
 def made_set(**more: Any) -> PreparedSetStatus:
     return PreparedSetStatus(**{**SET, **more})
 
@@ -102,6 +120,13 @@ def texts(file: Path) -> Iterator[tuple[str, object]]:
         yield f"a reservation for {for_s} s", claim_line(lease(for_s=for_s, heard_within_s=300.0))
     for what in ("job probe added", "; ".join(f"job train{number} added" for number in range(60))):
         yield "an entry of the history", history_row(history(f"testbed file: {what}"))[2]
+    for p50_s, p99_s in ((0.0, 0.01234), (0.5678, 1.234), (12.345, 123.45), (2345.6, None)):
+        time = PredictedTime(p50_s=p50_s, p99_s=p99_s, observations=120, of="ocs1", why="12 observations, 99 needed")
+        yield "a predicted time", time
+    for before, after in (("", GLASS), (GLASS, ""), ("", TWIN), (TWIN, ""), (GLASS, TWIN), ("", OWNED), (OWNED, "")):
+        for change in testbed_diff.testbed_diff(rack(file, before), rack(file, after)):
+            things = f"{sorted(change.ports)} {sorted(change.switches)}"
+            yield "a reload", f"{change}; {change.obstacle or 'may be'}; {things}"
     yield "words of block", answer(block.parse_words, ["ocs1:3A,4A..6A", "ocs2:1B", "ocs1:7B"])
     for word in ("ocs1", "3A", ":3A", "ocs1:", "ocs1:3A,", "ocs1:,3A", ""):
         yield "words of block", answer(block.parse_words, ["ocs1:1A", word])
