@@ -1,8 +1,5 @@
 """`hwd verify` on bundles that `hwd export` wrote, whole, changed and damaged."""
 
-import hashlib
-import json
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +9,11 @@ import pytest
 from hwd.cli.commands.verify import SHOWN_MAX
 from hwd.cli.run_command import run
 
+from ...report.bundle.conftest import Edit, Plant, edited, plant
 from ..conftest import FIRST as RUN
 from ..conftest import seen_on_a_terminal
+
+__all__ = ["plant"]
 
 
 @pytest.fixture(scope="module")
@@ -24,26 +24,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory, data: str, places: Path) ->
 
 
 @pytest.fixture
-def changed(bundle: Path, tmp_path: Path) -> Callable[[str, Callable[[Any], object]], Path]:
+def changed(bundle: Path, plant: Plant) -> Callable[[str, Edit], Path]:
     """The bundle with a table that was edited, and a manifest that agrees."""
-
-    def made(table: str, edit: Callable[[Any], object]) -> Path:
-        with zipfile.ZipFile(bundle) as found:
-            members = {name: found.read(name) for name in found.namelist()}
-        value = json.loads(members[table])
-        edit(value)
-        members[table] = json.dumps(value).encode()
-        manifest = json.loads(members["manifest.json"])
-        [listed] = [one for one in manifest["members"] if one["name"] == table]
-        listed.update(bytes=len(members[table]), sha256=hashlib.sha256(members[table]).hexdigest())
-        members["manifest.json"] = json.dumps(manifest).encode()
-        path = tmp_path / "changed.hwd.zip"
-        with zipfile.ZipFile(path, "w") as to:
-            for name, data in members.items():
-                to.writestr(name, data)
-        return path
-
-    return made
+    return lambda table, edit: plant(edited(bundle, table, edit))
 
 
 def test_bundle_is_equal(hwd: Any, bundle: Path) -> None:

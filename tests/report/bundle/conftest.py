@@ -27,6 +27,12 @@ def member(bundle: Path, name: str) -> bytes:
         return found.read(name)
 
 
+def edited(bundle: Path, name: str, edit: Edit) -> dict[str, bytes | None]:
+    value = json.loads(member(bundle, name))
+    edit(value)
+    return {name: json.dumps(value).encode()}
+
+
 def with_timeline(bundle: Path, edit: Edit) -> dict[str, bytes | None]:
     """The record with its first timeline edited."""
     lines = member(bundle, "run.jsonl").split(b"\n")

@@ -15,19 +15,13 @@ from hwd_drivers.core.errors import ConfigError
 
 from ...answers import check_golden
 from ..conftest import Recorded
-from .conftest import Edit, Plant, Verified, member, with_timeline, write
+from .conftest import Edit, Plant, Verified, edited, member, with_timeline, write
 
 FOUND = Path(__file__).with_name("differences.txt")
 WATERFALL, STAGES, ENDINGS, RUN = (
     "figures/waterfall.json",
     *(f"tables/{of}.json" for of in ("stages", "endings", "run")),
 )
-
-
-def edited(bundle: Path, name: str, edit: Edit) -> dict[str, bytes | None]:
-    value = json.loads(member(bundle, name))
-    edit(value)
-    return {name: json.dumps(value).encode()}
 
 
 def links_by_stage(bundle: Path) -> str:
