@@ -43,7 +43,7 @@ from hwd.model.answers import (
     SwitchStatus,
     UnlitLink,
 )
-from hwd.model.run import RunProgress
+from hwd.model.run import RunProgress, RunState
 
 from ..answers import check_golden
 
@@ -167,8 +167,8 @@ def of_desired() -> Told:
 
 
 RUN = RunProgress(
-    run="k3v9", playbook="smoke", state="running", steps=5, queued_wall_ns=0, done=2, total=5, what="wait until ready",
-    stage="waiting", expected_s=40.0, by=None, waits_for=[],
+    run="k3v9", playbook="smoke", state=RunState.RUNNING, steps=5, queued_wall_ns=0, done=2, total=5,
+    what="wait until ready", stage="waiting", expected_s=40.0, by=None, waits_for=(),
 )  # fmt: skip
 APPLYING = ReconfigurationStatus(
     reconfiguration="r1", run=None, what="ring", hash="0", lease=None, state="waiting", outcome=None, why="",
@@ -184,7 +184,7 @@ OPEN = LeftOpen(
 def of_what_is_under_way() -> Told:
     yield "run", [run_line(RUN)]
     yield "run, new", [run_line(replace(RUN, what=None, stage=None, expected_s=0.0))]
-    yield "run, paused", [run_line(replace(RUN, state="paused", by="ada", stage=None))]
+    yield "run, paused", [run_line(replace(RUN, state=RunState.PAUSED, by="ada", stage=None))]
     yield "open", [left_open(OPEN)]
     yield "awaits a confirm", [confirm_words(AWAITED, NOON_NS)]
     yield "awaits a confirm without end", [confirm_words(replace(AWAITED, confirm_in_s=None), NOON_NS)]
@@ -295,13 +295,14 @@ MADE = {
 
 
 def of_links() -> Told:
-    for words, data in {
-        "up": {"carrier": True, "away": []},
-        "untold": {"carrier": None, "away": []},
-        "a switch down": {"carrier": None, "away": ["ocs2"]},
-        "two down": {"carrier": None, "away": ["ocs1", "ocs2"]},
-    }.items():
-        yield f"link, {words}", [link_row(msgspec.convert({**LINK, **data}, LinkStatus))]
+    for words, carrier, away in (
+        ("up", True, []),
+        ("untold", None, []),
+        ("a switch down", None, ["ocs2"]),
+        ("two down", None, ["ocs1", "ocs2"]),
+    ):
+        one = msgspec.convert({**LINK, "carrier": carrier, "away": away}, LinkStatus)
+        yield f"link, {words}", [link_row(one)]
     up = {"link": "h0.eth1<->h1.eth1", "carrier": True}
     links = msgspec.convert([{**LINK, "hang": {**HANG, **LOST_INSIDE}}, up], list[LinkStatus])
     yield "link, hangs", hang_lines(links, (), None)

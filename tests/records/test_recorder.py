@@ -137,7 +137,8 @@ async def test_what_waited_is_written_once_there_is_room_again(
         for one in flood[2000:]:
             sink(one)
         await asyncio.sleep(60)
-        assert isinstance(sink.failure, FailedError)
+        failed = sink.failure
+        assert isinstance(failed, FailedError)
         with closing(sqlite3.connect(tmp_path / "records.db")) as connection, connection:
             connection.execute("DELETE FROM documents WHERE run = 'old'")
         await asyncio.sleep(2)

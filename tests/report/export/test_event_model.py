@@ -219,7 +219,8 @@ def test_values_are_those_of_the_table(any_run: Recorded) -> None:
         if of_link and stage:
             at = event_of[row["reconfiguration"], row["link"]]
             seen_ns = row["end_best_ns"] if row["knowledge"] == "seen" else None
-            assert at["timestamps"][f"{stage}_s"] == (at["time"] if seen_ns is None else (seen_ns + offset_ns) / 1e9)
+            told_s = (seen_ns + offset_ns) / 1e9 if isinstance(seen_ns, int) else at["time"]
+            assert at["timestamps"][f"{stage}_s"] == told_s
         wall_ns = row["commanded_wall_ns"]
         assert event["commanded_s"] == (None if not isinstance(wall_ns, int) else wall_ns / 1e9)
     unchecked = {"commanded_s", "control_s"} if not table else {"commanded_s"}

@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 import msgspec
 import pyarrow.parquet as pq
@@ -23,12 +23,12 @@ from hwd_drivers.core.documents import Document
 from ..conftest import HERE, Recorded
 
 
-def record_of_a_bundle(run: Run, documents: Iterable[Document], to: IO[bytes]) -> None:
+def record_of_a_bundle(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
     with BundleWriter(run, to, made_by=this_program(commit=None)) as writer:
         writer.record(documents)
 
 
-Export = Callable[[Run, Iterable[Document], Any], None]
+Export = Callable[[Run, Iterable[Document], Any], object]
 EXPORTS: dict[str, Export] = {"jsonl": jsonl, "csv": csv, "perfetto": perfetto, "bluesky": bluesky}
 
 

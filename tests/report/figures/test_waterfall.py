@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from hypothesis import given
@@ -134,7 +135,7 @@ STATES = {"carrier": "carrier", "firmware": "up", "rdma": "active"}
 def test_no_story_breaks_the_figure(
     seen: list[tuple[str, str, bool, int, int]], answered_ns: int | None, commanded: bool
 ) -> None:
-    whose = {"boot": "b", "port": "eth0", "agent_ns": 0, "origin": Origin.TWIN, "source": "s<&>"}
+    whose: dict[str, Any] = {"boot": "b", "port": "eth0", "agent_ns": 0, "origin": Origin.TWIN, "source": "s<&>"}
     events = [
         HostEvent(
             host=host, seq=seq, type=kind, earliest_ns=at - error, latest_ns=at + error, best_ns=at,
