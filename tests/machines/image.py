@@ -42,6 +42,7 @@ MASKED: Final = (
     "e2scrub_all.timer",
     "e2scrub_reap.service",
     "fstrim.timer",
+    "console-getty.service",  # it would take the console of a container from the door
     "getty@tty1.service",
     "serial-getty@ttyS0.service",
     "systemd-timesyncd.service",

@@ -1,4 +1,4 @@
-"""The daemon as a service of systemd that is process 1, in a virtual machine; its switch is a twin of this machine."""
+"""The daemon as a service of systemd that is process 1, in a container; its switch is a twin of this machine."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,8 +16,8 @@ from hwd_drivers.twins.registry import Twin, twin_of
 from hwd_drivers.twins.timing import find_timing
 
 from ..machines.agent import missing_for_agent, pack_daemon
+from ..machines.door import HOST_IP, Guest
 from ..machines.fixtures import Machines
-from ..machines.machine import HOST_IP, Boot, Machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(900)]
 
@@ -33,15 +33,14 @@ PROGRAM = """\
 #!/bin/sh
 PYTHONPATH=/mnt/hwd exec /usr/bin/python3 -m hwd.cli "$@"
 """
-START_WITHIN_S = 240.0
-"""An emulated processor takes some 20 s for it."""
-CONFIRM_S = 60
+START_WITHIN_S = 60.0
+CONFIRM_S = 15
 
 
 class Host:
     """The machine with the service."""
 
-    def __init__(self, machine: Machine, twin: Twin) -> None:
+    def __init__(self, machine: Guest, twin: Twin) -> None:
         self.machine = machine
         self._twin = twin
 
@@ -90,7 +89,7 @@ async def operating(machines: Machines, folder: Path) -> AsyncIterator[Host]:
     )
     address = await twin.start()
     try:
-        machine = machines.start("service", boot=Boot.SYSTEMD, luggage={"hwd": pack_daemon(folder / "packed")})
+        machine = machines.contain("service", luggage={"hwd": pack_daemon(folder / "packed")})
         await machine.up(within_s=400)
         await machine.write("/usr/local/bin/hwd", PROGRAM.encode())
         await machine.run("chmod", "755", "/usr/local/bin/hwd")
