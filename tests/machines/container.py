@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from .door import DOOR_PORT, POLL_S, SSH_PORT, Guest
-from .image import LUGGAGE, Image
+from .image import Image
 from .leash import leashed
 from .machine import HERE
 
@@ -73,7 +73,7 @@ class Container(Guest):
             "DISK": str(image.disk),
             "GROUP": _group(folder),
         }
-        options = [f"--bind-ro={folder / 'luggage'}:{LUGGAGE}", f"--hostname={name}"]
+        options = [f"--bind-ro={folder / 'luggage'}:/mnt", f"--hostname={name}"]
         with (folder / "console.log").open("wb") as words:
             process = subprocess.Popen(
                 [*leashed(), *NAMESPACES, "sh", "-euc", START, "sh", *options],
