@@ -43,11 +43,8 @@ STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2
 TARGETS = {"straight": {"what": STRAIGHT}, "crossed": {"what": CROSSED}}
 
 
-def pytest_asyncio_loop_factories(
-    config: pytest.Config, item: pytest.Item
-) -> Mapping[str, type[asyncio.SelectorEventLoop]]:
-    """In virtual time, but for tests with threads."""
-    return {"loop": asyncio.SelectorEventLoop if "threads" in getattr(item, "fixturenames", ()) else VirtualLoop}
+def pytest_asyncio_loop_factories() -> Mapping[str, type[VirtualLoop]]:
+    return {"virtual": VirtualLoop}
 
 
 def of_testbed(text: str) -> pytest.MarkDecorator:
