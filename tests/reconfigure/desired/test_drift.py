@@ -9,7 +9,7 @@ from hwd.interlocks.overrides import WAY_BACK
 from hwd.model.answers import SwitchDesired
 from hwd.model.documents.plans import InterlockRefused
 from hwd.model.documents.reconfigurations import ReconfigurationStarted
-from hwd.model.documents.switches import SwitchAdopted, SwitchDrift
+from hwd.model.documents.switches import SwitchDrift
 from hwd.reconfigure.desired.drift import TRIES_MOST
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import RefusedError
@@ -66,17 +66,6 @@ async def test_adopted_change_is_desired_and_in_the_history(lab: Lab) -> None:
     assert (newest.what, newest.who, newest.outcome) == ("ocs1:1A-7B,3B-none", "found at the switch", "adopted")
     await lab.restart(after_s=0.0)
     assert desired(lab).crossconnects == ["1A-7B", "2A-4B"]
-
-
-@of_testbed(ADOPT)
-async def test_power_cut_is_never_adopted(lab: Lab) -> None:
-    await lab.apply("ocs1:1A-3B,2A-4B")
-    lab.set_fault({"switch": "ocs1", "fault": "reboot", "seconds": 3})
-    await lab.until(SwitchUp)
-    await asyncio.sleep(30)
-    assert lab.light() == set()
-    assert (desired(lab).crossconnects, desired(lab).missing) == (["1A-3B", "2A-4B"], ["1A-3B", "2A-4B"])
-    assert lab.emitted(SwitchAdopted) == []
 
 
 @of_testbed(ADOPT)

@@ -18,7 +18,7 @@ from hwd.model.testbed import Testbed
 from hwd.reconfigure.plans.planner import Planner
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 
-T = TypeVar("T", int, tuple[int, int])
+T = TypeVar("T")
 
 TWO_HOSTS = (Path(__file__).parents[3] / "examples" / "two-hosts.yaml").read_text()
 
@@ -57,6 +57,6 @@ def divisions(all: frozenset[T]) -> Iterator[list[frozenset[T]]]:
     if not all:
         yield []
     for size in range(1, len(all) + 1):
-        for step in map(frozenset, combinations(sorted(all), size)):
+        for step in map(frozenset, combinations([*all], size)):
             for rest in divisions(all - step):
                 yield [step, *rest]

@@ -41,13 +41,14 @@ async def planned(desk: Desk, noted: Noted, what: str, there: dict[str, str], **
 
 async def test_a_thread_is_asked_where_there_is_something_to_search_and_says_what_the_planner_does() -> None:
     two, banyan = Desk(TWO_HOSTS), Desk(BANYAN)
-    for desk, what, there, body, asked in (
-        (two, "ocs1:1A-3B", {"ocs1": ""}, {}, []),
-        (two, "ocs1:1A-3B", {"ocs1": ""}, {"steps": True}, ["plan"]),
-        (banyan, "sel:1A-4B", REST, {}, ["route", "plan"]),
+    noted = Noted()
+    for desk, what, there, steps, asked in (
+        (two, "ocs1:1A-3B", {"ocs1": ""}, False, []),
+        (two, "ocs1:1A-3B", {"ocs1": ""}, True, ["plan"]),
+        (banyan, "sel:1A-4B", REST, False, ["route", "plan"]),
     ):
-        noted = Noted()
-        assert await planned(desk, noted, what, there, **body) == desk.plan(what, there, **body), what
-        assert noted.asked == asked, (what, body)
+        noted.asked.clear()
+        assert await planned(desk, noted, what, there, steps=steps) == desk.plan(what, there, steps=steps), what
+        assert noted.asked == asked, (what, steps)
     with pytest.raises(RefusedError, match="sel: cannot make 1A-1B, 2A-2B at once"):
         await planned(banyan, noted, "sel:1A-1B,2A-2B", REST)
