@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hwd.mfabric.reconfigure_ocs import Links, Variant, reconfigure_ocs
-from hwd_drivers.core.errors import ConfigError
 
 
 def listing(demand: NDArray[np.float64], degrees: list[int], variant: Variant) -> Links:
@@ -79,21 +78,6 @@ def test_skip_leaves_no_port_dark_that_a_pair_could_use(case: tuple[NDArray[np.f
         assert not (demand[one, other] and free[one] and free[other])
 
 
-@pytest.mark.parametrize(
-    ("demand", "why"),
-    [
-        ([[0, -1], [0, 0]], r"demand: \[0\]\[1\] is -1"),
-        ([[0, float("nan")], [0, 0]], r"demand: \[0\]\[1\] is nan"),
-        ([[3, 1], [0, 0]], r"demand: \[0\]\[0\] is not above the diagonal: fold it first"),
-        ([[0, 1], [2, 0]], r"demand: \[1\]\[0\] is not above the diagonal"),
-        ([[0, 1, 2], [0, 0, 1]], "has the shape 2 x 3"),
-    ],
-)
-def test_demand_that_is_not_folded_is_refused(demand: list[list[float]], why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
-        reconfigure_ocs(np.array(demand), [2, 2])
-
-
 def test_variant_may_be_written_as_a_word() -> None:
     words = [reconfigure_ocs(drawn(16, 1), [6] * 16, variant=word) for word in ("skip", "stop")]  # type: ignore[arg-type]
     assert words == [reconfigure_ocs(drawn(16, 1), [6] * 16, variant=variant) for variant in Variant]
@@ -131,11 +115,3 @@ def test_four_servers_of_three_ports_are_always_a_full_mesh() -> None:
 
 def test_links_of_four_servers_of_two_ports_follow_their_demand() -> None:
     assert len({tuple(reconfigure_ocs(drawn(4, seed), [2] * 4)) for seed in range(20)}) > 2
-
-
-@pytest.mark.parametrize(
-    ("degrees", "why"), [([1], "demand of 2 servers, and ports of 1"), ([1, -1], "-1 is less than none")]
-)
-def test_ports_that_do_not_fit_are_refused(degrees: list[int], why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
-        reconfigure_ocs(np.zeros((2, 2)), degrees)
