@@ -147,11 +147,14 @@ class Routes:
 
 
 class Alternates:
-    """Goes from one target to the other for each operation."""
+    """Goes from one target to the other for each operation; `links`: of the second one, if not all."""
+
+    def __init__(self, links: int | None = None) -> None:
+        self._links = links
 
     def targets(self, job: Job, view: View) -> dict[str, Target]:
-        self._gathering = Gathering(job.groups)
-        return dict.fromkeys("ab", Target(links=view.topology("ring")))
+        self._gathering, links = Gathering(job.groups), view.topology("ring")
+        return {"a": Target(links=links), "b": Target(links=links[: self._links])}
 
     def on(self, event: Event) -> Iterator[Action]:
         if isinstance(event, Intent) and self._gathering.come(event):

@@ -1,21 +1,18 @@
 """The light of a job that somebody else moves: no rank is let go until it is back, or the job fails and says who."""
 
 import asyncio
-from collections.abc import Iterator
 
 from hwd.jobs.light_watch import BACK_WITHIN_S, MOVED_MOST
 from hwd.model.answers import JobStatus
 from hwd.model.bodies import ByBody
 from hwd.model.documents.jobs import JobEnded, JobGranted, JobMoved, JobSwitched
 from hwd.model.documents.leases import LeaseReleased
-from hwd.model.plane import Action, Applied, Event, Grant, Intent, Job, Switch, Target, View
-from hwd.planes import Gathering
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import Crossconnect
 
-from .job_lab import Lab, Work, asked, ended, of_job, of_jobs, start, when
+from .job_lab import Alternates, Lab, Work, asked, ended, of_job, of_jobs, start, when
 from .test_job_run import Regions
 
 POLL_S = 6.0
@@ -207,21 +204,7 @@ async def test_light_that_was_taken_while_the_daemon_was_away_is_back_before_any
         assert "while the daemon was away" in lab.emitted(JobMoved)[0].by
 
 
-class Slow:
-    """Switches to another target for each operation, which its links hold up."""
-
-    def targets(self, job: Job, view: View) -> dict[str, Target]:
-        self._gathering, links = Gathering(job.groups), view.topology("ring")
-        return {"both": Target(links=links), "one": Target(links=links[:1])}
-
-    def on(self, event: Event) -> Iterator[Action]:
-        if isinstance(event, Intent) and self._gathering.come(event):
-            yield Switch(target=("both", "one")[event.operation.index % 2])
-        if isinstance(event, Applied):
-            yield Grant(ranks=(0, 1))
-
-
-@of_job(entry="plane: own", plane=Slow(), steps=10)
+@of_job(entry="plane: own", plane=Alternates(links=1), steps=10)
 async def test_light_that_is_moved_under_a_plane_that_moves_it_holds_what_it_promises(lab: Lab) -> None:
     job = await start(lab, lambda status: status.at)
     refused = 0

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "two-hosts.yaml").read_text()
 SEED = 7
-SELDOM_S = 0.05
+SELDOM_S = 0.25
 """Between two looks at light. These tests do not measure when it comes, and looks would take half of their time."""
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"
 """Both ways to join its four ports in two links between the hosts."""

@@ -126,22 +126,18 @@ async def test_drain_gives_up_at_its_deadline_and_lets_transfers_on_again(lab: L
     assert (await rank.claim("eth1", within_s=5))["outcome"] == "go"
 
 
-async def test_transfer_ends_with_its_longest_time_and_its_process_hears_so(lab: Lab) -> None:
+async def test_transfer_ends_with_its_longest_time_and_its_process_hears_so_and_with_its_connection(lab: Lab) -> None:
     await applied(lab, STRAIGHT)
     rank, transfer = await go(lab, within_s=2)
     await asyncio.sleep(2.5)
     assert "longest time of 2 s" in rank.over[transfer]
     assert (await rank.end(transfer))["outcome"] == "over"
     await applied(lab, CROSSED)
-
-
-async def test_transfer_ends_with_its_connection(lab: Lab) -> None:
-    await applied(lab, STRAIGHT)
     rank, _ = await go(lab)
     rank.leave()
     await asyncio.sleep(0.1)
     assert lab.service.status().transfers == []
-    await applied(lab, CROSSED)
+    await applied(lab, STRAIGHT)
 
 
 async def test_wait_of_a_process_that_went_away_claims_nothing(lab: Lab) -> None:

@@ -4,7 +4,8 @@ overlaps.
 """
 
 import asyncio
-from collections.abc import Coroutine
+import functools
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final, TypeVar
@@ -43,6 +44,14 @@ class Waiter:
     ports: frozenset[str]
     priority: int
     arrived_s: float
+
+
+def in_its_time(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def run(self: "LeaseMachine", **drawn: Any) -> Any:
+        return self.do(method(self, **drawn))
+
+    return run
 
 
 class LeaseMachine(RuleBasedStateMachine):
@@ -115,118 +124,102 @@ class LeaseMachine(RuleBasedStateMachine):
     # --- what people do
 
     @rule(target=asked, ports=ports, for_s=lengths, lasting=st.booleans())
-    def take(self, ports: frozenset[str], for_s: float, lasting: bool) -> Any:
-        async def main() -> Any:
-            try:
-                holder = "ada" if lasting else "run r1"
-                lease = await self.desk.leases.take(holder=holder, ports=ports, for_s=for_s, lasting=lasting)
-            except HwdError:
-                return multiple()
-            if lasting:
-                assert lease in [stored.claim for stored in await self.desk.records.leases.all()], (
-                    "durable before it is answered"
-                )
-            assert await self.desk.records.leases.epoch() == lease.epoch
-            self.alive.add(lease.id)
-            return lease.id
-
-        return self.do(main())
+    @in_its_time
+    async def take(self, ports: frozenset[str], for_s: float, lasting: bool) -> Any:
+        try:
+            holder = "ada" if lasting else "run r1"
+            lease = await self.desk.leases.take(holder=holder, ports=ports, for_s=for_s, lasting=lasting)
+        except HwdError:
+            return multiple()
+        if lasting:
+            assert lease in [stored.claim for stored in await self.desk.records.leases.all()], (
+                "durable before it is answered"
+            )
+        assert await self.desk.records.leases.epoch() == lease.epoch
+        self.alive.add(lease.id)
+        return lease.id
 
     @rule(target=asked, ports=ports, for_s=lengths, priority=priorities)
-    def enqueue(self, ports: frozenset[str], for_s: float, priority: int) -> Any:
-        async def main() -> Any:
-            try:
-                request = await self.desk.requests.enqueue(holder="ben", ports=ports, for_s=for_s, priority=priority)
-            except HwdError:
-                return multiple()
-            assert request in await self.desk.records.leases.requests(), "durable before it is answered"
-            self.number += 1
-            self.alive.add(request.id)
-            arrived_s = self.now_s()
-            self.known[request.id] = Waiter(number=self.number, ports=ports, priority=priority, arrived_s=arrived_s)
-            self.waiters[request.id] = self.known[request.id]
-            await asyncio.sleep(0.01)
-            return request.id
-
-        return self.do(main())
+    @in_its_time
+    async def enqueue(self, ports: frozenset[str], for_s: float, priority: int) -> Any:
+        try:
+            request = await self.desk.requests.enqueue(holder="ben", ports=ports, for_s=for_s, priority=priority)
+        except HwdError:
+            return multiple()
+        assert request in await self.desk.records.leases.requests(), "durable before it is answered"
+        self.number += 1
+        self.alive.add(request.id)
+        arrived_s = self.now_s()
+        self.known[request.id] = Waiter(number=self.number, ports=ports, priority=priority, arrived_s=arrived_s)
+        self.waiters[request.id] = self.known[request.id]
+        await asyncio.sleep(0.01)
+        return request.id
 
     @rule(target=asked, ports=ports, for_s=lengths, in_s=st.sampled_from([1.0, 50.0, 400.0]))
-    def reserve(self, ports: frozenset[str], for_s: float, in_s: float) -> Any:
-        async def main() -> Any:
-            at_ns = self.desk.clock.wall_ns() + round(in_s * S)
-            try:
-                request = await self.desk.requests.reserve(holder="eva", ports=ports, for_s=for_s, at_wall_ns=at_ns)
-            except HwdError:
-                return multiple()
-            self.alive.add(request.id)
-            return request.id
-
-        return self.do(main())
+    @in_its_time
+    async def reserve(self, ports: frozenset[str], for_s: float, in_s: float) -> Any:
+        at_ns = self.desk.clock.wall_ns() + round(in_s * S)
+        try:
+            request = await self.desk.requests.reserve(holder="eva", ports=ports, for_s=for_s, at_wall_ns=at_ns)
+        except HwdError:
+            return multiple()
+        self.alive.add(request.id)
+        return request.id
 
     @rule(id=asked, for_s=lengths)
-    def renew(self, id: str, for_s: float) -> None:
-        async def main() -> None:
-            try:
-                self.in_force[id] = (await self.desk.leases.renew(id, for_s=for_s)).expires_wall_ns or 0
-            except HwdError:
-                return
-
-        self.do(main())
+    @in_its_time
+    async def renew(self, id: str, for_s: float) -> None:
+        try:
+            self.in_force[id] = (await self.desk.leases.renew(id, for_s=for_s)).expires_wall_ns or 0
+        except HwdError:
+            return
 
     @rule(id=consumes(asked), kick=st.booleans())
-    def release(self, id: str, kick: bool) -> None:
-        async def main() -> None:
-            end = {"why": "kicked", "by": "kim", "reason": "enough"} if kick else {"why": "released"}
-            was_there = (
-                await self.desk.requests.withdraw(id, **end) is not None or self.desk.leases.record(id) is not None
-            )
-            await self.desk.leases.release(id, **end)
-            await asyncio.sleep(0.01)  # a grant may be under way
-            with pytest.raises(
-                RefusedError, match="kicked by kim" if kick and was_there else "not in force|none is in force"
-            ):
-                self.desk.leases.get(id)
-
-        self.do(main())
+    @in_its_time
+    async def release(self, id: str, kick: bool) -> None:
+        end = {"why": "kicked", "by": "kim", "reason": "enough"} if kick else {"why": "released"}
+        was_there = await self.desk.requests.withdraw(id, **end) is not None or self.desk.leases.record(id) is not None
+        await self.desk.leases.release(id, **end)
+        await asyncio.sleep(0.01)  # a grant may be under way
+        with pytest.raises(
+            RefusedError, match="kicked by kim" if kick and was_there else "not in force|none is in force"
+        ):
+            self.desk.leases.get(id)
 
     @rule(id=asked)
     def client_dies(self, id: str) -> None:
         self.alive.discard(id)
 
     @rule(seconds=st.sampled_from([1.0, 30.0, 200.0, 400.0]))
-    def time_passes(self, seconds: float) -> None:
-        async def main() -> None:
-            for _ in range(round(max(1.0, seconds / BEAT_S))):
-                await asyncio.sleep(min(BEAT_S, seconds))
-                await self.beat()
-
-        self.do(main())
+    @in_its_time
+    async def time_passes(self, seconds: float) -> None:
+        for _ in range(round(max(1.0, seconds / BEAT_S))):
+            await asyncio.sleep(min(BEAT_S, seconds))
+            await self.beat()
 
     @rule()
-    def daemon_dies(self) -> None:
-        async def main() -> None:
-            await self.desk.stop()
-            of_runs = {one.id for one in self.desk.leases.all() if one.run is not None}
-            for id in of_runs:
-                del self.in_force[id]
-            before = {one.id: one for one in self.desk.leases.all() if one.run is None}
-            waiting, reserved = set(self.waiters), {one.id for one in self.desk.requests.reserved}
-            self.desk.disk.mend()  # it is read all the same
-            await self.desk.restart()
-            if self.is_full:
-                self.desk.disk.refuse("the disk is full")
-            await asyncio.sleep(0.01)
-            after = {one.id: one for one in self.desk.leases.all()}
-            assert {id: after.get(id) for id in before} == before, "durable"
-            now_waiting = {one.id for one in self.desk.requests.waiting}
-            now_reserved = {one.id for one in self.desk.requests.reserved}
-            assert waiting <= now_waiting | after.keys(), "nobody is forgotten"
-            assert now_waiting - waiting | now_reserved - reserved <= self.undeleted, "nobody comes back"
-            assert after.keys() - self.in_force.keys() <= self.undeleted | waiting | reserved, "nobody comes back"
-            self.waiters = {id: self.known[id] for id in now_waiting}
-            self.in_force |= {id: one.expires_wall_ns or 0 for id, one in after.items()}
-
-        self.do(main())
+    @in_its_time
+    async def daemon_dies(self) -> None:
+        await self.desk.stop()
+        of_runs = {one.id for one in self.desk.leases.all() if one.run is not None}
+        for id in of_runs:
+            del self.in_force[id]
+        before = {one.id: one for one in self.desk.leases.all() if one.run is None}
+        waiting, reserved = set(self.waiters), {one.id for one in self.desk.requests.reserved}
+        self.desk.disk.mend()  # it is read all the same
+        await self.desk.restart()
+        if self.is_full:
+            self.desk.disk.refuse("the disk is full")
+        await asyncio.sleep(0.01)
+        after = {one.id: one for one in self.desk.leases.all()}
+        assert {id: after.get(id) for id in before} == before, "durable"
+        now_waiting = {one.id for one in self.desk.requests.waiting}
+        now_reserved = {one.id for one in self.desk.requests.reserved}
+        assert waiting <= now_waiting | after.keys(), "nobody is forgotten"
+        assert now_waiting - waiting | now_reserved - reserved <= self.undeleted, "nobody comes back"
+        assert after.keys() - self.in_force.keys() <= self.undeleted | waiting | reserved, "nobody comes back"
+        self.waiters = {id: self.known[id] for id in now_waiting}
+        self.in_force |= {id: one.expires_wall_ns or 0 for id, one in after.items()}
 
     @rule()
     def disk_fills_up(self) -> None:
@@ -235,16 +228,14 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.is_full)
     @rule()
-    def disk_is_freed(self) -> None:
-        async def main() -> None:
-            self.is_full = False
-            self.desk.disk.mend()
-            for _ in range(3):
-                await asyncio.sleep(BEAT_S)
-                await self.beat()
-            self.undeleted.clear()
-
-        self.do(main())
+    @in_its_time
+    async def disk_is_freed(self) -> None:
+        self.is_full = False
+        self.desk.disk.mend()
+        for _ in range(3):
+            await asyncio.sleep(BEAT_S)
+            await self.beat()
+        self.undeleted.clear()
 
     async def beat(self) -> None:
         """What clients that live do."""
