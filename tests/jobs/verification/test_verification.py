@@ -13,7 +13,7 @@ from hwd.jobs.verification.recorded_operations import TargetLight, operations_of
 from hwd.jobs.verification.verification import verify
 from hwd.model.answers import JobVerification
 from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.jobs import JobEnded, JobResumed
+from hwd.model.documents.jobs import JobResumed
 from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
@@ -23,7 +23,7 @@ from hwd.model.documents.reconfigurations import (
     WantedSwitch,
 )
 from hwd.model.documents.transfers import TransferCut
-from hwd.model.job import JobEvent, JobRank, JobRecord, JobState, OperationSent
+from hwd.model.job import JobEvent, JobRank, JobRecord, JobState
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Action, Applied, Done, Event, Grant, Intent, NotReady, Switch
 from hwd_agents.wire import Operation, OperationKind, PortBytes
@@ -31,9 +31,8 @@ from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import CrossconnectState
 from hwd_drivers.devices.facts import CrossconnectReport, SwitchCommand, SwitchRead
 
-from ..job_record import job_record
+from ..job_record import ENDED, MS, job_event, job_record, measured
 
-MS = 1_000_000
 SIZE = 1_000_000
 LINK = "h0.eth0<->h1.eth0"
 LIT = ["1A-3B", "3A-1B"]
@@ -61,8 +60,7 @@ class Story:
     """Counted so far: received and sent, by host and port."""
 
     def tell(self, at_ms: float, event: Event, *actions: Action, **more: Any) -> None:
-        at_ns = round(at_ms * MS)
-        self.events.append(JobEvent.of(event, actions, at_ns=at_ns, wall_ns=at_ns, ticked_s=None, **more))
+        self.events.append(job_event(at_ms, event, *actions, **more))
 
     def say(self, at_ms: float, fact: Fact) -> None:
         self.documents.append(Document(at_ns=round(at_ms * MS), wall_ns=0, fact=fact))
@@ -206,17 +204,16 @@ def told(odd: Odd | None = None, granted_ms: float = 200.0) -> Story:
                 continue
             story.count(f"h{rank}", one.port, one.received, SIZE)
             story.count(f"h{rank}", "eth1", one.stray, 0)
-            sent = OperationSent(
-                began_ns=round((at_ms + one.began_ms) * MS) if one.begin_is_known else None,
-                ended_ns=round((at_ms + 50) * MS),
-                error_ns=2000,
-                before=before[rank] if one.is_counted and one.begin_is_known else {},
-                after=story.reading(f"h{rank}") if one.is_counted else {},
+            sent = measured(
+                at_ms + one.began_ms if one.begin_is_known else None,
+                at_ms + 50,
+                before[rank] if one.is_counted and one.begin_is_known else {},
+                story.reading(f"h{rank}") if one.is_counted else {},
             )
             story.tell(at_ms + 51, Done(rank=rank), sent=sent if one.is_measured else None)
         if odd is not None and not odd.has_ended and index == 1:
             break
-    story.say(500, JobEnded(job="j7x2a1b9", entry="train", outcome="succeeded", why="", seconds=1.0))
+    story.say(500, ENDED)
     return story
 
 
@@ -233,7 +230,7 @@ def in_regions(*more: tuple[float, Event, dict[str, Any]], odd: Odd | None = Non
     light(story, 110, id="r2", link="h0.eth1<->h1.eth1", lit=BARE)
     read(story, 145, [*LIT, *BARE])
     regions = [
-        JobEvent.of(event, (), at_ns=round(at_ms * MS), wall_ns=0, ticked_s=None, **fields)
+        job_event(at_ms, event, **fields)
         for at_ms, event, fields in (
             (150, Applied(target="left"), {"reconfiguration": "r1", "ports": EVERY[0]}),
             (165, Applied(target="right"), {"reconfiguration": "r2", "ports": EVERY[1]}),
@@ -311,11 +308,8 @@ def test_ranks_of_a_host_bring_what_it_needs_over_the_ports_of_all_of_them() -> 
             story.count(host, port, 520_000, 520_000)
     for rank in range(4):
         host = f"h{rank // 2}"
-        sent = OperationSent(
-            began_ns=301 * MS, ended_ns=350 * MS, error_ns=2000, before=before[host], after=story.reading(host)
-        )
-        story.tell(351, Done(rank=rank), sent=sent)
-    story.say(500, JobEnded(job="j7x2a1b9", entry="train", outcome="succeeded", why="", seconds=1.0))
+        story.tell(351, Done(rank=rank), sent=measured(301, 350, before[host], story.reading(host)))
+    story.say(500, ENDED)
     found = story.judged()
     assert [one for one in found.breaches if one.kind == "bytes"] == []
 
