@@ -123,23 +123,9 @@ def test_bound_is_there_for_a_small_demand_beside_a_large_one() -> None:
     assert least_s(demand, lost) == float("inf")
 
 
-def test_best_links_need_no_links_where_all_go_over_eps() -> None:
-    demand = np.array([[0, 1e6], [0, 0]])
-    capacity = Capacity(link_mbit_s=1.0, degrees=(0, 0), eps_mbit_s=(8.0, 8.0))
-    assert best_links(demand, capacity) == ({}, 1.0)
-    assert least_s(demand, capacity) == pytest.approx(1.0)
-
-
 def test_who_has_no_scipy_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy", None)
     capacity = Capacity(link_mbit_s=1.0, degrees=(1, 1), eps_mbit_s=(1.0, 1.0))
     for what in (best_links, least_s):
         with pytest.raises(ConfigError, match=r"pip install '\.\[mfabric\]'"):
             what(np.array([[0.0, 1.0], [0.0, 0.0]]), capacity)
-
-
-def test_nothing_to_send_takes_no_time() -> None:
-    capacity = Capacity(link_mbit_s=1.0, degrees=(1, 1), eps_mbit_s=(0.0, 0.0))
-    nothing = np.zeros((2, 2))
-    assert best_links(nothing, capacity) == ({}, 0.0)
-    assert best_circuits_s(nothing, capacity) == least_s(nothing, capacity) == completion_s(nothing, {}, capacity) == 0

@@ -44,12 +44,6 @@ def test_accuracy_is_the_share_of_the_experts_found(data: st.DataObject, experts
     assert top_k_accuracy(predicted, actual, k) == pytest.approx(found / k)
 
 
-def test_experts_with_the_same_load_are_taken_by_number() -> None:
-    assert top_k_accuracy([1, 1, 1, 1], [3, 2, 1, 1], 2) == 1.0
-    assert top_k_accuracy([1, 1, 1, 1], [1, 1, 2, 3], 2) == 0.0
-    assert top_k_accuracy([9, 1, 1, 1], [1, 2, 2, 2], 2) == 0.5
-
-
 def test_demand_has_the_predicted_loads_by_receiver_and_the_sources_by_sender() -> None:
     uniform = expert_demand([1, 0, 3], 120)
     assert uniform.tolist() == [[10, 0, 30]] * 3

@@ -128,21 +128,6 @@ def test_set_is_at_the_target_of_its_last_confirmed_switch() -> None:
     assert at(journal) == at(again(disk)) == [("s1", "b")]
 
 
-def test_power_cut_at_any_byte_of_a_switch_leaves_the_set() -> None:
-    """Torn frames and lost sectors at the end are no damage: the entry was not on the disk."""
-    whole, journal = written()
-    before = whole.size()
-    journal.switch(entry("r1", BEFORE, "a"))
-    data, end = whole.read(), whole.size()
-    for cut in range(before, end + 1):
-        disk = MemoryDisk()
-        disk.append(data[:cut] + bytes(len(data) - cut))
-        disk.sync()
-        left = again(disk)
-        assert at(left) == [("s1", BEFORE)]
-        assert len(left.open) == (cut == end)
-
-
 def test_second_switch_syncs_the_first_which_is_not_on_the_disk() -> None:
     disk, journal = written()
     journal.prepare(prepared("s2"), at=BEFORE)

@@ -89,20 +89,9 @@ def test_groups_that_cut_nothing_go_at_once() -> None:
     assert order_of(3, [link("0", ""), link("", "1")]).dark == ((),), "gone for good, or not touched"
 
 
-def test_a_swap_cannot_be_split() -> None:
-    order = order_of(2, ring(2))
-    assert (order.steps, order.dark_at_once) == (((0, 1),), 2)
-
-
 def test_independent_swaps_go_one_after_the_other() -> None:
     order = order_of(8, [one for first in range(0, 8, 2) for one in ring(2, first)])
     assert (len(order.steps), order.dark_at_once, order.dark_at_least) == (4, 2, 2)
-
-
-def test_a_link_that_frees_the_ends_of_another_goes_first() -> None:
-    order = order_of(3, [link("0"), link("01", "1"), link("12", "2")])
-    assert order.steps == ((2,), (1,), (0,))
-    assert order.dark_at_once == 1
 
 
 @pytest.mark.parametrize("size", [3, 5, 12, 40, 300])
