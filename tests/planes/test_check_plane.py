@@ -1,13 +1,18 @@
 """The suite lets planes pass that keep the rules, and finds those that do not, each by its breach."""
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from hwd.config import planes
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
@@ -36,6 +41,8 @@ from hwd.planes import Breach, Gathering, PlaneError
 from hwd.planes.static import Static
 from hwd.testing.check_plane import check_plane
 from hwd_drivers.core.errors import ConfigError
+
+from .conftest import EXAMPLE
 
 JOBS = 40
 Spoil = Callable[[Event, list[Action]], Iterable[Action]]
@@ -260,3 +267,32 @@ def test_plane_that_breaks_a_rule_is_found_and_told_with_what_came_before(
 def test_topology_that_no_drawn_job_can_have_is_said() -> None:
     with pytest.raises(ConfigError, match="none of the 40 drawn jobs has hosts for this plane; of the last one: "):
         check_plane(lambda: Static("torus dims=9x9"), jobs=JOBS)
+
+
+# --- planes of other packages
+
+
+def test_plane_of_a_wheel_is_found_by_its_name_and_passes(tmp_path: Path) -> None:
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*install, "--target", tmp_path, EXAMPLE], check=True, timeout=120)
+    program = (
+        "from hwd.config import planes; from hwd.testing.check_plane import check_plane; "
+        "print(planes.names(), check_plane(lambda: planes.make('rotor', {'period_s': '0.2'}), jobs=20))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert said.stdout == "('mfabric', 'rotor', 'static') 20\n"
+
+
+def test_plane_is_made_with_its_arguments() -> None:
+    assert isinstance(planes.make("static", {"topology": "pairs"}), Static)
+    with pytest.raises(ConfigError, match="plane 'sttic': unknown; did you mean static"):
+        planes.make("sttic", {})
+    with pytest.raises(ConfigError, match="plane static: no argument 'topolgy'; did you mean topology"):
+        planes.make("static", {"topolgy": "ring"})

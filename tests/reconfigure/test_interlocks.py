@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import UNSET
@@ -128,14 +127,6 @@ async def test_a_switch_that_was_changed_too_often_is_left_alone_until_the_windo
 # --- the way back
 
 
-async def make_way_back(lab: Lab, **more: Any) -> None:
-    """Light that every interlock refuses is there, and an apply that none refuses takes it away."""
-    lab.connect(STRAIGHT)
-    applying = lab.apply("ocs1:none", **more)
-    await lab.in_daemon(applying)  # so that its time dies with the daemon
-    assert lab.light() == set()
-
-
 async def check_way_back(lab: Lab) -> None:
     """The light is there again, and every interlock refuses to move it elsewhere: those of motion by what was used up
     before the way back.
@@ -149,43 +140,33 @@ async def check_way_back(lab: Lab) -> None:
 
 
 @of_testbed(ALL_WRONG)
-async def test_every_interlock_refuses_the_way_forward_and_none_a_roll_back(lab: Lab) -> None:
-    await make_way_back(lab, confirm_within_s=60)
-    assert (await lab.service.roll_back(None)).outcome == "rolled-back"
-    await check_way_back(lab)
-
-
-@of_testbed(ALL_WRONG)
-async def test_none_refuses_the_way_back_of_an_expired_confirm(lab: Lab) -> None:
-    await make_way_back(lab, confirm_within_s=60)
-    await asyncio.sleep(61)
-    (ended,) = lab.emitted(ReconfigurationEnded)
-    assert ended.outcome == "rolled-back"
-    await check_way_back(lab)
-
-
-@of_testbed(ALL_WRONG)
-async def test_none_refuses_the_recovery_after_a_crash(lab: Lab) -> None:
-    await lab.in_daemon(make_way_back(lab, confirm_within_s=600))  # its timer dies with it
-    await asyncio.sleep(1)  # the records are written behind
-    lab.world.kill(DAEMON)
-    await asyncio.sleep(600)  # the time to confirm it is over when the daemon is back
-    lab.world.start_daemon()
-    await lab.until(DaemonRecovered)
-    await lab.world.settled()
-    assert lab.emitted(DaemonRecovered)[0].outcome == "rolled-back"
-    await check_way_back(lab)
-
-
-@of_testbed(ALL_WRONG)
-async def test_none_refuses_the_abort_of_a_run(lab: Lab) -> None:
-    playbook = "playbook: dark\nshows: x\nsteps:\n  - apply: {pairs: 'ocs1:none'}\n  - wait: {for_s: 600}\n"
+@pytest.mark.parametrize("way", ["asked for", "not confirmed", "recovery", "abort of a run"])
+async def test_every_interlock_refuses_the_way_forward_and_none_a_roll_back(lab: Lab, way: str) -> None:
+    """Light that every interlock refuses is there, and an apply that none refuses takes it away."""
     lab.connect(STRAIGHT)
-    run = (await lab.service.start_run(text=playbook, file="dark.yaml", parameters={})).run
-    await lab.until(ReconfigurationCommanded)
-    await asyncio.sleep(5)
+    run = ""
+    if way == "abort of a run":
+        run = await lab.start_run("apply: {pairs: 'ocs1:none'}", "wait: {for_s: 600}")
+        await lab.until(ReconfigurationCommanded)
+        await asyncio.sleep(5)
+    else:
+        await lab.apply("ocs1:none", confirm_within_s=60)
     assert lab.light() == set()
-    assert (await lab.service.abort_run(run, by="ada")).safe_state == "before-apply"
+    match way:
+        case "asked for":
+            assert (await lab.service.roll_back(None)).outcome == "rolled-back"
+        case "not confirmed":
+            await asyncio.sleep(61)
+            assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["rolled-back"]
+        case "recovery":
+            await asyncio.sleep(1)  # the records are written behind
+            lab.world.kill(DAEMON)
+            await asyncio.sleep(600)  # the time to confirm it is over when the daemon is back
+            lab.world.start_daemon()
+            await lab.until(DaemonRecovered)
+            assert lab.emitted(DaemonRecovered)[0].outcome == "rolled-back"
+        case _:
+            assert (await lab.service.abort_run(run, by="ada")).safe_state == "before-apply"
     await check_way_back(lab)
 
 

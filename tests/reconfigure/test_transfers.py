@@ -1,6 +1,7 @@
 """Transfers in flight in a small world: no reconfiguration starts under one, and none is let onto ports that move."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ async def test_apply_is_refused_under_a_transfer_with_who_what_and_the_remedy(la
         await lab.begin(CROSSED)
     text = str(refused.value)
     assert all(part in text for part in (f"h0/{transfer}", "rank on h0", "all-reduce 7", "UTC", "--drain-within"))
+    assert re.search(r"for another (30\.0|29\.9) s at most", text)
     assert lab.light() == light
     await rank.end(transfer)
     await asyncio.sleep(0.1)
@@ -107,6 +109,7 @@ async def test_drain_waits_for_the_end_and_lets_no_new_one_on(lab: Lab) -> None:
     await asyncio.sleep(1)
     (status,) = lab.service.status().transfers
     assert status.drained_by is not None
+    assert status.left_s == pytest.approx(29, abs=0.1)
     other = await rank.claim("eth0", within_s=5)
     assert (other["outcome"], "waits for the end of the transfers" in other["why"]) == ("refused", True)
     await rank.end(transfer)
