@@ -144,12 +144,13 @@ async def test_restore_moves_what_differs_and_nothing_else(lab: Lab) -> None:
 
 
 async def test_ports_say_what_of_it_is_restored(lab: Lab) -> None:
-    await lab.apply("ocs1:1A-3B,2A-4B")
-    await lab.panel(remove=["1A-3B", "2A-4B"], add=["2A-7B"])
+    await lab.apply("ocs1:1A-3B,2A-4B,5A-none")
+    await lab.panel(remove=["1A-3B", "2A-4B"], add=["2A-7B", "5A-8B"])
     for port, expected in {
         "ocs1.2": ({"2A-7B"}, {"2A-4B"}),
         "ocs1.7": ({"2A-7B"}, {"2A-4B"}),
-        "ocs1": ({"2A-7B"}, {"1A-3B", "2A-4B"}),
+        "ocs1.8": ({"5A-8B"}, set()),
+        "ocs1": ({"2A-7B", "5A-8B"}, {"1A-3B", "2A-4B"}),
         "h0.eth0": (set(), {"1A-3B"}),
     }.items():
         assert moves(await plan(lab, port)) == expected, port
