@@ -133,8 +133,9 @@ class Lab:
 
     async def prepare(self, targets: Mapping[str, Any] = TARGETS, **more: Any) -> PreparedSetStatus:
         """A prepared set, under a new lease of all ports where none is named."""
+        caller = more.pop("caller", None)
         body = {"lease": more.pop("lease", None) or await self.lease("all", for_s=3600.0), **more, "targets": targets}
-        return await self.in_daemon(self.service.prepare(msgspec.convert(body, PrepareBody)))
+        return await self.in_daemon(self.service.prepare(msgspec.convert(body, PrepareBody), caller))
 
     async def switch(self, prepared: PreparedSetStatus, target: str, **more: Any) -> ReconfigurationStatus:
         return await self.in_daemon(self.service.switch(prepared.id, target, **more))

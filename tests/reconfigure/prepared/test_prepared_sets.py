@@ -15,6 +15,7 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationStarted,
 )
 from hwd.model.documents.switches import SwitchOverrun
+from hwd.model.request import Caller
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
 from hwd_drivers.devices.facts import SwitchCommand, SwitchUp
@@ -24,7 +25,8 @@ from ..conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, of_testbed, wanted
 
 
 async def test_a_switch_drives_to_its_target_and_is_confirmed_once_read_back(lab: Lab) -> None:
-    prepared = await lab.prepare()
+    prepared = await lab.prepare(caller=Caller(name="ada"))
+    assert [(one.by, one.verified) for one in lab.emitted(SetPrepared)] == [("ada", False)]
     assert (prepared.at, [one.id for one in prepared.targets]) == ("before", ["before", "straight", "crossed"])
     for target, what in (("straight", STRAIGHT), ("crossed", CROSSED), ("straight", STRAIGHT)):
         done = await lab.switch(prepared, target, by="ada")
@@ -266,7 +268,7 @@ async def test_ports_of_a_set_can_be_reserved_for_after_its_lease(lab: Lab) -> N
 async def die_in_switch(lab: Lab, prepared: PreparedSetStatus, target: str, *, kept: bool = True) -> None:
     """The daemon dies in the middle of a switch. `kept`: no power cut takes its entry."""
     lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 0.5})
-    driven = asyncio.ensure_future(lab.switch(prepared, target, id="cutoff00"))
+    driven = asyncio.ensure_future(lab.switch(prepared, target, id="cutoff00", by="ada"))
     await asyncio.sleep(0.1)
     if kept:
         lab.world.journal_disk.sync()  # what the kernel does some seconds later
@@ -302,7 +304,7 @@ async def test_a_switch_that_a_crash_cut_off_goes_where_its_rule_says(
     at = {"finish": "crossed"}.get(rule, rule)
     assert (lab.the_set().at, lab.the_set().why) == (at, "")
     (entry,) = [one for one in await lab.service.history(limit=9) if one.id == "cutoff00"]
-    assert entry.outcome == outcome
+    assert (entry.outcome, entry.who) == (outcome, "ada (unverified)")
     assert (await lab.switch(prepared, "straight")).outcome == "confirmed"
 
 
