@@ -5,7 +5,7 @@ import asyncio
 from hwd.jobs.light_watch import BACK_WITHIN_S, MOVED_MOST
 from hwd.model.answers import JobStatus
 from hwd.model.bodies import ByBody
-from hwd.model.documents.jobs import JobEnded, JobGranted, JobMoved, JobSwitched
+from hwd.model.documents.jobs import JobEnded, JobGranted, JobMoved, JobOverridden, JobSwitched
 from hwd.model.documents.leases import LeaseReleased
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON
@@ -159,6 +159,7 @@ async def test_light_that_is_moved_again_and_again_fails_its_job(lab: Lab) -> No
     )
     (end,) = lab.emitted(JobEnded)
     assert end.why == status.why
+    assert {one.verified for one in lab.emitted(JobOverridden)} == {False}
 
 
 @of_job(steps=12)
