@@ -9,7 +9,7 @@ import pytest
 from hwd.model.documents.hosts import HostDown
 from hwd.model.documents.leases import LeaseReleased
 from hwd.model.documents.reconfigurations import ReconfigurationState
-from hwd.model.documents.runs import RunAssert, RunEnded, RunFault, RunHost, RunNote, RunPaused, RunResumed, RunStep
+from hwd.model.documents.runs import RunAssert, RunEnded, RunFault, RunHost, RunNote, RunPaused, RunStep
 from hwd.model.fault import Clear, Fault, Slow, Unplug
 from hwd.model.timeline import Timeline
 from hwd_agents.sources.setting_source import Setting
@@ -76,9 +76,13 @@ async def test_branch_that_fails_stops_the_others_and_all_goes_back(lab: Lab) ->
     assert lab.holds_nothing()
 
 
-async def test_branches_that_end_differently_leave_a_mixed_state_that_names_them(lab: Lab) -> None:
-    right = ["wait: {for_s: 60}", apply(TWO), wait(within_s=0.01)]
-    run = await lab.do(at_once(left=[apply(ONE, 20)], right=right))
+@pytest.mark.parametrize(
+    "left",
+    [[apply(ONE, 20)], [at_once(a=[apply(ONE, 20)], b=["note: b"]), "wait: {for_s: 100}"]],
+    ids=["one", "within"],
+)
+async def test_branches_that_end_differently_leave_a_mixed_state_that_names_them(lab: Lab, left: list[str]) -> None:
+    run = await lab.do(at_once(left=left, right=["wait: {for_s: 60}", apply(TWO), wait(within_s=0.01)]))
     assert (run.outcome, run.safe_state, lab.light()) == ("failed", "mixed", ends(ONE))
     assert run.why.endswith("; switches by branch: left as-applied, right before-apply")
     state = await lab.service.run_state(run.id)
@@ -95,14 +99,6 @@ async def test_only_branches_that_ran_at_once_make_a_mixed_state(lab: Lab) -> No
     assert lab.light() == ends(f"{ONE},{TWO.partition(':')[2]}")
     run = await lab.do(both, "assert: 1 > 2")
     assert (run.outcome, run.safe_state) == ("failed", "as-applied")
-
-
-async def test_state_of_branches_within_a_branch_counts_as_that_of_the_branch(lab: Lab) -> None:
-    inner = at_once(a=[apply(ONE, 20)], b=["note: b"])
-    right = ["wait: {for_s: 60}", apply(TWO), wait(within_s=0.01)]
-    run = await lab.do(at_once(left=[inner, "wait: {for_s: 100}"], right=right))
-    assert (run.outcome, run.safe_state, lab.light()) == ("failed", "mixed", ends(ONE))
-    assert run.why.endswith("; switches by branch: left as-applied, right before-apply")
 
 
 @pytest.mark.parametrize("state", ["journaled", "driving", "read-back", "waiting"])
@@ -208,7 +204,10 @@ async def test_assert_that_does_not_hold_fails_the_run_with_its_figures(
     assert lab.holds_nothing()
 
 
-async def test_wait_for_a_time_lets_links_come_up_and_can_be_aborted(lab: Lab) -> None:
+async def test_wait_for_a_time_lets_links_come_up_counts_as_expected_and_can_be_aborted(lab: Lab) -> None:
+    await lab.do("repeat: {times: 3}, steps: [wait: {for_s: 10}]".join("{}"))
+    left_s = [step.expected_s for step in lab.emitted(RunStep, state="done")]
+    assert left_s == [20, 10, 0]
     run = await lab.do(apply(STRAIGHT), "wait: {for_s: 15}", wait(within_s=0.2))
     assert run.outcome == "succeeded"
     run_id = await lab.start("wait: {for_s: 3600}")
@@ -216,12 +215,6 @@ async def test_wait_for_a_time_lets_links_come_up_and_can_be_aborted(lab: Lab) -
     began_s = lab.now_s()
     await lab.abort(run_id)
     assert lab.now_s() - began_s < 0.1
-
-
-async def test_expected_time_counts_waits_for_a_time(lab: Lab) -> None:
-    await lab.do("repeat: {times: 3}, steps: [wait: {for_s: 10}]".join("{}"))
-    left_s = [step.expected_s for step in lab.emitted(RunStep, state="done")]
-    assert left_s == [20, 10, 0]
 
 
 async def test_run_that_takes_longer_than_it_may_fails_and_goes_back(lab: Lab) -> None:
@@ -367,37 +360,6 @@ async def test_ports_of_another_lease_are_neither_harmed_nor_set(lab: Lab, step:
 # --- pause
 
 
-async def test_paused_run_stands_at_a_border_with_its_lease_and_goes_on(lab: Lab) -> None:
-    run = await lab.start("lease: {ports: all, for_s: 20}", apply(STRAIGHT), wait(), apply(CROSSED, 20))
-    await lab.until(ReconfigurationState, state="waiting")
-    lab.service.pause_run(run, by="ada")
-    await lab.until(RunPaused, by="ada")
-    done = len(lab.emitted(RunStep, state="done"))
-    await asyncio.sleep(300)
-    assert len(lab.emitted(RunStep, state="done")) == done == 3
-    [lease] = lab.service.leases()
-    assert 29 < float(str(lease.left_s)) < 61, "it is held a minute at a time"
-    lab.service.resume_run(run, by="ada")
-    await lab.until(RunResumed)
-    [lease] = lab.service.leases()
-    assert 5 < float(str(lease.left_s)) < 20
-    assert (await lab.record(run)).outcome == "succeeded"
-    assert lab.light() == ends(CROSSED)
-    assert [one.branch for one in lab.emitted(RunResumed)] == [""]
-
-
-async def test_paused_branches_keep_the_lease_around_them(lab: Lab) -> None:
-    branches = at_once(left=[apply(ONE, 20), "note: a"], right=["wait: {for_s: 2}", apply(TWO, 20), "note: b"])
-    run = await lab.start("lease: {ports: all, for_s: 20}", branches)
-    await lab.until(ReconfigurationState, state="waiting")
-    lab.service.pause_run(run, by="ada")
-    await asyncio.sleep(200)
-    assert sorted(one.branch for one in lab.emitted(RunPaused)) == ["left", "right"]
-    assert len(lab.service.leases()) == 1
-    lab.service.resume_run(run, by="ada")
-    assert (await lab.record(run)).outcome == "succeeded"
-
-
 async def test_lease_that_is_kicked_during_a_pause_is_not_taken_again(lab: Lab) -> None:
     run = await lab.start("lease: {ports: all, for_s: 20}", "note: a", "wait: {for_s: 1}", apply(STRAIGHT))
     await lab.until(RunNote)
@@ -420,3 +382,17 @@ async def test_paused_run_can_be_aborted(lab: Lab) -> None:
     assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
     assert lab.light() == ends(STRAIGHT)
     assert lab.holds_nothing()
+
+
+async def test_step_of_a_note_reads_as_the_note(lab: Lab) -> None:
+    await lab.do(f"apply: {{pairs: '{STRAIGHT}'}}", "note: '{{ 6 * 7 }} pairs, p95 {{ run.turnaround.p95_s }}'")
+    noted = [(step.what, step.state) for step in lab.emitted(RunStep) if step.step == 2]
+    assert noted == [(f"note {text}", state) for text in ("42 pairs, p95 unknown",) for state in ("started", "done")]
+    assert [note.text for note in lab.emitted(RunNote)] == ["42 pairs, p95 unknown"]
+
+
+async def test_note_that_cannot_be_calculated_fails_as_a_step_that_reads_as_it_was_written(lab: Lab) -> None:
+    run = await lab.do("note: '{{ run.seconds / 0 }} s'")
+    assert run.outcome == "failed"
+    noted = [(step.what, step.state) for step in lab.emitted(RunStep)]
+    assert noted == [("note {{ run.seconds / 0 }} s", "started"), ("note {{ run.seconds / 0 }} s", "failed")]

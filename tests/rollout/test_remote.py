@@ -52,44 +52,22 @@ async def test_files_are_there_as_long_as_they_are_needed(sshd: Any, layout: Lay
     assert said[-1] == "copied 2.0 of 2.0 MB"
 
 
-@pytest.mark.parametrize(
-    ("pythons", "least", "words"),
-    [
-        (("no-such-python",), (3, 11), r"h0: it has no python3; the agent needs at least 3.11\. Install one there"),
-        (("python3",), (3, 99), r"h0: its Python is too old \(python3 is 3\.\d+\); the agent needs at least 3.99"),
-    ],
-)
-async def test_a_host_without_a_python_that_is_new_enough_is_refused(
-    pythons: tuple[str, ...],
-    least: tuple[int, int],
-    words: str,
-    sshd: Any,
-    layout: Layout,
-    monkeypatch: pytest.MonkeyPatch,
+async def test_a_host_without_a_python_that_is_new_enough_or_a_way_to_it_is_refused(
+    sshd: Any, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "FIND", module.FIND.replace(" ".join(module.PYTHONS), " ".join(pythons)))
-    monkeypatch.setattr(module, "PYTHON_LEAST", least)
-    with pytest.raises(ConfigError, match=words):
-        async with RemoteHost.open(host(sshd), layout, quiet, home=sshd.home):
-            pass
+    async def refused(words: str, **changes: Any) -> None:
+        with pytest.raises(ConfigError, match=words):
+            async with RemoteHost.open(host(sshd, **changes), layout, quiet, home=sshd.home):
+                pass
 
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"ssh": None}, r"h0: the testbed file does not say how to reach it: give it ssh: root@ADDRESS"),
-        (
-            {"ssh": None, "twin": HostTwin(kernel=False, timing="ideal", seed=0)},
-            r"h0: is a twin of this machine: its agent comes with the rack",
-        ),
-    ],
-)
-async def test_a_host_that_is_not_reached_over_ssh_is_refused(
-    changes: dict[str, Any], words: str, sshd: Any, layout: Layout
-) -> None:
-    with pytest.raises(ConfigError, match=words):
-        async with RemoteHost.open(host(sshd, **changes), layout, quiet, home=sshd.home):
-            pass
+    await refused(r"h0: the testbed file does not say how to reach it: give it ssh: root@ADDRESS", ssh=None)
+    twin = HostTwin(kernel=False, timing="ideal", seed=0)
+    await refused(r"h0: is a twin of this machine: its agent comes with the rack", ssh=None, twin=twin)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "PYTHON_LEAST", (3, 99))
+        await refused(r"h0: its Python is too old \(.*python3 is 3\.\d+.*\); the agent needs at least 3.99")
+    monkeypatch.setattr(module, "FIND", module.FIND.replace(" ".join(module.PYTHONS), "no-such-python"))
+    await refused(r"h0: it has no python3; the agent needs at least 3.11\. Install one there")
 
 
 async def test_who_gives_up_does_not_wait_for_the_host(sshd: Any, layout: Layout) -> None:

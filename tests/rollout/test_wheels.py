@@ -8,6 +8,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from hwd.rollout.versions import is_newer
 from hwd.rollout.wheels import Target, own_wheel
 
 TREE = Path(__file__).parents[2]
@@ -41,7 +42,7 @@ def test_the_same_code_is_the_same_wheel_byte_for_byte(tmp_path: Path) -> None:
     assert own_wheel("hwd-agents", tmp_path / "a").read_bytes() == own_wheel("hwd-agents", tmp_path / "b").read_bytes()
 
 
-def test_a_host_takes_wheels_for_its_own_glibc_and_older_ones() -> None:
+def test_a_host_takes_wheels_for_its_own_glibc_and_older_ones_or_for_musl() -> None:
     target = Target.of({"python": "3.12.3", "machine": "aarch64", "libc": ["glibc", "2.28"]})
     assert (target.python, target.platforms[0], target.platforms[-1]) == (
         "3.12",
@@ -50,9 +51,6 @@ def test_a_host_takes_wheels_for_its_own_glibc_and_older_ones() -> None:
     )
     assert "manylinux_2_29_aarch64" not in target.platforms
     assert {"manylinux_2_17_aarch64", "manylinux2014_aarch64"} <= set(target.platforms)
-
-
-def test_a_host_without_glibc_takes_wheels_for_musl() -> None:
     target = Target.of({"python": "3.11.9", "machine": "x86_64", "libc": ["", ""]})
     assert set(target.platforms) == {f"musllinux_1_{minor}_x86_64" for minor in range(1, 6)}
 
@@ -60,3 +58,9 @@ def test_a_host_without_glibc_takes_wheels_for_musl() -> None:
 def _row(content: bytes) -> str:
     digest = urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
     return f"sha256={digest},{len(content)}"
+
+
+def test_the_newer_version_has_the_higher_number() -> None:
+    newer = [("0.2.0", "0.1.0"), ("0.1.10", "0.1.9"), ("1.0", "0.9.9")]
+    others = [("0.1.0", "0.1.0"), ("0.1.0", "0.2.0"), ("", "0.1.0"), ("0.1.0", "dev")]
+    assert [one for one in (*newer, *others) if is_newer(*one)] == newer

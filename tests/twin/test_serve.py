@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 
 from hwd.config.run_files.places import is_held
 from hwd.model.fault import Clear, Deny, Fault, Reset, Slow, Stick
-from hwd.twin.control import ask
+from hwd.twin import parent_death
+from hwd.twin.control import ask, ask_present
 from hwd.twin.processes import AGAIN_AFTER_S
 from hwd_agents.process.config import load_config
 from hwd_drivers.core.clock import SystemClock
@@ -219,8 +221,9 @@ async def test_rack_says_where_it_is_is_the_only_one_takes_faults_and_cleans_up(
     assert (status, took_s < END_WITHIN_S) == (0, True)
     left = {path.name for path in rack.run_dir.iterdir()}
     assert left == {"rack.lock", "truth.jsonl"}
-    with pytest.raises(LinkError, match="Is it up"):
-        ask(control, Reset(switch="ocs1"))
+    for asking in (lambda: ask(control, Reset(switch="ocs1")), lambda: ask_present(control)):
+        with pytest.raises(LinkError, match="Is it up"):
+            asking()
 
 
 @pytest.mark.kernel
@@ -266,3 +269,34 @@ async def test_kernel_hosts_have_a_keeper_and_truth_is_written(serve: Serve) -> 
     assert all(one["before_ns"] < one["after_ns"] for one in carriers)
     status, took_s = await rack.end()
     assert (status, took_s < END_WITHIN_S) == (0, True)
+
+
+AGENT = """
+import signal, sys
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(print("in order", flush=True)))
+    print("there", flush=True)
+    signal.pause()
+"""
+"""Prints when it is ready, and when it gets SIGTERM."""
+RACK = """
+import os, subprocess, sys
+
+subprocess.Popen([sys.executable, "-P", sys.argv[1], str(os.getpid()), "--config", "none"]).wait()
+"""
+
+
+def test_agent_of_a_killed_rack_dies_as_it_did_and_does_not_stop_in_order(tmp_path: Path) -> None:
+    process = tmp_path / "hwd_agents" / "process"
+    process.mkdir(parents=True)
+    for folder in (process.parent, process):
+        (folder / "__init__.py").write_text("")
+    (process / "main.py").write_text(AGENT)
+    command = [sys.executable, "-c", RACK, parent_death.__file__]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as rack:
+        assert rack.stdout is not None
+        assert rack.stdout.readline() == "there\n"
+        rack.kill()
+        assert rack.stdout.read() == "", "the agent's end closes it"

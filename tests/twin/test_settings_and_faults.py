@@ -16,7 +16,7 @@ import pytest
 from hwd.bus import EmbeddedBroker, Gateway, HostSettings, MqttBus
 from hwd.config.testbed.testbed import load_testbed
 from hwd.model.action import parse_actions
-from hwd.model.fault import AgentKilled, Clear, ClockStep, Reset, SlowFirmware
+from hwd.model.fault import AgentKilled, Clear, ClockStep, SlowFirmware
 from hwd.model.testbed import Testbed
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Ledger
@@ -25,7 +25,6 @@ from hwd.twin.control import ask, ask_present
 from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
-from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws, RandomIds
 
 from .conftest import specs
@@ -184,10 +183,3 @@ async def test_settings_survive_a_killed_agent_and_all_is_as_before_when_they_ar
     assert rack.steps("h2")[0] - aligned_ns == pytest.approx(30e9, abs=1e9)
     ask(rack.control, Clear())
     assert ask_present(rack.control) == ()
-
-
-async def test_control_socket_of_a_rack_that_is_away_says_so(tmp_path: Path) -> None:
-    with pytest.raises(LinkError, match="Is it up"):
-        ask(tmp_path / "control", Reset(switch="ocs1"))
-    with pytest.raises(LinkError, match="Is it up"):
-        ask_present(tmp_path / "control")

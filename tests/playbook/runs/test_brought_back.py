@@ -25,9 +25,12 @@ from hwd_drivers.core.offload import InlineOffload
 from ...sim.lab import Lab
 from .conftest import FIRST, SECOND
 
+ON_FIRST = (f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+ON_SECOND = (f"apply: {{pairs: {SECOND}}}", "wait: {for: ready, within_s: 20}")
+
 
 async def test_crashed_run_knows_that_its_switches_were_brought_back(lab: Lab) -> None:
-    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+    run = await lab.start(*ON_FIRST)
     await asyncio.sleep(0.2)
     await lab.next_life()
     await asyncio.sleep(10)  # virtual: the switch is there, and brought back
@@ -50,7 +53,7 @@ async def test_crashed_run_knows_that_its_switches_were_brought_back(lab: Lab) -
 
 
 async def test_run_that_the_records_do_not_know_does_not_keep_those_behind_it_unsettled(lab: Lab) -> None:
-    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+    run = await lab.start(*ON_FIRST)
     await asyncio.sleep(0.2)
     lab.world.kill(DAEMON)
     disk = lab.world.journal_disk
@@ -68,7 +71,7 @@ async def test_run_that_the_records_do_not_know_does_not_keep_those_behind_it_un
 
 
 async def test_crashed_run_that_had_confirmed_all_is_as_applied(lab: Lab) -> None:
-    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}", "wait: {for_s: 600}")
+    run = await lab.start(*ON_FIRST, "wait: {for_s: 600}")
     await asyncio.sleep(30)
     assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
     for _ in range(2):
@@ -82,7 +85,7 @@ async def test_crashed_run_that_had_confirmed_all_is_as_applied(lab: Lab) -> Non
 
 
 async def test_run_whose_confirm_the_journal_takes_after_its_end_is_as_applied(lab: Lab) -> None:
-    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+    run = await lab.start(*ON_FIRST)
     while not lab.emitted(ReconfigurationState, state="driving"):  # noqa: ASYNC110 - in virtual time
         await asyncio.sleep(0.01)
     lab.world.journal_disk.refusal = (errno.EIO, 0)
@@ -97,12 +100,7 @@ async def test_run_whose_confirm_the_journal_takes_after_its_end_is_as_applied(l
 
 
 async def test_crashed_run_that_had_confirmed_one_and_not_the_next_is_not_called_as_applied(lab: Lab) -> None:
-    run = await lab.start(
-        f"apply: {{pairs: {SECOND}}}",
-        "wait: {for: ready, within_s: 20}",
-        f"apply: {{pairs: {FIRST}}}",
-        "wait: {for: ready, within_s: 20}",
-    )
+    run = await lab.start(*ON_SECOND, *ON_FIRST)
     while len(lab.emitted(ReconfigurationState, state="journaled")) < 2:  # noqa: ASYNC110 - in virtual time
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.2)
@@ -115,8 +113,8 @@ async def test_crashed_run_that_had_confirmed_one_and_not_the_next_is_not_called
 
 
 async def test_daemon_that_starts_again_expects_what_was_measured_before(lab: Lab) -> None:
-    for pairs in (FIRST, SECOND):
-        await lab.ended(await lab.start(f"apply: {{pairs: {pairs}}}", "wait: {for: ready, within_s: 20}"))
+    for steps in (ON_FIRST, ON_SECOND):
+        await lab.ended(await lab.start(*steps))
     await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
 
     async def expected() -> tuple[object, object]:
@@ -130,7 +128,7 @@ async def test_daemon_that_starts_again_expects_what_was_measured_before(lab: La
 
 
 async def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(lab: Lab, tmp_path: Path) -> None:
-    await lab.ended(await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}"))
+    await lab.ended(await lab.start(*ON_FIRST))
     await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
     untimed = Document(
         at_ns=0,
