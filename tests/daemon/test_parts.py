@@ -93,7 +93,9 @@ def said_by(name: str) -> None:
         logging.getLogger(name).exception("Task failed")
 
 
-def test_a_library_speaks_once_in_a_while_without_traces_and_we_always(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_library_speaks_once_in_a_while_at_each_place_without_traces_and_we_always(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     root, kept = logging.getLogger(), logging.getLogger().handlers[:]
     level = root.level
     try:
@@ -111,9 +113,6 @@ def test_a_library_speaks_once_in_a_while_without_traces_and_we_always(capfd: py
         "ours",
         "ours",
     ]
-
-
-def test_another_place_of_a_library_is_heard() -> None:
     seldom = Seldom(SystemClock())
     records = [logging.LogRecord("amqtt", logging.ERROR, "a.py", line, "said", None, None) for line in (1, 2, 1)]
     assert [seldom.filter(record) for record in records] == [True, True, False]

@@ -335,39 +335,33 @@ async def test_a_file_with_errors_is_refused_with_all_of_them(desk: Desk) -> Non
     await desk.apply("ocs1:1A-2B")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "named"),
-    [
-        ("testbed: desk\n", "testbed: desk\naccess_group: root\n", "key access_group changed: none -> root"),
-        ("  h1: {", "  h2: {", "host h1 removed"),
-        (
-            "size: 8x8, address: 'unix:/ocs2'",
-            "size: 8x8, owner: h1, address: 'unix:/ocs2'",
-            "switch ocs2 changed: owner none -> h1",
-        ),
-        (
-            "fibres:",
-            "interlocks: {rate: {changes: {ocs1: 3}}}\nfibres:",
-            "key interlocks changed: rate.changes.ocs1 none -> 3",
-        ),
-    ],
-)
-async def test_what_a_running_daemon_cannot_take_is_refused_by_name(desk: Desk, old: str, new: str, named: str) -> None:
-    desk.text = TEXT.replace(old, new).replace("h1.eth0", "h2.eth0" if "h2" in new else "h1.eth0")
-    why = await desk.refused()
-    assert named in why
-    assert "systemctl restart hwd-desk" in why
-    assert desk.service.testbed.name == "desk"
-    assert desk.of(TestbedReloaded) == []
+NEVER = {
+    ("testbed: desk\n", "testbed: desk\naccess_group: root\n"): "key access_group changed: none -> root",
+    ("  h1: {", "  h2: {"): "host h1 removed",
+    ("size: 8x8, address: 'unix:/ocs2'", "size: 8x8, owner: h1, address: 'unix:/ocs2'"): (
+        "switch ocs2 changed: owner none -> h1"
+    ),
+    ("fibres:", "interlocks: {rate: {changes: {ocs1: 3}}}\nfibres:"): (
+        "key interlocks changed: rate.changes.ocs1 none -> 3"
+    ),
+}
 
 
-async def test_another_name_is_refused_and_no_restart_advised_which_would_leave_the_data_behind(desk: Desk) -> None:
+async def test_what_a_running_daemon_cannot_take_is_refused_by_name_and_another_name_without_advice_to_restart(
+    desk: Desk,
+) -> None:
+    for (old, new), named in NEVER.items():
+        desk.text = TEXT.replace(old, new).replace("h1.eth0", "h2.eth0" if "h2" in new else "h1.eth0")
+        why = await desk.refused()
+        assert named in why
+        assert "systemctl restart hwd-desk" in why
     desk.text = TEXT.replace("testbed: desk", "testbed: table")
     why = await desk.refused()
     assert "key testbed changed: desk -> table: the name cannot change while the daemon runs" in why
     assert "Write `testbed: desk` again; or stop this daemon, and start one of the new name" in why
-    assert "restart" not in why.lower()
+    assert "restart" not in why.lower(), "which would leave the data behind"
     assert desk.service.testbed.name == "desk"
+    assert desk.of(TestbedReloaded) == []
 
 
 async def test_a_lease_on_a_port_that_changes_is_waited_for_and_then_named_with_what_ends_it(desk: Desk) -> None:

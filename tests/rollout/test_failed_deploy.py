@@ -34,8 +34,6 @@ exec unshare --mount sh -c 'mount -t tmpfs none /run && mkdir -p /run/systemd/sy
 """Of a host that systemd runs on."""
 NO_PROFILE = "SHLVL=2"
 """A shell that is not the first reads no file that may change its path."""
-
-
 WAS_LEFT = (
     r"(?s)^h0: .*Its last words:\nhwd-agent\[7\]: broker: not authorized\nNothing had to be changed "
     r"there, .*still runs as before\. For the cause"

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from .conftest import Lab
+from .conftest import Lab, Program
 from .job_rack import (
     HELD_AT,
+    MOVING,
     RANK,
     RING,
     at_step,
@@ -22,40 +23,23 @@ from .job_rack import (
 )
 
 pytestmark = [pytest.mark.kernel, pytest.mark.slow, pytest.mark.timeout(180)]
-CUT_OFF = """
-from hwd.model.plane import Applied, Done, Failure, Fallback, Grant, Intent, NotReady, PlaneKind, Switch, Target, Tick
-from hwd.planes import Gathering
+CUT_OFF = f"""{MOVING}
+class CutOff(Moving):
+    wanted = "own"
 
-class CutOff:
-    def targets(self, job, view):
-        self.gathering, self.ready, self.sending = Gathering(job.groups), [], set()
-        self.lit, self.moving, self.why, self.at_s, self.again_s = None, None, "", 0.0, 0.0
-        return {"own": Target(links=view.topology("ring rail=0"))}
+    def lights(self, job, view):
+        return {{"own": Target(links=view.topology("ring rail=0"))}}
 
-    def on(self, event):
+    def hear(self, event):
         match event:
-            case Intent():
-                self.ready += self.gathering.come(event)
-            case Done(rank=rank):
-                self.sending.discard(rank)
-            case Tick(at_s=at_s):
-                self.at_s = at_s
             case Failure(ports=ports) if self.lit == "own":
-                self.why = ", ".join(map(str, ports))
-            case Applied(target=target):
-                self.lit, self.moving, self.again_s = target, None, self.at_s + 1
+                self.wanted, self.why = "fallback", ", ".join(map(str, ports))
             case NotReady(why=why):
-                self.lit, self.moving, self.why = None, None, why
-        if self.moving:
-            return
-        if self.lit is None or self.why or (self.lit == "fallback" and self.at_s >= self.again_s):
-            if not self.sending:
-                self.moving, why, self.why = "fallback" if self.why else "own", self.why, ""
-                yield Fallback(why=why) if why else Switch(target="own")
-        elif self.ready:
-            ready, self.ready = self.ready, []
-            self.sending.update(ready)
-            yield Grant(ranks=tuple(ready))
+                self.wanted, self.why = "fallback", why
+            case Applied():
+                self.again_s = self.at_s + 1
+            case Tick() if self.lit == "fallback" and self.at_s >= self.again_s:
+                self.wanted = "own"
 
 CUT_OFF = PlaneKind(make=lambda arguments: CutOff())
 """
@@ -154,13 +138,9 @@ async def test_end_of_an_operation_reaches_its_plane_over_a_killed_daemon(lab: L
 
 
 async def test_plane_falls_back_to_the_giant_ring_and_comes_back_over_a_killed_daemon(lab: Lab, planes: str) -> None:
-    rank = lab.folder / "rank.py"
-    rank.write_text(RANK)
-    lab.environment["PYTHONPATH"] = planes
-    more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: careful, fallback: true"
-    daemon = await lab.up(text=rack_of(2, f"  goes: {{command: [{sys.executable}, {rank}, held], {more}}}\n"))
+    daemon = await ranks_up(lab, planes, "held", "careful, fallback: true")
     assert (await lab.hwd("fault", "ocs1", "deny", "code=SROF", "text=Equipment failure")).status == 0
-    job = await start(lab, "goes")
+    job = await start(lab, "held")
     await at_step(lab, job, HELD_AT - 1)  # the plane tries its own light again when they go on
     assert "light at fallback" in (await lab.hwd("job", "show", job)).out
     ring = [one["what"] for one in await lab.documents("reconfiguration.started")][-1]
@@ -206,11 +186,7 @@ async def test_agent_that_comes_back_after_the_daemon_holds_the_light_up(lab: La
 
 
 async def test_plane_hears_of_a_cut_fibre_leaves_it_and_goes_back_when_it_is_mended(lab: Lab, planes: str) -> None:
-    rank = lab.folder / "rank.py"
-    rank.write_text(RANK)
-    lab.environment["PYTHONPATH"] = planes
-    more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: wary, ready_within_s: 2"
-    daemon = await lab.up(text=rack_of(2, f"  goes: {{command: [{sys.executable}, {rank}, goes], {more}}}\n"))
+    daemon = await ranks_up(lab, planes, "goes", "wary, ready_within_s: 2")
     job = await start(lab, "goes")
     await at_step(lab, job, 3)
     assert await lab.documents("job.failure") == [], "its first light was its own doing"
@@ -256,11 +232,7 @@ async def test_ring_with_a_cut_fibre_falls_back_to_what_is_left_of_it_and_comes_
 
 
 async def test_plane_hears_what_ranks_announce_and_lights_for_it_over_a_killed_daemon(lab: Lab, planes: str) -> None:
-    rank = lab.folder / "rank.py"
-    rank.write_text(RANK)
-    lab.environment["PYTHONPATH"] = planes
-    more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: by_demand"
-    daemon = await lab.up(text=rack_of(2, f"  heavy: {{command: [{sys.executable}, {rank}, heavy], {more}}}\n"))
+    daemon = await ranks_up(lab, planes, "heavy", "by_demand")
     job = await start(lab, "heavy")
     await light_at(lab, job, "eth1")
     assert await daemon.end(signal.SIGKILL) == -signal.SIGKILL
@@ -268,6 +240,15 @@ async def test_plane_hears_what_ranks_announce_and_lights_for_it_over_a_killed_d
     await at_step(lab, job, len(await lines(lab, job, 0)) + 20)
     await light_at(lab, job, "eth1")
     assert (await lab.hwd("job", "stop", job)).status == 0
+
+
+async def ranks_up(lab: Lab, planes: str, what: str, plane: str) -> Program:
+    """A rack of two hosts with the job of this name, whose ranks do so over this plane. Returns its daemon."""
+    rank = lab.folder / "rank.py"
+    rank.write_text(RANK)
+    lab.environment["PYTHONPATH"] = planes
+    entry = f"command: [{sys.executable}, {rank}, {what}], user: {getpass.getuser()}, hosts: [h0, h1], plane: {plane}"
+    return await lab.up(text=rack_of(2, f"  {what}: {{{entry}}}\n"))
 
 
 async def light_at(lab: Lab, job: str, target: str) -> None:

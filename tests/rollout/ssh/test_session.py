@@ -48,15 +48,6 @@ def test_a_server_that_hangs_up_leaves_one_error_and_no_traceback_of_a_library(t
     assert done.stderr == ""
 
 
-def test_a_program_gets_its_input_and_is_heard_with_its_status(sshd: Any) -> None:
-    lines: list[str] = []
-    with opened(sshd) as ssh:
-        ran = ssh.run("cat; echo no >&2; exit 7", within_s=10, stdin=b"a\nb\n", on_line=lines.append)
-        assert ssh.local_address == "127.0.0.1"
-    assert (ran.status, ran.out, ran.err) == (7, "a\nb\n", "no")
-    assert lines == ["a", "b"]
-
-
 def test_files_are_copied_whole_and_nobody_else_can_read_them(sshd: Any, tmp_path: Path) -> None:
     source = tmp_path / "wheel"
     source.write_bytes(bytes(range(250)) * 1200)
@@ -64,6 +55,7 @@ def test_files_are_copied_whole_and_nobody_else_can_read_them(sshd: Any, tmp_pat
     target = tmp_path / "there"
     target.mkdir()
     with opened(sshd) as ssh:
+        assert ssh.local_address == "127.0.0.1"
         ssh.put(str(target), {"wheel": source, "text": b"secret"}, on_bytes=over.append)
     assert (target / "wheel").read_bytes() == source.read_bytes()
     assert (target / "text").read_bytes() == b"secret"
@@ -106,25 +98,19 @@ def test_a_changed_host_key_is_refused_with_both_fingerprints_and_the_remedy(mak
     assert (server.home / ".ssh" / "known_hosts").read_text().count("\n") == 1, "it was not taken over"
 
 
-@pytest.mark.parametrize("patterns", ["*", "127.0.0.*", "[127.0.0.1]:{port}", "127.0.0.1"])
 @pytest.mark.parametrize("known_too", [True, False])
-def test_a_revoked_host_key_is_refused_whatever_else_vouches_for_it(
-    make_sshd: Make, patterns: str, known_too: bool
-) -> None:
+def test_a_revoked_host_key_is_refused_whatever_else_vouches_for_it(make_sshd: Make, known_too: bool) -> None:
     server = make_sshd(known=known_too)
     known = server.home / ".ssh" / "known_hosts"
-    with known.open("a") as file:
-        file.write(f"@revoked {patterns.format(port=server.port)} {server.host_key}\n")
-    line = 2 if known_too else 1
-    with pytest.raises(ConfigError, match=rf"and {known}:{line} revokes that key") as error, opened(server):
-        pass
-    assert _fingerprint(server) in str(error.value)
-
-
-def test_a_key_that_is_revoked_for_other_hosts_is_taken(sshd: Any) -> None:
-    with (sshd.home / ".ssh" / "known_hosts").open("a") as file:
-        file.write(f"@revoked *,!127.0.0.1 {sshd.host_key}\n@revoked gate {sshd.host_key}\n")
-    with opened(sshd) as ssh:
+    before = known.read_text() if known_too else ""
+    for patterns in ("*", "127.0.0.*", f"[127.0.0.1]:{server.port}", "127.0.0.1"):
+        known.write_text(f"{before}@revoked {patterns} {server.host_key}\n")
+        said = rf"and {known}:{2 if known_too else 1} revokes that key"
+        with pytest.raises(ConfigError, match=said) as error, opened(server):
+            pass
+        assert _fingerprint(server) in str(error.value)
+    known.write_text(f"{server.known}@revoked *,!127.0.0.1 {server.host_key}\n@revoked gate {server.host_key}\n")
+    with opened(server) as ssh:  # a key that is revoked for other hosts is taken
         assert ssh.run("true", within_s=10).status == 0
 
 
@@ -147,7 +133,9 @@ def test_an_authority_of_certificates_vouches_for_nobody_and_that_is_said(make_s
         assert ssh.run("true", within_s=10).status == 0
 
 
-def test_a_key_that_is_not_authorized_is_refused_with_the_remedy(sshd: Any, tmp_path: Path) -> None:
+def test_a_key_that_is_not_authorized_is_refused_with_the_remedy_and_one_with_a_passphrase_needs_an_agent(
+    sshd: Any, tmp_path: Path
+) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")], check=True)
     with (
         pytest.raises(
@@ -157,9 +145,6 @@ def test_a_key_that_is_not_authorized_is_refused_with_the_remedy(sshd: Any, tmp_
         opened(sshd, key=str(tmp_path / "other")),
     ):
         pass
-
-
-def test_a_key_with_a_passphrase_needs_an_agent(sshd: Any, tmp_path: Path) -> None:
     path = sshd.home / ".ssh" / "id_ed25519"
     subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", str(path)], check=True)
     with pytest.raises(LoginError, match="ssh-add"), opened(sshd, key=str(path)):
@@ -197,70 +182,58 @@ def test_a_jump_host_that_does_not_forward_is_named_with_the_remedy(make_sshd: M
         pass
 
 
-def test_the_users_own_ssh_config_is_read(make_sshd: Make) -> None:
+def test_the_users_own_ssh_config_is_read_and_a_jump_host_that_its_pattern_leaves_out_is_jumped_through(
+    make_sshd: Make,
+) -> None:
     gate, server = make_sshd(), make_sshd()
-    (server.home / ".ssh" / "config").write_text(
+    config = server.home / ".ssh" / "config"
+    config.write_text(
         f"Host rack-h0\n  HostName 127.0.0.1\n  Port {server.port}\n  User {server.place.user}\n"
         f"  ProxyJump {gate.place}\n  IdentityFile {server.home}/.ssh/id_ed25519\n"
     )
     with opened(server, address="rack-h0", port=None, user=None) as ssh:
         assert ssh.run("echo in", within_s=10).out == "in\n"
         assert ssh.local_address is None
-
-
-@pytest.mark.parametrize(
-    ("config", "words"),
-    [
-        ("Host *\n  ProxyJump gate\n", r"for gate: jumphost loop via gate\. .*Host \* !gate"),
-        (
-            "Host a\n  ProxyJump b\nHost b\n  ProxyJump a\nHost *\n  ProxyJump a\n",
-            r"ProxyJump leads in a circle: {h0} -> a -> b -> a\.",
-        ),
-    ],
-)
-def test_jump_hosts_that_lead_in_a_circle_are_named(sshd: Any, config: str, words: str) -> None:
-    path = sshd.home / ".ssh" / "config"
-    path.write_text(config)
-    with pytest.raises(ConfigError, match=rf"{path}: .*{words.format(h0=re.escape(str(sshd.place)))}"), opened(sshd):
-        pass
-    assert sshd.children == [], "nobody was connected to"
-
-
-def test_jump_hosts_without_end_are_refused(sshd: Any) -> None:
-    """Another one each time: no circle, and no end either."""
-    chain = "".join(f"Host gate{n}\n  ProxyJump gate{n + 1}\n" for n in range(100))
-    (sshd.home / ".ssh" / "config").write_text(f"{chain}Host 127.0.0.1\n  ProxyJump gate0\n")
-    with pytest.raises(ConfigError, match="more than 8 jump hosts in a row"), opened(sshd):
-        pass
-
-
-def test_a_jump_host_that_is_left_out_of_the_pattern_is_jumped_through(make_sshd: Make) -> None:
-    gate, server = make_sshd(), make_sshd()
-    (server.home / ".ssh" / "config").write_text(
-        f"Host gate\n  HostName 127.0.0.1\n  Port {gate.port}\nHost * !gate\n  ProxyJump gate\n"
-    )
+    config.write_text(f"Host gate\n  HostName 127.0.0.1\n  Port {gate.port}\nHost * !gate\n  ProxyJump gate\n")
     with opened(server) as ssh:
         assert ssh.run("echo in", within_s=10).out == "in\n"
         assert ssh.local_address is None
 
 
-def test_a_server_that_says_nothing_is_given_up_in_time(sshd: Any) -> None:
+def test_jump_hosts_that_lead_in_a_circle_or_without_end_are_named(sshd: Any) -> None:
+    path, h0 = sshd.home / ".ssh" / "config", re.escape(str(sshd.place))
+    chain = "".join(f"Host gate{n}\n  ProxyJump gate{n + 1}\n" for n in range(100))
+    for config, words in {
+        "Host *\n  ProxyJump gate\n": rf"{path}: .*for gate: jumphost loop via gate\. .*Host \* !gate",
+        "Host a\n  ProxyJump b\nHost b\n  ProxyJump a\nHost *\n  ProxyJump a\n": (
+            rf"{path}: .*ProxyJump leads in a circle: {h0} -> a -> b -> a\."
+        ),
+        f"{chain}Host 127.0.0.1\n  ProxyJump gate0\n": "more than 8 jump hosts in a row",
+    }.items():
+        path.write_text(config)
+        with pytest.raises(ConfigError, match=words), opened(sshd):
+            pass
+    assert sshd.children == [], "nobody was connected to"
+
+
+def test_nobody_there_is_said_with_the_remedy_and_a_server_that_says_nothing_is_given_up_in_time(sshd: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with pytest.raises(LinkError, match=r"cannot connect: .*Is the host on"), opened(sshd, port=port):
+        pass
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = replace(sshd.place, port=silent.getsockname()[1])
         with pytest.raises(LinkError, match=r"no SSH greeting within 0.3 s"):
             Ssh.open("h0", place, SystemClock(), home=sshd.home, connect_s=0.3)
 
 
-def test_nobody_there_is_said_with_the_remedy(sshd: Any) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    with pytest.raises(LinkError, match=r"cannot connect: .*Is the host on"), opened(sshd, port=port):
-        pass
-
-
-def test_a_program_that_hangs_is_given_up_at_its_deadline(sshd: Any) -> None:
+def test_a_program_that_hangs_is_given_up_at_its_deadline_and_a_folder_that_cannot_be_written_to_is_named(
+    sshd: Any,
+) -> None:
     with opened(sshd) as ssh, pytest.raises(DeadlineError, match=r"h0: sleep 60: did not end within 2 s"):
         ssh.run("sleep 60", within_s=2)
+    with opened(sshd) as ssh, pytest.raises(FailedError, match=r"h0: /nowhere/a: cannot be written"):
+        ssh.put("/nowhere", {"a": b"b"}, on_bytes=lambda _: None)
 
 
 def test_a_host_that_goes_away_in_the_middle_is_a_broken_connection(sshd: Any) -> None:
@@ -268,11 +241,6 @@ def test_a_host_that_goes_away_in_the_middle_is_a_broken_connection(sshd: Any) -
         threading.Timer(0.2, sshd.hang_up).start()
         with pytest.raises(LinkError, match="the SSH connection broke"):
             ssh.run("echo begun; sleep 60", within_s=20)
-
-
-def test_a_folder_that_cannot_be_written_to_is_named(sshd: Any) -> None:
-    with opened(sshd) as ssh, pytest.raises(FailedError, match=r"h0: /nowhere/a: cannot be written"):
-        ssh.put("/nowhere", {"a": b"b"}, on_bytes=lambda _: None)
 
 
 def test_a_disk_that_gets_full_on_the_way_is_said(make_sshd: Make, tmp_path: Path) -> None:
