@@ -27,29 +27,26 @@ Specs = dict[str, DriverSpecLike]
 WorkOf = Callable[[Callable[[], object]], int]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("testbed: t\nhost: {}\n", "2: host: unknown key; did you mean hosts?"),
-        ("playbook: p\nsteps: []\n", "2: steps: must not be empty"),
-        (
-            "topology: t\nlinks: [h0.eth0 <-> h7.eth0]\n",
-            "2: links[0]: h7.eth0: no such NIC port in testbed opus-testbed; did you mean h3.eth0?",
-        ),
-        (
-            "test_bed: t\n",
-            "1: is no testbed, playbook, topology or scenario: the key at its top names the kind (did you mean "
-            "testbed?)",
-        ),
-        ("", "1: the file is empty"),
-    ],
-)
-def test_kind_of_a_file_is_told_by_its_top(tmp_path: Path, specs: Specs, opus: Testbed, text: str, said: str) -> None:
+TOPS = {
+    "testbed: t\nhost: {}\n": "2: host: unknown key; did you mean hosts?",
+    "playbook: p\nsteps: []\n": "2: steps: must not be empty",
+    "topology: t\nlinks: [h0.eth0 <-> h7.eth0]\n": (
+        "2: links[0]: h7.eth0: no such NIC port in testbed opus-testbed; did you mean h3.eth0?"
+    ),
+    "test_bed: t\n": (
+        "1: is no testbed, playbook, topology or scenario: the key at its top names the kind (did you mean testbed?)"
+    ),
+    "": "1: the file is empty",
+}
+
+
+def test_kind_of_a_file_is_told_by_its_top(tmp_path: Path, specs: Specs, opus: Testbed) -> None:
     path = tmp_path / "f.yaml"
-    path.write_text(text)
-    reading = read_tree(path)
-    found = load_read(reading, specs).problems if text.startswith("testbed:") else check_file(reading, opus)
-    assert [str(problem) for problem in found] == [f"{path}:{said}"]
+    for text, said in TOPS.items():
+        path.write_text(text)
+        reading = read_tree(path)
+        found = load_read(reading, specs).problems if text.startswith("testbed:") else check_file(reading, opus)
+        assert [str(problem) for problem in found] == [f"{path}:{said}"]
 
 
 def test_a_testbed_is_loaded_once_whatever_stands_beside_it(tmp_path: Path, specs: Specs) -> None:
@@ -199,7 +196,7 @@ KEYS: Mapping[str, str] = {
 }
 TEXTS: Mapping[str, list[str]] = {
     "testbed": ["polatis-tl1", "polatis-6000", "100g-lr4", "h0.eth0 <-> ocs1.1", "panel", "10.0.0.1"],
-    "playbook": [
+    "playbook": ["ring", "all", "ready", "ocs1:1A-2B", "{{ n }}", "{{", "h0", "n > last.links", "slow", "p.yaml"],
         "ring",
         "all",
         "ready",

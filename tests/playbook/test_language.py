@@ -171,30 +171,25 @@ async def test_percentiles_are_known_from_enough_values_on(lab: Lab) -> None:
     assert run.why.endswith("run.control.p99_s = unknown")
 
 
-@pytest.mark.parametrize(
-    ("steps", "why", "values"),
-    [
-        (
-            [apply(STRAIGHT), "assert: last.moves == n"],
-            "does not hold; last.moves = 4, n = 3",
-            {"last.moves": 4, "n": 3},
-        ),
-        (
-            ["assert: last.ready == 0"],
-            "cannot be said, since nothing that was measured says last.ready; last.ready = unknown",
-            {"last.ready": None},
-        ),
-        ([apply(STRAIGHT), "assert: last.turnaround.p99_s < 3"], "p99_s = unknown", {"last.turnaround.p99_s": None}),
-        (["assert: 1 / (n - 3) > 0"], "cannot be calculated", {"n": 3}),
-    ],
-)  # fmt: skip
-async def test_assert_that_does_not_hold_fails_the_run_with_its_figures(
-    lab: Lab, steps: list[str], why: str, values: dict[str, Any]
-) -> None:
-    run = await lab.start(LEASE, *steps, "note: never", parameters="{n: 3}")
-    record = await lab.record(run)
-    applied = any(step.startswith("apply") for step in steps)
-    assert (record.outcome, record.safe_state) == ("failed", "as-applied" if applied else "untouched")
+NOT_HELD: dict[str, tuple[list[str], str, dict[str, Any]]] = {
+    "last.moves == n": ([apply(STRAIGHT)], "does not hold; last.moves = 4, n = 3", {"last.moves": 4, "n": 3}),
+    "last.ready == 0": (
+        [],
+        "cannot be said, since nothing that was measured says last.ready; last.ready = unknown",
+        {"last.ready": None},
+    ),
+    "last.turnaround.p99_s < 3": ([apply(STRAIGHT)], "p99_s = unknown", {"last.turnaround.p99_s": None}),
+    "1 / (n - 3) > 0": ([], "cannot be calculated", {"n": 3}),
+}
+
+
+@pytest.mark.parametrize("expression", NOT_HELD)
+async def test_assert_that_does_not_hold_fails_the_run_with_its_figures(lab: Lab, expression: str) -> None:
+    steps, why, values = NOT_HELD[expression]
+    record = await lab.record(
+        await lab.start(LEASE, *steps, f"assert: {expression}", "note: never", parameters="{n: 3}")
+    )
+    assert (record.outcome, record.safe_state) == ("failed", "as-applied" if steps else "untouched")
     assert record.why.startswith("assert ")
     assert why in record.why
     [told] = lab.emitted(RunAssert)
@@ -281,7 +276,9 @@ class LateRack:
         await asyncio.shield(self._going[-1])
 
 
-async def test_abort_clears_a_fault_that_is_on_its_way_to_the_rack(lab: Lab) -> None:
+async def test_abort_clears_a_fault_that_is_on_its_way_to_the_rack_and_what_branches_set_while_it_clears(
+    lab: Lab,
+) -> None:
     lab.world.set_fault = LateRack(lab, sets_in_s=0.01, clears_in_s=0.001)
     slow = "fault: {switch: ocs1, fault: slow, seconds: %d}"
     run = await lab.start(slow % 3, "wait: {for_s: 0.001}", slow % 4, "wait: {for_s: 60}")
@@ -312,7 +309,9 @@ async def test_abort_clears_what_branches_set_while_it_clears(lab: Lab) -> None:
     assert lab.holds_nothing()
 
 
-async def test_settings_of_a_host_whose_agent_is_away_are_put_back_when_it_is_there(lab: Lab) -> None:
+async def test_settings_of_a_host_that_is_away_are_put_back_when_it_is_there_and_a_new_one_fails_the_run(
+    lab: Lab,
+) -> None:
     run = await lab.start(LEASE, SMALL, "note: set", "wait: {for_s: 5}")
     await lab.until(RunNote)
     lab.world.kill("agent h0")
@@ -323,6 +322,13 @@ async def test_settings_of_a_host_whose_agent_is_away_are_put_back_when_it_is_th
     lab.world.start_agent("h0")
     await lab.until(RunHost, action="put-back")
     assert mtu(lab) == 1500
+    lab.world.kill("agent h0")
+    await lab.until(HostDown)
+    record = await lab.do(LEASE, SMALL, "note: never")
+    assert (record.outcome, record.safe_state) == ("failed", "untouched")
+    assert lab.emitted(RunEnded)[-1].exit_status == 4
+    assert ([note.text for note in lab.emitted(RunNote)], mtu(lab)) == (["set"], 1500)
+    assert lab.holds_nothing()
 
 
 async def test_abort_keeps_its_time_with_faults_and_settings_and_no_broker(lab: Lab) -> None:
@@ -335,16 +341,6 @@ async def test_abort_keeps_its_time_with_faults_and_settings_and_no_broker(lab: 
     assert end.outcome == "aborted"
     assert end.why.startswith("by ada; settings of NIC ports: not undone")
     assert not lab.faults().silent
-
-
-async def test_setting_of_a_host_that_is_away_fails_the_run_as_such(lab: Lab) -> None:
-    lab.world.kill("agent h0")
-    await lab.until(HostDown)
-    record = await lab.do(LEASE, SMALL, "note: never")
-    assert (record.outcome, record.safe_state) == ("failed", "untouched")
-    assert lab.emitted(RunEnded)[-1].exit_status == 4
-    assert (lab.emitted(RunNote), mtu(lab)) == ([], 1500)
-    assert lab.holds_nothing()
 
 
 @pytest.mark.parametrize("step", [SLOW, SMALL, "fault: {port: h0.eth0, fault: unplug}", "fault: {fault: clear}"])

@@ -192,6 +192,12 @@ class Lab:
         assert process.returncode is not None
         return Said(status=process.returncode, out=out.decode(), err=err.decode())
 
+    async def ok(self, *arguments: str) -> Said:
+        """One that succeeds."""
+        said = await self.hwd(*arguments)
+        assert said.status == 0, said
+        return said
+
     def run(self, *, times: int = 1, within_s: float = 20.0) -> "asyncio.Task[Said]":
         """The playbook, as `hwd run` does it; the task ends with that command."""
         defined = ("-D", f"times={times}", "-D", f"within_s={within_s}")

@@ -1,22 +1,55 @@
 """Racks that run jobs: their testbeds, programs and planes, and what tests ask of a job."""
 
+import getpass
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .conftest import Lab
+    from .conftest import Lab, Program
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RING = f"[{sys.executable}, {EXAMPLES / 'ring-allreduce' / 'ring_allreduce.py'}]"
 HELD_AT = 30
 """Before this operation ranks that are `held` wait for a file `go` beside their program."""
-RANK = f"""
-import os, signal, sys, threading
+RANKS = """
+import os, signal, socket, subprocess, sys, threading
 from pathlib import Path
-from hwd_agents.shim import Rank
+from hwd_agents.shim import Rank, meet
+from hwd_drivers.core.errors import RefusedError
 
+def until(name):
+    while not Path(__file__).with_name(name).exists():
+        threading.Event().wait(0.01)
+
+def take(listener, size):
+    with listener.accept()[0] as one:
+        while size and (data := one.recv(65536)):
+            size -= len(data)
+
+def send(own, peer, size):
+    while True:
+        try:
+            to = socket.create_connection((peer, 29_500), 1, source_address=(own, 0))
+            break
+        except OSError:
+            threading.Event().wait(0.01)
+    with to:
+        to.settimeout(None)
+        to.sendall(bytes(size))
+
+def exchange(listener, own, peer, size):
+    sender = threading.Thread(target=send, args=(own, peer, size))
+    sender.start()
+    take(listener, size)
+    sender.join()
+
+def addresses(rank, way):
+    return (next(iter(getattr(rank.places[n], way).values())) for n in (rank.number, 1 - rank.number))
+"""
+"""The begin of programs of ranks that wait for files beside them, and send each other bytes."""
+RANK = f"""{RANKS}
 def leave(number, frame):
     print("asked to end", flush=True)
     sys.exit(7)
@@ -33,8 +66,8 @@ with Rank.from_environment() as rank:
     size = 1 << 20 if what == "heavy" else 0
     kind = "broadcast" if what == "disagrees" and number == 1 else "all-reduce"
     for step in range(10_000):
-        while what == "held" and step == {HELD_AT} and not Path(__file__).with_name("go").exists():
-            threading.Event().wait(0.05)
+        if what == "held" and step == {HELD_AT}:
+            until("go")
         with rank.operation("world", kind, size_bytes=size, within_s=30):
             print("step", step, flush=True)
 """
@@ -164,7 +197,13 @@ BY_DEMAND = PlaneKind(make=lambda arguments: ByDemand(), demand_s=0.3)
 
 
 def rack_of(
-    hosts: int, jobs: str, *, electrical: bool = False, rate_mbit_s: int | None = None, switches: int = 1
+    hosts: int,
+    jobs: str,
+    *,
+    electrical: bool = False,
+    rate_mbit_s: int | None = None,
+    switches: int = 1,
+    actions: str = "",
 ) -> str:
     """Each host has two NIC ports on one of the switches, which have the same number of hosts, and a third one on a
     packet switch where that is wanted.
@@ -188,7 +227,24 @@ def rack_of(
     ]
     if electrical:
         lines += [f"  - h{host}.eth2 <-> eps1.{host + 1}" for host in range(hosts)]
+    lines += [f"host_actions: [{actions}]"] if actions else []
     return "\n".join(lines) + f"\njobs:\n{jobs}"
+
+
+async def ranks_up(
+    lab: "Lab", program: str, entry: str, *, name: str = "goes", hosts: int = 2, planes: object = "", **rack: Any
+) -> "Program":
+    """A rack whose job `name` has a rank on each host that runs this program, with its name as an argument.
+
+    Returns its daemon.
+    """
+    path = lab.folder / "rank.py"
+    path.write_text(program)
+    if planes:
+        lab.environment["PYTHONPATH"] = str(planes)
+    among = ", ".join(f"h{number}" for number in range(hosts))
+    command = f"command: [{sys.executable}, {path}, {name}], user: {getpass.getuser()}, hosts: [{among}]"
+    return await lab.up(text=rack_of(hosts, f"  {name}: {{{command}, {entry}}}\n", **rack))
 
 
 def install_planes(folder: Path) -> None:

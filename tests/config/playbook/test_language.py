@@ -84,6 +84,12 @@ def test_steps_of_sweeps_and_repeats_are_counted_and_a_run_may_wait_as_long_as_i
     sweep = "sweep: {a: [1, 2, 3], b: [1, 2]}\n        steps: [wait: {for_s: 1}, note: x]"
     assert read(f"{HEAD}  - repeat: {{times: 10}}\n    steps:\n      - {sweep}\n").require().total_steps == 10 * 6 * 2
     assert read(f"{HEAD}  - repeat: {{times: 100}}\n    steps: [wait: {{for_s: 3600}}]\n").playbook is not None
+    host, branches = (
+        "host: {ports: all, set: {mtu: 4200}}",
+        "{a: [lease: {ports: all, for_s: 1}], b: [fault: {fault: clear}]}",
+    )
+    playbook = load_playbook_text(f"{HEAD}  - {host}\n  - parallel: {branches}\n", file="sent.yaml")
+    assert (playbook.total_steps, playbook.ports) == (3, frozenset()), "without a testbed, by its shape"
 
 
 # --- branches
@@ -247,52 +253,39 @@ def test_host_fault_note_and_assert_become_values(read: Read) -> None:
     assert check.scope == {"limit_s": 2.5}
 
 
-def test_playbook_without_a_testbed_is_read_for_its_shape() -> None:
-    steps = (
-        "  - host: {ports: all, set: {mtu: 4200}}\n  - parallel: {a: [lease: {ports: all, for_s: 1}], b: "
-        "[fault: {fault: clear}]}\n"
-    )
-    playbook = load_playbook_text(HEAD + steps, file="sent.yaml")
-    assert (playbook.total_steps, playbook.ports) == (3, frozenset())
-
-
 LONG = "x" * 9_999
 WITH_HOLES = [f"k{n}: 'y{{{{a}}}}'" for n in range(9_000)]
 LITTLE_BYTES = 40_000_000
 """More than the tree of a megabyte, and less than what any of the texts below would come to."""
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (
-            f"parameters: {{a: {LONG}}}\nsteps:\n  - apply: {{pairs: '{'{{a}}' * 1900}'}}\n",
-            "{{a}}: puts over 10000 characters into one text",
-        ),
-        (
-            f"parameters: {{a: {LONG}xx}}\nsteps: [note: x]\n",
-            "text of 10001 characters is over the 10000 allowed for a value",
-        ),
-        (
-            f"steps:\n  - apply: {{pairs: '{'{{ 1 }}' * 2000}'}}\n",
-            "text of 14000 characters is over the 10000 that one with {{ }} may have",
-        ),
-        (
-            f"parameters: {{a: {LONG}}}\nsteps:\n  - fault: {{{', '.join(WITH_HOLES)}}}\n",
-            "over 10000000 characters with all sweeps",
-        ),
-    ],
-)
-def test_text_writes_out_no_more_than_fits_the_memory(text: str, problem: str, opus: Testbed) -> None:
-    tracemalloc.start()
-    try:
-        with pytest.raises(ConfigError) as refused:
-            load_playbook_text(f"playbook: p\n{text}", file="p.yaml", testbed=opus)
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert problem in str(refused.value)
-    assert peak_bytes < LITTLE_BYTES
+TOO_LONG = {
+    f"parameters: {{a: {LONG}}}\nsteps:\n  - apply: {{pairs: '{'{{a}}' * 1900}'}}\n": (
+        "{{a}}: puts over 10000 characters into one text"
+    ),
+    f"parameters: {{a: {LONG}xx}}\nsteps: [note: x]\n": (
+        "text of 10001 characters is over the 10000 allowed for a value"
+    ),
+    f"steps:\n  - apply: {{pairs: '{'{{ 1 }}' * 2000}'}}\n": (
+        "text of 14000 characters is over the 10000 that one with {{ }} may have"
+    ),
+    f"parameters: {{a: {LONG}}}\nsteps:\n  - fault: {{{', '.join(WITH_HOLES)}}}\n": (
+        "over 10000000 characters with all sweeps"
+    ),
+}
+
+
+def test_text_writes_out_no_more_than_fits_the_memory(opus: Testbed) -> None:
+    for text, problem in TOO_LONG.items():
+        tracemalloc.start()
+        try:
+            with pytest.raises(ConfigError) as refused:
+                load_playbook_text(f"playbook: p\n{text}", file="p.yaml", testbed=opus)
+            _, peak_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert problem in str(refused.value)
+        assert peak_bytes < LITTLE_BYTES
 
 
 def test_rounds_of_a_sweep_are_counted_by_what_stands_in_them_and_an_included_file_each_time(

@@ -131,17 +131,14 @@ def test_a_fibre_ends_where_the_composite_has_an_end_or_at_both_sides_of_a_port(
     ], "light leaves by its ports alone"
 
 
-def test_a_port_of_a_composite_can_be_set_aside(load: Load) -> None:
+def test_a_port_of_a_composite_can_be_set_aside_and_a_lease_of_an_end_is_one_of_the_ports_of_elements_that_it_is_at(
+    load: Load, tmp_path: Path
+) -> None:
     testbed = load(f"{SOUND}ports: {{sel.3: {{state: spare}}}}\n").require()
     assert [(note.switch, note.port) for note in testbed.port_notes] == [("sel", "3")]
     assert said(load(f"{SOUND}ports: {{sel.9: {{state: spare}}}}\n")) == [
         "17: ports.sel.9: composite sel has no port '9'; name both sides at once, such as sel.31"
     ]
-
-
-def test_a_lease_of_an_end_of_a_composite_is_one_of_the_ports_of_elements_that_it_is_at(
-    load: Load, tmp_path: Path
-) -> None:
     testbed = load(SOUND).require()
     path = tmp_path / "p.yaml"
     path.write_text("playbook: p\nsteps:\n  - lease: {ports: [sel.2, sel.5, h0.eth0], for_s: 5}\n")

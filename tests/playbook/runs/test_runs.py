@@ -65,12 +65,8 @@ async def test_state_is_one_document_at_every_change_and_one_retained_topic(lab:
     assert all(one != other for one, other in itertools.pairwise(told)), "a change that is none"
     await asyncio.sleep(1.0)
     assert json.loads(lab.retained()[run]) == end
-
-
-async def test_failed_run_names_its_class_and_that_it_was_rolled_back(lab: Lab) -> None:
-    lab.world.faults.set(Unplug(port="h0.eth0"))
-    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 3}")
-    end = await lab.ended(run)
+    lab.world.faults.set(Unplug(port="h2.eth0"))
+    end = await lab.ended(await lab.start(f"apply: {{pairs: {SECOND}}}", "wait: {for: ready, within_s: 3}"))
     assert (end["state"], end["fault_class"], end["rolled_back"]) == ("failed", "not ready in time", True)
     assert end["why"].startswith("not ready in time: ")
 
@@ -270,7 +266,9 @@ async def test_fault_that_the_rack_does_not_clear_is_said_to_stay_and_is_cleared
     assert slow_s(lab) == [0.0, 0.0]
 
 
-async def test_fault_that_stays_outlives_the_daemon_and_is_cleared_by_a_later_one(lab: Lab) -> None:
+async def test_fault_that_stays_outlives_the_daemon_and_is_cleared_by_a_later_one_while_its_rack_is_up(
+    lab: Lab,
+) -> None:
     rack = Rack(lab, ocs1=LinkError("rack: timed out"))
     await lab.ended(await lab.start(*TWO_SLOW))
     await lab.next_life()
@@ -279,15 +277,12 @@ async def test_fault_that_stays_outlives_the_daemon_and_is_cleared_by_a_later_on
     rack.failing.clear()
     await lab.next_life()
     assert slow_s(lab) == [0.0, 0.0]
-
-
-async def test_fault_of_a_rack_that_is_not_up_any_more_is_forgotten(lab: Lab) -> None:
     rack = Rack(lab, ocs1=NoRackError("the twin rack is not up"))
     end = await lab.ended(await lab.start(*TWO_SLOW))
     assert end["state"] == "succeeded"
     rack.failing.clear()
     await lab.next_life()
-    assert slow_s(lab) == [0.5, 0.0], "nobody asks the next rack for it"
+    assert slow_s(lab) == [0.5, 0.0], "of a rack that is not up any more it is forgotten: nobody asks the next for it"
 
 
 async def test_run_does_not_begin_a_fault_where_one_of_another_run_stays(lab: Lab) -> None:
