@@ -197,18 +197,6 @@ KEYS: Mapping[str, str] = {
 TEXTS: Mapping[str, list[str]] = {
     "testbed": ["polatis-tl1", "polatis-6000", "100g-lr4", "h0.eth0 <-> ocs1.1", "panel", "10.0.0.1"],
     "playbook": ["ring", "all", "ready", "ocs1:1A-2B", "{{ n }}", "{{", "h0", "n > last.links", "slow", "p.yaml"],
-        "ring",
-        "all",
-        "ready",
-        "ocs1:1A-2B",
-        "{{ n }}",
-        "{{",
-        "h0",
-        "n > last.links",
-        "slow",
-        "p.yaml",
-        "ocs1",
-    ],
     "scenario": ["slow", "clear", "x"],
 }
 ITEMS: Mapping[str, str] = {"testbed": "fibres", "playbook": "steps", "scenario": "faults"}

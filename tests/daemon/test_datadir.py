@@ -106,7 +106,9 @@ def some_group() -> str:
     pytest.skip("needs a second group")
 
 
-def test_the_testbed_names_the_group_that_may_read_it(tmp_path: Path) -> None:
+def test_the_testbed_names_the_group_that_may_read_the_token_and_one_that_can_be_guessed_is_refused(
+    tmp_path: Path,
+) -> None:
     group = some_group()
     (tmp_path / "t.yaml").write_text(TESTBED.replace("GROUP", group))
     testbed = load(tmp_path / "t.yaml").require()
@@ -115,6 +117,12 @@ def test_the_testbed_names_the_group_that_may_read_it(tmp_path: Path) -> None:
     assert (stat.S_IMODE(token.path.stat().st_mode), token.path.group()) == (0o640, group)
     assert Token.load(tmp_path, IDS, group=group) == token
     assert token.text not in repr(token)
+    token.path.unlink()
+    (tmp_path / "token").touch(mode=0o600)
+    (tmp_path / "token").write_text("short\n")
+    with pytest.raises(ConfigError, match="is shorter than 16 characters") as raised:
+        Token.load(tmp_path, IDS, group=None)
+    assert "short\n" not in str(raised.value)
 
 
 def test_a_folder_that_the_group_cannot_pass_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -147,14 +155,6 @@ def test_what_is_no_group_is_bad_input_and_one_that_is_not_here_is_told_by_check
     assert problem.warning
     with pytest.raises(ConfigError, match="no group 'no-such-group'"):
         Token.load(tmp_path, IDS, group="no-such-group")
-
-
-def test_a_token_that_can_be_guessed_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "token").touch(mode=0o600)
-    (tmp_path / "token").write_text("short\n")
-    with pytest.raises(ConfigError, match="is shorter than 16 characters") as raised:
-        Token.load(tmp_path, IDS, group=None)
-    assert "short\n" not in str(raised.value)
 
 
 def test_space_is_that_of_the_file_system_for_an_ordinary_user_and_a_folder_that_is_gone_cannot_be_read(

@@ -327,12 +327,17 @@ async def test_what_is_desired_of_a_switch_that_comes_back_is_desired_again(desk
 # --- what is refused, and changes nothing
 
 
-async def test_a_file_with_errors_is_refused_with_all_of_them(desk: Desk) -> None:
+async def test_a_file_with_errors_or_changed_after_it_was_shown_is_not_taken(desk: Desk) -> None:
     desk.text = TEXT.replace("ocs1.1,", "ocs9.1,").replace("<-> ocs1.2", "<-> ocs1.99")
     with pytest.raises(ConfigError, match=r"(?s)ocs9.*ocs1.99|ocs1.99.*ocs9"):
         await desk.reload()
     assert [one.switch for one in desk.service.switches()] == ["ocs1", "ocs2"]
     await desk.apply("ocs1:1A-2B")
+    desk.text = DEARER
+    shown = await desk.reload(dry_run=True)
+    assert (shown.done, desk.of(TestbedReloaded)) == (False, [])
+    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 4.0")
+    assert "changed after it was shown" in await desk.refused(hash=shown.hash)
 
 
 NEVER = {
@@ -551,14 +556,6 @@ async def test_a_wait_for_a_confirm_holds_its_switch_alone_and_survives_a_reload
     assert "reconfiguration" in await desk.refused(drain_s=1.0)
     assert desk.crossconnects("ocs2") == ("1A-2B",)
     assert (await desk.reload(drain_s=60.0)).drained_s > 25.0, "it was rolled back in time, and then taken"
-
-
-async def test_a_file_that_was_changed_after_it_was_shown_is_not_taken(desk: Desk) -> None:
-    desk.text = DEARER
-    shown = await desk.reload(dry_run=True)
-    assert (shown.done, desk.of(TestbedReloaded)) == (False, [])
-    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 4.0")
-    assert "changed after it was shown" in await desk.refused(hash=shown.hash)
 
 
 async def test_a_part_that_raises_brings_all_parts_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,11 +86,18 @@ def test_bytes_that_mean_something_to_systemd_are_kept_and_a_line_break_is_refus
             _ = unit(**place).text
 
 
-def test_a_unit_that_somebody_changed_is_not_ours() -> None:
+def test_a_unit_that_somebody_changed_is_not_ours_and_a_group_of_devices_that_does_not_exist_is_named(
+    machine: "Machine", monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = unit().text
     assert is_ours(text)
     assert not is_ours(text.replace("NoNewPrivileges=yes", "NoNewPrivileges=no"))
     assert not is_ours("[Service]\n")
+    # A machine without GPIO has no such group as a rule; here none has any.
+    monkeypatch.setattr(grp, "getgrnam", {}.__getitem__)
+    bed = bed_of("address: 'serial:/dev/ttyUSB0'")
+    assert "addgroup --system dialout" in " ".join(obstacles(unit(bed, user="root")))
+    assert "addgroup" not in " ".join(obstacles(unit(user="root")))
 
 
 # --- the command
@@ -171,11 +178,3 @@ def test_a_data_folder_that_its_user_could_not_use_is_named(machine: Machine, tm
     others = next(one.pw_name for one in pwd.getpwall() if one.pw_uid != tmp_path.stat().st_uid)
     foreign = machine.install("--user", others, "--data", str(tmp_path)).stderr
     assert f"--data {tmp_path}: does not belong to {others}. Change that: chown -R {others} {tmp_path}" in foreign
-
-
-def test_a_group_of_its_devices_that_does_not_exist_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without GPIO has no such group as a rule; here none has any."""
-    monkeypatch.setattr(grp, "getgrnam", {}.__getitem__)
-    bed = bed_of("address: 'serial:/dev/ttyUSB0'")
-    assert "addgroup --system dialout" in " ".join(obstacles(unit(bed, user="root")))
-    assert "addgroup" not in " ".join(obstacles(unit(user="root")))

@@ -329,13 +329,13 @@ def test_a_row_of_selectors_of_any_length_is_a_matter_of_a_moment() -> None:
     assert composite.compile(demands[:1], present, stay=composite.standing(present)[1:]).moves == 1
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_benes_fabric_of_56_elements_has_any_order_with_the_fewest_moves(seed: int) -> None:
+def test_a_benes_fabric_of_56_elements_has_any_order_with_the_fewest_moves() -> None:
     composite = large_benes(16)
-    compiled = composite.compile(shuffled(16, seed=seed), all_bar(composite))
     assert len(composite.inside.parts) == 56
-    assert compiled.proven
-    assert len(compiled.passages) == 16
+    for seed in range(3):
+        compiled = composite.compile(shuffled(16, seed=seed), all_bar(composite))
+        assert compiled.proven
+        assert len(compiled.passages) == 16
 
 
 def test_a_benes_fabric_of_832_elements_has_any_order() -> None:

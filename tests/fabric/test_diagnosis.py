@@ -215,7 +215,9 @@ def test_light_lost_at_two_places_is_said_of_both_ways_and_fibres_of_one_port_ar
     assert words(found).endswith("Are its two fibres in, and not swapped?")
 
 
-def test_module_that_cannot_be_read_and_sends_nothing_is_named_with_the_reason(fabric: Fabric) -> None:
+def test_module_that_cannot_be_read_is_named_and_loss_of_signal_with_light_on_all_lanes_comes_last(
+    fabric: Fabric,
+) -> None:
     out = EndState(firmware=False, carrier=False, why_unknown={StageName.OPTICAL: "h0.eth0: there is no module in it"})
     rack = switches(dark=("ocs1.1A", "ocs1.5B", "ocs2.3B"))
     assert words(hang(fabric, out, UNLIT, rack)) == (
@@ -223,10 +225,7 @@ def test_module_that_cannot_be_read_and_sends_nothing_is_named_with_the_reason(f
     )
     failed = switches(dark=("ocs1.5B", "ocs2.3B"), states={"1A-5B": CrossconnectState.FAILED})
     assert "ocs1 reports 1A-5B as failed" in words(hang(fabric, out, UNLIT, failed)), "what is certain goes first"
-
-
-def test_loss_of_signal_with_light_on_all_lanes_is_doubtful_and_comes_last(fabric: Fabric) -> None:
-    """A latched flag outlives the loss, and a measurement may be late."""
+    # A latched flag outlives the loss, and a measurement may be late.
     flagged = replace(DOWN, light=replace(UP.light, lit=False))
     said = "reports loss of signal, and measured light when it did"
     assert words(hang(fabric, flagged, UP)) == f"hangs at h0.eth0, optical: h0.eth0.rx {said}"
@@ -234,12 +233,18 @@ def test_loss_of_signal_with_light_on_all_lanes_is_doubtful_and_comes_last(fabri
     assert words(found) == "hangs at h1.eth0, optical: light is lost between h0.eth0.tx and ocs1.1A"
 
 
-def test_light_below_the_sensitivity_is_no_light_that_is_there(fabric: Fabric) -> None:
+def test_light_that_is_too_weak_or_below_loss_of_signal_says_where_too_much_is_lost(fabric: Fabric) -> None:
     weak = replace(DOWN, light=replace(UP.light, received_dbm=(-9.0, -12.3, -9.5, -10.0)))
     found = hang(fabric, DOWN, weak)
     assert words(found) == (
         "hangs at h1.eth0, firmware: the light at h1.eth0.rx is too weak, -12.3 dBm on one lane; "
         "the receiver needs -10.6 dBm; 5.6 dB are lost between ocs2.3B and h1.eth0.rx, at most 0.0 dB are stated; "
+        "h0.eth0 has light, and the remote fault keeps it down"
+    )
+    powers = {**POWERS, "ocs2": {"3B": -9.0, "1B": 5.5}}
+    assert words(hang(fabric, DOWN, UNLIT, switches(powers=powers))) == (
+        "hangs at h1.eth0, optical: the light at ocs2.3B leaves about -15.0 dBm a lane for h1.eth0.rx, "
+        "below loss of signal (-13 dBm); 13.6 dB are lost between ocs1.5B and ocs2.3B, at most 4.2 dB are stated; "
         "h0.eth0 has light, and the remote fault keeps it down"
     )
 
@@ -252,15 +257,6 @@ def test_monitor_of_a_switch_sees_four_lanes_6_db_over_one_of_them(fabric: Fabri
         said = words(hang(fabric, DOWN, untold, switches(powers=powers)))
         assert ("leaves about -10.7 dBm a lane for h1.eth0.rx; the receiver needs -10.6 dBm" in said) is not enough
         assert ("the PHY is up at neither end; light is there" in said) is enough
-
-
-def test_dark_receiver_below_loss_of_signal_says_where_too_much_is_lost(fabric: Fabric) -> None:
-    powers = {**POWERS, "ocs2": {"3B": -9.0, "1B": 5.5}}
-    assert words(hang(fabric, DOWN, UNLIT, switches(powers=powers))) == (
-        "hangs at h1.eth0, optical: the light at ocs2.3B leaves about -15.0 dBm a lane for h1.eth0.rx, "
-        "below loss of signal (-13 dBm); 13.6 dB are lost between ocs1.5B and ocs2.3B, at most 4.2 dB are stated; "
-        "h0.eth0 has light, and the remote fault keeps it down"
-    )
 
 
 def test_firmware_is_named_at_the_end_that_lacks_it_and_light_without_a_source_is_unknown_and_no_reason(
@@ -278,7 +274,9 @@ def test_firmware_is_named_at_the_end_that_lacks_it_and_light_without_a_source_i
     )
 
 
-def test_carrier_at_one_end_only_is_said_with_what_is_unknown_at_the_other(fabric: Fabric) -> None:
+def test_carrier_at_one_end_only_and_an_rdma_port_that_is_not_active_are_said_with_what_is_unknown(
+    fabric: Fabric,
+) -> None:
     assert words(hang(fabric, UNTOLD, UP)) == (
         f"hangs at h0.eth0, carrier: carrier at h1.eth0 only; light at h0.eth0 is unknown: {NO_SOURCE}; "
         f"firmware at h0.eth0 is unknown: {NO_SOURCE}"
@@ -286,6 +284,10 @@ def test_carrier_at_one_end_only_is_said_with_what_is_unknown_at_the_other(fabri
     no_carrier = words(hang(fabric, UNTOLD, UNTOLD))
     assert no_carrier.startswith("hangs at both ends, carrier: no carrier at either end; light at h0.eth0 is unknown: ")
     assert no_carrier.count(NO_SOURCE) == 4
+    assert words(hang(fabric, UP, replace(UP, rdma=False))) == (
+        "hangs at h1.eth0, rdma: carrier is there, the RDMA port of h1.eth0 is not active"
+    )
+    assert hang(fabric, UP, replace(UP, rdma=None)) is None
 
 
 def test_interface_that_is_gone_goes_before_all_else_and_nothing_is_said_of_ends_that_were_not_heard(
@@ -295,13 +297,6 @@ def test_interface_that_is_gone_goes_before_all_else_and_nothing_is_said_of_ends
     assert words(hang(fabric, UNLIT, gone)) == "hangs at h1.eth0, carrier: there is no interface eth0"
     assert hang(fabric, EndState(), EndState()) is None
     assert hang(fabric, EndState(), UP) is None
-
-
-def test_rdma_port_that_is_not_active_is_named_and_an_unknown_one_is_not(fabric: Fabric) -> None:
-    assert words(hang(fabric, UP, replace(UP, rdma=False))) == (
-        "hangs at h1.eth0, rdma: carrier is there, the RDMA port of h1.eth0 is not active"
-    )
-    assert hang(fabric, UP, replace(UP, rdma=None)) is None
 
 
 def test_transfer_that_is_waited_for_is_the_last_stage(fabric: Fabric) -> None:

@@ -34,11 +34,15 @@ def reached(testbed: Testbed, crossconnect: str, there: State) -> set[str]:
     return set(map(str, Fabric(testbed).ports_reached([SwitchCrossconnect.parse(crossconnect)], there)))
 
 
-def test_one_way_of_light_reaches_its_sender_and_its_receiver(star: Callable[..., Testbed]) -> None:
+def test_one_way_of_light_reaches_its_sender_and_its_receiver_also_over_a_dark_crossconnect(
+    star: Callable[..., Testbed], make: Make
+) -> None:
     testbed = star(hosts=2, ports=2)
     assert reached(testbed, "ocs1:1A-3B", state(ocs1="1A-3B 2A-4B")) == {"h0.eth0", "h1.eth0"}
     assert reached(testbed, "ocs1:1A-9B", state(ocs1="")) == {"h0.eth0"}
     assert reached(testbed, "ocs1:9A-10B", state(ocs1="")) == set()
+    testbed = make(TWO_SWITCHES.replace("model: one-way", "model: both-ways"))
+    assert reached(testbed, "ocs1:1A-8B", state(ocs1="1A-8B", ocs2="8A-2B")) == {"h0.eth0", "h1.eth1"}
 
 
 def test_light_is_followed_with_its_direction_and_back_to_where_it_comes_from(make: Make) -> None:
@@ -56,22 +60,14 @@ def test_light_is_followed_with_its_direction_and_back_to_where_it_comes_from(ma
     assert reached(testbed, "ocs1:8A-8B", {}) == {"h0.eth0", "h0.eth1", "h1.eth0", "h1.eth1"}
 
 
-def test_an_existing_crossconnect_that_is_dark_counts_as_passing_light(make: Make) -> None:
-    testbed = make(TWO_SWITCHES.replace("model: one-way", "model: both-ways"))
-    assert reached(testbed, "ocs1:1A-8B", state(ocs1="1A-8B", ocs2="8A-2B")) == {"h0.eth0", "h1.eth1"}
-
-
 def reading(text: str, state: CrossconnectState = CrossconnectState.TUNED) -> CrossconnectReading:
     return CrossconnectReading(crossconnect=Crossconnect.parse(text), state=state)
 
 
-def test_blocked_and_failed_crossconnects_light_nothing() -> None:
+def test_blocked_and_failed_crossconnects_light_nothing_and_their_ports_are_those_that_a_lease_names() -> None:
     states = {
         state: [str(one) for one in lighting({"ocs1": (reading("1A-2B", state),)})] for state in CrossconnectState
     }
     assert [state for state, lit in states.items() if not lit] == [CrossconnectState.BLOCKED, CrossconnectState.FAILED]
-
-
-def test_ports_of_crossconnects_are_those_that_a_lease_names() -> None:
     found = crossconnect_ports([SwitchCrossconnect.parse("ocs1:1A-2B"), SwitchCrossconnect.parse("ocs2:5-7")])
     assert found == {"ocs1.1", "ocs1.2", "ocs2.5", "ocs2.7"}

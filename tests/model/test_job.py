@@ -107,18 +107,12 @@ def test_event_and_actions_are_the_same_before_and_after_the_records() -> None:
     assert {type(one) for one in ACTIONS} == {*get_args(Action)}
 
 
-def test_actions_that_differ_are_recorded_differently() -> None:
-    pairs: list[tuple[Action, Action]] = [
-        (Grant(ranks=(0, 1)), Grant(ranks=(1, 0))),
-        (Prepare(id="a", target=TARGET), Prepare(id="a", target=Target(links=TARGET.links))),
-        (Route(routes=(ROUTE,)), Route(routes=())),
-        (Switch(target="a"), Switch(target="b")),
-        (Fallback(why="a"), Switch(target="a")),
-    ]
-    assert [(one, other) for one, other in pairs if told((one,)) == told((other,))] == []
-
-
-def test_operation_of_an_intent_can_be_read_from_its_event() -> None:
+def test_record_and_operation_are_the_same_after_the_records_and_actions_that_differ_differ() -> None:
+    assert msgspec.json.decode(msgspec.json.encode(RECORD), type=JobRecord) == RECORD
+    ended: dict[str, Any] = {"joined": [0], "ends": {0: ProgramEnd(status=1)}, "state": JobState.FAILED}
+    assert [state for state in JobState if state.ended] == ["succeeded", "failed", "stopped"]
+    changed = msgspec.structs.replace(RECORD, ending=JobState.FAILED, ended_wall_ns=9, **ended)
+    assert msgspec.json.decode(msgspec.json.encode(changed), type=JobRecord) == changed
     assert operation_of(stored(recorded(EVENTS[0]))) == {
         "group": "world",
         "kind": "send",
@@ -129,14 +123,14 @@ def test_operation_of_an_intent_can_be_read_from_its_event() -> None:
         "iteration": None,
         "layer": None,
     }
-
-
-def test_record_is_the_same_after_the_records() -> None:
-    assert msgspec.json.decode(msgspec.json.encode(RECORD), type=JobRecord) == RECORD
-    ended: dict[str, Any] = {"joined": [0], "ends": {0: ProgramEnd(status=1)}, "state": JobState.FAILED}
-    assert [state for state in JobState if state.ended] == ["succeeded", "failed", "stopped"]
-    changed = msgspec.structs.replace(RECORD, ending=JobState.FAILED, ended_wall_ns=9, **ended)
-    assert msgspec.json.decode(msgspec.json.encode(changed), type=JobRecord) == changed
+    pairs: list[tuple[Action, Action]] = [
+        (Grant(ranks=(0, 1)), Grant(ranks=(1, 0))),
+        (Prepare(id="a", target=TARGET), Prepare(id="a", target=Target(links=TARGET.links))),
+        (Route(routes=(ROUTE,)), Route(routes=())),
+        (Switch(target="a"), Switch(target="b")),
+        (Fallback(why="a"), Switch(target="a")),
+    ]
+    assert [(one, other) for one, other in pairs if told((one,)) == told((other,))] == []
 
 
 def test_job_of_a_record_is_the_one_that_its_plane_knows() -> None:

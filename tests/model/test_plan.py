@@ -47,7 +47,7 @@ def test_after_a_move_the_added_are_there_and_a_plan_without_moves_is_empty() ->
     assert replace(PLAN, moves=(replace(MOVES, remove=(), add=()),)).empty
 
 
-def test_hash_stands_for_moves_state_and_rules_and_not_for_what_is_expected() -> None:
+def test_hash_stands_for_moves_state_rules_refusals_and_reasons_and_not_for_what_is_expected() -> None:
     assert len(PLAN.hash) == 12
     assert changed(expected_s=9.0, warnings=("x",), touches=frozenset({"ocs1.1"})).hash == PLAN.hash
     others = [
@@ -57,9 +57,6 @@ def test_hash_stands_for_moves_state_and_rules_and_not_for_what_is_expected() ->
         changed(ready_within_s=None),
     ]
     assert len({plan.hash for plan in [PLAN, *others]}) == 5
-
-
-def test_hash_stands_for_what_interlocks_refuse_and_for_the_reasons_of_overrides() -> None:
     holds = Interlock(
         name=InterlockName.RATE, subject="ocs1", figure=1, limit=3, unit="changes", state=InterlockState.HOLDS
     )
@@ -109,14 +106,11 @@ def reading(text: str, state: CrossconnectState = CrossconnectState.TUNED) -> Cr
     return CrossconnectReading(crossconnect=Crossconnect.parse(text), state=state)
 
 
-def test_moves_want_what_they_add_and_keep_and_ends_that_they_leave_or_free() -> None:
+def test_moves_want_what_they_add_and_keep_and_the_last_of_an_end_counts() -> None:
     assert wanted_of([moves(remove="1A-2B 3A-4B", add="1A-4B", keep="5A-6B")]) == [wanted("1A-4B 5A-6B", "2B 3A")]
     freed = [SwitchEnd(switch="ocs1", end=PortSide.parse("9A"))]
     assert wanted_of([moves()], freed) == [wanted("", "9A")]
     assert wanted_of([moves()]) == []
-
-
-def test_last_reconfiguration_of_an_end_counts_and_its_partner_is_free() -> None:
     after = ends(wanted("1A-2B 3A-4B"), wanted("1A-4B"))
     assert (crossconnects_of(after), free_ends_of(after)) == (many("1A-4B"), tuple(map(PortSide.parse, ("2B", "3A"))))
     assert {str(end): one.by for end, one in after.items()} == {"1A": "r1", "2B": "r1", "3A": "r1", "4B": "r1"}

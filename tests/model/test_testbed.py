@@ -49,11 +49,18 @@ def test_lanes_share_a_fibre_or_have_one_each_and_strands_lead_from_each_end_to_
     assert (strand.other(tx), strand.other(into), str(strand)) == (into, tx, "h0.eth0.tx - ocs1.1A")
 
 
-def test_port_that_is_not_there_is_named_with_those_that_are() -> None:
+def test_port_that_is_not_there_is_named_and_every_field_of_a_difference_by_its_key() -> None:
     testbed = Testbed(name="t", switches={}, hosts={"h0": Host(name="h0", ports=(port(),))}, strands=())
     assert testbed.port(NicPortId.parse("h0.eth0")).interface == "eth0"
     with pytest.raises(ConfigError, match=r"h1\.eth0: no such NIC port in testbed t; it has h0\.eth0"):
         testbed.port(NicPortId.parse("h1.eth0"))
+    for of, entry in ENTRIES:
+        names = {YAML.get(of, {}).get(one.name, one.name) for one in fields(of) if one.name not in OUTSIDE}
+        assert names <= keys_of(entry), (of, sorted(names - keys_of(entry)))
+    testbed = load_text(TEXT, file="desk.yaml").require()
+    (change,) = diff.testbed_diff(testbed, replace(testbed, name="table"))
+    assert "the name cannot change while the daemon runs" in change.obstacle
+    assert "`testbed: desk`" in change.obstacle
 
 
 OUTSIDE = {"name", "id", "capabilities", "ports", "ends", "source", "overridable"}
@@ -90,12 +97,6 @@ def keys_of(entry: type[BaseModel]) -> set[str]:
             if issubclass(one, BaseModel):
                 found |= {f"{key}.{below}" for below in keys_of(one)}
     return found
-
-
-def test_every_field_is_named_by_its_key() -> None:
-    for of, entry in ENTRIES:
-        names = {YAML.get(of, {}).get(one.name, one.name) for one in fields(of) if one.name not in OUTSIDE}
-        assert names <= keys_of(entry), (of, sorted(names - keys_of(entry)))
 
 
 TEXT = """\
@@ -140,10 +141,3 @@ def test_a_change_is_said_by_the_keys_of_the_file(old: str, new: str, said: str)
     before, after = (load_text(text, file="desk.yaml").require() for text in (TEXT, TEXT.replace(old, new)))
     (change,) = diff.testbed_diff(before, after)
     assert str(change).startswith(said)
-
-
-def test_another_name_says_what_to_do() -> None:
-    testbed = load_text(TEXT, file="desk.yaml").require()
-    (change,) = diff.testbed_diff(testbed, replace(testbed, name="table"))
-    assert "the name cannot change while the daemon runs" in change.obstacle
-    assert "`testbed: desk`" in change.obstacle

@@ -29,12 +29,9 @@ PLACES = {
 }
 
 
-def test_a_place_is_read_and_shown_as_it_was_written() -> None:
+def test_places_instants_links_and_crossconnects_are_read_and_shown_as_they_are_written() -> None:
     assert {text: SshPlace.parse(text) for text in PLACES} == PLACES
     assert [str(place) for place in PLACES.values()] == [*PLACES]
-
-
-def test_instant_lies_in_the_middle_of_its_bound_and_an_unknown_one_says_why() -> None:
     instant = Instant.seen(InstantName.CARRIER, earliest_ns=100, latest_ns=107)
     assert (instant.at_ns, instant.error_ns) == (103, 4)
     with pytest.raises(BugError, match="earliest 2 ns is after latest 1 ns"):
@@ -43,19 +40,16 @@ def test_instant_lies_in_the_middle_of_its_bound_and_an_unknown_one_says_why() -
     assert Instant.never_left(InstantName.LIGHT, "kept link").why == "kept link"
     assert Origin.MEASURED.weakest(Origin.TWIN) is Origin.TWIN
     assert Origin.FITTED.weakest(Origin.KERNEL) is Origin.FITTED
-
-
-PORTS = st.builds(
-    NicPortId, host=st.sampled_from(["h0", "h2", "h10"]), port=st.sampled_from(["eth0", "eth1", "eth9", "eth10"])
-)
-
-
-def test_smaller_end_stands_first_by_number_and_a_crossconnect_names_its_switch() -> None:
     assert str(Link.parse("h10.eth0 <-> h2.eth0")) == "h2.eth0<->h10.eth0"
     assert str(Link.parse("h0.eth10<->h0.eth9")) == "h0.eth9<->h0.eth10"
     assert str(SwitchCrossconnect.parse("ocs1:2B-1A")) == "ocs1:1A-2B"
     with pytest.raises(ConfigError, match="with its switch"):
         SwitchCrossconnect.parse("1A-2B")
+
+
+PORTS = st.builds(
+    NicPortId, host=st.sampled_from(["h0", "h2", "h10"]), port=st.sampled_from(["eth0", "eth1", "eth9", "eth10"])
+)
 
 
 @given(one=PORTS, other=PORTS)
@@ -152,16 +146,15 @@ ONE_OF_EACH: list[dict[str, Any]] = [
 ]
 
 
-def test_fault_of_each_kind_is_read_as_it_was_written_and_fits_the_testbed(testbed: Testbed) -> None:
+def test_fault_of_each_kind_is_read_as_it_was_written_fits_the_testbed_and_is_one_line_of_text(
+    testbed: Testbed,
+) -> None:
     for data in ONE_OF_EACH:
         fault = decode_fault(json.dumps(data).encode())
         assert json.loads(json.dumps(msgspec.to_builtins(fault))) == data
         check_fault(fault, testbed)
     assert {data["fault"] for data in ONE_OF_EACH} == set(FAULTS)
     assert len(FAULTS) == len(get_args(Fault))
-
-
-def test_fault_is_one_line_of_text_and_what_json_has_no_text_for_is_refused_too() -> None:
     assert str(Slow(switch="ocs1", seconds=0.5)) == "ocs1 slow seconds=0.5"
     assert str(Stick(switch="ocs1", ends=("3A", "17B"))) == "ocs1 stick ends=3A,17B"
     assert str(Clear()) == "clear"

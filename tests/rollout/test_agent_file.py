@@ -61,14 +61,13 @@ def test_the_agent_watches_the_ports_of_the_testbed_as_their_modules_are(testbed
     assert other.spool.directory == "/srv/hwd/var/lib/hwd-agent"
 
 
-def test_the_owner_of_a_switch_gets_it_and_nobody_else_does(testbed: Testbed, tmp_path: Path) -> None:
+def test_the_owner_of_a_switch_gets_it_and_nobody_else_and_a_host_without_ports_has_nothing_to_watch(
+    testbed: Testbed, tmp_path: Path
+) -> None:
     (switch,) = owned_switches(testbed, testbed.hosts["h0"])
     config = read(testbed, "h0", tmp_path)
     assert switch.name == "sel0"
     assert (config.switches["sel0"].driver, config.switches["sel0"].address) == ("thorlabs-osw", switch.address)
     assert read(testbed, "h1", tmp_path).switches == {}
-
-
-def test_a_host_without_ports_has_nothing_to_watch(testbed: Testbed) -> None:
     with pytest.raises(ConfigError, match="bare: has no NIC ports in testbed lab"):
         make_agent_file(testbed, testbed.hosts["bare"], broker="mqtt://10.0.0.1", layout=Layout())

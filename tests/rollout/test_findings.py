@@ -75,7 +75,9 @@ SILENT: dict[str, dict[str, Any]] = {
 }
 
 
-def test_an_agent_that_runs_and_is_not_heard_of_has_the_last_word() -> None:
+def test_a_well_agent_has_nothing_but_green_and_one_that_is_not_heard_of_has_the_last_word() -> None:
+    assert bad(examined(BIRTH)) == []
+    assert bad(of_unit("h0", {"service": ACTIVE, "log": [], "systemd": True})) == []
     for words, how in SILENT.items():
         heard = {"state": None, "unreadable": None, "never": False, **how}
         state = heard.pop("state")
@@ -83,11 +85,6 @@ def test_an_agent_that_runs_and_is_not_heard_of_has_the_last_word() -> None:
         assert (stopped.light, stopped.subject, stopped.text) == (Light.RED, "birth", words)
         runs = of_silence(state, **heard, log=["broker: not authorized"])
         assert runs.text == f"{words}; it runs, and the end of its log is:\nbroker: not authorized"
-
-
-def test_a_well_agent_has_nothing_but_green() -> None:
-    assert bad(examined(BIRTH)) == []
-    assert bad(of_unit("h0", {"service": ACTIVE, "log": [], "systemd": True})) == []
 
 
 NO_ROOM = "cannot write: No space left on device. Free space on its file system"

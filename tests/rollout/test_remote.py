@@ -33,15 +33,14 @@ def host(server: Any, **changes: Any) -> Host:
     return replace(Host(name="h0", ports=(), ssh=server.place), **changes)
 
 
-async def test_a_host_is_looked_at_with_its_own_python(sshd: Any, layout: Layout) -> None:
+async def test_a_host_is_looked_at_with_its_own_python_and_files_are_there_as_long_as_they_are_needed(
+    sshd: Any, layout: Layout, tmp_path: Path
+) -> None:
     async with RemoteHost.open(host(sshd), layout, quiet, home=sshd.home) as remote:
         facts = await remote.look()
         assert (facts["current"], facts["environments"], facts["config"]) == (None, {}, None)
         with pytest.raises(FailedError, match=r"^h0: .*No such file or directory"):
             await remote.do("back")
-
-
-async def test_files_are_there_as_long_as_they_are_needed(sshd: Any, layout: Layout, tmp_path: Path) -> None:
     said: list[str] = []
     async with RemoteHost.open(host(sshd), layout, said.append, home=sshd.home) as remote:
         async with remote.staging({"agent.yaml": b"x" * 2_000_000}) as folder:

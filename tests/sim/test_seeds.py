@@ -27,13 +27,10 @@ def test_worlds_of_these_seeds_keep_the_rules(first: int) -> None:
         assert [str(one) for one in play(draw_plan(seed)).violations] == [], f"again: hwd sim --seed {seed}"
 
 
-def test_one_seed_tells_one_story() -> None:
+def test_one_seed_tells_one_story_and_departures_as_values_play_as_they_were_drawn() -> None:
     first, second = (play(draw_plan(3)) for _ in range(2))
     assert first == second
     assert len(first.story) > 10
-
-
-def test_departures_as_values_play_as_they_were_drawn() -> None:
     seed = next(seed for seed in range(100) if draw_plan(seed).one_in == 10)
     drawn = play(draw_plan(seed))
     assert len(drawn.departures) > 100
@@ -72,20 +69,16 @@ def lines(report: WorldReport, of: Callable[[str], bool]) -> list[tuple[float, s
     return [(float(one[1]), one[2]) for one in found if one is not None and of(one[2])]
 
 
-def test_a_step_has_the_time_of_its_plan_in_the_story(report: WorldReport) -> None:
+def test_story_has_the_times_of_its_plan_what_starts_the_world_before_it_and_who_died_and_starts_again(
+    report: WorldReport,
+) -> None:
     planned = sorted((step.number, round(step.at_s, 3)) for step in report.plan.steps)
     told = lines(report, lambda text: re.match(r"(operator|trouble) \d+: ", text) is not None)
     assert sorted((int(text.split()[1].rstrip(":")), at_s) for at_s, text in told) == planned
-
-
-def test_what_starts_the_world_is_before_its_plan_and_its_end_is_last(report: WorldReport) -> None:
     (first, *_), (*_, last) = (lines(report, lambda text: True),) * 2
     assert first[1] == "the daemon is up"
     assert first[0] < 0
     assert last[0] <= report.lasted_s
-
-
-def test_an_agent_that_died_is_told_to_start_again(report: WorldReport) -> None:
     (died_s, text), *_ = lines(report, lambda text: re.fullmatch(r"agent \w+ died", text) is not None)
     node = text.removesuffix(" died")
     assert any(at_s > died_s for at_s, _ in lines(report, lambda text: text == f"{node} starts again"))

@@ -92,7 +92,7 @@ def test_remote_fault_keeps_the_lit_end_down_until_the_far_end_reads_its_light_a
     assert nic.is_up(What.LIGHT)
 
 
-def test_dark_takes_all_down_at_once_and_stops_a_firmware_that_has_started() -> None:
+def test_dark_takes_all_down_at_once_and_what_was_due_before_did_happen() -> None:
     nic = make("ideal")
     light(nic, 0)
     assert light(nic, S, DARK) == ["-rdma", "-carrier", "-phy", "-light"]
@@ -100,6 +100,9 @@ def test_dark_takes_all_down_at_once_and_stops_a_firmware_that_has_started() -> 
     light(nic, 0)
     assert light(nic, S, DARK) == ["-light"]
     assert nic.next_ns() is None
+    nic = make()
+    light(nic, 0)
+    assert light(nic, 60 * S, DARK)[:3] == ["+phy", "+carrier", "+rdma"]
 
 
 def test_another_sender_takes_the_link_down_without_any_dark_and_light_of_two_cannot_be_read() -> None:
@@ -177,12 +180,6 @@ def test_short_dwell_makes_the_next_firmware_slower_also_on_its_way_up_and_a_dar
     for second in range(20, 30):
         light(nic, second * S, DARK)
     assert 2.4 < firmware_s(nic, 30 * S) < 3.6
-
-
-def test_what_was_due_before_a_change_did_happen() -> None:
-    nic = make()
-    light(nic, 0)
-    assert light(nic, 60 * S, DARK)[:3] == ["+phy", "+carrier", "+rdma"]
 
 
 DRAWS = 20_000

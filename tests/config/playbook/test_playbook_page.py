@@ -14,7 +14,7 @@ def row(of: str) -> str:
     return next(line for line in PAGE.splitlines() if line.startswith(f"| {of}"))
 
 
-def test_every_kind_of_step_and_every_name_of_a_figure_is_told() -> None:
+def test_every_kind_of_step_and_every_name_of_a_figure_is_told_and_the_example_is_a_playbook() -> None:
     assert [kind for kind in steps_reader.STEP_KINDS if f"| `{kind}: " not in PAGE] == []
     for name in MEASUREMENTS:
         scope, what, *figure = name.split(".")
@@ -24,6 +24,8 @@ def test_every_kind_of_step_and_every_name_of_a_figure_is_told() -> None:
             assert f"`{figure[0]}`" in row("`last.<stage>.<figure>`")
         else:
             assert f"`{name}`" in PAGE
+    [example] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert load_playbook_text(example, file="page.yaml").total_steps == 1 + 3 * (3 * 5 + 2)
 
 
 LIMITS: dict[str, list[float]] = {
@@ -46,8 +48,3 @@ def test_limits_are_those_of_the_code() -> None:
     assert expression.MAGNITUDE_MAX == 1e12
     assert parameters.LIST_MAX == playbook_schema.SWEPT_MAX
     assert leaf_steps.NOTE_LENGTH_MAX == 2000
-
-
-def test_the_example_is_a_playbook() -> None:
-    [example] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    assert load_playbook_text(example, file="page.yaml").total_steps == 1 + 3 * (3 * 5 + 2)

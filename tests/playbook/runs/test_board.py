@@ -149,7 +149,7 @@ def queue_of(*runs: Asked, ledger: Ledger | None = None) -> Queue[Asked]:
     return queue
 
 
-def test_runs_on_other_ports_pass_by_and_nobody_takes_those_of_one_who_waits_before_it() -> None:
+def test_ports_pass_by_and_one_whose_time_has_not_come_holds_nobody_back() -> None:
     ledger = Ledger()
     ledger.claim(active("now", "a"))
     queue = queue_of(asked("one", "ab"), asked("two", "c"), ledger=ledger)
@@ -158,16 +158,10 @@ def test_runs_on_other_ports_pass_by_and_nobody_takes_those_of_one_who_waits_bef
     ledger.claim(active("now", "a"))
     queue = queue_of(asked("one", "ab"), asked("two", "b"), ledger=ledger)
     assert queue.look(0) == {"one": ("run now",), "two": ("run one",)}
-
-
-def test_one_whose_time_has_not_come_holds_nobody_back() -> None:
     queue = queue_of(asked("late", "a", 10), asked("one", "a"))
     assert queue.look(5) == {"one": (), "late": (ITS_TIME,)}
     assert queue.look(10) == {"one": (), "late": ("run one",)}
     assert (queue.next_wall_ns(5), queue.next_wall_ns(10)) == (10, None)
-
-
-def test_due_time_comes_before_arrival_and_one_that_is_taken_out_frees_the_way() -> None:
     queue = queue_of(asked("c", "a", 7), asked("b", "a", 3), asked("a", "a", 7))
     assert [run.id for run in queue.waiting] == ["b", "c", "a"]
     queue = queue_of(asked("one", "a"), asked("two", "a"))

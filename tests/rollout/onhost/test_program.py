@@ -125,7 +125,9 @@ def test_a_file_that_is_replaced_is_never_readable_by_others(place: Place, monke
     assert Path(f"{place.config}{BEFORE}").stat().st_mode & 0o777 == 0o600, "nor what is kept for the way back"
 
 
-def test_two_roll_outs_at_once_are_refused(place: Place) -> None:
+def test_two_roll_outs_at_once_are_refused_and_a_host_without_room_is_not_touched(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fd = os.open(place.root, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -135,6 +137,10 @@ def test_two_roll_outs_at_once_are_refused(place: Place) -> None:
             place.switch("a", "one")
     finally:
         os.close(fd)
+    monkeypatch.setattr(onhost, "NEEDED_BYTES", 1 << 60)
+    with pytest.raises(Failure, match=r"MB are free, and .* MB are needed\. Free some"):
+        onhost.install(place.layout, str(place.folder), "new", [], "0.1.0")
+    assert place.names == []
 
 
 def test_what_an_install_left_that_was_cut_off_or_does_not_run_any_more_is_taken_away(
@@ -148,13 +154,6 @@ def test_what_an_install_left_that_was_cut_off_or_does_not_run_any_more_is_taken
             onhost.install(place.layout, str(place.folder / "staging"), id, ["hwd-agents"], "0.1.0")
         assert f'{{"step": "removing {said}"}}' in capsys.readouterr().out
         assert place.names == (["good"] if id == "new" else []), "nor does what has just failed stay"
-
-
-def test_a_host_without_room_is_not_touched(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onhost, "NEEDED_BYTES", 1 << 60)
-    with pytest.raises(Failure, match=r"MB are free, and .* MB are needed\. Free some"):
-        onhost.install(place.layout, str(place.folder), "new", [], "0.1.0")
-    assert place.names == []
 
 
 def test_removal_leaves_nothing_and_names_what_went_and_keeps_the_spool_where_it_shall(place: Place) -> None:

@@ -202,7 +202,9 @@ async def test_nobody_attached_holds_up_no_output_and_what_is_dropped_is_said(pl
     await again.close()
 
 
-async def test_reader_that_is_cancelled_does_not_keep_the_program_from_its_end(place: Place) -> None:
+async def test_what_is_no_id_is_refused_and_a_reader_that_is_cancelled_does_not_keep_the_program_from_its_end(
+    place: Place,
+) -> None:
     program = await place.start(UNTIL_TERM)
     await until(program, b"ready\n")
     reading = asyncio.create_task(program.wait())
@@ -212,6 +214,12 @@ async def test_reader_that_is_cancelled_does_not_keep_the_program_from_its_end(p
     await program.close()
     await gone(program.pid)
     assert place.sockets == []
+    for keep in ("", "a/b", "..", "A", "a" * 65):
+        place.keep = keep
+        with pytest.raises(ConfigError, match=re.escape(f"{keep!r} is no id of a program: 1 to 64 of 0-9, a-z and -")):
+            await place.start("true")
+        with pytest.raises(ConfigError):
+            await place.attach()
 
 
 async def test_socket_of_a_program_that_a_clean_up_has_removed_comes_again(twin: Place) -> None:
@@ -231,16 +239,13 @@ async def test_socket_of_a_program_that_a_clean_up_has_removed_comes_again(twin:
     assert not twin.sockets
 
 
-async def test_longest_time_ends_a_program_to_which_nobody_is_attached(twin: Place) -> None:
+async def test_longest_time_or_a_signal_to_its_supervisor_ends_a_program(twin: Place) -> None:
     program = await twin.start("exec sleep 1000", within_s=0.3)
     await program.leave()
     await gone(program.pid)
     again = await twin.attach()
     assert await again.wait() == ProgramEnd(signal="SIGTERM", why="its longest time of 0.3 s is over")
     await again.close()
-
-
-async def test_signal_to_a_supervisor_ends_program_and_supervisor_without_a_wait(twin: Place) -> None:
     program = await twin.start(UNTIL_TERM)
     await until(program, b"ready\n")
     supervisor = parent_of(program.pid)
@@ -285,15 +290,6 @@ async def test_killed_supervisor_takes_the_program_with_it_and_its_socket_is_rep
     with pytest.raises(UnknownError):
         await twin.attach()
     assert twin.sockets == []
-
-
-async def test_what_is_no_id_is_refused(place: Place) -> None:
-    for keep in ("", "a/b", "..", "A", "a" * 65):
-        place.keep = keep
-        with pytest.raises(ConfigError, match=re.escape(f"{keep!r} is no id of a program: 1 to 64 of 0-9, a-z and -")):
-            await place.start("true")
-        with pytest.raises(ConfigError):
-            await place.attach()
 
 
 @pytest.mark.parametrize("keep", [True, False])

@@ -40,7 +40,7 @@ def start(place: Place) -> Start:
     return partial(place.start, keep=None)
 
 
-async def test_output_and_end_are_those_of_the_program(start: Start) -> None:
+async def test_output_signals_and_end_are_those_of_the_program(start: Start) -> None:
     program = await start("printf 'a\\377b'; echo oh >&2; head -c 1000000 /dev/zero; exit 3")
     found = await said(program)
     assert found == {"out": b"a\xffb" + bytes(1_000_000), "err": b"oh\n"}
@@ -48,9 +48,6 @@ async def test_output_and_end_are_those_of_the_program(start: Start) -> None:
     assert (end, str(end)) == (ProgramEnd(status=3), "ended with status 3")
     end = await (await start("kill -SEGV $$")).wait()
     assert (end, end.exit_status) == (ProgramEnd(signal="SIGSEGV"), 128 + signal.SIGSEGV)
-
-
-async def test_signal_reaches_the_program(start: Start) -> None:
     program = await start("trap 'echo heard; exit 4' USR1; echo ready; while :; do sleep 0.01; done")
     found = b""
     async with asyncio.timeout(WITHIN_S):
@@ -62,14 +59,21 @@ async def test_signal_reaches_the_program(start: Start) -> None:
     await program.signal("KILL")  # it has ended: nobody gets it
 
 
-async def test_nothing_that_the_program_started_outlives_it(start: Start) -> None:
-    """Neither what is in a session of its own, nor what has the pipes of its output."""
+async def test_nothing_that_the_program_started_outlives_it_nor_one_that_does_not_listen_to_sigterm_its_closing(
+    start: Start,
+) -> None:
+    # Neither what is in a session of its own, nor what has the pipes of its output.
     program = await start("setsid sleep 1000 & echo $!; setsid sh -c 'sleep 1000 & sleep 1000' >/dev/null & echo $!")
     pids = [int(word) for word in (await said(program))["out"].split()]
     assert len(pids) == 2
     assert (await program.wait()).status == 0
     for pid in pids:
         assert not Path(f"/proc/{pid}").exists()
+    program = await start("trap '' TERM; echo ready; while :; do sleep 1; done")
+    async with asyncio.timeout(WITHIN_S):
+        assert (await anext(aiter(program.output()))).data == b"ready\n"
+    await program.close()
+    await gone(program.pid)
 
 
 async def test_orphans_of_a_program_are_reaped_while_it_runs(start: Start) -> None:
@@ -108,14 +112,6 @@ async def test_whoever_has_the_pipe_of_a_program_that_has_ended_is_not_waited_fo
     go.unlink()
     holder.kill()
     await holder.wait()
-
-
-async def test_closing_ends_a_program_that_does_not_listen_to_sigterm(start: Start) -> None:
-    program = await start("trap '' TERM; echo ready; while :; do sleep 1; done")
-    async with asyncio.timeout(WITHIN_S):
-        assert (await anext(aiter(program.output()))).data == b"ready\n"
-    await program.close()
-    await gone(program.pid)
 
 
 async def test_what_cannot_be_started_is_named_and_leaves_its_id_free(place: Place) -> None:

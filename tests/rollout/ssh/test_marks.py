@@ -108,13 +108,12 @@ def test_ours_is_found_however_the_stream_is_cut(pieces: list[bytes], cut: int, 
     assert (found, stream.status) == (ours, 3)
 
 
-def test_the_mark_is_not_on_the_command_line_and_differs_by_session(sshd: Any) -> None:
+def test_the_mark_is_not_on_the_command_line_differs_by_session_and_what_is_dropped_before_it_is_no_memory(
+    sshd: Any,
+) -> None:
     assert "hwd-0123456789" not in Marks("hwd-0123456789").command("true")
     with opened(sshd) as one, opened(sshd) as other:
         assert one._marks.mark != other._marks.mark
-
-
-def test_what_was_dropped_before_the_begin_is_no_memory() -> None:
     stream = MarkedStream(b"hwd-0123456789", lasting=True)
     for _ in range(100):
         assert stream.feed(bytes(10_000)) == b""

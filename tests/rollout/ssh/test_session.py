@@ -168,15 +168,14 @@ def test_a_key_of_the_ssh_agent_is_taken(sshd: Any, tmp_path: Path, monkeypatch:
         process.communicate()
 
 
-def test_a_host_behind_a_jump_host_is_reached(make_sshd: Make) -> None:
+def test_a_host_behind_a_jump_host_is_reached_and_one_that_does_not_forward_is_named_with_the_remedy(
+    make_sshd: Make,
+) -> None:
     gate, server = make_sshd(), make_sshd()
     with opened(server, jump=gate.place) as ssh:
         assert ssh.run("echo $SSH_CONNECTION", within_s=10).out.split()[3] == str(server.port)
         assert ssh.local_address is None
     assert len(gate.children) == 1, "the way did not lead through it"
-
-
-def test_a_jump_host_that_does_not_forward_is_named_with_the_remedy(make_sshd: Make) -> None:
     gate, server = make_sshd("AllowTcpForwarding=no"), make_sshd()
     with pytest.raises(LinkError, match=r"h0: jump host: .*AllowTcpForwarding"), opened(server, jump=gate.place):
         pass
@@ -227,16 +226,11 @@ def test_nobody_there_is_said_with_the_remedy_and_a_server_that_says_nothing_is_
             Ssh.open("h0", place, SystemClock(), home=sshd.home, connect_s=0.3)
 
 
-def test_a_program_that_hangs_is_given_up_at_its_deadline_and_a_folder_that_cannot_be_written_to_is_named(
-    sshd: Any,
-) -> None:
+def test_a_program_that_hangs_a_host_that_goes_away_and_a_folder_that_cannot_be_written_to_are_said(sshd: Any) -> None:
     with opened(sshd) as ssh, pytest.raises(DeadlineError, match=r"h0: sleep 60: did not end within 2 s"):
         ssh.run("sleep 60", within_s=2)
     with opened(sshd) as ssh, pytest.raises(FailedError, match=r"h0: /nowhere/a: cannot be written"):
         ssh.put("/nowhere", {"a": b"b"}, on_bytes=lambda _: None)
-
-
-def test_a_host_that_goes_away_in_the_middle_is_a_broken_connection(sshd: Any) -> None:
     with opened(sshd) as ssh:
         threading.Timer(0.2, sshd.hang_up).start()
         with pytest.raises(LinkError, match="the SSH connection broke"):

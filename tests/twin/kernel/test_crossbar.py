@@ -121,7 +121,9 @@ async def test_light_goes_one_way_only_takes_the_place_of_the_old_and_arrives_ev
     assert await wait_for(wires, "c") == {"b": 1, "c": 1}
 
 
-async def test_dark_port_reaches_nobody_until_it_is_lit(wires: Wires) -> None:
+async def test_dark_port_reaches_nobody_until_it_is_lit_nor_one_without_carrier(
+    wires: Wires, until_up: UntilUp
+) -> None:
     wires.send("a")
     wires.crossbar.light("a", "b")
     wires.crossbar.darken("a")
@@ -130,9 +132,6 @@ async def test_dark_port_reaches_nobody_until_it_is_lit(wires: Wires) -> None:
     wires.crossbar.light("a", "c")
     wires.send("a")
     assert await wait_for(wires, "c") == {"c": 1}
-
-
-async def test_port_without_carrier_gets_nothing(wires: Wires, until_up: UntilUp) -> None:
     wires.crossbar.apply([Light(from_port="a", to_ports=("b",)), Carrier(port="b", up=False)])
     wires.send("a")
     wires.crossbar.carrier("b", True)

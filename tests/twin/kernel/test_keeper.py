@@ -36,11 +36,20 @@ def network_of(opened: socket.socket) -> bytes:
         return opened.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8)
 
 
-def test_each_host_and_the_switch_have_a_network_of_their_own_each_time(keeper: Keeper) -> None:
+def test_each_host_and_the_switch_have_a_network_of_their_own_in_which_alone_their_settings_count(
+    keeper: Keeper,
+) -> None:
     networks = {network_of(keeper.socket(ns, socket.AF_INET, socket.SOCK_DGRAM)) for ns in (SWITCH, "h0", "h1", "h0")}
     ours = network_of(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     assert (len(networks), len(networks | {ours})) == (3, 4)
     assert keeper.privilege is (Privilege.ROOT if os.geteuid() == 0 else Privilege.USER)
+    before = Path("/proc/sys/net/ipv4/ip_default_ttl").read_text()
+    keeper.setting("h0", "net/ipv4/ip_default_ttl", "33")
+    with keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM) as theirs:
+        assert theirs.getsockopt(socket.SOL_IP, socket.IP_TTL) == 33
+    with keeper.socket("h1", socket.AF_INET, socket.SOCK_DGRAM) as others:
+        assert others.getsockopt(socket.SOL_IP, socket.IP_TTL) != 33
+    assert Path("/proc/sys/net/ipv4/ip_default_ttl").read_text() == before
 
 
 async def test_socket_of_a_keeper_that_a_clean_up_has_removed_comes_again(keeper: Keeper) -> None:
@@ -53,9 +62,7 @@ async def test_socket_of_a_keeper_that_a_clean_up_has_removed_comes_again(keeper
     assert network_of(keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM)) == before
 
 
-def test_unknown_namespace_is_refused_by_name_and_a_socket_that_the_kernel_refuses_has_its_errno(
-    keeper: Keeper,
-) -> None:
+def test_what_a_network_does_not_have_is_refused_by_name_and_the_keeper_goes_on(keeper: Keeper) -> None:
     with pytest.raises(
         OSError, match=r"h7: cannot open a socket .* no namespace h7 here, only switch, h0, h1"
     ) as caught:
@@ -64,19 +71,6 @@ def test_unknown_namespace_is_refused_by_name_and_a_socket_that_the_kernel_refus
     with pytest.raises(OSError, match="cannot open a socket") as caught:
         keeper.socket("h0", 45, socket.SOCK_STREAM)
     assert caught.value.errno == errno.EAFNOSUPPORT
-
-
-def test_setting_counts_in_its_namespace_only(keeper: Keeper) -> None:
-    before = Path("/proc/sys/net/ipv4/ip_default_ttl").read_text()
-    keeper.setting("h0", "net/ipv4/ip_default_ttl", "33")
-    with keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM) as theirs:
-        assert theirs.getsockopt(socket.SOL_IP, socket.IP_TTL) == 33
-    with keeper.socket("h1", socket.AF_INET, socket.SOCK_DGRAM) as others:
-        assert others.getsockopt(socket.SOL_IP, socket.IP_TTL) != 33
-    assert Path("/proc/sys/net/ipv4/ip_default_ttl").read_text() == before
-
-
-def test_what_is_no_setting_and_no_file_of_a_network_is_refused(keeper: Keeper) -> None:
     for name in ("kernel/hostname", "net/../kernel/hostname", "/etc/passwd"):
         with pytest.raises(PermissionError, match="is no setting of a network"):
             keeper.setting("h0", name, "x")
@@ -85,9 +79,6 @@ def test_what_is_no_setting_and_no_file_of_a_network_is_refused(keeper: Keeper) 
             keeper.sockets("h0").open_file(name)
     with pytest.raises(FileNotFoundError, match="h0: cannot open /proc/net/nosuch: No such file"):
         keeper.sockets("h0").open_file("nosuch")
-
-
-def test_garbage_is_refused_and_the_keeper_goes_on(keeper: Keeper) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.connect(str(keeper.path))
         for garbage in (b"\xff\x00", b"[]", b"{}", b'{"verb": "socket", "ns": "h0", "family": "x"}'):
