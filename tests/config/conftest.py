@@ -107,3 +107,8 @@ def load(tmp_path: Path, specs: dict[str, DriverSpecLike]) -> Callable[[str], Lo
 def opus(specs: dict[str, DriverSpecLike]) -> Testbed:
     """The testbed of the Opus paper, as the examples have it."""
     return load_testbed(Path(__file__).parents[2] / "examples" / "opus-testbed.yaml", specs).require()
+
+
+def said(loaded: Loaded) -> list[str]:
+    """Problems without the name of the file."""
+    return [str(problem).partition("testbed.yaml:")[2] for problem in loaded.problems]

@@ -104,8 +104,8 @@ def test_a_misspelt_key_is_reported_without_its_consequences_and_with_what_is_wr
     first, second = said(text.replace("fibres:", "fibers:").replace("h0.eth0 <-> ocs1.1", "h0.eth0 <-> ocs1.999"))
     assert first.endswith("fibers: unknown key; did you mean fibres?")
     assert "fibres[0]: ocs1.999: switch ocs1" in second
-    (found,) = said(_star(2, 4).replace("    nics:", "    nic:", 1))
-    assert found.endswith(": unknown key; did you mean nics?")
+    (only,) = said(_star(2, 4).replace("    nics:", "    nic:", 1))
+    assert only.endswith(": unknown key; did you mean nics?")
 
 
 def test_a_secret_that_is_not_there_is_a_warning_once(tmp_path: Path, specs: Specs) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import fcntl
-import grp
 import os
 import stat
 import subprocess
@@ -29,6 +28,8 @@ from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.ids import RandomIds
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.twins.virtual_time import VirtualLoop
+
+from ..config.run_files.test_secret_file import other_group
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -97,19 +98,10 @@ TESTBED = "testbed: t\nswitches: {}\nhosts: {}\nfibres: []\naccess_group: GROUP\
 IDS = RandomIds()
 
 
-def some_group() -> str:
-    gids = set(os.getgroups()) - {os.getegid()} or (
-        {one.gr_gid for one in grp.getgrall()} if os.geteuid() == 0 else set()
-    )
-    for gid in sorted(gids - {0}):
-        return grp.getgrgid(gid).gr_name
-    pytest.skip("needs a second group")
-
-
 def test_the_testbed_names_the_group_that_may_read_the_token_and_one_that_can_be_guessed_is_refused(
     tmp_path: Path,
 ) -> None:
-    group = some_group()
+    group = other_group()
     (tmp_path / "t.yaml").write_text(TESTBED.replace("GROUP", group))
     testbed = load(tmp_path / "t.yaml").require()
     assert testbed.access_group == group
@@ -126,7 +118,7 @@ def test_the_testbed_names_the_group_that_may_read_the_token_and_one_that_can_be
 
 
 def test_a_folder_that_the_group_cannot_pass_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    group = some_group()
+    group = other_group()
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
     Token.load(data, IDS, group=group)

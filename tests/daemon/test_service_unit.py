@@ -87,7 +87,7 @@ def test_bytes_that_mean_something_to_systemd_are_kept_and_a_line_break_is_refus
 
 
 def test_a_unit_that_somebody_changed_is_not_ours_and_a_group_of_devices_that_does_not_exist_is_named(
-    machine: "Machine", monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = unit().text
     assert is_ours(text)

@@ -100,8 +100,8 @@ def test_event_and_actions_are_the_same_before_and_after_the_records() -> None:
         after = stored(recorded(Tick(at_s=1.0), action))
         assert after.actions == told((action,))
         assert list(after.actions[0]) == [type(action).__name__.lower()]
-    event = stored(recorded(EVENTS[0], *ACTIONS))
-    names = [name for action in event.actions for name in action]
+    whole = stored(recorded(EVENTS[0], *ACTIONS))
+    names = [name for action in whole.actions for name in action]
     assert names == ["prepare", "switch", "grant", "refuse", "route", "fallback"]
     assert {type(one) for one in EVENTS} == {*get_args(Event)}
     assert {type(one) for one in ACTIONS} == {*get_args(Action)}

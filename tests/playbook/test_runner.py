@@ -86,13 +86,6 @@ async def test_abort_at_any_stage_ends_in_a_named_state(lab: Lab, state: str, si
     assert (await lab.do(LEASE, apply(CROSSED))).outcome == "succeeded"
 
 
-async def test_abort_with_the_broker_gone_and_the_switch_silent_keeps_its_time(lab: Lab) -> None:
-    run = await crossing(lab, "driving")
-    lab.world.broker.stop()
-    lab.faults().silent = True
-    assert (await lab.abort(run)).safe_state == "unknown"
-
-
 @pytest.mark.parametrize("state", ["driving", "driven", "waiting"])
 async def test_abort_brings_the_light_back_and_says_so_though_the_records_do_not_answer(lab: Lab, state: str) -> None:
     run = await crossing(lab, state)

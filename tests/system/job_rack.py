@@ -3,6 +3,7 @@
 import getpass
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -289,12 +290,24 @@ async def lines(lab: "Lab", job: str, rank: int) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-async def ended(lab: "Lab", job: str) -> dict[str, Any]:
+async def until_job(lab: "Lab", job: str, what: str, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     async def look() -> dict[str, Any] | None:
         now: dict[str, Any] | None = await lab.get(f"/api/v1/jobs/{job}")
-        return now if now is not None and now["ended_wall_ns"] is not None else None
+        return now if now is not None and holds(now) else None
 
-    return await lab.found(f"job {job} ends", look, 60)
+    return await lab.found(f"job {job} {what}", look, 60)
+
+
+async def ended(lab: "Lab", job: str) -> dict[str, Any]:
+    return await until_job(lab, job, "ends", lambda now: now["ended_wall_ns"] is not None)
+
+
+async def light_at(lab: "Lab", job: str, target: str) -> None:
+    await until_job(lab, job, f"has light at {target}", lambda now: (now["at"], now["moving"]) == (target, ""))
+
+
+async def is_waiting(lab: "Lab", job: str, rank: int) -> None:
+    await until_job(lab, job, f"has a rank {rank} that waits", lambda now: now["ranks"][rank]["state"] == "waiting")
 
 
 def assert_holds_nothing(now: dict[str, Any]) -> None:

@@ -99,26 +99,6 @@ async def test_garbage_on_mqtt_is_counted_and_ignored(lab: Lab, mosquitto: Mosqu
     await lab.nothing_lost()
 
 
-async def test_lease_of_another_is_refused_by_name(standing: Lab) -> None:
-    light = await standing.light()
-    taken = await standing.ok("lease", "take", "ocs1.1", "--for", "60", "--json")
-    said = await standing.run()
-    assert said.status == 3, said
-    assert taken.json["holder"] in said.json["why"]
-    assert await standing.light() == light
-    await standing.ok("lease", "release", taken.json["lease"])
-
-
-async def test_stuck_mirror_is_found_by_the_read_back(standing: Lab) -> None:
-    """The twin answers COMPLD and does not move: never a success."""
-    await standing.fault("stick", ends=["3A", "1B"])
-    said = await standing.run(within_s=3.0)
-    assert said.status in (1, 5), said
-    assert said.json["outcome"] == "failed"
-    await standing.fault("clear")
-    await standing.nothing_lost()
-
-
 async def test_run_succeeds_and_every_carrier_change_is_recorded(standing: Lab) -> None:
     said = await standing.run(times=3)
     assert said.status == 0, said
@@ -166,17 +146,6 @@ async def test_switch_that_stays_away_is_brought_back_when_it_answers(standing: 
     await standing.settled()
     recovered = await standing.recorded("daemon.recovered", after=recoveries)
     assert recovered["outcome"] == "rolled-back"
-    await standing.nothing_lost()
-
-
-async def test_denied_change_is_rolled_back_with_the_words_of_the_switch(standing: Lab) -> None:
-    assert (await standing.run()).status == 0
-    await standing.fault("deny", code="SROF", text="Mirror 3 is being calibrated")
-    said = await standing.run()
-    assert (said.status, said.json["outcome"], said.json["safe_state"]) == (1, "failed", "before-apply"), said
-    assert "SROF" in said.json["why"]
-    assert "Mirror 3 is being calibrated" in said.json["why"]
-    assert await standing.light() == CROSSED
     await standing.nothing_lost()
 
 

@@ -19,6 +19,8 @@ from .job_rack import (
     at_step,
     ended,
     install_plane,
+    is_waiting,
+    light_at,
     lines,
     rack_of,
     ranks_up,
@@ -89,10 +91,7 @@ async def test_end_of_an_operation_reaches_its_plane_over_a_killed_daemon(lab: L
     await at_step(lab, job, 1)
     assert "all-reduce 0 of g0 has not ended: one at a time" in (await lines(lab, job, 0))[1]
     (lab.folder / "second").touch()
-    await lab.until(
-        "rank 1 waits",
-        lambda now: [one for one in now["jobs"] if [rank["state"] for rank in one["ranks"]][1] == "waiting"],
-    )
+    await is_waiting(lab, job, 1)
     await daemon.end(signal.SIGKILL)
     await lab.serve()
     await lab.until("the job is there again", lambda now: [one for one in now["jobs"] if one["state"] == "running"])
@@ -209,14 +208,6 @@ async def test_plane_hears_what_ranks_announce_and_lights_for_it_over_a_killed_d
     await at_step(lab, job, len(await lines(lab, job, 0)) + 20)
     await light_at(lab, job, "eth1")
     await lab.ok("job", "stop", job)
-
-
-async def light_at(lab: Lab, job: str, target: str) -> None:
-    async def look() -> bool | None:
-        now = await lab.get(f"/api/v1/jobs/{job}")
-        return True if now is not None and (now["at"], now["moving"]) == (target, "") else None
-
-    await lab.found(f"the light is at {target}", look, 60)
 
 
 async def test_agent_that_was_killed_before_a_go_and_before_an_end_is_no_breach_and_one_of_the_same_run_is_found(
@@ -379,11 +370,3 @@ async def test_ranks_that_wait_behind_a_route_wait_for_it_over_a_killed_daemon(l
         os.kill(agent, signal.SIGCONT)
     found = await ended(lab, job)
     assert (found["state"], found["why"]) == ("succeeded", "")
-
-
-async def is_waiting(lab: Lab, job: str, rank: int) -> None:
-    async def look() -> bool | None:
-        now = await lab.get(f"/api/v1/jobs/{job}")
-        return True if now is not None and now["ranks"][rank]["state"] == "waiting" else None
-
-    await lab.found(f"rank {rank} waits", look)

@@ -13,6 +13,8 @@ from hwd.config.testbed.wanted_state import parse_what
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
 
+from ..conftest import said
+
 HEAD = """testbed: array
 switches:
   osw1: {driver: osw, model: osw, size: 4x4, address: 10.0.0.1:5000}
@@ -44,10 +46,6 @@ def load(tmp_path: Path) -> Callable[[str], Loaded]:
 
 
 Load = Callable[[str], Loaded]
-
-
-def said(loaded: Loaded) -> list[str]:
-    return [str(problem).partition("testbed.yaml:")[2] for problem in loaded.problems]
 
 
 def test_ends_of_elements_have_names_of_the_composite_and_fibres_end_at_them(load: Load) -> None:

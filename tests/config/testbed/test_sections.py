@@ -12,6 +12,8 @@ from hwd.twin.agent_config import agent_config
 from hwd_agents.process.config import ModuleTiming, SourcesConfig, TwinConfig
 from hwd_drivers.core.values import Crossconnect
 
+from ..conftest import said
+
 Load = Callable[[str], Loaded]
 
 SOUND = """testbed: small
@@ -79,8 +81,7 @@ def job(keys: str) -> str:
 
 
 def mistakes(loaded: Loaded) -> list[str]:
-    found = [str(problem).partition("testbed.yaml:")[2] for problem in loaded.problems]
-    return [one for one in found if ": warning: " not in one]
+    return [one for one in said(loaded) if ": warning: " not in one]
 
 
 def test_job_has_one_rank_on_each_host_in_the_group_world_and_asks_for_all(load: Load) -> None:

@@ -9,6 +9,8 @@ from hwd.config.testbed.testbed import Loaded, load_testbed
 from hwd.model.testbed import RetentionRules, SecretRef, Setting
 from hwd_drivers.devices import registry
 
+from ..conftest import said
+
 Load = Callable[[str], Loaded]
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 
@@ -22,11 +24,6 @@ fibres:
   - h0.eth0 <-> ocs1.1
   - h1.eth0 <-> ocs1.2
 """
-
-
-def said(loaded: Loaded) -> list[str]:
-    """Problems without the name of the file."""
-    return [str(problem).partition("testbed.yaml:")[2] for problem in loaded.problems]
 
 
 def test_sound_file_has_no_problem(load: Load) -> None:
