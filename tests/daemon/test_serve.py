@@ -98,7 +98,7 @@ def in_terminal(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callabl
 
     def start(*before: str) -> tuple["subprocess.Popen[bytes]", int, str]:
         ours, theirs = pty.openpty()
-        streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+        streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
         process = subprocess.Popen([*before, *command, "--http", "127.0.0.1:0"], env=environment, **streams)
         started.append(process)
         os.close(theirs)

@@ -17,6 +17,7 @@ import pytest
 from hwd.bus.broker import EmbeddedBroker
 from hwd.rollout.births import Births
 
+from .conftest import make_key
 from .fresh_host import Said
 
 FILE = """
@@ -147,7 +148,7 @@ async def _runs_and_is_born(lab: Lab) -> None:
 
 def test_a_host_whose_key_has_changed_is_not_touched(lab: Lab) -> None:
     known = lab.server.home / ".ssh" / "known_hosts"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(lab.folder / "other")], check=True)
+    make_key(lab.folder / "other")
     key = " ".join((lab.folder / "other.pub").read_text().split()[:2])
     known.write_text(lab.server.known.replace(lab.server.host_key, key))
     refused = lab.hwd("deploy")

@@ -7,7 +7,7 @@ import pytest
 
 from hwd.bus.broker import EmbeddedBroker, Logins, UserRights
 from hwd.model.answers import BusStatus, HostClock, HostStatus, Status, StorageStatus
-from hwd.model.testbed import Host, Testbed
+from hwd.model.testbed import Host
 from hwd.rollout.births import connected
 from hwd.rollout.broker import Brokers
 from hwd.rollout.doctor import Diagnosis, Doctor
@@ -16,7 +16,8 @@ from hwd_agents.bus.mqtt import MqttBus
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import Draws
 
-LAB = Testbed(name="lab", switches={}, hosts={}, strands=())
+from .conftest import LAB
+
 CLOCK = HostClock(
     boot="b",
     offset_ns=0,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hwd.model.testbed import Host, HostTwin, Testbed
+from hwd.model.testbed import Host, HostTwin
 from hwd.rollout import births
 from hwd.rollout import remote as module
 from hwd.rollout.host_report import Result
@@ -17,16 +17,9 @@ from hwd.rollout.remote import RemoteHost
 from hwd.rollout.remove import Removal
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError
 
+from .conftest import LAB, quiet
+
 Make = Callable[..., Any]
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(prefix=str(tmp_path / "host"), unit="")
-
-
-def quiet(words: str) -> None:
-    """Nobody listens."""
 
 
 def host(server: Any, **changes: Any) -> Host:
@@ -96,7 +89,7 @@ async def test_a_removal_without_the_broker_says_what_is_gone_and_what_is_not(
     agent_file.parent.mkdir(parents=True)
     agent_file.write_text("broker: secret")
     removal = Removal(
-        testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),
+        testbed=LAB,
         broker="mqtt://127.0.0.1:1",
         layout=layout,
         progress=lambda host, words: None,

@@ -39,9 +39,9 @@ def test_a_host_may_do_no_more_than_its_tools_and_its_own_switches_want() -> Non
     assert with_tool.split()[-2:] == ["CAP_SYS_RAWIO", "CAP_SYS_ADMIN"]
     assert values(make_unit(Layout(), tools=(), sets_group=False), "ReadWritePaths") == []
     assert values(make_unit(Layout(), tools=("mstlink",), sets_group=False), "ReadWritePaths") == ["/sys/devices"]
-    plain, owner = (make_unit(Layout(), tools=(), sets_group=switches) for switches in (False, True))
+    without, owner = (make_unit(Layout(), tools=(), sets_group=switches) for switches in (False, True))
     assert "CAP_CHOWN" in values(owner, "CapabilityBoundingSet")[0]
-    assert "CAP_CHOWN" not in values(plain, "CapabilityBoundingSet")[0]
+    assert "CAP_CHOWN" not in values(without, "CapabilityBoundingSet")[0]
     assert values(owner, "SystemCallFilter")[-1].startswith("@chown ")
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import msgspec
 
 from hwd.config.json_schema import json_schema

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hwd.model.testbed import Host, Testbed
+from hwd.model.testbed import Host
 from hwd.rollout.broker import Brokers
 from hwd.rollout.deploy import Rollout
 from hwd.rollout.host_report import Result
@@ -23,14 +23,11 @@ from hwd.rollout.remove import Removal
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.offload import InlineOffload
 
+from ..conftest import LAB, quiet
+
 BUSY = (
     rf"h0: another roll-out to it is in progress: {getpass.getuser()}@.+, since 2\d\d\d-.* UTC by the clock of the host"
 )
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(prefix=str(tmp_path / "host"), unit="")
 
 
 def h0(sshd: Any) -> Host:
@@ -47,15 +44,11 @@ def works_at(
 ) -> "Rollout | Removal":
     """A roll-out or a removal of a testbed without parts."""
     how: dict[str, Any] = {"layout": layout, "progress": progress, "home": sshd.home}
-    how["testbed"] = Testbed(name="lab", switches={}, hosts={}, strands=())
+    how["testbed"] = LAB
     if verb == "remove":
         return Removal(broker=None, **how)
     brokers = Brokers(named="mqtt://10.0.0.1", daemons=None)
     return Rollout(brokers=brokers, offload=InlineOffload(), cache=folder / "cache", **how)
-
-
-def quiet(words: str) -> None:
-    """Nobody listens."""
 
 
 async def test_a_second_roll_out_and_a_removal_are_refused_by_the_name_of_the_first(

@@ -12,6 +12,7 @@ import sys
 from asyncio.subprocess import PIPE
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -297,7 +298,7 @@ async def test_environment_is_added_to_the_usual_one_and_a_program_without_an_id
     place: Place, *, keep: bool
 ) -> None:
     environment = {"RANK": "3", "LANG": "C", "WORDS": "a 'b'\n$c"}
-    more = {} if keep else {"keep": None}
+    more: dict[str, Any] = {} if keep else {"keep": None}
     program = await place.start('echo "$RANK $LANG $WORDS $USER"', environment=environment, **more)
     assert await said(program) == {"out": f"3 C a 'b'\n$c {getpass.getuser()}\n".encode(), "err": b""}
     assert program.taken > 0

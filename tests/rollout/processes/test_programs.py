@@ -49,13 +49,13 @@ async def test_output_signals_and_end_are_those_of_the_program(start: Start) -> 
     end = await (await start("kill -SEGV $$")).wait()
     assert (end, end.exit_status) == (ProgramEnd(signal="SIGSEGV"), 128 + signal.SIGSEGV)
     program = await start("trap 'echo heard; exit 4' USR1; echo ready; while :; do sleep 0.01; done")
-    found = b""
+    heard = b""
     async with asyncio.timeout(WITHIN_S):
         async for piece in program.output():
-            found += piece.data if piece.stream == "out" else b""  # the shell says there that its sleep was ended
+            heard += piece.data if piece.stream == "out" else b""  # the shell says there that its sleep was ended
             if piece.data == b"ready\n":
                 await program.signal("USR1")
-    assert (found, await program.wait()) == (b"ready\nheard\n", ProgramEnd(status=4))
+    assert (heard, await program.wait()) == (b"ready\nheard\n", ProgramEnd(status=4))
     await program.signal("KILL")  # it has ended: nobody gets it
 
 

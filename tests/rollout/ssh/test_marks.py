@@ -1,8 +1,7 @@
 """What start files and shells print around our output, and shells that run nothing."""
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ from hypothesis import strategies as st
 
 from hwd.rollout.ssh.marks import MarkedStream, Marks
 from hwd.rollout.ssh.session import Ssh
-from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import DeadlineError, FailedError
+
+from ..conftest import opened
 
 Make = Callable[..., Any]
 RUN = 'sh -c "$SSH_ORIGINAL_COMMAND"'
@@ -31,15 +31,6 @@ START_FILES = {
 }
 SHELLS = {"fish": "-c", "tcsh": "-c", "zsh": "-c", "dash": "-c", "busybox": "sh -c"}
 """Login shells by the option with which the server runs a command."""
-
-
-@contextmanager
-def opened(server: Any) -> Iterator[Ssh]:
-    ssh = Ssh.open("h0", server.place, SystemClock(), home=server.home)
-    try:
-        yield ssh
-    finally:
-        ssh.close()
 
 
 def check(ssh: Ssh, folder: Path | None) -> None:

@@ -5,8 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,9 @@ from hwd.rollout.ssh.session import Ssh
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, DeadlineError, FailedError, LinkError, LoginError
 
+from ..conftest import make_key, opened
+
 Make = Callable[..., Any]
-
-
-@contextmanager
-def opened(server: Any, **changes: Any) -> Iterator[Ssh]:
-    place = replace(server.place, **changes)
-    ssh = Ssh.open("h0", place, SystemClock(), home=server.home)
-    try:
-        yield ssh
-    finally:
-        ssh.close()
 
 
 def test_a_server_that_hangs_up_leaves_one_error_and_no_traceback_of_a_library(tmp_path: Path) -> None:
@@ -70,8 +61,8 @@ def test_a_host_that_nobody_vouches_for_is_refused_with_its_fingerprint_and_the_
     assert _fingerprint(server) in str(error.value)
     look = re.search(r"shows the same \((.+?)\), add", str(error.value))
     assert look is not None
-    _make_host_key(server.folder / "ssh_host_rsa_key", "rsa")  # as hosts have several
-    _make_host_key(server.folder / "ssh_host_ed25519_key", "ed25519")
+    make_key(server.folder / "ssh_host_rsa_key", "rsa")  # as hosts have several
+    make_key(server.folder / "ssh_host_ed25519_key", "ed25519")
     command = look[1].replace("/etc/ssh", str(server.folder))
     shown = subprocess.run(["sh", "-c", command], check=True, capture_output=True, text=True, timeout=20).stdout
     assert [line.rsplit(" ", 1)[1] for line in shown.splitlines()] == ["(ED25519)", "(RSA)"]
@@ -80,10 +71,6 @@ def test_a_host_that_nobody_vouches_for_is_refused_with_its_fingerprint_and_the_
     (server.home / ".ssh" / "known_hosts").write_text(server.known)
     with opened(server) as ssh:
         assert ssh.run("true", within_s=10).status == 0
-
-
-def _make_host_key(path: Path, kind: str) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(path)], check=True, timeout=20)
 
 
 def test_a_changed_host_key_is_refused_with_both_fingerprints_and_the_remedy(make_sshd: Make) -> None:
@@ -118,7 +105,7 @@ def test_an_authority_of_certificates_vouches_for_nobody_and_that_is_said(make_s
     """The server has a certificate of it, which OpenSSH would take."""
     server = make_sshd(known=False)
     known = server.home / ".ssh" / "known_hosts"
-    _make_host_key(server.folder / "ca", "ed25519")
+    make_key(server.folder / "ca", "ed25519")
     sign = ["ssh-keygen", "-q", "-s", str(server.folder / "ca"), "-h", "-I", "h0", str(server.folder / "host.pub")]
     subprocess.run(sign, check=True, timeout=20)
     with (server.folder / "sshd_config").open("a") as config:
@@ -136,7 +123,7 @@ def test_an_authority_of_certificates_vouches_for_nobody_and_that_is_said(make_s
 def test_a_key_that_is_not_authorized_is_refused_with_the_remedy_and_one_with_a_passphrase_needs_an_agent(
     sshd: Any, tmp_path: Path
 ) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")], check=True)
+    make_key(tmp_path / "other")
     with (
         pytest.raises(
             LoginError,

@@ -20,6 +20,8 @@ from hwd.rollout.ssh.ssh_settings import SshSettings
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LoginError
 
+from ..conftest import make_key, opened
+
 Make = Callable[..., Any]
 LEFT_OUT = "UserKnownHostsFile {ssh}/known_hosts\nIdentityFile {ssh}/id_ed25519\nUser {user}\n"
 """Comes last: the real `ssh` would look in the home of its user."""
@@ -113,18 +115,9 @@ def write(server: Any, text: str) -> Path:
     return config
 
 
-def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> None:
-    bits = ["-b", "2048"] if kind == "rsa" else []
-    command = ["ssh-keygen", "-q", "-t", kind, *bits, "-N", passphrase, "-f", str(path)]
-    subprocess.run(command, check=True, timeout=60)
-
-
-def log_in(server: Any, address: str = "rack") -> str:
-    ssh = Ssh.open("h0", SshPlace(address=address), SystemClock(), home=server.home)
-    try:
+def log_in(server: Any) -> str:
+    with opened(server, address="rack", port=None, user=None) as ssh:
         return ssh.run("echo in", within_s=30).out
-    finally:
-        ssh.close()
 
 
 @pytest.mark.parametrize("name", IN)
