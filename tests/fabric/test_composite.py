@@ -18,7 +18,9 @@ from hwd.fabric.graph import Graph
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Composite, Strand, Switch, Testbed
 from hwd_drivers.core.errors import RefusedError
-from hwd_drivers.core.values import Capabilities, Crossconnect, Element, FibreEnd, PortSide, Side
+from hwd_drivers.core.values import Crossconnect, Element, FibreEnd, PortSide
+
+from ..capabilities import both_sides, capabilities
 
 State = dict[str, frozenset[Crossconnect]]
 
@@ -44,24 +46,13 @@ def make_switch(name: str, kind: str) -> Switch:
     if kind == MATRIX:
         two_sided = True
         elements: tuple[Element, ...] = ()
-        ends = tuple(PortSide(port=port, side=side) for side in (Side.A, Side.B) for port in "12")
+        ends = both_sides(2)
     else:
         two_sided, each = KINDS[kind]
         elements = (Element(name="e", states=each),)
         ends = tuple(dict.fromkeys(end for state in each for one in state for end in one.ends))
-    capabilities = Capabilities(
-        ends=ends,
-        two_sided=two_sided,
-        reciprocal=True,
-        latching=True,
-        atomic_batches=True,
-        moves_in_use=True,
-        settle_s=0.01,
-        loss_db_typical=0.5,
-        loss_db_max=1.0,
-        elements=elements,
-    )
-    return Switch(name=name, driver="any", model=kind, capabilities=capabilities, address="10.0.0.1")
+    able = capabilities(ends, two_sided=two_sided, reciprocal=True, elements=elements)
+    return Switch(name=name, driver="any", model=kind, capabilities=able, address="10.0.0.1")
 
 
 def end_at(text: str) -> FibreEnd:

@@ -1,6 +1,7 @@
 """Planted bugs are found by seeds: each is a daemon with one defect, given to the world by its constructor."""
 
 import asyncio
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -73,7 +74,13 @@ def bug_of_sessions(rule: str, *seeds: int) -> Callable[[type], None]:
     return note
 
 
-@bug_of_parts("intent-durable")
+def instead_of(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
+    """The function takes the place of a method of the owner, which it is given first."""
+    real = getattr(owner, name)
+    return lambda planted: setattr(owner, name, functools.partial(planted, real))
+
+
+@bug_of_parts("intent-durable", 0, 5, 6)
 def skipped_sync(*, storage: Storage, **parts: Any) -> Daemon:
     """Its journal is appended, and not synced."""
     return Daemon(storage=replace(storage, journal_sync=False), **parts)
@@ -113,10 +120,10 @@ class Credulous(Session):
         return exchange
 
 
-bug_of_sessions("success-read-back")(Credulous)
+bug_of_sessions("success-read-back", 8, 61, 146)(Credulous)
 
 
-@bug_of_sessions("success-read-back")
+@bug_of_sessions("success-read-back", 8, 61, 146)
 class DenyIsDone(Credulous):
     """It takes a refusal for a done change, and does not look."""
 
@@ -129,7 +136,7 @@ class DenyIsDone(Credulous):
             return Exchange(commanded_ns=now_ns, acknowledged_ns=now_ns, commands=1)
 
 
-@bug_of_sessions("success-read-back")
+@bug_of_sessions("success-read-back", 8, 61, 146)
 class PartIsAll(Credulous):
     """It takes a batch of which the switch did a part for a whole one, and does not look at the rest."""
 
@@ -165,66 +172,55 @@ class ConnectThenFree(Session):
 @bug("plan-of-now")
 def stale_state(daemon: Daemon) -> None:
     """It plans from what its switches reported some seconds ago."""
-    switches = daemon.reconfigurer._switches
-    read = switches.read
     looks: dict[tuple[str, ...], tuple[float, Look]] = {}
 
-    async def reuse(names: Iterable[str]) -> Look:
+    @instead_of(daemon.reconfigurer._switches, "read")
+    async def reuse(read: Any, names: Iterable[str]) -> Look:
         key, now_s = tuple(names), asyncio.get_running_loop().time()
         if key not in looks or now_s - looks[key][0] > 5:
             looks[key] = now_s, await read(key)
         return looks[key][1]
-
-    switches.read = reuse  # type: ignore[method-assign]
 
 
 @bug("one-writer")
 def second_writer(daemon: Daemon) -> None:
     """Who takes a switch back from its host is told that it is so, and the host's agent is not."""
 
-    async def keep(host: str, switch: str, epoch: int, why: str) -> None:
+    @instead_of(daemon.service._delegations, "_take_back")
+    async def keep(take_back: Any, host: str, switch: str, epoch: int, why: str) -> None:
         pass
 
-    daemon.service._delegations._take_back = keep  # type: ignore[method-assign]
 
-
-@bug("lease-kept")
+@bug("lease-kept", 2, 10, 22)
 def dropped_lease_check(daemon: Daemon) -> None:
     """Its ledger asks nobody for a lease."""
-    ledger = daemon.service._leases.ledger
-    check = ledger.check
 
-    def lax(asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> None:
+    @instead_of(daemon.service._leases.ledger, "check")
+    def lax(check: Any, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> None:
         if action is not PortAction.CHANGE:
             check(asker, ports, action, now_wall_ns=now_wall_ns)
-
-    ledger.check = lax  # type: ignore[method-assign]
 
 
 @bug("confirm-in-time")
 def confirm_of_itself(daemon: Daemon) -> None:
     """Without a confirm in time it confirms."""
-    reconfigurer = daemon.reconfigurer
-    roll_back = reconfigurer._completion.roll_back
 
-    async def confirm(reconfiguration: Reconfiguration, why: str) -> None:
+    @instead_of(daemon.reconfigurer._completion, "roll_back")
+    async def confirm(roll_back: Any, reconfiguration: Reconfiguration, why: str) -> None:
         if why.startswith("not confirmed within"):
-            await reconfigurer.confirm(reconfiguration)
+            await daemon.reconfigurer.confirm(reconfiguration)
         else:
             await roll_back(reconfiguration, why)
-
-    reconfigurer._completion.roll_back = confirm  # type: ignore[method-assign]
 
 
 @bug_of_parts("no-event-lost")
 def lost_event(*, storage: Storage, **parts: Any) -> Daemon:
     """It does not record one event, and acknowledges it."""
-    add = storage.records.add
 
-    async def forget(entries: Sequence[Entry]) -> None:
+    @instead_of(storage.records, "add")
+    async def forget(add: Any, entries: Sequence[Entry]) -> None:
         await add([one for one in entries if (one.kind, one.seq) != (HostEvent.KIND, 3)])
 
-    storage.records.add = forget  # type: ignore[method-assign]
     return Daemon(storage=storage, **parts)
 
 
@@ -232,36 +228,32 @@ def lost_event(*, storage: Storage, **parts: Any) -> Daemon:
 def lost_lease(*, storage: Storage, **parts: Any) -> Daemon:
     """It answers a lease that its records do not have."""
 
-    async def forget(record: LeaseRecord, *, follows: str | None = None) -> None:
+    @instead_of(storage.records.leases, "save")
+    async def forget(save: Any, record: LeaseRecord, *, follows: str | None = None) -> None:
         pass
 
-    storage.records.leases.save = forget  # type: ignore[method-assign]
     return Daemon(storage=storage, **parts)
 
 
 @bug("lease-given")
 def ignored_reservation(daemon: Daemon) -> None:
     """It gives leases into the reserved time of others."""
-    ledger = daemon.service._leases.ledger
-    refusals = ledger.refusals
 
-    def lax(asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> Iterator[Refusal]:
-        for one in refusals(asker, ports, action, now_wall_ns=now_wall_ns):
+    @instead_of(daemon.service._leases.ledger, "refusals")
+    def lax(refusals: Any, *asked: Any, now_wall_ns: int) -> Iterator[Refusal]:
+        for one in refusals(*asked, now_wall_ns=now_wall_ns):
             if one.claim is None or one.claim.reason is not Reason.RESERVATION:
                 yield one
-
-    ledger.refusals = lax  # type: ignore[method-assign]
 
 
 @bug_of_parts("desired-kept")
 def lost_desired(*, storage: Storage, **parts: Any) -> Daemon:
     """It does not record what a confirmed reconfiguration wanted."""
-    add = storage.records.add
 
-    async def forget(entries: Sequence[Entry]) -> None:
+    @instead_of(storage.records, "add")
+    async def forget(add: Any, entries: Sequence[Entry]) -> None:
         await add([one._replace(wanted=()) for one in entries])
 
-    storage.records.add = forget  # type: ignore[method-assign]
     return Daemon(storage=storage, **parts)
 
 
@@ -279,28 +271,22 @@ def endless_abort(daemon: Daemon) -> None:
 
 def wait_with_the_way_back(daemon: Daemon, begins: str) -> None:
     """`begins`: how the reasons of the ways back begin that wait."""
-    completion = daemon.reconfigurer._completion
-    roll_back = completion.roll_back
 
-    async def wait(reconfiguration: Reconfiguration, why: str) -> None:
+    @instead_of(daemon.reconfigurer._completion, "roll_back")
+    async def wait(roll_back: Any, reconfiguration: Reconfiguration, why: str) -> None:
         if why.startswith(begins):
             await asyncio.sleep(60)
         await roll_back(reconfiguration, why)
-
-    completion.roll_back = wait  # type: ignore[method-assign]
 
 
 @bug("dark-as-planned")
 def steps_at_once(daemon: Daemon) -> None:
     """It drives the switches of all steps at once, whatever the order of its plan."""
-    drive = daemon.reconfigurer._drive
-    run = drive.run
 
-    async def at_once(reconfiguration: Reconfiguration) -> None:
+    @instead_of(daemon.reconfigurer._drive, "run")
+    async def at_once(run: Any, reconfiguration: Reconfiguration) -> None:
         reconfiguration.plan = replace(reconfiguration.plan, order=None)
         await run(reconfiguration)
-
-    drive.run = at_once  # type: ignore[method-assign]
 
 
 @bug("recovered")
@@ -312,48 +298,38 @@ def no_recovery(daemon: Daemon) -> None:
 @bug("transfer-kept")
 def forgotten_transfers(daemon: Daemon) -> None:
     """It grants transfers, and its ledger forgets them."""
-    ledger = daemon.service._leases.ledger
-    put = ledger.claim
 
-    def forget(claim: Claim) -> None:
+    @instead_of(daemon.service._leases.ledger, "claim")
+    def forget(put: Any, claim: Claim) -> None:
         if claim.reason is not Reason.TRANSFER:
             put(claim)
-
-    ledger.claim = forget  # type: ignore[method-assign]
 
 
 @bug("transfer-kept")
 def transfers_let_on(daemon: Daemon) -> None:
     """It lets transfers onto ports that are being moved."""
-    ledger = daemon.service._leases.ledger
-    may = ledger.may
 
-    def lax(asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> Refusal | None:
+    @instead_of(daemon.service._leases.ledger, "may")
+    def lax(may: Any, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> Refusal | None:
         return None if action is PortAction.TRANSFER else may(asker, ports, action, now_wall_ns=now_wall_ns)
-
-    ledger.may = lax  # type: ignore[method-assign]
 
 
 @bug("transfer-kept")
 def silent_cut(daemon: Daemon) -> None:
     """Its ways back cut transfers and tell nobody."""
 
-    async def drain(ports: frozenset[str], *, by: str, what: str) -> list[str]:
+    @instead_of(daemon.service._transfers, "drain")
+    async def keep(drain: Any, ports: frozenset[str], *, by: str, what: str) -> list[str]:
         return []
-
-    daemon.service._transfers.drain = drain  # type: ignore[method-assign]
 
 
 @bug("job-kept")
 def kept_by_jobs(daemon: Daemon) -> None:
     """Its jobs end, and keep their leases."""
-    leases = daemon.service._leases
-    release = leases.release
 
-    async def keep(id: str, *, why: str = "", **more: Any) -> Any:
+    @instead_of(daemon.service._leases, "release")
+    async def keep(release: Any, id: str, *, why: str = "", **more: Any) -> Any:
         return None if "job " in why else await release(id, why=why, **more)
-
-    leases.release = keep  # type: ignore[method-assign]
 
 
 @bug("job-kept")
