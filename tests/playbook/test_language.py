@@ -212,13 +212,21 @@ async def test_wait_for_a_time_lets_links_come_up_counts_as_expected_and_can_be_
     assert lab.now_s() - began_s < 0.1
 
 
-async def test_run_that_takes_longer_than_it_may_fails_and_goes_back(lab: Lab) -> None:
+async def test_run_that_takes_longer_than_it_may_goes_back_and_a_slow_switch_is_quick_again_on_the_way_back(
+    lab: Lab,
+) -> None:
     await lab.do(apply(STRAIGHT))
     text = f"playbook: t\nwithin_s: 1\nsteps:\n  - {apply(CROSSED)}\n  - {wait()}\n"
     run = (await lab.service.start_run(text=text, file="t.yaml", parameters={})).run
     record = await lab.record(run)
     assert (record.outcome, record.safe_state) == ("failed", "before-apply")
     assert "not done within 1 s; 1 of 2 steps were" in record.why
+    assert lab.light() == ends(STRAIGHT)
+    await lab.do(apply(STRAIGHT))
+    run = await lab.start("fault: {switch: ocs1, fault: slow, seconds: 1.5}", apply(CROSSED))
+    await lab.until(ReconfigurationState, state="driving")
+    end = await lab.abort(run)
+    assert end.safe_state == "before-apply"
     assert lab.light() == ends(STRAIGHT)
 
 
@@ -244,15 +252,6 @@ async def test_faults_and_settings_are_undone_at_every_end(lab: Lab, end: str) -
     assert changes == [("h0", "h0.eth0", "mtu"), ("h0", "h0.eth0", "put-back")]
     assert lab.emitted(RunHost)[0].before != lab.emitted(RunHost)[0].after
     assert lab.holds_nothing()
-
-
-async def test_slow_switch_is_quick_again_on_the_way_back(lab: Lab) -> None:
-    await lab.do(apply(STRAIGHT))
-    run = await lab.start("fault: {switch: ocs1, fault: slow, seconds: 1.5}", apply(CROSSED))
-    await lab.until(ReconfigurationState, state="driving")
-    end = await lab.abort(run)
-    assert end.safe_state == "before-apply"
-    assert lab.light() == ends(STRAIGHT)
 
 
 class LateRack:
@@ -338,7 +337,7 @@ async def test_abort_keeps_its_time_with_faults_and_settings_and_no_broker(lab: 
     lab.world.broker.stop()
     lab.faults().silent = True
     end = await lab.abort(run)
-    assert (end.outcome, end.safe_state) == ("aborted", "unknown")
+    assert end.outcome == "aborted"
     assert end.why.startswith("by ada; settings of NIC ports: not undone")
     assert not lab.faults().silent
 
@@ -356,7 +355,7 @@ async def test_ports_of_another_lease_are_neither_harmed_nor_set(lab: Lab, step:
 # --- pause
 
 
-async def test_lease_that_is_kicked_during_a_pause_is_not_taken_again(lab: Lab) -> None:
+async def test_lease_that_is_kicked_during_a_pause_is_not_taken_again_and_a_paused_run_can_be_aborted(lab: Lab) -> None:
     run = await lab.start("lease: {ports: all, for_s: 20}", "note: a", "wait: {for_s: 1}", apply(STRAIGHT))
     await lab.until(RunNote)
     lab.service.pause_run(run, by="ada")
@@ -366,9 +365,6 @@ async def test_lease_that_is_kicked_during_a_pause_is_not_taken_again(lab: Lab) 
     await asyncio.sleep(60)
     lab.service.resume_run(run, by="ada")
     assert (await lab.record(run)).why.startswith("refused: lease ")
-
-
-async def test_paused_run_can_be_aborted(lab: Lab) -> None:
     await lab.do(apply(STRAIGHT))
     run = await lab.start(LEASE, apply(CROSSED), "wait: {for_s: 1}", wait())
     await lab.until(RunStep, state="started", step=3)

@@ -101,6 +101,13 @@ async def test_abort_brings_the_light_back_and_says_so_though_the_records_do_not
     assert lab.holds_nothing()
 
 
+async def test_abort_with_the_broker_gone_and_the_switch_silent_keeps_its_time(lab: Lab) -> None:
+    run = await crossing(lab, "driving")
+    lab.world.broker.stop()
+    lab.faults().silent = True
+    assert (await lab.abort(run)).safe_state == "unknown"
+
+
 async def test_abort_leaves_a_step_behind_that_hangs_in_the_records(lab: Lab) -> None:
     await lab.do(apply(STRAIGHT))
     run = await lab.start(
@@ -147,7 +154,9 @@ async def test_abort_at_once_moves_nothing_and_between_two_links_that_are_kept_e
     assert lab.holds_nothing()
 
 
-async def test_abort_asked_for_twice_waits_for_the_one_way_back(lab: Lab) -> None:
+async def test_abort_asked_for_twice_waits_for_the_one_way_back_and_the_end_of_the_daemon_aborts_into_the_state_before(
+    lab: Lab,
+) -> None:
     run = await crossing(lab, "driving")
     first = asyncio.create_task(lab.abort(run))
     await lab.until(ReconfigurationState, state="rolling-back")
@@ -155,9 +164,6 @@ async def test_abort_asked_for_twice_waits_for_the_one_way_back(lab: Lab) -> Non
     assert await first == second
     assert (second.why, second.safe_state) == ("by ada", "before-apply")
     assert lab.light() == ends(STRAIGHT)
-
-
-async def test_the_end_of_the_daemon_aborts_into_the_state_before(lab: Lab) -> None:
     run = await crossing(lab, "waiting")
     await lab.world.stop("daemon")
     lab.world.start_daemon()
@@ -243,12 +249,6 @@ async def test_a_lease_that_ends_during_a_wait_ends_not_the_wait_but_refuses_the
     assert lab.holds_nothing()
 
 
-async def test_a_second_lease_step_takes_the_place_of_the_first(lab: Lab) -> None:
-    steps = "lease: {ports: all, for_s: 4}", apply(CROSSED), wait(), LEASE, apply(STRAIGHT), wait()
-    assert (await lab.do(*steps)).outcome == "succeeded"
-    assert lab.holds_nothing()
-
-
 async def test_progress_counts_steps_and_expects_what_is_left(lab: Lab) -> None:
     await lab.do(LEASE, apply(STRAIGHT), wait())
     await lab.do(LEASE, repeat(2, apply(CROSSED), wait(), apply(STRAIGHT), wait()))
@@ -262,13 +262,18 @@ async def test_progress_counts_steps_and_expects_what_is_left(lab: Lab) -> None:
     assert waits == sorted(waits, reverse=True)
 
 
-async def test_status_shows_a_run_under_way_and_no_run_that_is_over(lab: Lab) -> None:
+async def test_status_shows_a_run_under_way_alone_and_a_second_lease_step_takes_the_place_of_the_first(
+    lab: Lab,
+) -> None:
     run = await crossing(lab, "waiting")
     shown = lab.service.status().runs
     assert [(one.run, one.done, one.total) for one in shown] == [(run, 2, 3)]
     await lab.service.wait_run(run)
     with pytest.raises(RefusedError, match="not under way"):
         await lab.service.abort_run(run, by="ada")
+    steps = "lease: {ports: all, for_s: 4}", apply(CROSSED), wait(), LEASE, apply(STRAIGHT), wait()
+    assert (await lab.do(*steps)).outcome == "succeeded"
+    assert lab.holds_nothing()
 
 
 @pytest.mark.parametrize("fact", [Timeline, ReconfigurationCommanded, LeaseTaken, ReconfigurationStarted])

@@ -212,19 +212,6 @@ async def test_faults_and_settings_of_a_crashed_run_are_undone(lab: Lab) -> None
     assert lab.emitted(RunHost, action="put-back", port="h0.eth0")
 
 
-async def test_topics_of_old_runs_are_cleared(lab: Lab) -> None:
-    stranger = f"hwd/1/{lab.world.testbed.name}/runs/of-an-old-daemon"
-    lab.world.broker.take(stranger, b'{"run": "of-an-old-daemon"}', 1, retain=True)
-    runs = []
-    for _ in range(35):
-        runs.append(await lab.start("note: here"))
-        await lab.ended(runs[-1])
-        await asyncio.sleep(0.01)
-    await lab.next_life()
-    await asyncio.sleep(1.0)
-    assert sorted(lab.retained()) == sorted(runs[-32:])
-
-
 TWO_SLOW = (
     "fault: {switch: ocs1, fault: slow, seconds: 0.5}",
     "fault: {switch: ocs2, fault: slow, seconds: 0.5}",
@@ -297,12 +284,22 @@ async def test_run_does_not_begin_a_fault_where_one_of_another_run_stays(lab: La
     assert slow_s(lab) == [0.0, 0.0]
 
 
-async def test_end_of_a_run_is_told_again_by_the_next_daemon(lab: Lab) -> None:
+async def test_end_of_a_run_is_told_again_by_the_next_daemon_and_topics_of_old_runs_are_cleared(lab: Lab) -> None:
     end = await lab.ended(await lab.start("note: one"))
     told = len(lab.emitted(RunStatus))
     await lab.next_life()
     again = [msgspec.convert(end, RunStatus)]
     assert lab.emitted(RunStatus)[told:] == again, "who followed it may not have heard of its end"
+    stranger = f"hwd/1/{lab.world.testbed.name}/runs/of-an-old-daemon"
+    lab.world.broker.take(stranger, b'{"run": "of-an-old-daemon"}', 1, retain=True)
+    runs = []
+    for _ in range(35):
+        runs.append(await lab.start("note: here"))
+        await lab.ended(runs[-1])
+        await asyncio.sleep(0.01)
+    await lab.next_life()
+    await asyncio.sleep(1.0)
+    assert sorted(lab.retained()) == sorted(runs[-32:])
 
 
 async def test_queue_has_a_length_and_names_a_few_of_those_before(lab: Lab) -> None:
