@@ -175,28 +175,6 @@ def test_what_a_daemon_keeps_is_its_users_alone_whatever_the_umask_and_whoever_m
     assert end(second)[0] == 0
 
 
-async def test_nobody_comes_to_its_broker_without_a_password_and_a_data_folder_of_before_gets_its_secret(
-    listening: Listening, environment: dict[str, str]
-) -> None:
-    secret = data_dir("desk", environment) / "broker-secret"
-    passwords = []
-    for life in range(2):
-        process, place, said = listening()
-        assert secret.stat().st_mode & 0o777 == 0o600
-        url = BrokerUrl.parse(place.mqtt)
-        passwords.append(url.password)
-        assert f"mqtt://desk@{url.host}:{url.port}" in said
-        assert str(url.password) not in said
-        for user, password in ((None, None), ("desk", "wrong")):
-            with pytest.raises(aiomqtt.MqttError):
-                async with aiomqtt.Client(url.host, url.port, username=user, password=password):
-                    pass
-        async with aiomqtt.Client(url.host, url.port, username="desk", password=url.password) as client:
-            await client.subscribe("hwd/1/desk/#")
-        assert end(process)[0] == 0, life
-    assert passwords[0] == passwords[1]
-
-
 def test_a_run_is_recorded_with_the_commit_of_the_program_and_an_open_event_stream_does_not_hold_up_the_end(
     listening: Listening,
 ) -> None:
@@ -382,21 +360,30 @@ def test_tokens_open_it_to_other_machines(listening: Listening) -> None:
     )
 
 
-def test_a_token_is_drawn_once_for_the_data_folder_and_found_by_the_clients_of_this_user(
+async def test_a_token_and_passwords_of_the_broker_are_drawn_once_for_the_data_folder_and_let_in_nobody_else(
     listening: Listening, environment: dict[str, str], tmp_path: Path
 ) -> None:
     data = tmp_path / "elsewhere"
     seen = set()
     for _ in range(2):
         process, place, said = listening("--data", str(data))
-        path = Path(place.token_file)
+        path, url = Path(place.token_file), BrokerUrl.parse(place.mqtt)
         assert (path, stat.S_IMODE(path.stat().st_mode)) == (data / "token", 0o600)
+        assert (data / "broker-secret").stat().st_mode & 0o777 == 0o600
         token = path.read_text().strip()
         assert token not in said, "a log that is kept is read by others"
-        seen.add(token)
-        for url in (None, place.http, place.http.replace("127.0.0.1", "localhost")):
-            with Client.find(url, environment) as client:
-                assert client.status().testbed == "desk"
+        assert f"mqtt://desk@{url.host}:{url.port}" in said
+        assert str(url.password) not in said
+        seen.add((token, url.password))
+        for user, password in ((None, None), ("desk", "wrong")):
+            with pytest.raises(aiomqtt.MqttError):
+                async with aiomqtt.Client(url.host, url.port, username=user, password=password):
+                    pass
+        async with aiomqtt.Client(url.host, url.port, username="desk", password=url.password) as bus:
+            await bus.subscribe("hwd/1/desk/#")
+        for http in (None, place.http, place.http.replace("127.0.0.1", "localhost")):
+            with Client.find(http, environment) as client:
+                assert client.status().testbed == "desk", "a client of this user finds it"
         port = place.http.rpartition(":")[2]
         assert Whereabouts.find(f"http://127.0.0.2:{port}", environment).token is None, "it is sent to nobody else"
         stranger = Client.find(place.http, {"HWD_RUN_DIR": str(tmp_path / "other")})
