@@ -133,7 +133,7 @@ fibres:
 
 def test_port_set_aside_is_used_only_where_nothing_else_leads_there(star: Star) -> None:
     fabric = Fabric(star(2, 1, more="ports: {ocs1.2: {state: maintenance, why: dirty, until: 2027-01-10}}"))
-    link = Link.parse("h0.eth0<->h1.eth0")
+    link = LINK
     assert crossconnects(fabric.route(link)) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]], "an interlock judges it"
     with pytest.raises(ConfigError, match=r"port ocs1\.2 is reserved \(maintenance: dirty, until 2027-01-10\)"):
         fabric.ways([link], set_aside=False)
@@ -144,15 +144,9 @@ def test_port_set_aside_is_used_only_where_nothing_else_leads_there(star: Star) 
 
 
 def test_port_on_a_packet_switch_is_told_apart(make: Make) -> None:
-    testbed = make(
-        """
-switches: {ocs1: {driver: oxc, model: one-way, address: "10.0.0.1"}}
-packet_switches: {eps1: {ports: 4}}
-hosts: {h0: {nics: {eth0: {module: 100g-lr4}, eth1: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-lr4}}}}
-fibres: [h0.eth0 <-> ocs1.1, h1.eth0 <-> ocs1.2, h0.eth1 <-> eps1.1]
-"""
-    )
-    fabric = Fabric(testbed)
+    two_ports = ONE_SWITCH.replace("h0: {nics: {", "h0: {nics: {eth1: {module: 100g-lr4}, ")
+    fibres = "fibres: [h0.eth0 <-> ocs1.1, h1.eth0 <-> ocs1.2, h0.eth1 <-> eps1.1]"
+    fabric = Fabric(make(f"{two_ports}packet_switches: {{eps1: {{ports: 4}}}}\n{fibres}\n"))
     assert [str(port.id) for port in fabric.optical_ports()] == ["h0.eth0", "h1.eth0"]
     with pytest.raises(ConfigError, match=r"eps1\.1\.rx of a packet switch, which is not driven"):
         fabric.route(Link.parse("h0.eth1<->h1.eth0"))
@@ -195,23 +189,15 @@ def test_parallel_module_has_a_circuit_a_lane(make: Make) -> None:
     fibres = "".join(
         f"  - h{host}.eth0/{lane} <-> ocs1.{4 * host + lane}\n" for host in (0, 1) for lane in (1, 2, 3, 4)
     )
-    testbed = make(
-        f"""
-switches: {{ocs1: {{driver: oxc, model: one-way, address: "10.0.0.1"}}}}
-hosts: {{h0: {{nics: {{eth0: {{module: 100g-psm4}}}}}}, h1: {{nics: {{eth0: {{module: 100g-psm4}}}}}}}}
-fibres:
-{fibres}"""
-    )
-    fabric = Fabric(testbed)
-    link = Link.parse("h0.eth0<->h1.eth0")
-    routed = fabric.route(link)
+    fabric = Fabric(make(f"{ONE_SWITCH.replace('lr4', 'psm4')}fibres:\n{fibres}"))
+    routed = fabric.route(LINK)
     assert len(routed.circuits) == 8
     assert crossconnects(routed)[:2] == [["ocs1:1A-5B"], ["ocs1:2A-6B"]]
     state = {"ocs1": {one.crossconnect for one in routed.crossconnects}}
-    assert fabric.routed_in(link, state) == routed
+    assert fabric.routed_in(LINK, state) == routed
     state["ocs1"].discard(Crossconnect.parse("4A-8B"))
     assert fabric.lit(state).links == ()
-    assert fabric.lit(state).half == (link,)
+    assert fabric.lit(state).half == (LINK,)
 
 
 def test_circulators_bring_both_ways_through_one_crossconnect(make: Make) -> None:
@@ -230,7 +216,7 @@ fibres:
 """
     )
     fabric = Fabric(testbed)
-    link = Link.parse("h0.eth0<->h1.eth0")
+    link = LINK
     routed = fabric.route(link)
     assert crossconnects(routed) == [["ocs1:1-5"], ["ocs1:1-5"]]
     assert needed([routed]) == {"ocs1": {Crossconnect.parse("1-5")}}
@@ -239,15 +225,10 @@ fibres:
 
 
 def test_reciprocal_switch_takes_light_from_its_b_side(make: Make) -> None:
-    text = """
-switches: {{ocs1: {{driver: oxc, model: {model}, address: "10.0.0.1"}}}}
-hosts: {{h0: {{nics: {{eth0: {{module: 100g-lr4}}}}}}, h1: {{nics: {{eth0: {{module: 100g-lr4}}}}}}}}
-fibres: [h0.eth0.tx <-> ocs1.1B, h1.eth0.rx <-> ocs1.2A, h1.eth0.tx -> h0.eth0.rx]
-"""
-    link = Link.parse("h0.eth0<->h1.eth0")
-    assert crossconnects(Fabric(make(text.format(model="both-ways"))).route(link)) == [["ocs1:2A-1B"], []]
+    text = f"{ONE_SWITCH}fibres: [h0.eth0.tx <-> ocs1.1B, h1.eth0.rx <-> ocs1.2A, h1.eth0.tx -> h0.eth0.rx]\n"
+    assert crossconnects(Fabric(make(text.replace("one-way", "both-ways"))).route(LINK)) == [["ocs1:2A-1B"], []]
     with pytest.raises(ConfigError, match="fibres swapped"):
-        Fabric(make(text.format(model="one-way"))).route(link)
+        Fabric(make(text)).route(LINK)
 
 
 def test_half_of_a_link_and_a_port_looped_to_itself_are_no_link(star: Star) -> None:
