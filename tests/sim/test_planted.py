@@ -153,7 +153,7 @@ class PartIsAll(Credulous):
             return Exchange(commanded_ns=now_ns, acknowledged_ns=now_ns, commands=1)
 
 
-@bug_of_sessions("no-failure-without-cause")
+@bug_of_sessions("no-failure-without-cause", 24, 25, 41)
 class ConnectThenFree(Session):
     """It makes the new crossconnects first, and frees the old ones after that."""
 
@@ -169,7 +169,7 @@ class ConnectThenFree(Session):
         return replace(first, acknowledged_ns=last.acknowledged_ns, commands=first.commands + last.commands)
 
 
-@bug("plan-of-now")
+@bug("plan-of-now", 8, 10, 13)
 def stale_state(daemon: Daemon) -> None:
     """It plans from what its switches reported some seconds ago."""
     looks: dict[tuple[str, ...], tuple[float, Look]] = {}
@@ -182,7 +182,7 @@ def stale_state(daemon: Daemon) -> None:
         return looks[key][1]
 
 
-@bug("one-writer")
+@bug("one-writer", 92, 142, 149)
 def second_writer(daemon: Daemon) -> None:
     """Who takes a switch back from its host is told that it is so, and the host's agent is not."""
 
@@ -279,7 +279,7 @@ def wait_with_the_way_back(daemon: Daemon, begins: str) -> None:
         await roll_back(reconfiguration, why)
 
 
-@bug("dark-as-planned")
+@bug("dark-as-planned", 38, 40, 43)
 def steps_at_once(daemon: Daemon) -> None:
     """It drives the switches of all steps at once, whatever the order of its plan."""
 
