@@ -213,7 +213,7 @@ def confirm_of_itself(daemon: Daemon) -> None:
             await roll_back(reconfiguration, why)
 
 
-@bug_of_parts("no-event-lost")
+@bug_of_parts("no-event-lost", 0, 2, 3)
 def lost_event(*, storage: Storage, **parts: Any) -> Daemon:
     """It does not record one event, and acknowledges it."""
 
@@ -224,7 +224,7 @@ def lost_event(*, storage: Storage, **parts: Any) -> Daemon:
     return Daemon(storage=storage, **parts)
 
 
-@bug_of_parts("lease-given")
+@bug_of_parts("lease-given", 11, 12, 35)
 def lost_lease(*, storage: Storage, **parts: Any) -> Daemon:
     """It answers a lease that its records do not have."""
 
@@ -289,13 +289,13 @@ def steps_at_once(daemon: Daemon) -> None:
         await run(reconfiguration)
 
 
-@bug("recovered")
+@bug("recovered", 30, 133, 148)
 def no_recovery(daemon: Daemon) -> None:
     """It does not undo what a crash cut off."""
     daemon._tasks["journal/recover"] = asyncio.Event().wait  # type: ignore[assignment]
 
 
-@bug("transfer-kept")
+@bug("transfer-kept", 22, 37, 42)
 def forgotten_transfers(daemon: Daemon) -> None:
     """It grants transfers, and its ledger forgets them."""
 
@@ -305,7 +305,7 @@ def forgotten_transfers(daemon: Daemon) -> None:
             put(claim)
 
 
-@bug("transfer-kept")
+@bug("transfer-kept", 38, 74, 110)
 def transfers_let_on(daemon: Daemon) -> None:
     """It lets transfers onto ports that are being moved."""
 
@@ -314,7 +314,7 @@ def transfers_let_on(daemon: Daemon) -> None:
         return None if action is PortAction.TRANSFER else may(asker, ports, action, now_wall_ns=now_wall_ns)
 
 
-@bug("transfer-kept")
+@bug("transfer-kept", 42, 74, 161)
 def silent_cut(daemon: Daemon) -> None:
     """Its ways back cut transfers and tell nobody."""
 
