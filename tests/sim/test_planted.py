@@ -201,7 +201,7 @@ def dropped_lease_check(daemon: Daemon) -> None:
             check(asker, ports, action, now_wall_ns=now_wall_ns)
 
 
-@bug("confirm-in-time")
+@bug("confirm-in-time", 19, 73)
 def confirm_of_itself(daemon: Daemon) -> None:
     """Without a confirm in time it confirms."""
 
@@ -235,7 +235,7 @@ def lost_lease(*, storage: Storage, **parts: Any) -> Daemon:
     return Daemon(storage=storage, **parts)
 
 
-@bug("lease-given")
+@bug("lease-given", 48, 50, 56)
 def ignored_reservation(daemon: Daemon) -> None:
     """It gives leases into the reserved time of others."""
 
@@ -246,7 +246,7 @@ def ignored_reservation(daemon: Daemon) -> None:
                 yield one
 
 
-@bug_of_parts("desired-kept")
+@bug_of_parts("desired-kept", 30, 35, 50)
 def lost_desired(*, storage: Storage, **parts: Any) -> Daemon:
     """It does not record what a confirmed reconfiguration wanted."""
 
@@ -257,7 +257,7 @@ def lost_desired(*, storage: Storage, **parts: Any) -> Daemon:
     return Daemon(storage=storage, **parts)
 
 
-@bug("confirm-in-time")
+@bug("confirm-in-time", 4, 6, 9)
 def late_back(daemon: Daemon) -> None:
     """What nobody confirmed goes back a minute after its time."""
     wait_with_the_way_back(daemon, "not confirmed within")
@@ -323,7 +323,7 @@ def silent_cut(daemon: Daemon) -> None:
         return []
 
 
-@bug("job-kept")
+@bug("job-kept", 5, 12, 26)
 def kept_by_jobs(daemon: Daemon) -> None:
     """Its jobs end, and keep their leases."""
 
@@ -332,7 +332,7 @@ def kept_by_jobs(daemon: Daemon) -> None:
         return None if "job " in why else await release(id, why=why, **more)
 
 
-@bug("job-kept")
+@bug("job-kept", 26, 37, 43)
 def hasty_jobs(daemon: Daemon) -> None:
     """Its jobs do not wait for their light."""
     jobs = daemon.service._jobs
