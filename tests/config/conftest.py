@@ -13,7 +13,9 @@ from hwd.config.testbed.equipment import DriverSpecLike
 from hwd.config.testbed.testbed import Loaded, load_testbed
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.values import Capabilities, PortSide, Side
+from hwd_drivers.core.values import Capabilities, PortSide
+
+from ..capabilities import both_sides, capabilities
 
 LARGEST = 64
 
@@ -48,34 +50,15 @@ def crossbar(size: str | None, *, reciprocal: bool = False) -> Capabilities:
     ports = int(match[1])
     if ports > LARGEST:
         raise ConfigError(f"{ports} is over the {LARGEST} ports a side of this model")
-    ends = tuple(PortSide(port=str(port), side=side) for side in (Side.A, Side.B) for port in range(1, ports + 1))
-    return Capabilities(
-        ends=ends,
-        two_sided=True,
-        reciprocal=reciprocal,
-        latching=True,
-        atomic_batches=True,
-        moves_in_use=True,
-        settle_s=0.05,
-        loss_db_typical=1.0,
-        loss_db_max=2.7,
-    )
+    return capabilities(both_sides(ports), reciprocal=reciprocal, loss_db_max=2.7)
 
 
 def one_by(size: str | None) -> Capabilities:
     """A 1xN selection switch: `in` to one of the others."""
     ports = int((size or "1x4").removeprefix("1x")) if re.fullmatch(r"1x\d{1,2}", size or "1x4") else 4
-    return Capabilities(
-        ends=(PortSide(port="in"), *(PortSide(port=str(port)) for port in range(1, ports + 1))),
-        two_sided=False,
-        reciprocal=True,
-        latching=False,
-        atomic_batches=False,
-        moves_in_use=True,
-        settle_s=0.008,
-        loss_db_typical=0.6,
-        loss_db_max=1.0,
-    )
+    ends = (PortSide(port="in"), *(PortSide(port=str(port)) for port in range(1, ports + 1)))
+    of_few = {"latching": False, "atomic_batches": False, "settle_s": 0.008, "loss_db_typical": 0.6, "loss_db_max": 1.0}
+    return capabilities(ends, two_sided=False, reciprocal=True, **of_few)
 
 
 @pytest.fixture(scope="session")
@@ -107,3 +90,8 @@ def load(tmp_path: Path, specs: dict[str, DriverSpecLike]) -> Callable[[str], Lo
 def opus(specs: dict[str, DriverSpecLike]) -> Testbed:
     """The testbed of the Opus paper, as the examples have it."""
     return load_testbed(Path(__file__).parents[2] / "examples" / "opus-testbed.yaml", specs).require()
+
+
+def said(loaded: Loaded) -> list[str]:
+    """Problems without the name of the file."""
+    return [str(problem).partition("testbed.yaml:")[2] for problem in loaded.problems]

@@ -1,42 +1,52 @@
-from collections.abc import Callable
+"""Files of every kind: which it is, what is wrong in it, and no traceback whatever stands there."""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hwd.config.check import check_file, check_files
+from hwd.config.playbook.playbook import load_playbook, load_playbook_text
+from hwd.config.scenario import load_scenario, read_scenario
 from hwd.config.testbed.equipment import DriverSpecLike
-from hwd.config.testbed.testbed import Loaded, load_read
+from hwd.config.testbed.testbed import Loaded, load_read, load_testbed
+from hwd.config.testbed.topology_file import load_topology
 from hwd.config.yaml.tree import Reading, read_tree
+from hwd.daemon.installed_drivers import load_text
 from hwd.model.testbed import Testbed
+from hwd_drivers.core.errors import ConfigError
 
 Specs = dict[str, DriverSpecLike]
 WorkOf = Callable[[Callable[[], object]], int]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("testbed: t\nhost: {}\n", "2: host: unknown key; did you mean hosts?"),
-        ("playbook: p\nsteps: []\n", "2: steps: must not be empty"),
-        (
-            "topology: t\nlinks: [h0.eth0 <-> h7.eth0]\n",
-            "2: links[0]: h7.eth0: no such NIC port in testbed opus-testbed; did you mean h3.eth0?",
-        ),
-        (
-            "test_bed: t\n",
-            "1: is no testbed, playbook, topology or scenario: the key at its top names the kind (did you mean "
-            "testbed?)",
-        ),
-        ("", "1: the file is empty"),
-    ],
-)
-def test_kind_of_a_file_is_told_by_its_top(tmp_path: Path, specs: Specs, opus: Testbed, text: str, said: str) -> None:
+TOPS = {
+    "testbed: t\nhost: {}\n": "2: host: unknown key; did you mean hosts?",
+    "playbook: p\nsteps: []\n": "2: steps: must not be empty",
+    "topology: t\nlinks: [h0.eth0 <-> h7.eth0]\n": (
+        "2: links[0]: h7.eth0: no such NIC port in testbed opus-testbed; did you mean h3.eth0?"
+    ),
+    "test_bed: t\n": (
+        "1: is no testbed, playbook, topology or scenario: the key at its top names the kind (did you mean testbed?)"
+    ),
+    "": "1: the file is empty",
+}
+
+
+def test_kind_of_a_file_is_told_by_its_top(tmp_path: Path, specs: Specs, opus: Testbed) -> None:
     path = tmp_path / "f.yaml"
-    path.write_text(text)
-    reading = read_tree(path)
-    found = load_read(reading, specs).problems if text.startswith("testbed:") else check_file(reading, opus)
-    assert [str(problem) for problem in found] == [f"{path}:{said}"]
+    for text, said in TOPS.items():
+        path.write_text(text)
+        reading = read_tree(path)
+        found = load_read(reading, specs).problems if text.startswith("testbed:") else check_file(reading, opus)
+        assert [str(problem) for problem in found] == [f"{path}:{said}"]
 
 
 def test_a_testbed_is_loaded_once_whatever_stands_beside_it(tmp_path: Path, specs: Specs) -> None:
@@ -77,30 +87,25 @@ def test_a_check_takes_work_in_line_with_the_ports(
     assert four < 4.6 * one, f"{four / one:.2f} times the work for four times the ports"
 
 
-def test_a_misspelt_section_is_reported_without_its_consequences(tmp_path: Path, specs: Specs) -> None:
+def test_a_misspelt_key_is_reported_without_its_consequences_and_with_what_is_wrong_in_its_section(
+    tmp_path: Path, specs: Specs
+) -> None:
+    path = tmp_path / "t.yaml"
+
+    def said(text: str) -> list[str]:
+        path.write_text(text)
+        return [str(one).removeprefix(f"{path}:") for one in check_files([path], partial(load_read, specs=specs))]
+
     text = _star(3, 2)
     for section, wrong in (("fibres", "fibers"), ("hosts", "host"), ("switches", "swiches")):
-        path = tmp_path / f"{wrong}.yaml"
-        path.write_text(text.replace(f"{section}:", f"{wrong}:"))
-        line = 1 + path.read_text()[: path.read_text().index(f"\n{wrong}:")].count("\n") + 1
-        problems = check_files([path], partial(load_read, specs=specs))
-        assert [str(one) for one in problems] == [f"{path}:{line}: {wrong}: unknown key; did you mean {section}?"]
-
-
-def test_what_is_wrong_in_a_misspelt_section_is_said_too(tmp_path: Path, specs: Specs) -> None:
-    path = tmp_path / "t.yaml"
-    path.write_text(_star(3, 2).replace("fibres:", "fibers:").replace("h0.eth0 <-> ocs1.1", "h0.eth0 <-> ocs1.999"))
-    first, second = (str(one) for one in check_files([path], partial(load_read, specs=specs)))
+        line = 1 + text[: text.index(f"\n{section}:")].count("\n") + 1
+        found = said(text.replace(f"{section}:", f"{wrong}:"))
+        assert found == [f"{line}: {wrong}: unknown key; did you mean {section}?"]
+    first, second = said(text.replace("fibres:", "fibers:").replace("h0.eth0 <-> ocs1.1", "h0.eth0 <-> ocs1.999"))
     assert first.endswith("fibers: unknown key; did you mean fibres?")
     assert "fibres[0]: ocs1.999: switch ocs1" in second
-
-
-def test_a_host_with_misspelt_nics_is_said_once(tmp_path: Path, specs: Specs) -> None:
-    path = tmp_path / "t.yaml"
-    path.write_text(_star(2, 4).replace("    nics:", "    nic:", 1))
-    assert [one.text for one in check_files([path], partial(load_read, specs=specs))] == [
-        "unknown key; did you mean nics?"
-    ]
+    (only,) = said(_star(2, 4).replace("    nics:", "    nic:", 1))
+    assert only.endswith(": unknown key; did you mean nics?")
 
 
 def test_a_secret_that_is_not_there_is_a_warning_once(tmp_path: Path, specs: Specs) -> None:
@@ -150,3 +155,74 @@ def _with_losses(text: str, least_db: float) -> str:
             one, _, other = line.removeprefix("  - ").partition(" <-> ")
             lines[index] = f"  - {{from: {one}, to: {other}, loss_db: {least_db + index / 1e5:.5f}}}"
     return "\n".join(lines) + "\n"
+
+
+LOADS: dict[str, Callable[[Path], Any]] = {
+    "testbed": lambda path: load_testbed(path, {}),
+    "playbook": load_playbook,
+    "topology": load_topology,
+    "scenario": load_scenario,
+}
+COMMANDS = {
+    "testbed": "serve it with `hwd serve",
+    "playbook": "run it with `hwd run",
+    "topology": "apply it with `hwd apply",
+    "scenario": "play it with `hwd twin up TESTBED --scenario",
+}
+
+
+def test_another_kind_is_one_problem_with_the_command_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "my file.yaml"
+    for kind, other in itertools.product(LOADS, LOADS):
+        path.write_text(f"# made here\n{other}: x\nnonsense: 1\n")
+        with pytest.raises(ConfigError) as refused:
+            LOADS[kind](path).require()
+        if kind == other:
+            assert "nonsense: unknown key" in str(refused.value)
+        else:
+            assert str(refused.value) == f"{path}:2: is a {other}, not a {kind}: {COMMANDS[other]} '{path}'`"
+    path.write_text("scenario: x\nplaybook: p\nsteps: [dwell: {for_s: 1}]\n")  # of the right kind, with another's key
+    with pytest.raises(ConfigError, match="scenario: unknown key"):
+        load_playbook(path).require()
+
+
+KEYS: Mapping[str, str] = {
+    "testbed": "testbed switches hosts fibres ports passives packet_switches h0 ocs1 nics eth0 module type twin clock "
+    "driver model kind login password gpus from to via options x",
+    "playbook": "playbook steps parameters report lease apply wait repeat times topology pairs ports for_s for "
+    "within_s by n hosts sweep parallel note host fault assert include set file with from to step switch mtu "
+    "last.links",
+    "scenario": "scenario faults every_s shows at_s fault ends switch seconds",
+}
+TEXTS: Mapping[str, list[str]] = {
+    "testbed": ["polatis-tl1", "polatis-6000", "100g-lr4", "h0.eth0 <-> ocs1.1", "panel", "10.0.0.1"],
+    "playbook": ["ring", "all", "ready", "ocs1:1A-2B", "{{ n }}", "{{", "h0", "n > last.links", "slow", "p.yaml"],
+    "scenario": ["slow", "clear", "x"],
+}
+ITEMS: Mapping[str, str] = {"testbed": "fibres", "playbook": "steps", "scenario": "faults"}
+"""The key whose value is a list of mappings."""
+
+
+def files(kind: str) -> st.SearchStrategy[dict[str, Any]]:
+    keys = st.sampled_from(KEYS[kind].split())
+    leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(TEXTS[kind]) | st.text()
+    trees = st.recursive(
+        leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=5), max_leaves=25
+    )
+    items = st.lists(st.dictionaries(keys, trees, max_size=3), max_size=4)
+    return st.builds(
+        lambda items, more: {kind: "x", ITEMS[kind]: items} | more, items, st.dictionaries(keys, trees, max_size=6)
+    )
+
+
+@pytest.mark.parametrize("kind", KEYS)
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_tree_of_our_keys_gives_problems_and_no_traceback(kind: str, data: st.DataObject, opus: Testbed) -> None:
+    read: Mapping[str, Callable[[str], object]] = {
+        "testbed": lambda text: load_text(text, file="t.yaml").require(),
+        "playbook": lambda text: load_playbook_text(text, file="p.yaml", testbed=opus),
+        "scenario": lambda text: read_scenario(text, file="s.yaml", switch="ocs1").require(),
+    }
+    with contextlib.suppress(ConfigError):
+        read[kind](yaml.safe_dump(data.draw(files(kind))))

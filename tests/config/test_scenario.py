@@ -30,7 +30,7 @@ def problems(text: str, *, switch: str | None = "ocs1", check: Callable[[Fault],
     return [str(problem) for problem in read_scenario(text, file="s.yaml", switch=switch, check=check).problems]
 
 
-def test_faults_are_in_the_order_of_their_times_and_of_the_switch_that_is_meant() -> None:
+def test_faults_are_in_the_order_of_their_times_and_of_the_switch_or_the_rack_that_is_meant() -> None:
     scenario = read_scenario(SOUND, file="s.yaml", switch="ocs1").require()
     assert (scenario.name, scenario.every_s) == ("dying-mirror", 150)
     assert [(one.at_s, str(one.fault), one.source) for one in scenario.faults] == [
@@ -38,9 +38,6 @@ def test_faults_are_in_the_order_of_their_times_and_of_the_switch_that_is_meant(
         (90, "ocs1 stick ends=3A", "s.yaml:4"),
         (120, "ocs1 clear", "s.yaml:6"),
     ]
-
-
-def test_subjects_of_a_rack_are_named() -> None:
     text = "scenario: s\nfaults:\n  - {at_s: 0, fault: cut, port: h0.eth0}\n  - {at_s: 1, fault: clear}\n"
     scenario = read_scenario(text, file="s.yaml").require()
     assert [str(one.fault) for one in scenario.faults] == ["h0.eth0 cut strand=both", "clear"]
@@ -54,16 +51,15 @@ def test_every_mistake_is_told_with_its_place() -> None:
     check_answers(golden, {"scenario of ocs1": of("ocs1"), "scenario of a rack": of(None)})
 
 
-def test_what_cannot_be_set_is_told_with_its_place() -> None:
+def test_what_cannot_be_set_is_told_with_its_place_and_a_scenario_is_a_kind_of_file_that_is_checked(
+    tmp_path: Path,
+) -> None:
     def check(fault: Fault) -> None:
         raise ConfigError(f"fault: {fault.subject} has no port 3A")
 
     told = problems(SOUND, check=check)
     assert "s.yaml:4: faults[0].fault: ocs1 has no port 3A" in told
     assert len(told) == 3
-
-
-def test_scenario_is_a_kind_of_file_that_is_checked(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(SOUND.replace("stick", "stuck"))
     assert [str(problem).partition("s.yaml")[2] for problem in check_file(read_tree(path))] == [

@@ -31,28 +31,20 @@ def installed(tmp_path: Path) -> ModuleType:
     return loaded
 
 
-@pytest.mark.parametrize(("kind", "name"), [("playbooks", "smoke"), ("examples", "two-hosts")])
-def test_a_file_is_found_with_and_without_its_suffix(kind: str, name: str) -> None:
-    assert shipped(kind, name) == shipped(kind, f"{name}.yaml") == TREE / kind / f"{name}.yaml"
-
-
-@pytest.mark.parametrize("kind", ["playbooks", "examples"])
-def test_an_installed_wheel_finds_the_same_files(installed: ModuleType, kind: str) -> None:
-    for path in (TREE / kind).glob("*.yaml"):
-        found = installed.shipped(kind, path.stem)
-        assert found.read_bytes() == path.read_bytes()
-        assert found.parent.name == f"_{kind}"
-
-
-def test_a_wrong_name_says_which_there_are(installed: ModuleType) -> None:
+def test_a_file_is_found_with_and_without_its_suffix_and_a_wrong_name_says_which_there_are(
+    installed: ModuleType,
+) -> None:
+    for kind, name in (("playbooks", "smoke"), ("examples", "two-hosts")):
+        assert shipped(kind, name) == shipped(kind, f"{name}.yaml") == TREE / kind / f"{name}.yaml"
+        for path in (TREE / kind).glob("*.yaml"):
+            found = installed.shipped(kind, path.stem)
+            assert found.read_bytes() == path.read_bytes()
+            assert found.parent.name == f"_{kind}"
     for find in (shipped, installed.shipped):
         with pytest.raises(
             ConfigError, match=r"x: no such file here, and none .* playbooks .*reconfiguration-timeline, .*smoke"
         ):
             find("playbooks", "x")
-
-
-@pytest.mark.parametrize("name", ["smok", "smok.yaml"])
-def test_a_misspelt_name_is_answered_with_the_similar_one(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{name}: no such file here, .*; did you mean smoke\\?$"):
-        shipped("playbooks", name)
+    for name in ("smok", "smok.yaml"):
+        with pytest.raises(ConfigError, match=f"^{name}: no such file here, .*; did you mean smoke\\?$"):
+            shipped("playbooks", name)

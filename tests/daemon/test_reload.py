@@ -61,6 +61,10 @@ fibres:
 OCS2 = next(line for line in TEXT.splitlines() if line.startswith("  ocs2"))
 FIBRE_2 = "{from: h1.eth0, to: ocs1.2, loss_db: 0.2}"
 OCS3 = OCS2.replace("ocs2", "ocs3")
+WITH_OCS3 = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n")
+WITHOUT_OCS2 = TEXT.replace(f"{OCS2}\n", "")
+MOVED = TEXT.replace("unix:/ocs2", "unix:/ocs3")
+DEARER = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
 
 
 class Desk:
@@ -86,6 +90,11 @@ class Desk:
     async def reload(self, *, drain_s: float = 0.0, **more: Any) -> ReloadReport:
         return await self.service.reload(ReloadBody(drain_s=drain_s, **more), Caller(name="ada", is_verified=True))
 
+    async def take(self, text: str, **more: Any) -> list[str]:
+        """Reload this text. Its changes."""
+        self.text = text
+        return [*map(str, (await self.reload(**more)).changes)]
+
     async def refused(self, **more: Any) -> str:
         with pytest.raises(RefusedError) as refusal:
             await self.reload(**more)
@@ -93,6 +102,16 @@ class Desk:
 
     async def apply(self, what: str, **more: Any) -> None:
         await self.service.apply(ReconfigurationBody(what=what, **more))
+
+    async def lease(self, *ports: str, for_s: float = 60.0, holder: str = "ada", **more: Any) -> str:
+        return (await self.service.take_lease(ports=[*ports], for_s=for_s, holder=holder, **more)).id
+
+    async def draining(self, text: str = DEARER, *, drain_s: float = 30.0) -> "asyncio.Task[ReloadReport]":
+        """A reload that waits for a holder: that of `DEARER` changes ocs1.1 and h0.eth0."""
+        self.text = text
+        reload = asyncio.create_task(self.reload(drain_s=drain_s))
+        await asyncio.sleep(1.0)
+        return reload
 
     async def until_up(self, *switches: str) -> None:
         """Until sessions began with these switches, as often as they are named, since the start."""
@@ -204,54 +223,32 @@ async def _no_rack(fault: Fault) -> None:
 # --- what is taken
 
 
-async def test_a_new_switch_is_driven_and_the_sessions_of_the_others_stay(desk: Desk) -> None:
-    desk.text = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n")
-    report = await desk.reload()
-    assert [str(change) for change in report.changes] == ["switch ocs3 added: polatis-6000 8x8 at unix:/ocs3"]
+async def test_switches_that_come_move_and_go_are_driven_from_then_on_and_the_sessions_of_others_stay(
+    desk: Desk,
+) -> None:
+    assert await desk.take(WITH_OCS3) == ["switch ocs3 added: polatis-6000 8x8 at unix:/ocs3"]
     await desk.until_up("ocs3")
     await desk.apply("ocs3:1A-2B")
     assert desk.crossconnects("ocs3") == ("1A-2B",)
-    assert [fact.switch for fact in desk.of(SwitchUp)].count("ocs1") == 1
     assert desk.of(SwitchDown) == []
-
-
-async def test_a_switch_at_another_address_gets_a_session_there(desk: Desk) -> None:
-    await desk.apply("ocs2:1A-2B")
+    await desk.take(TEXT)
+    await desk.apply("ocs2:3A-4B")
     await desk.apply("ocs1:1A-2B")
-    desk.text = TEXT.replace("unix:/ocs2", "unix:/ocs3")
-    report = await desk.reload()
-    assert [str(change) for change in report.changes] == ["switch ocs2 changed: address unix:/ocs2 -> unix:/ocs3"]
+    assert await desk.take(MOVED) == ["switch ocs2 changed: address unix:/ocs2 -> unix:/ocs3"]
     await desk.until_up("ocs2", "ocs2")
-    assert (desk.crossconnects("ocs1"), desk.crossconnects("ocs2")) == (("1A-2B",), ())
-
-
-async def test_a_switch_that_is_gone_leaves_no_session_no_metric_and_no_alert(desk: Desk) -> None:
-    desk.text = TEXT.replace(f"{OCS2}\n", "")
-    assert 'hwd_switch_up{switch="ocs2"} 1.0' in await _metrics(desk)
-    report = await desk.reload()
-    assert [str(change) for change in report.changes] == ["switch ocs2 removed"]
+    await asyncio.sleep(5.0)  # it is read out
+    assert (desk.crossconnects("ocs1"), desk.crossconnects("ocs2")) == (("1A-2B",), ("1A-2B",)), "those of ocs3"
+    assert b'hwd_switch_up{switch="ocs2"} 1.0' in bytes(desk.daemon.metrics.render())
+    assert await desk.take(WITHOUT_OCS2) == ["switch ocs2 removed"]
     assert [one.switch for one in desk.service.switches()] == ["ocs1"]
-    assert 'switch="ocs2"' not in await _metrics(desk)
+    assert b'switch="ocs2"' not in bytes(desk.daemon.metrics.render())
     assert not [task for task in asyncio.all_tasks() if task.get_name() == "hwd:ocs2/supervisor"]
     with pytest.raises(ConfigError, match="is no switch of testbed desk"):
         await desk.service.plan(PlanBody(what="ocs2:1A-2B"))
+    assert [fact.switch for fact in desk.of(SwitchUp)].count("ocs1") == 1
 
 
-async def _metrics(desk: Desk) -> str:
-    return b"".join([part async for part in desk.daemon.metrics.render()]).decode()
-
-
-async def test_a_new_loss_counts_in_the_next_plan(desk: Desk) -> None:
-    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 40.0")
-    report = await desk.reload()
-    assert [str(change) for change in report.changes] == ["fibre h0.eth0 - ocs1.1 changed: loss_db 0.4 -> 40"]
-    plan = await desk.service.plan(PlanBody(what="ocs1:1A-2B,2A-1B"))
-    assert next(one.state for one in plan.interlocks if one.name == "loss-budget" and "h0" in one.subject) == (
-        "refused"
-    )
-
-
-async def test_predictions_go_on_from_what_was_observed_before(desk: Desk) -> None:
+async def test_a_new_loss_counts_in_the_next_plan_and_what_was_observed_before_goes_on(desk: Desk) -> None:
     async def observations() -> int:
         plan = await desk.service.plan(PlanBody(what="ocs1:5A-6B"))
         assert plan.prediction is not None
@@ -261,15 +258,17 @@ async def test_predictions_go_on_from_what_was_observed_before(desk: Desk) -> No
     await asyncio.sleep(1.0)  # its timeline is written
     before = await observations()
     assert before > 0
-    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.5")
-    await desk.reload()
+    dark = TEXT.replace("loss_db: 0.4", "loss_db: 40.0")
+    assert await desk.take(dark) == ["fibre h0.eth0 - ocs1.1 changed: loss_db 0.4 -> 40"]
     assert await observations() == before
+    plan = await desk.service.plan(PlanBody(what="ocs1:1A-2B,2A-1B"))
+    (budget,) = [one.state for one in plan.interlocks if one.name == "loss-budget" and "h0" in one.subject]
+    assert budget == "refused"
 
 
 async def test_rules_count_at_once_and_drain_nothing(desk: Desk) -> None:
-    await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
-    desk.text = f"{TEXT}leases: {{required: true}}\n"
-    await desk.reload()
+    await desk.lease("ocs1.1")
+    await desk.take(f"{TEXT}leases: {{required: true}}\n")
     with pytest.raises(RefusedError, match="wants a lease for every change"):
         await desk.apply("ocs2:1A-2B")
 
@@ -278,27 +277,18 @@ async def test_rules_count_at_once_and_drain_nothing(desk: Desk) -> None:
     "recorded", [[Document(at_ns=0, wall_ns=0, fact=DaemonStopped(reason=reason)) for reason in ("first", "second")]]
 )
 async def test_retention_counts_from_the_next_hour_on(desk: Desk) -> None:
-    desk.text = f"{TEXT}retention: {{documents_days: 90}}\n"
-    report = await desk.reload()
-    assert [*map(str, report.changes)] == ["key retention changed: documents_days none -> 90"]
+    text = f"{TEXT}retention: {{documents_days: 90}}\n"
+    assert await desk.take(text) == ["key retention changed: documents_days none -> 90"]
     assert desk.of(RecordsDropped) == []
     await asyncio.sleep(EACH_S + 1)
     assert [one.documents for one in desk.of(RecordsDropped)] == [1]
     assert b'hwd_records_dropped_total{group="documents"} 1.0' in bytes(desk.daemon.metrics.render())
 
 
-async def test_a_reload_is_recorded_with_its_changes_and_who_asked(desk: Desk) -> None:
-    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
-    report = await desk.reload()
-    (told,) = desk.of(TestbedReloaded)
-    assert (told.changes, told.by, told.hash) == ([str(report.changes[0])], "ada", report.hash)
-    (entry,) = await desk.service.history(limit=5)
-    assert (entry.outcome, entry.by, entry.verified) == ("reloaded", "ada", True)
-    assert "loss_db 0.4 -> 0.9" in entry.what
-
-
-async def test_a_reload_that_the_records_do_not_take_is_done_and_says_so(desk: Desk) -> None:
-    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+async def test_a_reload_is_recorded_with_its_changes_and_who_asked_as_soon_as_the_records_take_it(desk: Desk) -> None:
+    assert await desk.take(f"# moved\n\n{TEXT}") == []
+    assert desk.of(TestbedReloaded) == [], "it says the same in other words"
+    desk.text = DEARER
     desk.records_disk.refuse("database or disk is full")
     report = await desk.reload()
     assert report.done
@@ -307,15 +297,17 @@ async def test_a_reload_that_the_records_do_not_take_is_done_and_says_so(desk: D
     assert not (await desk.reload(dry_run=True)).changes, "the testbed of the file is in use"
     desk.records_disk.mend()
     await asyncio.sleep(30.0)
+    (told,) = desk.of(TestbedReloaded)
+    assert (told.changes, told.by, told.hash) == ([str(report.changes[0])], "ada", report.hash)
     (entry,) = await desk.service.history(limit=5)
-    assert entry.outcome == "reloaded", "the records have it as soon as they take it"
+    assert (entry.outcome, entry.by, entry.verified) == ("reloaded", "ada", True)
+    assert "loss_db 0.4 -> 0.9" in entry.what
 
 
 async def test_after_a_reload_nothing_holds_the_former_testbed(desk: Desk) -> None:
     await desk.apply("ocs1:1A-2B")
     await desk.service.plan(PlanBody(what="ocs1:3A-4B"))
-    desk.text = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n").replace("loss_db: 0.4", "loss_db: 0.9")
-    await desk.reload()
+    await desk.take(WITH_OCS3.replace("loss_db: 0.4", "loss_db: 0.9"))
     gc.collect()
     beds = [one for one in gc.get_objects() if isinstance(one, Testbed) and one.name == "desk"]
     assert [sorted(one.switches) for one in beds] == [["ocs1", "ocs2", "ocs3"]]
@@ -324,97 +316,75 @@ async def test_after_a_reload_nothing_holds_the_former_testbed(desk: Desk) -> No
 
 async def test_what_is_desired_of_a_switch_that_comes_back_is_desired_again(desk: Desk) -> None:
     await desk.apply("ocs2:1A-2B")
-    desk.text = TEXT.replace(f"{OCS2}\n", "")
-    await desk.reload()
+    assert desk.service.status().orphans == [], "a switch without any fibre in the file has none"
+    await desk.take(WITHOUT_OCS2)
     assert desk.service.status().desired == []
-    desk.text = TEXT
-    await desk.reload()
+    await desk.take(TEXT)
     (desired,) = desk.service.status().desired
     assert (desired.switch, desired.crossconnects) == ("ocs2", ["1A-2B"])
-
-
-async def test_a_file_that_says_the_same_in_other_words_changes_nothing(desk: Desk) -> None:
-    desk.text = f"# moved\n\n{TEXT}"
-    report = await desk.reload()
-    assert (report.done, report.changes, desk.of(TestbedReloaded)) == (True, [], [])
 
 
 # --- what is refused, and changes nothing
 
 
-async def test_a_file_with_errors_is_refused_with_all_of_them(desk: Desk) -> None:
+async def test_a_file_with_errors_or_changed_after_it_was_shown_is_not_taken(desk: Desk) -> None:
     desk.text = TEXT.replace("ocs1.1,", "ocs9.1,").replace("<-> ocs1.2", "<-> ocs1.99")
     with pytest.raises(ConfigError, match=r"(?s)ocs9.*ocs1.99|ocs1.99.*ocs9"):
         await desk.reload()
     assert [one.switch for one in desk.service.switches()] == ["ocs1", "ocs2"]
     await desk.apply("ocs1:1A-2B")
+    desk.text = DEARER
+    shown = await desk.reload(dry_run=True)
+    assert (shown.done, desk.of(TestbedReloaded)) == (False, [])
+    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 4.0")
+    assert "changed after it was shown" in await desk.refused(hash=shown.hash)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "named"),
-    [
-        ("testbed: desk\n", "testbed: desk\naccess_group: root\n", "key access_group changed: none -> root"),
-        ("  h1: {", "  h2: {", "host h1 removed"),
-        (
-            "size: 8x8, address: 'unix:/ocs2'",
-            "size: 8x8, owner: h1, address: 'unix:/ocs2'",
-            "switch ocs2 changed: owner none -> h1",
-        ),
-        (
-            "fibres:",
-            "interlocks: {rate: {changes: {ocs1: 3}}}\nfibres:",
-            "key interlocks changed: rate.changes.ocs1 none -> 3",
-        ),
-    ],
-)
-async def test_what_a_running_daemon_cannot_take_is_refused_by_name(desk: Desk, old: str, new: str, named: str) -> None:
-    desk.text = TEXT.replace(old, new).replace("h1.eth0", "h2.eth0" if "h2" in new else "h1.eth0")
-    why = await desk.refused()
-    assert named in why
-    assert "systemctl restart hwd-desk" in why
-    assert desk.service.testbed.name == "desk"
-    assert desk.of(TestbedReloaded) == []
+NEVER = {
+    ("testbed: desk\n", "testbed: desk\naccess_group: root\n"): "key access_group changed: none -> root",
+    ("  h1: {", "  h2: {"): "host h1 removed",
+    ("size: 8x8, address: 'unix:/ocs2'", "size: 8x8, owner: h1, address: 'unix:/ocs2'"): (
+        "switch ocs2 changed: owner none -> h1"
+    ),
+    ("fibres:", "interlocks: {rate: {changes: {ocs1: 3}}}\nfibres:"): (
+        "key interlocks changed: rate.changes.ocs1 none -> 3"
+    ),
+}
 
 
-async def test_another_name_is_refused_and_no_restart_advised_which_would_leave_the_data_behind(desk: Desk) -> None:
+async def test_what_a_running_daemon_cannot_take_is_refused_by_name_and_another_name_without_advice_to_restart(
+    desk: Desk,
+) -> None:
+    for (old, new), named in NEVER.items():
+        desk.text = TEXT.replace(old, new).replace("h1.eth0", "h2.eth0" if "h2" in new else "h1.eth0")
+        why = await desk.refused()
+        assert named in why
+        assert "systemctl restart hwd-desk" in why
     desk.text = TEXT.replace("testbed: desk", "testbed: table")
     why = await desk.refused()
     assert "key testbed changed: desk -> table: the name cannot change while the daemon runs" in why
     assert "Write `testbed: desk` again; or stop this daemon, and start one of the new name" in why
-    assert "restart" not in why.lower()
+    assert "restart" not in why.lower(), "which would leave the data behind"
     assert desk.service.testbed.name == "desk"
-
-
-async def test_a_lease_on_a_port_that_changes_is_waited_for_and_then_named(desk: Desk) -> None:
-    loop = asyncio.get_running_loop()
-    lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
-    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
-    began_s = loop.time()
-    why = await desk.refused(drain_s=5.0)
-    assert 5.0 <= loop.time() - began_s < 5.2
-    assert "ocs1.1: " in why
-    assert "ada" in why
     assert desk.of(TestbedReloaded) == []
-    waiting = asyncio.create_task(desk.reload(drain_s=30.0))
-    await asyncio.sleep(3.0)
-    await desk.service.release_lease(lease.id)
-    assert 3.0 <= (await waiting).drained_s < 3.3
 
 
-async def test_what_holds_a_reload_is_told_with_what_ends_it(desk: Desk) -> None:
-    lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
-    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+async def test_a_lease_on_a_port_that_changes_is_waited_for_and_then_named_with_what_ends_it(desk: Desk) -> None:
+    loop = asyncio.get_running_loop()
+    await desk.lease("ocs2.1", "h1.eth0")  # ports that stay: it holds nothing up
+    lease = await desk.lease("ocs1.1")
+    desk.text = DEARER
     why = await desk.refused()
-    assert f"ocs1.1: leased to ada ({lease.id}) for another 60 s. It ends then; before, ada may release it" in why
+    assert f"ocs1.1: leased to ada ({lease}) for another 60 s. It ends then; before, ada may release it" in why
     assert [*re.findall(r"--[a-z-]+", why)] == ["--drain-within"], "reload has no other option that helps"
-
-
-async def draining(desk: Desk, *, drain_s: float = 30.0) -> "asyncio.Task[ReloadReport]":
-    """A reload that changes ocs1.1 and h0.eth0, and waits for a lease of ada's on ocs1.1."""
-    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
-    reload = asyncio.create_task(desk.reload(drain_s=drain_s))
-    await asyncio.sleep(1.0)
-    return reload
+    began_s = loop.time()
+    assert "ocs1.1: leased to ada" in await desk.refused(drain_s=5.0)
+    assert 5.0 <= loop.time() - began_s < 5.2
+    assert desk.of(TestbedReloaded) == []
+    waiting = await desk.draining()
+    await asyncio.sleep(2.0)
+    await desk.service.release_lease(lease)
+    assert 3.0 <= (await waiting).drained_s < 3.3
 
 
 async def held_off(desk: Desk) -> list[str]:
@@ -438,69 +408,57 @@ async def held_off(desk: Desk) -> list[str]:
 
 
 def _prepare(desk: Desk, lease: str) -> Coroutine[Any, Any, Any]:
-    body = PrepareBody(targets={"a": TargetBody(what="ocs1:1A-6B")}, lease=lease)
-    return desk.service.prepare(body)
+    return desk.service.prepare(PrepareBody(targets={"a": TargetBody(what="ocs1:1A-6B")}, lease=lease))
 
 
 async def test_nobody_begins_anew_on_ports_that_a_reload_waits_for(desk: Desk) -> None:
-    await desk.service.take_lease(ports=["ocs1.3"], for_s=60.0, holder="eve")
-    lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=20.0, holder="ada", heartbeat_s=15.0)
-    reload = await draining(desk)
+    await desk.lease("ocs1.3", holder="eve")
+    lease = await desk.lease("ocs1.1", for_s=20.0, heartbeat_s=15.0)
+    reload = await desk.draining()
     for text in await held_off(desk):
         assert "held off by a reload of desk.yaml by ada, which waits until 2001-09-09 01:47" in text
     with pytest.raises(RefusedError, match=r"cannot last until then: .*held off by a reload"):
-        await desk.service.renew_lease(lease.id, for_s=600.0)
-    await desk.service.hear_lease(lease.id)
-    for call in (desk.apply("ocs1:1A-6B", lease=lease.id), _prepare(desk, lease.id)):
+        await desk.service.renew_lease(lease, for_s=600.0)
+    await desk.service.hear_lease(lease)
+    for call in (desk.apply("ocs1:1A-6B", lease=lease), _prepare(desk, lease)):
         with pytest.raises(RefusedError, match="held off by a reload"):
             await call
     await desk.apply("ocs2:1A-2B")
     assert desk.service.lease_requests() == []
     assert desk.service.ready().ready
-    done = await reload
-    assert 15.9 < done.drained_s < 16.5, "ada was heard at 1 s, and fell silent"
-    await desk.service.take_lease(ports=["h0.eth0", "ocs1.1"], for_s=5.0, holder="bob")
+    assert 15.9 < (await reload).drained_s < 16.5, "ada was heard at 1 s, and fell silent"
+    await desk.lease("h0.eth0", "ocs1.1", holder="bob")
 
 
 async def test_all_is_as_before_once_a_reload_gives_up_or_is_cancelled(desk: Desk) -> None:
-    await desk.service.take_lease(ports=["ocs1.1"], for_s=600.0, holder="ada")
-    reload = await draining(desk, drain_s=5.0)
+    await desk.lease("ocs1.1", for_s=600.0)
+    reload = await desk.draining(drain_s=5.0)
     with pytest.raises(RefusedError, match="not taken within 5 s"):
         await reload
-    bob = await desk.service.take_lease(ports=["h0.eth0"], for_s=5.0, holder="bob")
-    await desk.service.release_lease(bob.id)
-    reload = await draining(desk)
+    await desk.service.release_lease(await desk.lease("h0.eth0", holder="bob"))
+    reload = await desk.draining()
     reload.cancel()
     await asyncio.gather(reload, return_exceptions=True)
-    await desk.service.take_lease(ports=["h0.eth0"], for_s=5.0, holder="bob")
+    await desk.lease("h0.eth0", holder="bob")
 
 
 async def test_a_reload_says_which_lit_link_it_hides_and_the_status_names_what_is_left_of_it(desk: Desk) -> None:
     """The light goes on; only nobody would see it any more."""
     await desk.apply("h0.eth0<->h1.eth0")
-    assert [one.link for one in desk.service.status().lit] == ["h0.eth0<->h1.eth0"]
-    assert desk.service.status().orphans == []
+    status = desk.service.status()
+    assert ([one.link for one in status.lit], status.orphans) == (["h0.eth0<->h1.eth0"], [])
     desk.text = TEXT.replace("  - h1.eth0 <-> ocs1.2\n", "")
     shown = await desk.reload(dry_run=True)
-    assert len(shown.hides) == 1
-    assert shown.hides[0].startswith(
-        "link h0.eth0<->h1.eth0 is lit over ocs1:1A-2B, ocs1:2A-1B, and the file has no fibres for it any more"
-    )
+    lit = "link h0.eth0<->h1.eth0 is lit over ocs1:1A-2B, ocs1:2A-1B, and the file has no fibres for it any more"
+    assert [one.startswith(lit) for one in shown.hides] == [True]
     assert (await desk.reload()).hides == shown.hides
     assert desk.crossconnects("ocs1") == ("1A-2B", "2A-1B"), "a reload moves no switch"
     status = desk.service.status()
     assert (status.lit, status.orphans) == ([], ["ocs1:1A-2B", "ocs1:2A-1B"])
     desk.text = TEXT
     assert (await desk.reload()).hides == []
-    assert ([one.link for one in desk.service.status().lit], desk.service.status().orphans) == (
-        ["h0.eth0<->h1.eth0"],
-        [],
-    )
-
-
-async def test_crossconnects_of_a_switch_without_any_fibre_in_the_file_are_no_orphans(desk: Desk) -> None:
-    await desk.apply("ocs2:1A-2B")
-    assert desk.service.status().orphans == []
+    status = desk.service.status()
+    assert ([one.link for one in status.lit], status.orphans) == (["h0.eth0<->h1.eth0"], [])
 
 
 async def test_a_reload_that_adds_one_job_names_that_job_alone(desk: Desk) -> None:
@@ -508,23 +466,16 @@ async def test_a_reload_that_adds_one_job_names_that_job_alone(desk: Desk) -> No
         return f"  {name}: {{command: [/srv/{name}.py], user: lab, hosts: [h0, h1], plane: static{more}}}\n"
 
     before = f"{TEXT}jobs:\n" + "".join(job(f"train{number}") for number in range(12))
-    desk.text = before
-    assert len((await desk.reload()).changes) == 12
-    desk.text = before + job("probe")
-    report = await desk.reload()
+    assert len(await desk.take(before)) == 12
     added = "job probe added: 2 ranks of /srv/probe.py as lab, plane static"
-    assert [str(change) for change in report.changes] == [added]
+    assert await desk.take(before + job("probe")) == [added]
     (newest, *_) = await desk.service.history(limit=1)
     assert newest.what == f"testbed file: {added}"
-    desk.text = before.replace(job("train3"), job("train3", " topology=ring"))
-    report = await desk.reload()
-    assert [str(change) for change in report.changes] == [
-        "job probe removed",
-        "job train3 changed: plane.topology none -> ring",
-    ]
+    changed = before.replace(job("train3"), job("train3", " topology=ring"))
+    assert await desk.take(changed) == ["job probe removed", "job train3 changed: plane.topology none -> ring"]
 
 
-async def test_a_second_reload_is_refused_while_one_runs(desk: Desk) -> None:
+async def test_a_second_reload_is_refused_while_one_reads_its_file_which_has_its_time(desk: Desk) -> None:
     desk.file_answers.clear()
     first = asyncio.create_task(desk.reload())
     await asyncio.sleep(1.0)
@@ -532,10 +483,6 @@ async def test_a_second_reload_is_refused_while_one_runs(desk: Desk) -> None:
         assert "a reload by ada is under way" in await desk.refused(**more)
     desk.file_answers.set()
     assert (await first).done
-    assert (await desk.reload()).done
-
-
-async def test_a_file_that_cannot_be_read_in_time_is_refused_and_the_daemon_goes_on(desk: Desk) -> None:
     desk.file_answers.clear()
     with pytest.raises(ConfigError, match=r"desk\.yaml: cannot be read: not within 20 s"):
         await desk.reload()
@@ -547,11 +494,8 @@ async def test_a_file_that_cannot_be_read_in_time_is_refused_and_the_daemon_goes
 async def test_the_end_of_the_daemon_refuses_a_reload_and_does_not_wait_for_it(desk: Desk, reads: bool) -> None:
     if reads:
         desk.file_answers.clear()
-        reload = asyncio.create_task(desk.reload(drain_s=600.0))
-        await asyncio.sleep(1.0)
-    else:
-        await desk.service.take_lease(ports=["ocs1.1"], for_s=600.0, holder="ada")
-        reload = await draining(desk, drain_s=600.0)
+    await desk.lease("ocs1.1", for_s=600.0)
+    reload = await desk.draining(drain_s=600.0)
     ended_s = asyncio.get_running_loop().time()
     desk.daemon.reloads.stop()
     with pytest.raises(RefusedError, match="the daemon ends, and nothing was changed"):
@@ -562,24 +506,22 @@ async def test_the_end_of_the_daemon_refuses_a_reload_and_does_not_wait_for_it(d
 
 async def test_who_waited_before_a_reload_is_served_and_ways_back_are_not_held_off(desk: Desk) -> None:
     await desk.apply("ocs1:1A-5B", confirm_within_s=10.0)
-    ben = await desk.service.take_lease(ports=["ocs1.1"], for_s=8.0, holder="ben", queue=True)
-    reload = await draining(desk, drain_s=60.0)
+    ben = await desk.lease("ocs1.1", for_s=8.0, holder="ben", queue=True)
+    reload = await desk.draining(drain_s=60.0)
     await asyncio.sleep(10.0)
     assert desk.crossconnects("ocs1") == (), "not confirmed: it went back at its time"
-    assert (await desk.service.hear_lease(ben.id)).holder == "ben"
-    assert [one.lease for one in desk.service.leases()] == [ben.id]
+    assert (await desk.service.hear_lease(ben)).holder == "ben"
+    assert [one.lease for one in desk.service.leases()] == [ben]
     assert (await reload).done
 
 
 async def test_drift_is_restored_while_a_reload_waits(desk: Desk) -> None:
     restoring = f"{TEXT}drift: restore\n"
-    desk.text = restoring
-    await desk.reload()
+    await desk.take(restoring)
     await desk.apply("ocs1:1A-5B")
-    await desk.service.take_lease(ports=["ocs1.2"], for_s=600.0, holder="ada")
-    desk.text = restoring.replace("loss_db: 0.4", "loss_db: 0.9").replace("h1.eth0 <-> ocs1.2", FIBRE_2)
-    reload = asyncio.create_task(desk.reload(drain_s=120.0))
-    await asyncio.sleep(1.0)
+    await desk.lease("ocs1.2", for_s=600.0)
+    text = restoring.replace("loss_db: 0.4", "loss_db: 0.9").replace("h1.eth0 <-> ocs1.2", FIBRE_2)
+    reload = await desk.draining(text, drain_s=120.0)
     with pytest.raises(RefusedError, match="held off by a reload"):
         await desk.apply("ocs1:1A-6B")
     desk.twins["ocs1"].faults.panel([Crossconnect.parse("1A-5B")], [])
@@ -593,47 +535,27 @@ async def test_drift_is_restored_while_a_reload_waits(desk: Desk) -> None:
 
 async def test_a_baseline_comes_back_while_a_reload_waits(desk: Desk) -> None:
     with_baseline = f"{TEXT}leases: {{baseline: true}}\n"
-    desk.text = with_baseline
-    await desk.reload()
+    await desk.take(with_baseline)
     await desk.apply("ocs1:1A-5B")
-    lease = await desk.service.take_lease(ports=["ocs1.1", "ocs1.5", "ocs1.6", "h0.eth0"], for_s=600.0, holder="ada")
-    await desk.apply("ocs1:1A-6B", lease=lease.id)
-    desk.text = with_baseline.replace("loss_db: 0.4", "loss_db: 0.9")
-    reload = asyncio.create_task(desk.reload(drain_s=60.0))
-    await asyncio.sleep(1.0)
-    await desk.service.release_lease(lease.id)
+    lease = await desk.lease("ocs1.1", "ocs1.5", "ocs1.6", "h0.eth0", for_s=600.0)
+    await desk.apply("ocs1:1A-6B", lease=lease)
+    reload = await desk.draining(with_baseline.replace("loss_db: 0.4", "loss_db: 0.9"), drain_s=60.0)
+    await desk.service.release_lease(lease)
     assert (await reload).drained_s < 10.0
     assert desk.crossconnects("ocs1") == ("1A-5B",)
 
 
-async def test_a_lease_on_ports_that_stay_holds_nothing_up(desk: Desk) -> None:
-    await desk.service.take_lease(ports=["ocs2.1", "h1.eth0"], for_s=60.0, holder="ada")
-    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
-    assert (await desk.reload()).done
-
-
-async def test_a_wait_for_a_confirm_holds_its_switch_and_goes_on_after_a_refusal(desk: Desk) -> None:
+async def test_a_wait_for_a_confirm_holds_its_switch_alone_and_survives_a_reload_and_a_refusal(desk: Desk) -> None:
+    await desk.apply("ocs1:3A-4B", confirm_within_s=30.0)
+    await desk.take(MOVED)
+    await asyncio.sleep(31.0)
+    assert desk.crossconnects("ocs1") == (), "not confirmed: it went back, at its time"
+    await desk.until_up("ocs2", "ocs2")
     await desk.apply("ocs2:1A-2B", confirm_within_s=30.0)
-    desk.text = TEXT.replace("unix:/ocs2", "unix:/ocs3")
+    desk.text = TEXT
     assert "reconfiguration" in await desk.refused(drain_s=1.0)
     assert desk.crossconnects("ocs2") == ("1A-2B",)
     assert (await desk.reload(drain_s=60.0)).drained_s > 25.0, "it was rolled back in time, and then taken"
-
-
-async def test_a_wait_for_a_confirm_elsewhere_survives_a_reload(desk: Desk) -> None:
-    await desk.apply("ocs1:3A-4B", confirm_within_s=30.0)
-    desk.text = TEXT.replace("unix:/ocs2", "unix:/ocs3")
-    await desk.reload()
-    await asyncio.sleep(31.0)
-    assert desk.crossconnects("ocs1") == (), "not confirmed: it went back, at its time"
-
-
-async def test_a_file_that_was_changed_after_it_was_shown_is_not_taken(desk: Desk) -> None:
-    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
-    shown = await desk.reload(dry_run=True)
-    assert (shown.done, desk.of(TestbedReloaded)) == (False, [])
-    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 4.0")
-    assert "changed after it was shown" in await desk.refused(hash=shown.hash)
 
 
 async def test_a_part_that_raises_brings_all_parts_back(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -642,7 +564,7 @@ async def test_a_part_that_raises_brings_all_parts_back(desk: Desk, monkeypatch:
             raise KeyError("a bug")
 
     monkeypatch.setattr(desk.daemon, "use_testbed", fail)  # all other parts have it by then
-    desk.text = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n")
+    desk.text = WITH_OCS3
     with pytest.raises(KeyError):
         await desk.reload()
     assert [one.switch for one in desk.service.switches()] == ["ocs1", "ocs2"]

@@ -23,7 +23,7 @@ import pytest
 
 from hwd.client import Client
 from hwd.client.find import Whereabouts
-from hwd.config.run_files.places import DaemonPlace, daemon_of, data_dir, rack_of, records_path
+from hwd.config.run_files.places import DaemonPlace, RackPlace, daemon_of, data_dir, rack_of, records_path
 from hwd.daemon.serve import ServeOptions, host_and_port
 from hwd.daemon.serve import serve as run_daemon
 from hwd_agents.bus.mqtt import BrokerUrl
@@ -57,6 +57,25 @@ def serve(tmp_path: Path, environment: dict[str, str]) -> Iterator[Serve]:
 
 
 @pytest.fixture
+def rack_up(serve: Serve, environment: dict[str, str]) -> Iterator[Callable[..., tuple[Process, RackPlace, str]]]:
+    """Starts daemons with a rack until it is up; with what they said. The rack ends with the test."""
+    started: list[int] = []
+
+    def start() -> tuple[Process, RackPlace, str]:
+        process = serve("--http", "127.0.0.1:0")
+        said = said_until(process, "ocs1: up")
+        rack = rack_of("desk", environment)
+        assert rack is not None
+        started.append(rack.pid)
+        return process, rack, said
+
+    yield start
+    for pid in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
 def listening(serve: Serve, environment: dict[str, str]) -> Listening:
     """Starts daemons without a rack; with what they said of their start."""
 
@@ -68,6 +87,30 @@ def listening(serve: Serve, environment: dict[str, str]) -> Listening:
         return process, place, said
 
     return start
+
+
+@pytest.fixture
+def in_terminal(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., tuple[Any, int, str]]]:
+    """Starts a daemon whose standard streams are a terminal; with the side of whoever sits there, and what it said."""
+    (tmp_path / "desk.yaml").write_text(DESK)
+    command = [sys.executable, "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*before: str) -> tuple["subprocess.Popen[bytes]", int, str]:
+        ours, theirs = pty.openpty()
+        streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+        process = subprocess.Popen([*before, *command, "--http", "127.0.0.1:0"], env=environment, **streams)
+        started.append(process)
+        os.close(theirs)
+        said = ""
+        while "data " not in said:
+            said += os.read(ours, 4096).decode()
+        return process, ours, said
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
 
 
 def said_until(process: Process, words: str) -> str:
@@ -132,28 +175,6 @@ def test_what_a_daemon_keeps_is_its_users_alone_whatever_the_umask_and_whoever_m
     assert end(second)[0] == 0
 
 
-async def test_nobody_comes_to_its_broker_without_a_password_and_a_data_folder_of_before_gets_its_secret(
-    listening: Listening, environment: dict[str, str]
-) -> None:
-    secret = data_dir("desk", environment) / "broker-secret"
-    passwords = []
-    for life in range(2):
-        process, place, said = listening()
-        assert secret.stat().st_mode & 0o777 == 0o600
-        url = BrokerUrl.parse(place.mqtt)
-        passwords.append(url.password)
-        assert f"mqtt://desk@{url.host}:{url.port}" in said
-        assert str(url.password) not in said
-        for user, password in ((None, None), ("desk", "wrong")):
-            with pytest.raises(aiomqtt.MqttError):
-                async with aiomqtt.Client(url.host, url.port, username=user, password=password):
-                    pass
-        async with aiomqtt.Client(url.host, url.port, username="desk", password=url.password) as client:
-            await client.subscribe("hwd/1/desk/#")
-        assert end(process)[0] == 0, life
-    assert passwords[0] == passwords[1]
-
-
 def test_a_run_is_recorded_with_the_commit_of_the_program_and_an_open_event_stream_does_not_hold_up_the_end(
     listening: Listening,
 ) -> None:
@@ -177,35 +198,31 @@ def test_a_run_is_recorded_with_the_commit_of_the_program_and_an_open_event_stre
     assert told[-1]["kind"] == "daemon.stopped"
 
 
-def test_the_rack_is_started_and_outlives_the_daemon(serve: Serve, environment: dict[str, str], tmp_path: Path) -> None:
-    process = serve("--http", "127.0.0.1:0")
-    said = said_until(process, "ocs1: up")
-    rack = rack_of("desk", environment)
-    assert rack is not None
+def test_the_rack_is_started_and_outlives_the_daemon(
+    serve: Serve, rack_up: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    alone = serve("--no-twin", "--http", "127.0.0.1:0")
+    said = said_until(alone, "ocs1: down")
+    assert "WARNING" in said
+    assert f"ocs1: down: its twin rack is not up. Start it with `hwd twin up {tmp_path / 'desk.yaml'}`" in said
+    assert "is starting" not in said
+    assert end(alone)[0] == 0
+    process, rack, said = rack_up()
     assert f"ocs1: its twin rack is starting (pid {rack.pid})" in said
     assert "WARNING" not in said
-    try:
-        status, said = end(process, signal.SIGINT)
-        assert status == 0
-        assert (
-            f"the rack goes on running (pid {rack.pid}), with its agents; `kill {rack.pid}` "
-            f"or `hwd twin down {tmp_path / 'desk.yaml'}` ends it" in said
-        )
-        assert rack_of("desk", environment) == rack
-        again = serve("--http", "127.0.0.1:0")
-        assert "rack is up already" in said_until(again, "ocs1: up")
-        assert end(again)[0] == 0
-    finally:
-        os.kill(rack.pid, signal.SIGTERM)
+    status, said = end(process, signal.SIGINT)
+    assert status == 0
+    assert (
+        f"the rack goes on running (pid {rack.pid}), with its agents; `kill {rack.pid}` "
+        f"or `hwd twin down {tmp_path / 'desk.yaml'}` ends it" in said
+    )
+    again, same, said = rack_up()
+    assert ("rack is up already" in said, same) == (True, rack)
+    assert end(again)[0] == 0
 
 
-def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal(
-    serve: Serve, environment: dict[str, str], tmp_path: Path
-) -> None:
-    process = serve("--http", "127.0.0.1:0")
-    said_until(process, "ocs1: up")
-    rack = rack_of("desk", environment)
-    assert rack is not None
+def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal(rack_up: Any, tmp_path: Path) -> None:
+    process, rack, _ = rack_up()
     os.kill(rack.pid, signal.SIGKILL)
     # The kernel closes the sockets of a process before it tells of its end, so the switch may be down first.
     said = said_until(process, "was killed by") + end(process)[1]
@@ -216,15 +233,12 @@ def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal(
 
 
 def test_daemon_and_rack_outlive_a_clean_up_of_their_run_directory_and_the_daemon_the_end_of_that_rack(
-    serve: Serve, environment: dict[str, str], request: pytest.FixtureRequest
+    rack_up: Any, environment: dict[str, str]
 ) -> None:
     with handled(signal.SIGCHLD, signal.SIG_IGN):  # as some supervisors of containers start their programs
-        process = serve("--http", "127.0.0.1:0")
-    said_until(process, "ocs1: up")
-    place, rack = daemon_of("desk", environment), rack_of("desk", environment)
+        process, rack, _ = rack_up()
+    place = daemon_of("desk", environment)
     assert place is not None
-    assert rack is not None
-    request.addfinalizer(lambda: end_rack(rack.pid))
     shutil.rmtree(environment["HWD_RUN_DIR"])
     assert daemon_of("desk", environment) is None
     deadline_s = time.monotonic() + 20  # noqa: TID251 - of a process of its own
@@ -249,11 +263,6 @@ def handled(number: signal.Signals, how: signal.Handlers) -> Iterator[None]:
         yield
     finally:
         signal.signal(number, before)
-
-
-def end_rack(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
 
 
 def test_daemon_without_any_standard_stream_runs_and_ends_in_order(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -290,32 +299,12 @@ def test_a_closed_terminal_ends_it_in_order_as_sigterm_does(listening: Listening
 
 @pytest.mark.usefixtures("hangup")
 def test_a_terminal_that_is_gone_takes_no_words_and_the_daemon_ends_in_order_all_the_same(
-    tmp_path: Path, environment: dict[str, str]
+    in_terminal: Any, environment: dict[str, str]
 ) -> None:
-    (tmp_path / "desk.yaml").write_text(DESK)
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
-    process = subprocess.Popen(
-        ["setsid", "--ctty", *command], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
-    )
-    try:
-        os.close(theirs)
-        said = b""
-        while b"data " not in said:
-            said += os.read(ours, 4096)
-        os.close(ours)
-        assert process.wait(20) == 0
-    finally:
-        process.kill()
-        process.wait()
+    process, ours, _ = in_terminal("setsid", "--ctty")
+    os.close(ours)
+    assert process.wait(20) == 0
     assert daemon_of("desk", environment) is None
-
-
-def test_where_nobody_starts_a_rack_it_is_told_how_to(serve: Serve, tmp_path: Path) -> None:
-    said = said_until(serve("--no-twin", "--http", "127.0.0.1:0"), "ocs1: down")
-    assert "WARNING" in said
-    assert f"ocs1: down: its twin rack is not up. Start it with `hwd twin up {tmp_path / 'desk.yaml'}`" in said
-    assert "is starting" not in said
 
 
 def test_a_second_daemon_on_the_same_data_is_refused_with_the_pid_and_one_on_the_same_port_is_bad_input(
@@ -344,14 +333,9 @@ async def refused(tmp_path: Path, text: str = DESK, run_dir: str = "run", **opti
     return str(error.value)
 
 
-async def test_all_problems_of_the_testbed_are_said_before_anything_is_touched(tmp_path: Path) -> None:
+async def test_all_problems_are_said_before_anything_is_touched(tmp_path: Path) -> None:
     said = await refused(tmp_path, DESK.replace("size: 8x8", "size: 9").replace("hosts", "hots"))
     assert "desk.yaml:4: hots: unknown key; did you mean hosts?" in said
-
-
-async def test_a_run_directory_too_long_for_the_sockets_of_its_rack_is_said_before_anything_is_touched(
-    tmp_path: Path,
-) -> None:
     said = await refused(tmp_path, run_dir="long" * 25)
     assert "cannot be a Unix socket" in said
     assert "Name a shorter run directory with HWD_RUN_DIR" in said
@@ -376,21 +360,30 @@ def test_tokens_open_it_to_other_machines(listening: Listening) -> None:
     )
 
 
-def test_a_token_is_drawn_once_for_the_data_folder_and_found_by_the_clients_of_this_user(
+async def test_a_token_and_passwords_of_the_broker_are_drawn_once_for_the_data_folder_and_let_in_nobody_else(
     listening: Listening, environment: dict[str, str], tmp_path: Path
 ) -> None:
     data = tmp_path / "elsewhere"
     seen = set()
     for _ in range(2):
         process, place, said = listening("--data", str(data))
-        path = Path(place.token_file)
+        path, url = Path(place.token_file), BrokerUrl.parse(place.mqtt)
         assert (path, stat.S_IMODE(path.stat().st_mode)) == (data / "token", 0o600)
+        assert (data / "broker-secret").stat().st_mode & 0o777 == 0o600
         token = path.read_text().strip()
         assert token not in said, "a log that is kept is read by others"
-        seen.add(token)
-        for url in (None, place.http, place.http.replace("127.0.0.1", "localhost")):
-            with Client.find(url, environment) as client:
-                assert client.status().testbed == "desk"
+        assert f"mqtt://desk@{url.host}:{url.port}" in said
+        assert str(url.password) not in said
+        seen.add((token, url.password))
+        for user, password in ((None, None), ("desk", "wrong")):
+            with pytest.raises(aiomqtt.MqttError):
+                async with aiomqtt.Client(url.host, url.port, username=user, password=password):
+                    pass
+        async with aiomqtt.Client(url.host, url.port, username="desk", password=url.password) as bus:
+            await bus.subscribe("hwd/1/desk/#")
+        for http in (None, place.http, place.http.replace("127.0.0.1", "localhost")):
+            with Client.find(http, environment) as client:
+                assert client.status().testbed == "desk", "a client of this user finds it"
         port = place.http.rpartition(":")[2]
         assert Whereabouts.find(f"http://127.0.0.2:{port}", environment).token is None, "it is sent to nobody else"
         stranger = Client.find(place.http, {"HWD_RUN_DIR": str(tmp_path / "other")})
@@ -415,38 +408,22 @@ def test_a_token_that_others_may_read_is_refused_with_what_to_do(serve: Serve, t
     assert "a-token-that-all-may-read" not in said
 
 
-def test_a_person_at_the_terminal_is_told_what_a_browser_opens(tmp_path: Path, environment: dict[str, str]) -> None:
-    (tmp_path / "desk.yaml").write_text(DESK)
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
-    process = subprocess.Popen([*command, "--http", "127.0.0.1:0"], stderr=theirs, env=environment)
-    os.close(theirs)
-    try:
-        said = ""
-        while "data " not in said:
-            said += os.read(ours, 4096).decode()
-        (page,) = re.findall(r"browser (http://\S+/\?token=\S+)", said)
-        with httpx.Client(trust_env=False, follow_redirects=True) as browser:
-            assert browser.get(page).json()["testbed"] == "desk"
-        process.terminate()
-        assert process.wait(20) == 0
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
+def test_a_person_at_the_terminal_is_told_what_a_browser_opens(in_terminal: Any) -> None:
+    process, ours, said = in_terminal()
+    (page,) = re.findall(r"browser (http://\S+/\?token=\S+)", said)
+    with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+        assert browser.get(page).json()["testbed"] == "desk"
+    process.terminate()
+    assert process.wait(20) == 0
+    os.close(ours)
 
 
-@pytest.mark.parametrize(
-    ("text", "read"), [("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:0", ("::1", 0)), (":8642", ("0.0.0.0", 8642))]
-)
-def test_an_address_is_read(text: str, read: tuple[str, int]) -> None:
-    assert host_and_port(text, "--http") == read
-
-
-@pytest.mark.parametrize("text", ["8642", "h:x", "h:70000", ""])
-def test_what_is_no_address_is_bad_input(text: str) -> None:
-    with pytest.raises(ConfigError, match="write it as HOST:PORT"):
-        host_and_port(text, "--http")
+def test_an_address_is_read() -> None:
+    read = {"127.0.0.1:80": ("127.0.0.1", 80), "[::1]:0": ("::1", 0), ":8642": ("0.0.0.0", 8642)}
+    assert {text: host_and_port(text, "--http") for text in read} == read
+    for text in ("8642", "h:x", "h:70000", ""):
+        with pytest.raises(ConfigError, match="write it as HOST:PORT"):
+            host_and_port(text, "--http")
 
 
 def test_a_service_manager_hears_of_start_reloads_and_stop(serve: Serve, tmp_path: Path) -> None:

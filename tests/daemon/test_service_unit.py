@@ -46,19 +46,14 @@ def analyze(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, timeout=30, check=False)
 
 
-@pytest.mark.parametrize("user", [None, "root"])
-def test_systemd_finds_nothing_wrong_with_it(user: str | None, tmp_path: Path) -> None:
-    program = tmp_path / "hwd"
+def test_systemd_finds_nothing_wrong_with_it_and_that_it_may_do_little(tmp_path: Path) -> None:
+    program, path = tmp_path / "hwd", tmp_path / "hwd-lab.service"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    path = tmp_path / "hwd-lab.service"
-    path.write_text(unit(bed_of(), program=program, user=user).text)
-    said = analyze("verify", "--man=no", str(path))
-    assert [line for line in said.stderr.splitlines() if "hwd-lab" in line] == []
-
-
-def test_it_may_do_little(tmp_path: Path) -> None:
-    path = tmp_path / "hwd-lab.service"
+    for user in (None, "root"):
+        path.write_text(unit(bed_of(), program=program, user=user).text)
+        said = analyze("verify", "--man=no", str(path))
+        assert [line for line in said.stderr.splitlines() if "hwd-lab" in line] == []
     path.write_text(unit().text)
     said = analyze("security", "--offline=yes", "--no-pager", str(path))
     found = re.search(r"exposure level for hwd-lab.service: ([\d.]+)", said.stdout)
@@ -66,44 +61,43 @@ def test_it_may_do_little(tmp_path: Path) -> None:
     assert float(found.group(1)) <= MOST_EXPOSED
 
 
-def test_a_serial_line_is_the_only_device_that_it_opens() -> None:
+def test_a_serial_line_is_the_only_device_that_it_opens_and_the_group_of_the_token_passes_the_data_folder() -> None:
     plain = unit().text
     serial = unit(bed_of("address: 'serial:/dev/ttyUSB0'")).text
     assert (values(plain, "PrivateDevices"), values(plain, "DeviceAllow")) == (["yes"], [])
     assert (values(serial, "PrivateDevices"), values(serial, "DeviceAllow")) == ([], ["/dev/ttyUSB0 rw"])
     assert values(serial, "SupplementaryGroups") == ["dialout"]
-
-
-def test_the_group_of_the_token_passes_the_data_folder() -> None:
     text = unit(bed_of(more="access_group: root\n"), user="lab").text
     assert (values(text, "Group"), values(text, "StateDirectoryMode")) == (["root"], ["0710"])
     assert values(unit().text, "StateDirectoryMode") == ["0700"]
 
 
-def test_bytes_that_mean_something_to_systemd_are_kept() -> None:
+def test_bytes_that_mean_something_to_systemd_are_kept_and_a_line_break_is_refused() -> None:
+    """A folder of `ReadWritePaths` with `$$` in its name would be another one, and the service could write nowhere."""
     text = unit(file=Path("/etc/hwd/50% of $HOME/lab.yaml")).text
     assert 'serve "/etc/hwd/50%% of $$HOME/lab.yaml" --data' in values(text, "ExecStart")[0]
-
-
-def test_bytes_that_mean_something_in_a_command_alone_are_kept_elsewhere() -> None:
-    """A folder of `ReadWritePaths` with `$$` in its name would be another one, and the service could write nowhere."""
     text = unit(program=Path("/opt/$x/hwd"), data=Path("/srv/50% $x"), user="lab").text
     assert values(text, "ReadWritePaths") == ['"/srv/50%% $x"']
     assert values(text, "ExecStart")[0].startswith("/opt/$x/hwd serve ")
     assert '--data "/srv/50%% $$x" ' in values(text, "ExecStart")[0]
+    places: list[dict[str, Any]] = [{"file": Path("/etc/hwd/a\nUser=root")}, {"http": "127.0.0.1\n:80"}]
+    for place in places:
+        with pytest.raises(ConfigError, match="a systemd unit takes no such character"):
+            _ = unit(**place).text
 
 
-@pytest.mark.parametrize("place", [{"file": Path("/etc/hwd/a\nUser=root")}, {"http": "127.0.0.1\n:80"}])
-def test_a_line_break_in_a_place_is_refused(place: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="a systemd unit takes no such character"):
-        _ = unit(**place).text
-
-
-def test_a_unit_that_somebody_changed_is_not_ours() -> None:
+def test_a_unit_that_somebody_changed_is_not_ours_and_a_group_of_devices_that_does_not_exist_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     text = unit().text
     assert is_ours(text)
     assert not is_ours(text.replace("NoNewPrivileges=yes", "NoNewPrivileges=no"))
     assert not is_ours("[Service]\n")
+    # A machine without GPIO has no such group as a rule; here none has any.
+    monkeypatch.setattr(grp, "getgrnam", {}.__getitem__)
+    bed = bed_of("address: 'serial:/dev/ttyUSB0'")
+    assert "addgroup --system dialout" in " ".join(obstacles(unit(bed, user="root")))
+    assert "addgroup" not in " ".join(obstacles(unit(user="root")))
 
 
 # --- the command
@@ -137,22 +131,23 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_what_a_service_would_not_see_is_named_before_anything_is_written(machine: Machine) -> None:
+def test_what_a_service_would_not_see_or_start_is_named_before_anything_is_written(machine: Machine) -> None:
     said = machine.install("--dry-run")
     assert said.returncode == 2
     assert said.stdout.startswith("# Written by `hwd install-service`")
     assert f"{machine.file}: a service does not see this folder" in said.stderr or "may not pass" in said.stderr
     assert not machine.unit.exists()
+    machine.file.write_text(FILE.replace("address: '10.0.0.5:3082'", "twin: {timing: ideal, seed: 1}"))
+    said = machine.install()
+    assert (said.returncode, machine.unit.exists()) == (2, False)
+    assert "ocs1 of testbed lab are twins" in said.stderr
 
 
-def test_a_file_that_it_did_not_write_is_left_alone(machine: Machine) -> None:
+def test_a_file_that_it_did_not_write_is_left_alone_and_an_enabled_service_is_not_removed(machine: Machine) -> None:
     machine.unit.write_text("[Service]\nExecStart=/bin/true\n")
     said = machine.install("--uninstall")
     assert (said.returncode, machine.unit.read_text()) == (3, "[Service]\nExecStart=/bin/true\n")
     assert "did not write it" in said.stderr
-
-
-def test_an_enabled_service_is_not_removed_and_a_disabled_one_is(machine: Machine) -> None:
     machine.unit.write_text(unit().text)
     wants = machine.units / "multi-user.target.wants"
     wants.mkdir()
@@ -166,14 +161,9 @@ def test_an_enabled_service_is_not_removed_and_a_disabled_one_is(machine: Machin
     assert json.loads(said.stdout)["data"] == "/var/lib/hwd/lab"
 
 
-def test_a_service_starts_no_rack_of_twins(machine: Machine) -> None:
-    machine.file.write_text(FILE.replace("address: '10.0.0.5:3082'", "twin: {timing: ideal, seed: 1}"))
-    said = machine.install()
-    assert (said.returncode, machine.unit.exists()) == (2, False)
-    assert "ocs1 of testbed lab are twins" in said.stderr
-
-
-def test_a_user_that_does_not_exist_is_named_with_what_makes_it(machine: Machine) -> None:
+def test_a_user_that_does_not_exist_and_a_data_folder_that_it_could_not_use_are_named(
+    machine: Machine, tmp_path: Path
+) -> None:
     said = machine.install("--user", "nobody-of-that-name", "--data", str(machine.units))
     assert (said.returncode, machine.unit.exists()) == (2, False)
     assert "--user nobody-of-that-name: there is no such user here" in said.stderr
@@ -188,11 +178,3 @@ def test_a_data_folder_that_its_user_could_not_use_is_named(machine: Machine, tm
     others = next(one.pw_name for one in pwd.getpwall() if one.pw_uid != tmp_path.stat().st_uid)
     foreign = machine.install("--user", others, "--data", str(tmp_path)).stderr
     assert f"--data {tmp_path}: does not belong to {others}. Change that: chown -R {others} {tmp_path}" in foreign
-
-
-def test_a_group_of_its_devices_that_does_not_exist_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without GPIO has no such group as a rule; here none has any."""
-    monkeypatch.setattr(grp, "getgrnam", {}.__getitem__)
-    bed = bed_of("address: 'serial:/dev/ttyUSB0'")
-    assert "addgroup --system dialout" in " ".join(obstacles(unit(bed, user="root")))
-    assert "addgroup" not in " ".join(obstacles(unit(user="root")))

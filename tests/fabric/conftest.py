@@ -9,7 +9,9 @@ from pydantic import BaseModel
 
 from hwd.config.testbed.testbed import load_testbed
 from hwd.model.testbed import Testbed
-from hwd_drivers.core.values import Capabilities, PortSide, Side
+from hwd_drivers.core.values import Capabilities, PortSide
+
+from ..capabilities import both_sides, capabilities
 
 
 class NoOptions(BaseModel):
@@ -25,34 +27,18 @@ class Spec:
     default_port: int = 3082
 
 
-def _capabilities(ends: tuple[PortSide, ...], *, two_sided: bool, reciprocal: bool, loss_db: float) -> Capabilities:
-    return Capabilities(
-        ends=ends,
-        two_sided=two_sided,
-        reciprocal=reciprocal,
-        latching=True,
-        atomic_batches=True,
-        moves_in_use=True,
-        settle_s=0.05,
-        loss_db_typical=loss_db,
-        loss_db_max=loss_db * 1.5,
-    )
-
-
 def _crossbar(size: str | None, *, reciprocal: bool) -> Capabilities:
-    ports = range(1, int(size or "16") + 1)
-    ends = tuple(PortSide(port=str(port), side=side) for side in (Side.A, Side.B) for port in ports)
-    return _capabilities(ends, two_sided=True, reciprocal=reciprocal, loss_db=1.0)
+    return capabilities(both_sides(int(size or "16")), reciprocal=reciprocal)
 
 
 def _any_to_any(size: str | None) -> Capabilities:
-    ends = tuple(PortSide(port=str(port)) for port in range(1, int(size or "16") + 1))
-    return _capabilities(ends, two_sided=False, reciprocal=True, loss_db=1.0)
+    ends = (PortSide(port=str(port)) for port in range(1, int(size or "16") + 1))
+    return capabilities(ends, two_sided=False, reciprocal=True)
 
 
 def _one_by(size: str | None) -> Capabilities:
     ends = (PortSide(port="in"), *(PortSide(port=str(port)) for port in range(1, int(size or "4") + 1)))
-    return _capabilities(ends, two_sided=False, reciprocal=True, loss_db=0.5)
+    return capabilities(ends, two_sided=False, reciprocal=True, loss_db_typical=0.5, loss_db_max=0.75)
 
 
 SPEC = Spec(

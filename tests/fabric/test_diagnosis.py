@@ -1,6 +1,6 @@
 """The diagnosis of a link, from made-up states of its ends and of the switches on its way."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -84,6 +84,20 @@ def testbed(fabric: Fabric) -> Testbed:
     return fabric.testbed
 
 
+def status(
+    name: str,
+    pairs: Sequence[str],
+    power_dbm: dict[str, float | None],
+    states: Mapping[str, CrossconnectState] | None = None,
+) -> SwitchStatus:
+    """Of a switch with these crossconnects, tuned where `states` says nothing else."""
+    tuned = dict.fromkeys(pairs, CrossconnectState.TUNED) | {
+        pair: state for pair, state in (states or {}).items() if pair in pairs
+    }
+    readings = [CrossconnectReport(id=pair, state=state) for pair, state in tuned.items()]
+    return SwitchStatus(switch=name, owner=None, up=True, cause="", readings=readings, power_dbm=power_dbm)
+
+
 def switches(
     *,
     dark: tuple[str, ...] = (),
@@ -91,19 +105,11 @@ def switches(
     states: Mapping[str, CrossconnectState] | None = None,
 ) -> dict[str, SwitchStatus]:
     """Both switches; `dark`: ends as `ocs1.5B`; `states`: of crossconnects other than tuned."""
-    return {
-        name: SwitchStatus(
-            switch=name,
-            owner=None,
-            up=True,
-            cause="",
-            readings=[
-                CrossconnectReport(id=pair, state=(states or {}).get(pair, CrossconnectState.TUNED)) for pair in pairs
-            ],
-            power_dbm={end: None if f"{name}.{end}" in dark else power for end, power in powers.get(name, {}).items()},
-        )
-        for name, pairs in PAIRS.items()
-    }
+    rack = {}
+    for name, pairs in PAIRS.items():
+        power = {end: None if f"{name}.{end}" in dark else dbm for end, dbm in powers.get(name, {}).items()}
+        rack[name] = status(name, pairs, power, states)
+    return rack
 
 
 def routed_in(fabric: Fabric) -> RoutedLink:
@@ -152,32 +158,23 @@ def test_way_of_light_names_each_end_in_its_order_with_the_loss_up_to_it(fabric:
     assert there.loss_db_max == pytest.approx(way[-1][1])
 
 
-def test_link_that_is_up_hangs_nowhere(fabric: Fabric) -> None:
-    assert hang(fabric, UP, UP) is None
-    assert hang(fabric, UP, UP, transfers=Transfers(ready={H0, H1})) is not None, "somebody still waits for it"
+LOST = {
+    ("ocs1.1A", "ocs1.5B", "ocs2.3B"): "between h0.eth0.tx and ocs1.1A",
+    ("ocs1.5B", "ocs2.3B"): "inside ocs1, in 1A-5B",
+    ("ocs2.3B",): "between ocs1.5B and ocs2.3B",
+    (): "between ocs2.3B and h1.eth0.rx",
+}
 
 
-@pytest.mark.parametrize(
-    ("dark", "said"),
-    [
-        (("ocs1.1A", "ocs1.5B", "ocs2.3B"), "light is lost between h0.eth0.tx and ocs1.1A"),
-        (("ocs1.5B", "ocs2.3B"), "light is lost inside ocs1, in 1A-5B"),
-        (("ocs2.3B",), "light is lost between ocs1.5B and ocs2.3B"),
-        ((), "light is lost between ocs2.3B and h1.eth0.rx"),
-    ],
-    ids=["first fibre", "first switch", "a fibre or the second switch", "last fibre"],
-)
-def test_first_place_without_light_is_named(fabric: Fabric, dark: tuple[str, ...], said: str) -> None:
-    found = hang(fabric, DOWN, UNLIT, switches(dark=dark))
+def test_first_place_without_light_is_named_and_one_without_a_source_is_not_dark(fabric: Fabric) -> None:
     fault = "; h0.eth0 has light, and the remote fault keeps it down"
-    assert words(found) == f"hangs at h1.eth0, optical: {said}{fault}"
-    assert found is not None
-    ways = [str(power).partition(" ") for power in found.powers]
-    assert [at for at, _, _ in ways] == ["h0.eth0.tx", "ocs1.1A", "ocs1.5B", "ocs2.3B", "h1.eth0.rx"]
-    assert [at for at, _, power in ways if power == "dark"] == [*dark, "h1.eth0.rx"]
-
-
-def test_place_without_a_source_is_left_out_and_not_dark(fabric: Fabric) -> None:
+    for dark, said in LOST.items():
+        found = hang(fabric, DOWN, UNLIT, switches(dark=dark))
+        assert words(found) == f"hangs at h1.eth0, optical: light is lost {said}{fault}"
+        assert found is not None
+        ways = [str(power).partition(" ") for power in found.powers]
+        assert [at for at, _, _ in ways] == ["h0.eth0.tx", "ocs1.1A", "ocs1.5B", "ocs2.3B", "h1.eth0.rx"]
+        assert [at for at, _, power in ways if power == "dark"] == [*dark, "h1.eth0.rx"]
     rack = switches(powers={})
     found = hang(fabric, replace(DOWN, light=LightAt(lit=True)), UNLIT, rack)
     assert words(found).startswith(
@@ -185,51 +182,42 @@ def test_place_without_a_source_is_left_out_and_not_dark(fabric: Fabric) -> None
     )
     assert found is not None
     assert [str(power) for power in found.powers] == ["h1.eth0.rx dark"]
-    found = hang(fabric, DOWN, UNLIT, rack)
-    assert words(found).startswith("hangs at h1.eth0, optical: light is lost between h0.eth0.tx and h1.eth0.rx")
+    away = {name: changed(one, up=False, readings=[]) for name, one in switches(dark=("ocs1.1A",)).items()}
+    for untold in (rack, away):
+        found = hang(fabric, DOWN, UNLIT, untold)
+        assert words(found).startswith("hangs at h1.eth0, optical: light is lost between h0.eth0.tx and h1.eth0.rx")
 
 
-def test_switch_that_is_away_tells_nothing(fabric: Fabric) -> None:
-    rack = {name: changed(one, up=False, readings=[]) for name, one in switches(dark=("ocs1.1A",)).items()}
-    found = hang(fabric, DOWN, UNLIT, rack)
-    assert words(found).startswith("hangs at h1.eth0, optical: light is lost between h0.eth0.tx and h1.eth0.rx")
-
-
-@pytest.mark.parametrize(
-    ("state", "said"),
-    [
+def test_crossconnect_that_passes_no_light_or_is_gone_is_the_reason(fabric: Fabric) -> None:
+    for state, said in (
         (CrossconnectState.FAILED, "ocs1 reports 1A-5B as failed"),
         (CrossconnectState.BLOCKED, "ocs1 reports 1A-5B as held dark"),
         (CrossconnectState.TUNING, "ocs1 reports 1A-5B as tuning still"),
-    ],
-)
-def test_crossconnect_that_passes_no_light_is_the_reason(fabric: Fabric, state: CrossconnectState, said: str) -> None:
-    rack = switches(dark=("ocs1.5B", "ocs2.3B"), states={"1A-5B": state})
-    assert f"optical: {said};" in words(hang(fabric, DOWN, UNLIT, rack))
-    assert f"optical: {said}" in words(hang(fabric, UNTOLD, UNTOLD, rack)), "by what the switch says alone"
-
-
-def test_crossconnect_that_is_gone_is_the_reason(fabric: Fabric) -> None:
+    ):
+        rack = switches(dark=("ocs1.5B", "ocs2.3B"), states={"1A-5B": state})
+        assert f"optical: {said};" in words(hang(fabric, DOWN, UNLIT, rack))
+        assert f"optical: {said}" in words(hang(fabric, UNTOLD, UNTOLD, rack)), "by what the switch says alone"
     rack = switches(dark=("ocs2.3B",))
     rack["ocs2"] = changed(rack["ocs2"], readings=[one for one in rack["ocs2"].readings if one.id != "1A-3B"])
     assert "optical: ocs2 does not have 1A-3B;" in words(hang(fabric, DOWN, UNLIT, rack))
 
 
-def test_light_lost_at_two_places_is_said_of_both_ways(fabric: Fabric) -> None:
+def test_light_lost_at_two_places_is_said_of_both_ways_and_fibres_of_one_port_are_suspected_together(
+    fabric: Fabric,
+) -> None:
     found = hang(fabric, UNLIT, UNLIT, switches(dark=("ocs1.5B", "ocs2.3B", "ocs2.1B", "ocs1.5A", "ocs1.1B")))
     assert words(found) == (
         "hangs at both ends, optical: no light either way: light is lost between h1.eth0.tx and ocs2.1B; "
         "light is lost inside ocs1, in 1A-5B"
     )
-
-
-def test_both_fibres_of_one_port_are_suspected_together(fabric: Fabric) -> None:
     found = hang(fabric, UNLIT, UNLIT, switches(dark=("ocs1.1A", "ocs1.5B", "ocs2.3B")))
     assert words(found).startswith("hangs at h0.eth0, optical: light is lost between ocs1.1B and h0.eth0.rx; ")
     assert words(found).endswith("Are its two fibres in, and not swapped?")
 
 
-def test_module_that_cannot_be_read_and_sends_nothing_is_named_with_the_reason(fabric: Fabric) -> None:
+def test_module_that_cannot_be_read_is_named_and_loss_of_signal_with_light_on_all_lanes_comes_last(
+    fabric: Fabric,
+) -> None:
     out = EndState(firmware=False, carrier=False, why_unknown={StageName.OPTICAL: "h0.eth0: there is no module in it"})
     rack = switches(dark=("ocs1.1A", "ocs1.5B", "ocs2.3B"))
     assert words(hang(fabric, out, UNLIT, rack)) == (
@@ -237,10 +225,7 @@ def test_module_that_cannot_be_read_and_sends_nothing_is_named_with_the_reason(f
     )
     failed = switches(dark=("ocs1.5B", "ocs2.3B"), states={"1A-5B": CrossconnectState.FAILED})
     assert "ocs1 reports 1A-5B as failed" in words(hang(fabric, out, UNLIT, failed)), "what is certain goes first"
-
-
-def test_loss_of_signal_with_light_on_all_lanes_is_doubtful_and_comes_last(fabric: Fabric) -> None:
-    """A latched flag outlives the loss, and a measurement may be late."""
+    # A latched flag outlives the loss, and a measurement may be late.
     flagged = replace(DOWN, light=replace(UP.light, lit=False))
     said = "reports loss of signal, and measured light when it did"
     assert words(hang(fabric, flagged, UP)) == f"hangs at h0.eth0, optical: h0.eth0.rx {said}"
@@ -248,12 +233,18 @@ def test_loss_of_signal_with_light_on_all_lanes_is_doubtful_and_comes_last(fabri
     assert words(found) == "hangs at h1.eth0, optical: light is lost between h0.eth0.tx and ocs1.1A"
 
 
-def test_light_below_the_sensitivity_is_no_light_that_is_there(fabric: Fabric) -> None:
+def test_light_that_is_too_weak_or_below_loss_of_signal_says_where_too_much_is_lost(fabric: Fabric) -> None:
     weak = replace(DOWN, light=replace(UP.light, received_dbm=(-9.0, -12.3, -9.5, -10.0)))
     found = hang(fabric, DOWN, weak)
     assert words(found) == (
         "hangs at h1.eth0, firmware: the light at h1.eth0.rx is too weak, -12.3 dBm on one lane; "
         "the receiver needs -10.6 dBm; 5.6 dB are lost between ocs2.3B and h1.eth0.rx, at most 0.0 dB are stated; "
+        "h0.eth0 has light, and the remote fault keeps it down"
+    )
+    powers = {**POWERS, "ocs2": {"3B": -9.0, "1B": 5.5}}
+    assert words(hang(fabric, DOWN, UNLIT, switches(powers=powers))) == (
+        "hangs at h1.eth0, optical: the light at ocs2.3B leaves about -15.0 dBm a lane for h1.eth0.rx, "
+        "below loss of signal (-13 dBm); 13.6 dB are lost between ocs1.5B and ocs2.3B, at most 4.2 dB are stated; "
         "h0.eth0 has light, and the remote fault keeps it down"
     )
 
@@ -268,32 +259,24 @@ def test_monitor_of_a_switch_sees_four_lanes_6_db_over_one_of_them(fabric: Fabri
         assert ("the PHY is up at neither end; light is there" in said) is enough
 
 
-def test_dark_receiver_below_loss_of_signal_says_where_too_much_is_lost(fabric: Fabric) -> None:
-    powers = {**POWERS, "ocs2": {"3B": -9.0, "1B": 5.5}}
-    assert words(hang(fabric, DOWN, UNLIT, switches(powers=powers))) == (
-        "hangs at h1.eth0, optical: the light at ocs2.3B leaves about -15.0 dBm a lane for h1.eth0.rx, "
-        "below loss of signal (-13 dBm); 13.6 dB are lost between ocs1.5B and ocs2.3B, at most 4.2 dB are stated; "
-        "h0.eth0 has light, and the remote fault keeps it down"
-    )
-
-
-def test_firmware_is_named_at_the_end_that_lacks_it(fabric: Fabric) -> None:
+def test_firmware_is_named_at_the_end_that_lacks_it_and_light_without_a_source_is_unknown_and_no_reason(
+    fabric: Fabric,
+) -> None:
     found = hang(fabric, DOWN, replace(UP, carrier=None))
     assert str(found) == (
         f"{LINK} hangs at h0.eth0, firmware: the PHY is down; light is there (h0.eth0.rx -2.0 to -1.0 dBm a lane)"
     )
     told = replace(DOWN, why_down="bad signal integrity, serdes ALOS")
     assert words(hang(fabric, told, UP)).endswith("light is there; h0.eth0 says: bad signal integrity, serdes ALOS")
-
-
-def test_light_without_a_source_is_unknown_and_no_reason(fabric: Fabric) -> None:
     blind = replace(DOWN, light=LightAt(), why_unknown={StageName.OPTICAL: NO_SOURCE})
     assert words(hang(fabric, blind, UP)) == (
         f"hangs at h0.eth0, firmware: the PHY is down; light at h0.eth0 is unknown: {NO_SOURCE}"
     )
 
 
-def test_carrier_at_one_end_only_is_said_with_what_is_unknown_at_the_other(fabric: Fabric) -> None:
+def test_carrier_at_one_end_only_and_an_rdma_port_that_is_not_active_are_said_with_what_is_unknown(
+    fabric: Fabric,
+) -> None:
     assert words(hang(fabric, UNTOLD, UP)) == (
         f"hangs at h0.eth0, carrier: carrier at h1.eth0 only; light at h0.eth0 is unknown: {NO_SOURCE}; "
         f"firmware at h0.eth0 is unknown: {NO_SOURCE}"
@@ -301,39 +284,31 @@ def test_carrier_at_one_end_only_is_said_with_what_is_unknown_at_the_other(fabri
     no_carrier = words(hang(fabric, UNTOLD, UNTOLD))
     assert no_carrier.startswith("hangs at both ends, carrier: no carrier at either end; light at h0.eth0 is unknown: ")
     assert no_carrier.count(NO_SOURCE) == 4
-
-
-def test_interface_that_is_gone_goes_before_all_else(fabric: Fabric) -> None:
-    gone = replace(UNLIT, missing="there is no interface eth0")
-    assert words(hang(fabric, UNLIT, gone)) == "hangs at h1.eth0, carrier: there is no interface eth0"
-
-
-def test_nothing_is_said_of_ends_of_which_nothing_was_heard(fabric: Fabric) -> None:
-    assert hang(fabric, EndState(), EndState()) is None
-    assert hang(fabric, EndState(), UP) is None
-
-
-def test_rdma_port_that_is_not_active_is_named_and_an_unknown_one_is_not(fabric: Fabric) -> None:
     assert words(hang(fabric, UP, replace(UP, rdma=False))) == (
         "hangs at h1.eth0, rdma: carrier is there, the RDMA port of h1.eth0 is not active"
     )
     assert hang(fabric, UP, replace(UP, rdma=None)) is None
 
 
-@pytest.mark.parametrize(
-    ("transfers", "said"),
-    [
-        (Transfers(), "hangs at both ends, ready: carrier is there at both ends, and no transfer succeeded"),
-        (Transfers(ready={H1}), "hangs at h0.eth0, ready: carrier is there; a transfer succeeded from h1.eth0 only"),
-        (
-            Transfers(wrong_peers={H1: "the peer is h2.eth0, and should be h0.eth0"}),
-            "hangs at h1.eth0, ready: the peer is h2.eth0, and should be h0.eth0",
-        ),
-    ],
-    ids=["none", "one way", "wrong peer"],
-)
-def test_transfer_that_is_waited_for_is_the_last_stage(fabric: Fabric, transfers: Transfers, said: str) -> None:
-    assert words(hang(fabric, UP, UP, transfers=transfers)) == said
+def test_interface_that_is_gone_goes_before_all_else_and_nothing_is_said_of_ends_that_were_not_heard(
+    fabric: Fabric,
+) -> None:
+    gone = replace(UNLIT, missing="there is no interface eth0")
+    assert words(hang(fabric, UNLIT, gone)) == "hangs at h1.eth0, carrier: there is no interface eth0"
+    assert hang(fabric, EndState(), EndState()) is None
+    assert hang(fabric, EndState(), UP) is None
+
+
+def test_transfer_that_is_waited_for_is_the_last_stage(fabric: Fabric) -> None:
+    assert hang(fabric, UP, UP) is None, "nobody waits for it"
+    wrong = "the peer is h2.eth0, and should be h0.eth0"
+    for transfers, said in (
+        (Transfers(ready={H0, H1}), "both ends, ready: "),
+        (Transfers(), "both ends, ready: carrier is there at both ends, and no transfer succeeded"),
+        (Transfers(ready={H1}), "h0.eth0, ready: carrier is there; a transfer succeeded from h1.eth0 only"),
+        (Transfers(wrong_peers={H1: wrong}), f"h1.eth0, ready: {wrong}"),
+    ):
+        assert words(hang(fabric, UP, UP, transfers=transfers)).startswith(f"hangs at {said}")
 
 
 def test_lane_of_its_own_fibre_is_named(fabric: Fabric) -> None:
@@ -341,19 +316,8 @@ def test_lane_of_its_own_fibre_is_named(fabric: Fabric) -> None:
     routed = fabric.route(Link.parse("h0.eth1<->h1.eth1"))
     h0, h1 = routed.link.ends
     dark = LightAt(lit=False, sent_dbm=(1.0,) * 4, received_dbm=(-2.0, -2.0, None, -2.0))
-    rack = {
-        "ocs2": SwitchStatus(
-            switch="ocs2",
-            owner=None,
-            up=True,
-            cause="",
-            readings=[
-                CrossconnectReport(id=str(one.crossconnect), state=CrossconnectState.TUNED)
-                for one in routed.crossconnects
-            ],
-            power_dbm={"13B": -1.0, "14B": -1.0, "15B": -1.0, "16B": -1.0},
-        )
-    }
+    pairs = [str(one.crossconnect) for one in routed.crossconnects]
+    rack = {"ocs2": status("ocs2", pairs, {"13B": -1.0, "14B": -1.0, "15B": -1.0, "16B": -1.0})}
     states = {h0: DOWN, h1: replace(DOWN, light=dark)}
     found = Diagnosis(routed, states, testbed=fabric.testbed, switches=rack).hang
     assert str(found) == (
@@ -366,16 +330,7 @@ def test_monitor_of_leaving_light_says_nothing_of_light_that_enters(fabric: Fabr
     """A unit without sides: 1 is dark, as nothing leaves there."""
     routed = fabric.route(Link.parse("h0.eth2<->h1.eth2"))
     h0, h1 = routed.link.ends
-    rack = {
-        "ocs3": SwitchStatus(
-            switch="ocs3",
-            owner=None,
-            up=True,
-            cause="",
-            readings=[CrossconnectReport(id=pair, state=CrossconnectState.TUNED) for pair in ("1-4", "2-3")],
-            power_dbm={"1": None, "2": 4.0, "3": None, "4": 4.0},
-        )
-    }
+    rack = {"ocs3": status("ocs3", ("1-4", "2-3"), {"1": None, "2": 4.0, "3": None, "4": 4.0})}
     found = Diagnosis(routed, {h0: DOWN, h1: UNLIT}, testbed=fabric.testbed, switches=rack).hang
     assert str(found) == (
         "h0.eth2<->h1.eth2 hangs at h1.eth2, optical: light is lost between ocs3.4 and h1.eth2.rx; h0.eth2 has light, "

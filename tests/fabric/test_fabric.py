@@ -15,6 +15,9 @@ from hwd_drivers.core.values import Crossconnect
 Make = Callable[[str], Testbed]
 Star = Callable[..., Testbed]
 
+NICS = "hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-lr4}}}}"
+ONE_SWITCH = f'switches: {{ocs1: {{driver: oxc, model: one-way, address: "10.0.0.1"}}}}\n{NICS}\n'
+LINK = Link.parse("h0.eth0<->h1.eth0")
 TWO_SWITCHES = """
 switches:
   ocs1: {driver: oxc, model: one-way, size: 8, address: "10.0.0.1"}
@@ -37,7 +40,7 @@ def crossconnects(routed: RoutedLink) -> list[list[str]]:
 
 
 def test_link_on_one_switch_takes_a_crossconnect_each_way(star: Star) -> None:
-    routed = Fabric(star(2, 1)).route(Link.parse("h0.eth0<->h1.eth0"))
+    routed = Fabric(star(2, 1)).route(LINK)
     assert crossconnects(routed) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]]
     assert [str(circuit) for circuit in routed.circuits] == [
         "h0.eth0.tx -> h1.eth0.rx through ocs1:1A-2B, loss <= 1.5 dB, margin +4.8 dB",
@@ -59,7 +62,7 @@ fibres:
   - att.out -> h1.eth0.rx
 """
     )
-    out, back = Fabric(testbed).route(Link.parse("h0.eth0<->h1.eth0")).circuits
+    out, back = Fabric(testbed).route(LINK).circuits
     assert [out.loss_db_typical, out.loss_db_max] == pytest.approx([3.25, 3.75])
     assert out.margin_db == pytest.approx(6.3 - 3.75)
     assert out.overload_db == pytest.approx(-3.25)
@@ -71,14 +74,17 @@ fibres:
     assert back.loss_db_max == pytest.approx(1.5)
 
 
-def test_fewest_crossconnects_win_over_less_loss(make: Make) -> None:
+def test_fewest_crossconnects_win_over_less_loss_and_a_spare_trunk_is_avoided(make: Make) -> None:
     testbed = make(
         TWO_SWITCHES + "  - {from: ocs1.8, to: ocs2.8, loss_db: 0.2}\n  - {from: ocs1.7, to: ocs2.7, loss_db: 0.1}\n"
     )
     fabric = Fabric(testbed)
-    assert crossconnects(fabric.route(Link.parse("h0.eth0<->h1.eth0"))) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]]
+    assert crossconnects(fabric.route(LINK)) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]]
     across = fabric.route(Link.parse("h0.eth0<->h2.eth0"))
     assert crossconnects(across) == [["ocs1:1A-7B", "ocs2:7A-1B"], ["ocs2:1A-7B", "ocs1:7A-1B"]]
+    spare = make(TWO_SWITCHES + "  - ocs1.7 <-> ocs2.7\n  - ocs1.8 <-> ocs2.8\nports: {ocs1.7: {state: spare}}\n")
+    across = Fabric(spare).route(Link.parse("h0.eth0<->h2.eth0"))
+    assert crossconnects(across) == [["ocs1:1A-8B", "ocs2:8A-1B"], ["ocs2:1A-8B", "ocs1:8A-1B"]]
 
 
 def test_links_that_stand_at_once_share_no_fibre_between_switches(make: Make) -> None:
@@ -127,7 +133,7 @@ fibres:
 
 def test_port_set_aside_is_used_only_where_nothing_else_leads_there(star: Star) -> None:
     fabric = Fabric(star(2, 1, more="ports: {ocs1.2: {state: maintenance, why: dirty, until: 2027-01-10}}"))
-    link = Link.parse("h0.eth0<->h1.eth0")
+    link = LINK
     assert crossconnects(fabric.route(link)) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]], "an interlock judges it"
     with pytest.raises(ConfigError, match=r"port ocs1\.2 is reserved \(maintenance: dirty, until 2027-01-10\)"):
         fabric.ways([link], set_aside=False)
@@ -137,13 +143,28 @@ def test_port_set_aside_is_used_only_where_nothing_else_leads_there(star: Star) 
     }
 
 
-def test_a_path_avoids_a_spare_trunk(make: Make) -> None:
-    testbed = make(TWO_SWITCHES + "  - ocs1.7 <-> ocs2.7\n  - ocs1.8 <-> ocs2.8\nports: {ocs1.7: {state: spare}}\n")
-    routed = Fabric(testbed).route(Link.parse("h0.eth0<->h2.eth0"))
-    assert crossconnects(routed) == [["ocs1:1A-8B", "ocs2:8A-1B"], ["ocs2:1A-8B", "ocs1:8A-1B"]]
+def test_port_on_a_packet_switch_is_told_apart(make: Make) -> None:
+    two_ports = ONE_SWITCH.replace("h0: {nics: {", "h0: {nics: {eth1: {module: 100g-lr4}, ")
+    fibres = "fibres: [h0.eth0 <-> ocs1.1, h1.eth0 <-> ocs1.2, h0.eth1 <-> eps1.1]"
+    fabric = Fabric(make(f"{two_ports}packet_switches: {{eps1: {{ports: 4}}}}\n{fibres}\n"))
+    assert [str(port.id) for port in fabric.optical_ports()] == ["h0.eth0", "h1.eth0"]
+    with pytest.raises(ConfigError, match=r"eps1\.1\.rx of a packet switch, which is not driven"):
+        fabric.route(Link.parse("h0.eth1<->h1.eth0"))
 
 
-def test_missing_way_says_what_is_missing(make: Make) -> None:
+def test_way_that_cannot_be_is_told_with_the_reason(make: Make, star: Star) -> None:
+    across = ONE_SWITCH + "fibres: [h0.eth0.tx <-> ocs1.1B, h0.eth0.rx <-> ocs1.1A, h1.eth0 <-> ocs1.2]\n"
+    other_lanes = ONE_SWITCH.replace("h1: {nics: {eth0: {module: 100g-lr4", "h1: {nics: {eth0: {module: 100g-dr1")
+    selector = ONE_SWITCH.replace("one-way", "1xn").replace("ocs1", "sel0")
+    for text, said in {
+        across: r"leads to ocs1\.1B, where no light can enter.*fibres swapped",
+        f"{other_lanes}fibres: [h0.eth0 <-> ocs1.1, h1.eth0 <-> ocs1.2]\n": "their lanes differ",
+        f"{selector}fibres: [h0.eth0.tx -> sel0.1, sel0.2 -> h1.eth0.rx, h1.eth0.tx -> h0.eth0.rx]\n": (
+            "sel0 cannot join 1 to 2: it joins its end `in` to one of the others"
+        ),
+    }.items():
+        with pytest.raises(ConfigError, match=said):
+            Fabric(make(text)).route(LINK)
     fabric = Fabric(make(TWO_SWITCHES))
     with pytest.raises(
         ConfigError, match=r"enters at ocs1\.1A and would have to leave at ocs2\.1B, and no fibre joins"
@@ -151,89 +172,32 @@ def test_missing_way_says_what_is_missing(make: Make) -> None:
         fabric.route(Link.parse("h0.eth0<->h2.eth0"))
     with pytest.raises(ConfigError, match=r"h9\.eth0: no such NIC port in testbed hand-made"):
         fabric.route(Link.parse("h0.eth0<->h9.eth0"))
+    with pytest.raises(ConfigError, match=r"h1\.eth0 is used by h0\.eth0<->h1\.eth0 already"):
+        Fabric(star(3, 1)).routes([LINK, Link.parse("h1.eth0<->h2.eth0")])
 
 
-def test_port_on_a_packet_switch_is_told_apart(make: Make) -> None:
-    testbed = make(
-        """
-switches: {ocs1: {driver: oxc, model: one-way, address: "10.0.0.1"}}
-packet_switches: {eps1: {ports: 4}}
-hosts: {h0: {nics: {eth0: {module: 100g-lr4}, eth1: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-lr4}}}}
-fibres: [h0.eth0 <-> ocs1.1, h1.eth0 <-> ocs1.2, h0.eth1 <-> eps1.1]
-"""
-    )
-    fabric = Fabric(testbed)
-    assert [str(port.id) for port in fabric.optical_ports()] == ["h0.eth0", "h1.eth0"]
-    with pytest.raises(ConfigError, match=r"eps1\.1\.rx of a packet switch, which is not driven"):
-        fabric.route(Link.parse("h0.eth1<->h1.eth0"))
-
-
-def test_fibre_plugged_the_wrong_way_round_is_told(make: Make) -> None:
-    testbed = make(
-        """
-switches: {ocs1: {driver: oxc, model: one-way, address: "10.0.0.1"}}
-hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-lr4}}}}
-fibres: [h0.eth0.tx <-> ocs1.1B, h0.eth0.rx <-> ocs1.1A, h1.eth0 <-> ocs1.2]
-"""
-    )
-    with pytest.raises(ConfigError, match=r"leads to ocs1\.1B, where no light can enter.*fibres swapped"):
-        Fabric(testbed).route(Link.parse("h0.eth0<->h1.eth0"))
-
-
-def test_way_over_budget_has_a_negative_margin(make: Make) -> None:
-    text = """
-switches: {ocs1: {driver: oxc, model: one-way, address: "10.0.0.1"}}
-hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-lr4}}}}
-fibres:
-  - h0.eth0 <-> ocs1.1
-  - {from: h1.eth0, to: ocs1.2, loss_db: 5.0}
-"""
-    circuits = Fabric(make(text)).route(Link.parse("h0.eth0<->h1.eth0")).circuits
+def test_way_over_budget_has_a_negative_margin_and_light_that_is_too_strong_is_an_overload(make: Make) -> None:
+    text = f"{ONE_SWITCH}fibres: [h0.eth0 <-> ocs1.1, {{from: h1.eth0, to: ocs1.2, loss_db: 5.0}}]\n"
+    circuits = Fabric(make(text)).route(LINK).circuits
     assert [(one.loss_db_max, one.margin_db) for one in circuits] == [pytest.approx((6.5, -0.2))] * 2
-
-
-def test_light_that_is_too_strong_is_an_overload(make: Make) -> None:
-    text = """
-hosts:
-  h0: {nics: {eth0: {module: {type: 100g-lr4, rx_max_dbm: 2.0}}}}
-  h1: {nics: {eth0: {module: {type: 100g-lr4, rx_max_dbm: 2.0}}}}
-fibres: [h0.eth0 <-> h1.eth0]
-"""
-    circuits = Fabric(make(text)).route(Link.parse("h0.eth0<->h1.eth0")).circuits
+    strong = NICS.replace("100g-lr4", "{type: 100g-lr4, rx_max_dbm: 2.0}")
+    circuits = Fabric(make(f"{strong}\nfibres: [h0.eth0 <-> h1.eth0]\n")).route(LINK).circuits
     assert [one.overload_db for one in circuits] == [pytest.approx(2.5)] * 2
-
-
-def test_modules_with_other_lanes_cannot_be_joined(make: Make) -> None:
-    text = """
-switches: {ocs1: {driver: oxc, model: one-way, address: "10.0.0.1"}}
-hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-dr1}}}}
-fibres: [h0.eth0 <-> ocs1.1, h1.eth0 <-> ocs1.2]
-"""
-    with pytest.raises(ConfigError, match="their lanes differ"):
-        Fabric(make(text)).route(Link.parse("h0.eth0<->h1.eth0"))
 
 
 def test_parallel_module_has_a_circuit_a_lane(make: Make) -> None:
     fibres = "".join(
         f"  - h{host}.eth0/{lane} <-> ocs1.{4 * host + lane}\n" for host in (0, 1) for lane in (1, 2, 3, 4)
     )
-    testbed = make(
-        f"""
-switches: {{ocs1: {{driver: oxc, model: one-way, address: "10.0.0.1"}}}}
-hosts: {{h0: {{nics: {{eth0: {{module: 100g-psm4}}}}}}, h1: {{nics: {{eth0: {{module: 100g-psm4}}}}}}}}
-fibres:
-{fibres}"""
-    )
-    fabric = Fabric(testbed)
-    link = Link.parse("h0.eth0<->h1.eth0")
-    routed = fabric.route(link)
+    fabric = Fabric(make(f"{ONE_SWITCH.replace('lr4', 'psm4')}fibres:\n{fibres}"))
+    routed = fabric.route(LINK)
     assert len(routed.circuits) == 8
     assert crossconnects(routed)[:2] == [["ocs1:1A-5B"], ["ocs1:2A-6B"]]
     state = {"ocs1": {one.crossconnect for one in routed.crossconnects}}
-    assert fabric.routed_in(link, state) == routed
+    assert fabric.routed_in(LINK, state) == routed
     state["ocs1"].discard(Crossconnect.parse("4A-8B"))
     assert fabric.lit(state).links == ()
-    assert fabric.lit(state).half == (link,)
+    assert fabric.lit(state).half == (LINK,)
 
 
 def test_circulators_bring_both_ways_through_one_crossconnect(make: Make) -> None:
@@ -252,7 +216,7 @@ fibres:
 """
     )
     fabric = Fabric(testbed)
-    link = Link.parse("h0.eth0<->h1.eth0")
+    link = LINK
     routed = fabric.route(link)
     assert crossconnects(routed) == [["ocs1:1-5"], ["ocs1:1-5"]]
     assert needed([routed]) == {"ocs1": {Crossconnect.parse("1-5")}}
@@ -260,47 +224,22 @@ fibres:
     assert routed.circuits[0].loss_db_max == pytest.approx(0.8 * 2 + 1.5)
 
 
-def test_one_by_n_switch_joins_its_input_only(make: Make) -> None:
-    testbed = make(
-        """
-switches: {sel0: {driver: oxc, model: 1xn, address: "10.0.0.1"}}
-hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-lr4}}}}
-fibres: [h0.eth0.tx -> sel0.1, sel0.2 -> h1.eth0.rx, h1.eth0.tx -> h0.eth0.rx]
-"""
-    )
-    with pytest.raises(ConfigError, match="sel0 cannot join 1 to 2: it joins its end `in` to one of the others"):
-        Fabric(testbed).route(Link.parse("h0.eth0<->h1.eth0"))
-
-
 def test_reciprocal_switch_takes_light_from_its_b_side(make: Make) -> None:
-    text = """
-switches: {{ocs1: {{driver: oxc, model: {model}, address: "10.0.0.1"}}}}
-hosts: {{h0: {{nics: {{eth0: {{module: 100g-lr4}}}}}}, h1: {{nics: {{eth0: {{module: 100g-lr4}}}}}}}}
-fibres: [h0.eth0.tx <-> ocs1.1B, h1.eth0.rx <-> ocs1.2A, h1.eth0.tx -> h0.eth0.rx]
-"""
-    link = Link.parse("h0.eth0<->h1.eth0")
-    assert crossconnects(Fabric(make(text.format(model="both-ways"))).route(link)) == [["ocs1:2A-1B"], []]
+    text = f"{ONE_SWITCH}fibres: [h0.eth0.tx <-> ocs1.1B, h1.eth0.rx <-> ocs1.2A, h1.eth0.tx -> h0.eth0.rx]\n"
+    assert crossconnects(Fabric(make(text.replace("one-way", "both-ways"))).route(LINK)) == [["ocs1:2A-1B"], []]
     with pytest.raises(ConfigError, match="fibres swapped"):
-        Fabric(make(text.format(model="one-way"))).route(link)
+        Fabric(make(text)).route(LINK)
 
 
-def test_nic_port_in_two_links_is_refused(star: Star) -> None:
-    wanted = [Link.parse("h0.eth0<->h1.eth0"), Link.parse("h1.eth0<->h2.eth0")]
-    with pytest.raises(ConfigError, match=r"h1\.eth0 is used by h0\.eth0<->h1\.eth0 already"):
-        Fabric(star(3, 1)).routes(wanted)
-
-
-def test_half_of_a_link_is_no_link(star: Star) -> None:
+def test_half_of_a_link_and_a_port_looped_to_itself_are_no_link(star: Star) -> None:
     fabric = Fabric(star(2, 1))
-    lit = fabric.lit({"ocs1": [Crossconnect.parse("1A-2B")]})
-    assert (lit.links, lit.half) == ((), (Link.parse("h0.eth0<->h1.eth0"),))
+    half = {"ocs1": [Crossconnect.parse("1A-2B")]}
+    lit = fabric.lit(half)
+    assert (lit.links, lit.half) == ((), (LINK,))
     with pytest.raises(ConfigError, match="do not make this link"):
-        fabric.routed_in(Link.parse("h0.eth0<->h1.eth0"), {"ocs1": [Crossconnect.parse("1A-2B")]})
-
-
-def test_port_looped_to_itself_is_no_link(star: Star) -> None:
-    lit = Fabric(star(2, 1)).lit({"ocs1": [Crossconnect.parse("1A-1B")]})
-    assert (lit.links, lit.half) == ((), ())
+        fabric.routed_in(LINK, half)
+    looped = fabric.lit({"ocs1": [Crossconnect.parse("1A-1B")]})
+    assert (looped.links, looped.half) == ((), ())
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

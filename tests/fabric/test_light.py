@@ -22,21 +22,17 @@ def passing(**losses_db: float) -> dict[SwitchCrossconnect, float]:
     return {SwitchCrossconnect.parse(f"ocs1:{name.replace('_', '-')}"): loss_db for name, loss_db in losses_db.items()}
 
 
-def test_light_passes_a_crossconnect_with_its_own_loss(star: Callable[..., Testbed]) -> None:
+def test_light_passes_a_crossconnect_with_its_own_loss_arrives_without_any_and_not_against_the_direction(
+    star: Callable[..., Testbed],
+) -> None:
     (lit,) = light_paths(star(2, 1), {SwitchCrossconnect.parse("ocs1:1A-2B"): 0.7})
     assert (lit.source, lit.target, lit.loss_db) == (tx("h0"), rx("h1"), 0.7)
     assert [str(one) for one in lit.crossconnects] == ["ocs1:1A-2B"]
-
-
-def test_light_arrives_at_the_switch_without_any_crossconnect(star: Callable[..., Testbed]) -> None:
     light = LightMap(star(2, 1)).light({})
     assert light.lit == ()
     assert [str(arrival.end) for arrival in light.arrivals] == ["ocs1.1A", "ocs1.2A"]
     powers_dbm = light.powers_dbm("ocs1", lambda source: 1.5)
     assert powers_dbm == {PortSide.parse("1A"): pytest.approx(1.5), PortSide.parse("2A"): pytest.approx(1.5)}
-
-
-def test_crossconnect_against_the_direction_of_a_one_way_switch_brings_nothing(star: Callable[..., Testbed]) -> None:
     light = LightMap(star(2, 1)).light(passing(**{"3A_1B": 1.0}))
     assert light.at_receiver(rx("h0")) is None
 
@@ -85,7 +81,7 @@ fibres: [h0.eth0 <-> ocs1.1, h1.eth0 <-> ocs2.1, {from: ocs1.9B, to: ocs2.9A, lo
     assert light.powers_dbm("ocs2", lambda source: 2.0)[PortSide.parse("9A")] == pytest.approx(0.5)
 
 
-def test_ring_of_fibre_ends(make: Make) -> None:
+def test_ring_of_fibre_ends_and_a_packet_switch_sends_and_receives(make: Make) -> None:
     testbed = make(
         """
 switches: {ocs1: {driver: oxc, model: both-ways, address: "10.0.0.1"}}
@@ -95,14 +91,7 @@ fibres: [h0.eth0.tx <-> ocs1.1A, h0.eth0.rx <-> ocs1.1B, ocs1.2B <-> ocs1.3A, oc
     )
     light = LightMap(testbed).light(passing(**{"1A_2B": 1.0, "3A_3B": 1.0, "2A_1B": 1.0}))
     assert [(lit.target, lit.loss_db) for lit in light.lit] == [(rx("h0"), 3.0)]
-
-
-def test_packet_switch_sends_and_receives(make: Make) -> None:
-    testbed = make(
-        "packet_switches: {eps1: {ports: 2}}\nhosts: {h0: {nics: {eth0: {module: 100g-lr4}}}}\nfibres: [h0.eth0 <-> "
-        "eps1.1]\n"
-    )
-    assert {(str(lit.source), str(lit.target)) for lit in LightMap(testbed).light({}).lit} == {
-        ("h0.eth0.tx", "eps1.1.rx"),
-        ("eps1.1.tx", "h0.eth0.rx"),
-    }
+    text = "packet_switches: {eps1: {ports: 2}}\nhosts: {h0: {nics: {eth0: {module: 100g-lr4}}}}\n"
+    light = LightMap(make(f"{text}fibres: [h0.eth0 <-> eps1.1]\n")).light({})
+    found = {(str(lit.source), str(lit.target)) for lit in light.lit}
+    assert found == {("h0.eth0.tx", "eps1.1.rx"), ("eps1.1.tx", "h0.eth0.rx")}

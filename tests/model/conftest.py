@@ -4,21 +4,9 @@ import pytest
 
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Host, HostTwin, NicPort, Setting, Switch, SwitchTwin, Testbed
-from hwd_drivers.core.values import Capabilities, PortSide
 
+from ..capabilities import both_sides, capabilities
 from ..modules import LR4
-
-CAPABILITIES = Capabilities(
-    ends=(PortSide.parse("1A"), PortSide.parse("1B")),
-    two_sided=True,
-    reciprocal=False,
-    latching=False,
-    atomic_batches=True,
-    moves_in_use=True,
-    settle_s=0.01,
-    loss_db_typical=0.9,
-    loss_db_max=2.0,
-)
 
 
 def host(name: str, twin: HostTwin | None) -> Host:
@@ -27,7 +15,7 @@ def host(name: str, twin: HostTwin | None) -> Host:
 
 
 def switch(name: str, twin: SwitchTwin | None) -> Switch:
-    return Switch(name=name, driver="d", model="m", capabilities=CAPABILITIES, twin=twin)
+    return Switch(name=name, driver="d", model="m", capabilities=capabilities(both_sides(1)), twin=twin)
 
 
 @pytest.fixture(scope="session")

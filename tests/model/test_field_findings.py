@@ -19,7 +19,7 @@ KINDS: list[type[msgspec.Struct]] = [*BODIES, *FAULTS.values()]
 VALUES: tuple[Any, ...] = (None, 3.5, "x y", [], [None], {}, {"a": None}, True)
 
 
-def test_findings_name_the_field_in_plain_words() -> None:
+def test_findings_name_the_field_in_plain_words_and_a_missing_one_with_what_it_may_be() -> None:
     for kind, value in itertools.product(KINDS, VALUES):
         names = [one.encode_name for one in msgspec.structs.fields(kind)]
         found = findings(dict.fromkeys(names, value) | {"misspelt": 1}, kind)
@@ -28,24 +28,15 @@ def test_findings_name_the_field_in_plain_words() -> None:
         assert not any(LIBRARY.search(one) for one in found), (kind, value, found)
         unknown = kind.__struct_config__.forbid_unknown_fields
         assert ("misspelt: is an unknown field" in found) == unknown, (kind, value, found)
-
-
-def test_a_missing_field_is_said_with_what_it_may_be() -> None:
     for kind in KINDS:
         required = [one for one in msgspec.structs.fields(kind) if one.required]
         expected = [f"{one.encode_name}: is missing; it must be {allowed(one.type)}" for one in required]
         assert findings({}, kind) == expected, kind
-
-
-def test_what_an_object_takes_has_the_limits() -> None:
     assert takes(Cut) == "port (text), strand ('both', 'rx' or 'tx')"
     assert takes(ClockStep) == "host (text), seconds (a number from -86400 to 86400)"
     assert takes(Flap).endswith("up_s (a number above 0, up to 60)")
     assert takes(FAULTS["half"]) == "switch (text)"
-
-
-def test_tests_have_a_body_with_an_object_in_an_object() -> None:
-    """Without one, nobody would notice that those are not looked into."""
+    # Without one, nobody would notice that those are not looked into.
     assert any(
         get_origin(one.type) is dict and issubclass(get_args(one.type)[1], msgspec.Struct)
         for kind in BODIES

@@ -1,13 +1,20 @@
+"""Plans, what their moves want of fibre ends, and how a switch differs from that."""
+
 from dataclasses import replace
 from typing import Any
 
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 
+from hwd.model.desired import DesiredEnd, crossconnects_of, difference, free_ends_of, wanted_of, wanting
 from hwd.model.documents.plans import PlanMade
+from hwd.model.documents.reconfigurations import WantedSwitch
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
 from hwd.model.kinds import read_fact
+from hwd.model.link import SwitchEnd
 from hwd.model.plan import Plan
-from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 ONE, TWO, THREE = (Crossconnect.parse(text) for text in ("1A-2B", "2A-1B", "3A-4B"))
@@ -33,17 +40,14 @@ def changed(**fields: Any) -> Plan:
     return replace(PLAN, hash="", **fields)
 
 
-def test_after_a_move_the_added_are_there_and_the_removed_are_not() -> None:
+def test_after_a_move_the_added_are_there_and_a_plan_without_moves_is_empty() -> None:
     assert MOVES.after == {TWO, THREE}
     assert str(MOVES) == "ocs1: -1A-2B +2A-1B (1 kept)"
-
-
-def test_plan_without_moves_is_empty() -> None:
     assert not PLAN.empty
     assert replace(PLAN, moves=(replace(MOVES, remove=(), add=()),)).empty
 
 
-def test_hash_stands_for_moves_state_and_rules_and_not_for_what_is_expected() -> None:
+def test_hash_stands_for_moves_state_rules_refusals_and_reasons_and_not_for_what_is_expected() -> None:
     assert len(PLAN.hash) == 12
     assert changed(expected_s=9.0, warnings=("x",), touches=frozenset({"ocs1.1"})).hash == PLAN.hash
     others = [
@@ -53,9 +57,6 @@ def test_hash_stands_for_moves_state_and_rules_and_not_for_what_is_expected() ->
         changed(ready_within_s=None),
     ]
     assert len({plan.hash for plan in [PLAN, *others]}) == 5
-
-
-def test_hash_stands_for_what_interlocks_refuse_and_for_the_reasons_of_overrides() -> None:
     holds = Interlock(
         name=InterlockName.RATE, subject="ocs1", figure=1, limit=3, unit="changes", state=InterlockState.HOLDS
     )
@@ -79,3 +80,67 @@ def test_plan_as_json_has_its_hash_and_is_read_back_from_its_document() -> None:
     )
     made = PlanMade(plan=PLAN.summary, what=PLAN.what, hash=PLAN.hash)
     assert read_fact(made.KIND, msgspec.json.encode(made)) == made
+
+
+def many(*texts: str) -> tuple[Crossconnect, ...]:
+    return tuple(map(Crossconnect.parse, texts))
+
+
+def moves(*, remove: str = "", add: str = "", keep: str = "") -> SwitchMoves:
+    removed, added, kept = (many(*text.split()) for text in (remove, add, keep))
+    return SwitchMoves(switch="ocs1", remove=removed, add=added, keep=kept, before=(*removed, *kept))
+
+
+def wanted(crossconnects: str = "", free: str = "") -> WantedSwitch:
+    return WantedSwitch(switch="ocs1", crossconnects=crossconnects.split(), free=free.split())
+
+
+def ends(*after: WantedSwitch) -> dict[PortSide, DesiredEnd]:
+    found: dict[PortSide, DesiredEnd] = {}
+    for number, one in enumerate(after):
+        found = wanting(found, one, by=f"r{number}")
+    return found
+
+
+def reading(text: str, state: CrossconnectState = CrossconnectState.TUNED) -> CrossconnectReading:
+    return CrossconnectReading(crossconnect=Crossconnect.parse(text), state=state)
+
+
+def test_moves_want_what_they_add_and_keep_and_the_last_of_an_end_counts() -> None:
+    assert wanted_of([moves(remove="1A-2B 3A-4B", add="1A-4B", keep="5A-6B")]) == [wanted("1A-4B 5A-6B", "2B 3A")]
+    freed = [SwitchEnd(switch="ocs1", end=PortSide.parse("9A"))]
+    assert wanted_of([moves()], freed) == [wanted("", "9A")]
+    assert wanted_of([moves()]) == []
+    after = ends(wanted("1A-2B 3A-4B"), wanted("1A-4B"))
+    assert (crossconnects_of(after), free_ends_of(after)) == (many("1A-4B"), tuple(map(PortSide.parse, ("2B", "3A"))))
+    assert {str(end): one.by for end, one in after.items()} == {"1A": "r1", "2B": "r1", "3A": "r1", "4B": "r1"}
+    assert ends(wanted("1A-2B"), wanted("1A-2B")).keys() == ends(wanted("1A-2B")).keys()
+
+
+def test_difference_tells_missing_from_stale_from_what_nobody_asked_for_which_is_none() -> None:
+    found = difference("ocs1", ends(wanted("1A-2B 3A-4B", "5A")), [*map(reading, ("3A-4B", "1A-7B", "5A-8B", "9A-9B"))])
+    assert (found.missing, found.stale, found.unasked) == (many("1A-2B"), many("1A-7B", "5A-8B"), many("9A-9B"))
+    assert str(found) == "ocs1: 1A-2B is missing, 1A-7B is stale, 5A-8B is stale"
+    failed = [reading("1A-2B", CrossconnectState.FAILED)]
+    assert difference("ocs1", ends(wanted("1A-2B")), failed).missing == many("1A-2B")
+    assert not difference("ocs1", ends(wanted("1A-2B")), failed, but=frozenset({"ocs1.2"}))
+    assert not difference("ocs1", {}, [reading("1A-2B")])
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.integers(1, 4), st.integers(1, 4)),
+            max_size=3,
+            unique_by=(lambda one: one[0], lambda one: one[1]),
+        )
+    )
+)
+def test_an_end_is_wanted_in_one_crossconnect_at_most_and_both_of_its_ends_agree(
+    steps: list[list[tuple[int, int]]],
+) -> None:
+    after = ends(*(wanted(" ".join(f"{a}A-{b}B" for a, b in pairs)) for pairs in steps))
+    for end, one in after.items():
+        if one.crossconnect is not None:
+            assert end in one.crossconnect.ends
+            assert [after[other].crossconnect for other in one.crossconnect.ends] == [one.crossconnect] * 2

@@ -26,12 +26,9 @@ MANY: Final = re.compile(r".*[A-Z]{3,}.*|.*\bseveral\b.*")
 """Limits, and what is several: never one."""
 
 
-def test_one_thing_has_its_noun_in_the_singular_and_a_plural_of_another_ending_is_stated() -> None:
+def test_one_thing_has_its_noun_in_the_singular_in_answers_too() -> None:
     assert [plural(count, "link") for count in (0, 1, 2)] == ["0 links", "1 link", "2 links"]
     assert [plural(count, "switch", many="switches") for count in (1, 2)] == ["1 switch", "2 switches"]
-
-
-def test_answers_say_one_thing_in_the_singular() -> None:
     lease = HeldLease(lease="k3v9", holder="ada", ports=["ocs1.1"], expires_in_s=60.0)
     assert str(lease) == "lease k3v9 of ada on 1 port, 60 s left"
     assert str(DocumentList(last="b.1", missed=0, sent=[])) == "0 documents until b.1"
@@ -65,12 +62,9 @@ def unpaired(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield figure.lineno, f"{{{value}}}{text.value!s}"
 
 
-def test_search_finds_a_count_before_a_plural() -> None:
+def test_no_text_of_ours_says_one_of_a_plural() -> None:
     text = 'f"{len(found)} switches"; f"{a} of {b} hosts"; f"{count} links"; f"{who} runs"; f"{plural(n, \'link\')} up"'
     assert [words for _, words in unpaired(ast.parse(text))] == ["{len(found)} switches", "{count} links"]
-
-
-def test_no_text_of_ours_says_one_of_a_plural() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text}"
         for path in sorted((ROOT / "hwd").rglob("*.py"))

@@ -9,7 +9,7 @@ import pytest
 from hwd.model.documents.hosts import HostDown
 from hwd.model.documents.leases import LeaseReleased
 from hwd.model.documents.reconfigurations import ReconfigurationState
-from hwd.model.documents.runs import RunAssert, RunEnded, RunFault, RunHost, RunNote, RunPaused, RunResumed, RunStep
+from hwd.model.documents.runs import RunAssert, RunEnded, RunFault, RunHost, RunNote, RunPaused, RunStep
 from hwd.model.fault import Clear, Fault, Slow, Unplug
 from hwd.model.timeline import Timeline
 from hwd_agents.sources.setting_source import Setting
@@ -76,9 +76,13 @@ async def test_branch_that_fails_stops_the_others_and_all_goes_back(lab: Lab) ->
     assert lab.holds_nothing()
 
 
-async def test_branches_that_end_differently_leave_a_mixed_state_that_names_them(lab: Lab) -> None:
-    right = ["wait: {for_s: 60}", apply(TWO), wait(within_s=0.01)]
-    run = await lab.do(at_once(left=[apply(ONE, 20)], right=right))
+@pytest.mark.parametrize(
+    "left",
+    [[apply(ONE, 20)], [at_once(a=[apply(ONE, 20)], b=["note: b"]), "wait: {for_s: 100}"]],
+    ids=["one", "within"],
+)
+async def test_branches_that_end_differently_leave_a_mixed_state_that_names_them(lab: Lab, left: list[str]) -> None:
+    run = await lab.do(at_once(left=left, right=["wait: {for_s: 60}", apply(TWO), wait(within_s=0.01)]))
     assert (run.outcome, run.safe_state, lab.light()) == ("failed", "mixed", ends(ONE))
     assert run.why.endswith("; switches by branch: left as-applied, right before-apply")
     state = await lab.service.run_state(run.id)
@@ -95,14 +99,6 @@ async def test_only_branches_that_ran_at_once_make_a_mixed_state(lab: Lab) -> No
     assert lab.light() == ends(f"{ONE},{TWO.partition(':')[2]}")
     run = await lab.do(both, "assert: 1 > 2")
     assert (run.outcome, run.safe_state) == ("failed", "as-applied")
-
-
-async def test_state_of_branches_within_a_branch_counts_as_that_of_the_branch(lab: Lab) -> None:
-    inner = at_once(a=[apply(ONE, 20)], b=["note: b"])
-    right = ["wait: {for_s: 60}", apply(TWO), wait(within_s=0.01)]
-    run = await lab.do(at_once(left=[inner, "wait: {for_s: 100}"], right=right))
-    assert (run.outcome, run.safe_state, lab.light()) == ("failed", "mixed", ends(ONE))
-    assert run.why.endswith("; switches by branch: left as-applied, right before-apply")
 
 
 @pytest.mark.parametrize("state", ["journaled", "driving", "read-back", "waiting"])
@@ -175,30 +171,25 @@ async def test_percentiles_are_known_from_enough_values_on(lab: Lab) -> None:
     assert run.why.endswith("run.control.p99_s = unknown")
 
 
-@pytest.mark.parametrize(
-    ("steps", "why", "values"),
-    [
-        (
-            [apply(STRAIGHT), "assert: last.moves == n"],
-            "does not hold; last.moves = 4, n = 3",
-            {"last.moves": 4, "n": 3},
-        ),
-        (
-            ["assert: last.ready == 0"],
-            "cannot be said, since nothing that was measured says last.ready; last.ready = unknown",
-            {"last.ready": None},
-        ),
-        ([apply(STRAIGHT), "assert: last.turnaround.p99_s < 3"], "p99_s = unknown", {"last.turnaround.p99_s": None}),
-        (["assert: 1 / (n - 3) > 0"], "cannot be calculated", {"n": 3}),
-    ],
-)  # fmt: skip
-async def test_assert_that_does_not_hold_fails_the_run_with_its_figures(
-    lab: Lab, steps: list[str], why: str, values: dict[str, Any]
-) -> None:
-    run = await lab.start(LEASE, *steps, "note: never", parameters="{n: 3}")
-    record = await lab.record(run)
-    applied = any(step.startswith("apply") for step in steps)
-    assert (record.outcome, record.safe_state) == ("failed", "as-applied" if applied else "untouched")
+NOT_HELD: dict[str, tuple[list[str], str, dict[str, Any]]] = {
+    "last.moves == n": ([apply(STRAIGHT)], "does not hold; last.moves = 4, n = 3", {"last.moves": 4, "n": 3}),
+    "last.ready == 0": (
+        [],
+        "cannot be said, since nothing that was measured says last.ready; last.ready = unknown",
+        {"last.ready": None},
+    ),
+    "last.turnaround.p99_s < 3": ([apply(STRAIGHT)], "p99_s = unknown", {"last.turnaround.p99_s": None}),
+    "1 / (n - 3) > 0": ([], "cannot be calculated", {"n": 3}),
+}
+
+
+@pytest.mark.parametrize("expression", NOT_HELD)
+async def test_assert_that_does_not_hold_fails_the_run_with_its_figures(lab: Lab, expression: str) -> None:
+    steps, why, values = NOT_HELD[expression]
+    record = await lab.record(
+        await lab.start(LEASE, *steps, f"assert: {expression}", "note: never", parameters="{n: 3}")
+    )
+    assert (record.outcome, record.safe_state) == ("failed", "as-applied" if steps else "untouched")
     assert record.why.startswith("assert ")
     assert why in record.why
     [told] = lab.emitted(RunAssert)
@@ -208,7 +199,10 @@ async def test_assert_that_does_not_hold_fails_the_run_with_its_figures(
     assert lab.holds_nothing()
 
 
-async def test_wait_for_a_time_lets_links_come_up_and_can_be_aborted(lab: Lab) -> None:
+async def test_wait_for_a_time_lets_links_come_up_counts_as_expected_and_can_be_aborted(lab: Lab) -> None:
+    await lab.do("repeat: {times: 3}, steps: [wait: {for_s: 10}]".join("{}"))
+    left_s = [step.expected_s for step in lab.emitted(RunStep, state="done")]
+    assert left_s == [20, 10, 0]
     run = await lab.do(apply(STRAIGHT), "wait: {for_s: 15}", wait(within_s=0.2))
     assert run.outcome == "succeeded"
     run_id = await lab.start("wait: {for_s: 3600}")
@@ -218,19 +212,21 @@ async def test_wait_for_a_time_lets_links_come_up_and_can_be_aborted(lab: Lab) -
     assert lab.now_s() - began_s < 0.1
 
 
-async def test_expected_time_counts_waits_for_a_time(lab: Lab) -> None:
-    await lab.do("repeat: {times: 3}, steps: [wait: {for_s: 10}]".join("{}"))
-    left_s = [step.expected_s for step in lab.emitted(RunStep, state="done")]
-    assert left_s == [20, 10, 0]
-
-
-async def test_run_that_takes_longer_than_it_may_fails_and_goes_back(lab: Lab) -> None:
+async def test_run_that_takes_longer_than_it_may_goes_back_and_a_slow_switch_is_quick_again_on_the_way_back(
+    lab: Lab,
+) -> None:
     await lab.do(apply(STRAIGHT))
     text = f"playbook: t\nwithin_s: 1\nsteps:\n  - {apply(CROSSED)}\n  - {wait()}\n"
     run = (await lab.service.start_run(text=text, file="t.yaml", parameters={})).run
     record = await lab.record(run)
     assert (record.outcome, record.safe_state) == ("failed", "before-apply")
     assert "not done within 1 s; 1 of 2 steps were" in record.why
+    assert lab.light() == ends(STRAIGHT)
+    await lab.do(apply(STRAIGHT))
+    run = await lab.start("fault: {switch: ocs1, fault: slow, seconds: 1.5}", apply(CROSSED))
+    await lab.until(ReconfigurationState, state="driving")
+    end = await lab.abort(run)
+    assert end.safe_state == "before-apply"
     assert lab.light() == ends(STRAIGHT)
 
 
@@ -258,15 +254,6 @@ async def test_faults_and_settings_are_undone_at_every_end(lab: Lab, end: str) -
     assert lab.holds_nothing()
 
 
-async def test_slow_switch_is_quick_again_on_the_way_back(lab: Lab) -> None:
-    await lab.do(apply(STRAIGHT))
-    run = await lab.start("fault: {switch: ocs1, fault: slow, seconds: 1.5}", apply(CROSSED))
-    await lab.until(ReconfigurationState, state="driving")
-    end = await lab.abort(run)
-    assert end.safe_state == "before-apply"
-    assert lab.light() == ends(STRAIGHT)
-
-
 class LateRack:
     """The way to the rack's control socket as threads use it.
 
@@ -288,7 +275,9 @@ class LateRack:
         await asyncio.shield(self._going[-1])
 
 
-async def test_abort_clears_a_fault_that_is_on_its_way_to_the_rack(lab: Lab) -> None:
+async def test_abort_clears_a_fault_that_is_on_its_way_to_the_rack_and_what_branches_set_while_it_clears(
+    lab: Lab,
+) -> None:
     lab.world.set_fault = LateRack(lab, sets_in_s=0.01, clears_in_s=0.001)
     slow = "fault: {switch: ocs1, fault: slow, seconds: %d}"
     run = await lab.start(slow % 3, "wait: {for_s: 0.001}", slow % 4, "wait: {for_s: 60}")
@@ -319,7 +308,9 @@ async def test_abort_clears_what_branches_set_while_it_clears(lab: Lab) -> None:
     assert lab.holds_nothing()
 
 
-async def test_settings_of_a_host_whose_agent_is_away_are_put_back_when_it_is_there(lab: Lab) -> None:
+async def test_settings_of_a_host_that_is_away_are_put_back_when_it_is_there_and_a_new_one_fails_the_run(
+    lab: Lab,
+) -> None:
     run = await lab.start(LEASE, SMALL, "note: set", "wait: {for_s: 5}")
     await lab.until(RunNote)
     lab.world.kill("agent h0")
@@ -330,6 +321,13 @@ async def test_settings_of_a_host_whose_agent_is_away_are_put_back_when_it_is_th
     lab.world.start_agent("h0")
     await lab.until(RunHost, action="put-back")
     assert mtu(lab) == 1500
+    lab.world.kill("agent h0")
+    await lab.until(HostDown)
+    record = await lab.do(LEASE, SMALL, "note: never")
+    assert (record.outcome, record.safe_state) == ("failed", "untouched")
+    assert lab.emitted(RunEnded)[-1].exit_status == 4
+    assert ([note.text for note in lab.emitted(RunNote)], mtu(lab)) == (["set"], 1500)
+    assert lab.holds_nothing()
 
 
 async def test_abort_keeps_its_time_with_faults_and_settings_and_no_broker(lab: Lab) -> None:
@@ -342,16 +340,6 @@ async def test_abort_keeps_its_time_with_faults_and_settings_and_no_broker(lab: 
     assert end.outcome == "aborted"
     assert end.why.startswith("by ada; settings of NIC ports: not undone")
     assert not lab.faults().silent
-
-
-async def test_setting_of_a_host_that_is_away_fails_the_run_as_such(lab: Lab) -> None:
-    lab.world.kill("agent h0")
-    await lab.until(HostDown)
-    record = await lab.do(LEASE, SMALL, "note: never")
-    assert (record.outcome, record.safe_state) == ("failed", "untouched")
-    assert lab.emitted(RunEnded)[-1].exit_status == 4
-    assert (lab.emitted(RunNote), mtu(lab)) == ([], 1500)
-    assert lab.holds_nothing()
 
 
 @pytest.mark.parametrize("step", [SLOW, SMALL, "fault: {port: h0.eth0, fault: unplug}", "fault: {fault: clear}"])
@@ -367,38 +355,7 @@ async def test_ports_of_another_lease_are_neither_harmed_nor_set(lab: Lab, step:
 # --- pause
 
 
-async def test_paused_run_stands_at_a_border_with_its_lease_and_goes_on(lab: Lab) -> None:
-    run = await lab.start("lease: {ports: all, for_s: 20}", apply(STRAIGHT), wait(), apply(CROSSED, 20))
-    await lab.until(ReconfigurationState, state="waiting")
-    lab.service.pause_run(run, by="ada")
-    await lab.until(RunPaused, by="ada")
-    done = len(lab.emitted(RunStep, state="done"))
-    await asyncio.sleep(300)
-    assert len(lab.emitted(RunStep, state="done")) == done == 3
-    [lease] = lab.service.leases()
-    assert 29 < float(str(lease.left_s)) < 61, "it is held a minute at a time"
-    lab.service.resume_run(run, by="ada")
-    await lab.until(RunResumed)
-    [lease] = lab.service.leases()
-    assert 5 < float(str(lease.left_s)) < 20
-    assert (await lab.record(run)).outcome == "succeeded"
-    assert lab.light() == ends(CROSSED)
-    assert [one.branch for one in lab.emitted(RunResumed)] == [""]
-
-
-async def test_paused_branches_keep_the_lease_around_them(lab: Lab) -> None:
-    branches = at_once(left=[apply(ONE, 20), "note: a"], right=["wait: {for_s: 2}", apply(TWO, 20), "note: b"])
-    run = await lab.start("lease: {ports: all, for_s: 20}", branches)
-    await lab.until(ReconfigurationState, state="waiting")
-    lab.service.pause_run(run, by="ada")
-    await asyncio.sleep(200)
-    assert sorted(one.branch for one in lab.emitted(RunPaused)) == ["left", "right"]
-    assert len(lab.service.leases()) == 1
-    lab.service.resume_run(run, by="ada")
-    assert (await lab.record(run)).outcome == "succeeded"
-
-
-async def test_lease_that_is_kicked_during_a_pause_is_not_taken_again(lab: Lab) -> None:
+async def test_lease_that_is_kicked_during_a_pause_is_not_taken_again_and_a_paused_run_can_be_aborted(lab: Lab) -> None:
     run = await lab.start("lease: {ports: all, for_s: 20}", "note: a", "wait: {for_s: 1}", apply(STRAIGHT))
     await lab.until(RunNote)
     lab.service.pause_run(run, by="ada")
@@ -408,9 +365,6 @@ async def test_lease_that_is_kicked_during_a_pause_is_not_taken_again(lab: Lab) 
     await asyncio.sleep(60)
     lab.service.resume_run(run, by="ada")
     assert (await lab.record(run)).why.startswith("refused: lease ")
-
-
-async def test_paused_run_can_be_aborted(lab: Lab) -> None:
     await lab.do(apply(STRAIGHT))
     run = await lab.start(LEASE, apply(CROSSED), "wait: {for_s: 1}", wait())
     await lab.until(RunStep, state="started", step=3)
@@ -420,3 +374,17 @@ async def test_paused_run_can_be_aborted(lab: Lab) -> None:
     assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
     assert lab.light() == ends(STRAIGHT)
     assert lab.holds_nothing()
+
+
+async def test_step_of_a_note_reads_as_the_note(lab: Lab) -> None:
+    await lab.do(f"apply: {{pairs: '{STRAIGHT}'}}", "note: '{{ 6 * 7 }} pairs, p95 {{ run.turnaround.p95_s }}'")
+    noted = [(step.what, step.state) for step in lab.emitted(RunStep) if step.step == 2]
+    assert noted == [(f"note {text}", state) for text in ("42 pairs, p95 unknown",) for state in ("started", "done")]
+    assert [note.text for note in lab.emitted(RunNote)] == ["42 pairs, p95 unknown"]
+
+
+async def test_note_that_cannot_be_calculated_fails_as_a_step_that_reads_as_it_was_written(lab: Lab) -> None:
+    run = await lab.do("note: '{{ run.seconds / 0 }} s'")
+    assert run.outcome == "failed"
+    noted = [(step.what, step.state) for step in lab.emitted(RunStep)]
+    assert noted == [("note {{ run.seconds / 0 }} s", "started"), ("note {{ run.seconds / 0 }} s", "failed")]

@@ -31,6 +31,14 @@ def repeat(times: int, *steps: str) -> str:
     return f"{{repeat: {{times: {times}}}, steps: [{', '.join('{' + step + '}' for step in steps)}]}}"
 
 
+async def crossing(lab: Lab, state: str, *, within_s: float = 20) -> str:
+    """A run that crosses links which stand straight, in this state of its reconfiguration."""
+    await lab.do(apply(STRAIGHT))
+    run = await lab.start(LEASE, apply(CROSSED), wait(within_s))
+    await lab.until(ReconfigurationState, state=state)
+    return run
+
+
 async def test_a_run_does_its_steps_and_ends_as_applied(lab: Lab) -> None:
     run = await lab.do(LEASE, apply(STRAIGHT), wait(), apply(CROSSED), wait())
     assert (run.outcome, run.why, run.safe_state) == ("succeeded", "", "as-applied")
@@ -60,9 +68,7 @@ async def test_repeats_are_written_out_in_order(lab: Lab) -> None:
     ],
 )
 async def test_abort_at_any_stage_ends_in_a_named_state(lab: Lab, state: str, silent: bool) -> None:
-    await lab.do(apply(STRAIGHT))
-    run = await lab.start(LEASE, apply(CROSSED), wait())
-    await lab.until(ReconfigurationState, state=state)
+    run = await crossing(lab, state)
     lab.faults().silent = silent
     end = await lab.abort(run)
     assert (end.outcome, end.why) == ("aborted", "by ada")
@@ -80,20 +86,9 @@ async def test_abort_at_any_stage_ends_in_a_named_state(lab: Lab, state: str, si
     assert (await lab.do(LEASE, apply(CROSSED))).outcome == "succeeded"
 
 
-async def test_abort_with_the_broker_gone_and_the_switch_silent_keeps_its_time(lab: Lab) -> None:
-    await lab.do(apply(STRAIGHT))
-    run = await lab.start(LEASE, apply(CROSSED), wait())
-    await lab.until(ReconfigurationState, state="driving")
-    lab.world.broker.stop()
-    lab.faults().silent = True
-    assert (await lab.abort(run)).safe_state == "unknown"
-
-
 @pytest.mark.parametrize("state", ["driving", "driven", "waiting"])
 async def test_abort_brings_the_light_back_and_says_so_though_the_records_do_not_answer(lab: Lab, state: str) -> None:
-    await lab.do(apply(STRAIGHT))
-    run = await lab.start(LEASE, apply(CROSSED), wait())
-    await lab.until(ReconfigurationState, state=state)
+    run = await crossing(lab, state)
     lab.world.records_disk.hang()
     end = await lab.abort(run)
     assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
@@ -104,6 +99,13 @@ async def test_abort_brings_the_light_back_and_says_so_though_the_records_do_not
     record = await lab.service.run(run)
     assert (record.outcome, record.why, record.safe_state) == ("aborted", "by ada", "before-apply")
     assert lab.holds_nothing()
+
+
+async def test_abort_with_the_broker_gone_and_the_switch_silent_keeps_its_time(lab: Lab) -> None:
+    run = await crossing(lab, "driving")
+    lab.world.broker.stop()
+    lab.faults().silent = True
+    assert (await lab.abort(run)).safe_state == "unknown"
 
 
 async def test_abort_leaves_a_step_behind_that_hangs_in_the_records(lab: Lab) -> None:
@@ -139,39 +141,30 @@ async def test_abort_that_cannot_end_a_run_in_time_is_an_error_and_is_told(lab: 
     assert (await lab.service.run(queued)).outcome == "aborted"
 
 
-async def test_abort_between_two_links_that_are_kept_ends_as_applied(lab: Lab) -> None:
-    await lab.do(LEASE, apply(STRAIGHT), wait())
-    run = await lab.start(LEASE, repeat(1000, apply(STRAIGHT), wait()))
-    await asyncio.sleep(0.02)
-    end = await lab.abort(run)
-    assert end.outcome == "aborted"
-    assert lab.light() == ends(STRAIGHT)
-    assert lab.holds_nothing()
-
-
-async def test_abort_at_once_after_the_start_moves_nothing(lab: Lab) -> None:
+async def test_abort_at_once_moves_nothing_and_between_two_links_that_are_kept_ends_as_applied(lab: Lab) -> None:
     end = await lab.abort(await lab.start(LEASE, apply(CROSSED), wait()))
     assert (end.outcome, end.safe_state) == ("aborted", "untouched")
     assert lab.light() == []
     assert lab.holds_nothing()
+    await lab.do(LEASE, apply(STRAIGHT), wait())
+    run = await lab.start(LEASE, repeat(1000, apply(STRAIGHT), wait()))
+    await asyncio.sleep(0.02)
+    assert (await lab.abort(run)).outcome == "aborted"
+    assert lab.light() == ends(STRAIGHT)
+    assert lab.holds_nothing()
 
 
-async def test_abort_asked_for_twice_waits_for_the_one_way_back(lab: Lab) -> None:
-    await lab.do(apply(STRAIGHT))
-    run = await lab.start(LEASE, apply(CROSSED), wait())
-    await lab.until(ReconfigurationState, state="driving")
+async def test_abort_asked_for_twice_waits_for_the_one_way_back_and_the_end_of_the_daemon_aborts_into_the_state_before(
+    lab: Lab,
+) -> None:
+    run = await crossing(lab, "driving")
     first = asyncio.create_task(lab.abort(run))
     await lab.until(ReconfigurationState, state="rolling-back")
     second = await lab.service.abort_run(run, by="bob")
     assert await first == second
     assert (second.why, second.safe_state) == ("by ada", "before-apply")
     assert lab.light() == ends(STRAIGHT)
-
-
-async def test_the_end_of_the_daemon_aborts_into_the_state_before(lab: Lab) -> None:
-    await lab.do(apply(STRAIGHT))
-    run = await lab.start(LEASE, apply(CROSSED), wait())
-    await lab.until(ReconfigurationState, state="waiting")
+    run = await crossing(lab, "waiting")
     await lab.world.stop("daemon")
     lab.world.start_daemon()
     await lab.world.settled()
@@ -181,7 +174,7 @@ async def test_the_end_of_the_daemon_aborts_into_the_state_before(lab: Lab) -> N
     assert lab.light() == ends(STRAIGHT)
 
 
-async def test_not_ready_in_time_goes_back_and_says_which_link(lab: Lab) -> None:
+async def test_not_ready_in_time_or_denied_goes_back_and_says_which_link_or_the_words_of_the_switch(lab: Lab) -> None:
     await lab.do(apply(STRAIGHT))
     run = await lab.do(LEASE, apply(CROSSED), wait(within_s=0.5))
     assert (run.outcome, run.safe_state) == ("failed", "before-apply")
@@ -190,9 +183,6 @@ async def test_not_ready_in_time_goes_back_and_says_which_link(lab: Lab) -> None
     assert lab.emitted(RunEnded)[-1].exit_status == 5
     assert lab.light() == ends(STRAIGHT)
     assert lab.holds_nothing()
-
-
-async def test_a_denial_goes_back_with_the_words_of_the_switch(lab: Lab) -> None:
     await lab.do(apply(STRAIGHT))
     lab.faults().deny_next = Denial(code="SROF", text="Mirror controller fault")
     run = await lab.do(LEASE, apply(CROSSED), wait())
@@ -237,37 +227,25 @@ async def test_ports_of_somebody_else_refuse_the_run(lab: Lab) -> None:
     assert lab.light() == []
 
 
-async def test_a_wait_with_nothing_applied_fails_by_name(lab: Lab) -> None:
+async def test_a_wait_with_nothing_applied_fails_by_name_and_a_playbook_that_means_nothing_here_starts_no_run(
+    lab: Lab,
+) -> None:
     run = await lab.do(wait())
     assert run.outcome == "failed"
     assert "put an apply step before it" in run.why
-
-
-async def test_a_playbook_that_means_nothing_here_starts_no_run(lab: Lab) -> None:
     with pytest.raises(ConfigError, match="9A"):
         await lab.start(apply("ocs1:9A-1B"))
-    assert (await lab.service.runs(), lab.emitted(RunStarted)) == ([], [])
+    assert [one.id for one in await lab.service.runs()] == [one.run for one in lab.emitted(RunStarted)] == [run.id]
 
 
-async def test_a_lease_that_ends_during_a_wait_does_not_end_the_wait(lab: Lab) -> None:
-    run = await lab.do("lease: {ports: all, for_s: 1}", apply(CROSSED), wait())
-    assert (run.outcome, run.safe_state) == ("succeeded", "as-applied")
-    assert lab.emitted(LeaseReleased)[-1].why == "expired"
-    assert lab.holds_nothing()
-
-
-async def test_a_lease_that_ended_refuses_the_next_apply_and_what_was_confirmed_stands(lab: Lab) -> None:
+async def test_a_lease_that_ends_during_a_wait_ends_not_the_wait_but_refuses_the_next_apply(lab: Lab) -> None:
     run = await lab.do("lease: {ports: all, for_s: 1}", apply(CROSSED), wait(), apply(STRAIGHT), wait())
-    assert (run.outcome, run.safe_state) == ("failed", "as-applied")
+    assert (run.outcome, run.safe_state) == ("failed", "as-applied"), "what was confirmed stands"
     assert run.why.startswith("refused: lease ")
     assert "expired" in run.why
+    assert lab.emitted(LeaseReleased)[-1].why == "expired"
+    assert lab.emitted(RunStep, state="done", step=3), "the wait"
     assert lab.light() == ends(CROSSED)
-    assert lab.holds_nothing()
-
-
-async def test_a_second_lease_step_takes_the_place_of_the_first(lab: Lab) -> None:
-    steps = "lease: {ports: all, for_s: 4}", apply(CROSSED), wait(), LEASE, apply(STRAIGHT), wait()
-    assert (await lab.do(*steps)).outcome == "succeeded"
     assert lab.holds_nothing()
 
 
@@ -280,22 +258,22 @@ async def test_progress_counts_steps_and_expects_what_is_left(lab: Lab) -> None:
     assert len(expected_s) == len(steps)
     assert 4 * 2 < expected_s[0] < 4 * 12  # a link takes some seconds to come up
     assert expected_s[-1] == 0
-    waits = [
-        left_s
-        for step, left_s in zip(steps, expected_s, strict=True)
-        if step.what.startswith("wait") and step.state == "done"
-    ]
+    waits = [step.expected_s or 0.0 for step in steps if step.what.startswith("wait") and step.state == "done"]
     assert waits == sorted(waits, reverse=True)
 
 
-async def test_status_shows_a_run_under_way_and_no_run_that_is_over(lab: Lab) -> None:
-    run = await lab.start(LEASE, apply(CROSSED), wait())
-    await lab.until(ReconfigurationState, state="waiting")
+async def test_status_shows_a_run_under_way_alone_and_a_second_lease_step_takes_the_place_of_the_first(
+    lab: Lab,
+) -> None:
+    run = await crossing(lab, "waiting")
     shown = lab.service.status().runs
     assert [(one.run, one.done, one.total) for one in shown] == [(run, 2, 3)]
     await lab.service.wait_run(run)
     with pytest.raises(RefusedError, match="not under way"):
         await lab.service.abort_run(run, by="ada")
+    steps = "lease: {ports: all, for_s: 4}", apply(CROSSED), wait(), LEASE, apply(STRAIGHT), wait()
+    assert (await lab.do(*steps)).outcome == "succeeded"
+    assert lab.holds_nothing()
 
 
 @pytest.mark.parametrize("fact", [Timeline, ReconfigurationCommanded, LeaseTaken, ReconfigurationStarted])
@@ -335,11 +313,10 @@ async def test_abort_of_one_run_leaves_another_on_another_switch_alone(open_wide
 
 @pytest.mark.parametrize("cause", ["not ready", "denied"])
 async def test_abort_during_a_way_back_waits_for_it(lab: Lab, cause: str) -> None:
-    await lab.do(apply(STRAIGHT))
     if cause == "denied":
+        await lab.do(apply(STRAIGHT))
         lab.faults().deny_next = Denial(code="SROF", text="Mirror controller fault")
-    run = await lab.start(LEASE, apply(CROSSED), wait(within_s=0.5))
-    await lab.until(ReconfigurationState, state="rolling-back")
+    run = await crossing(lab, "rolling-back", within_s=0.5)
     end = await lab.abort(run)
     assert end.safe_state == "before-apply"
     assert lab.light() == ends(STRAIGHT)

@@ -6,12 +6,18 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hwd.model.ssh import SshPlace
+from hwd.model.testbed import Testbed
+from hwd.rollout.layout import Layout
+from hwd.rollout.ssh.session import Ssh
+from hwd_drivers.core.clock import SystemClock
 
 from ..machines.fixtures import machine_image, machines, pytest_collection_modifyitems, pytest_runtest_makereport
 
@@ -95,12 +101,12 @@ def make_sshd(tmp_path: Path) -> Iterator[Callable[..., OpenSsh]]:
     home = tmp_path / "home"
     ssh = home / ".ssh"
     ssh.mkdir(parents=True, mode=0o700)
-    _make_key(ssh / "id_ed25519")
+    make_key(ssh / "id_ed25519")
 
     def make(*options: str, known: bool = True) -> OpenSsh:
         folder = tmp_path / f"sshd{len(made)}"
         folder.mkdir()
-        _make_key(folder / "host")
+        make_key(folder / "host")
         (folder / "home").symlink_to(home)
         (folder / "sshd_config").write_text(
             f"HostKey {folder}/host\nAuthorizedKeysFile {ssh}/id_ed25519.pub\nStrictModes no\nUsePAM no\n"
@@ -133,8 +139,32 @@ def sshd(make_sshd: Callable[..., OpenSsh]) -> OpenSsh:
     return make_sshd()
 
 
-def _make_key(path: Path) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True, timeout=20)
+def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> None:
+    bits = ["-b", "2048"] if kind == "rsa" else []
+    command = ["ssh-keygen", "-q", "-t", kind, *bits, "-N", passphrase, "-f", str(path)]
+    subprocess.run(command, check=True, timeout=60)
+
+
+@contextmanager
+def opened(server: OpenSsh, **changes: Any) -> Iterator[Ssh]:
+    """A session with the place of the server, or one that differs."""
+    ssh = Ssh.open("h0", replace(server.place, **changes), SystemClock(), home=server.home)
+    try:
+        yield ssh
+    finally:
+        ssh.close()
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(prefix=str(tmp_path / "host"), unit="")
+
+
+LAB = Testbed(name="lab", switches={}, hosts={}, strands=())
+
+
+def quiet(words: str) -> None:
+    """Nobody listens."""
 
 
 def _user() -> str:

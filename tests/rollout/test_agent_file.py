@@ -54,30 +54,20 @@ def test_the_agent_watches_the_ports_of_the_testbed_as_their_modules_are(testbed
     assert (first.interface, first.ip, first.rdma, first.lanes) == ("ens1f0", "10.1.0.1/32", "mlx5_0/2", 4)
     assert first.dark_dbm == pytest.approx(module.los_assert_dbm, abs=0.01)
     assert (second.interface, second.ip, second.rdma) == ("eth1", None, None)
+    assert config.modules == {"QSFP28-CWDM4": ModuleTiming(los_s=0.1)}, "how late those are of which that is declared"
+    assert config.selection.group == "training"
+    other = read(testbed, "h1", tmp_path, Layout(prefix="/srv/hwd"))
+    assert (other.modules, other.selection.group) == ({}, None)
+    assert other.spool.directory == "/srv/hwd/var/lib/hwd-agent"
 
 
-def test_the_agent_is_told_how_late_the_modules_are_of_which_that_is_declared(testbed: Testbed, tmp_path: Path) -> None:
-    assert read(testbed, "h0", tmp_path).modules == {"QSFP28-CWDM4": ModuleTiming(los_s=0.1)}
-    assert read(testbed, "h1", tmp_path).modules == {}
-
-
-def test_the_owner_of_a_switch_gets_it_and_nobody_else_does(testbed: Testbed, tmp_path: Path) -> None:
+def test_the_owner_of_a_switch_gets_it_and_nobody_else_and_a_host_without_ports_has_nothing_to_watch(
+    testbed: Testbed, tmp_path: Path
+) -> None:
     (switch,) = owned_switches(testbed, testbed.hosts["h0"])
     config = read(testbed, "h0", tmp_path)
     assert switch.name == "sel0"
     assert (config.switches["sel0"].driver, config.switches["sel0"].address) == ("thorlabs-osw", switch.address)
     assert read(testbed, "h1", tmp_path).switches == {}
-
-
-def test_the_group_of_users_that_the_testbed_names_may_set_the_hosts_switches(testbed: Testbed, tmp_path: Path) -> None:
-    assert read(testbed, "h0", tmp_path).selection.group == "training"
-    assert read(testbed, "h1", tmp_path).selection.group is None
-
-
-def test_a_prefix_moves_the_spool(testbed: Testbed, tmp_path: Path) -> None:
-    assert read(testbed, "h1", tmp_path, Layout(prefix="/srv/hwd")).spool.directory == "/srv/hwd/var/lib/hwd-agent"
-
-
-def test_a_host_without_ports_has_nothing_to_watch(testbed: Testbed) -> None:
     with pytest.raises(ConfigError, match="bare: has no NIC ports in testbed lab"):
         make_agent_file(testbed, testbed.hosts["bare"], broker="mqtt://10.0.0.1", layout=Layout())

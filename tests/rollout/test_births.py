@@ -103,15 +103,14 @@ async def test_a_host_that_is_forgotten_leaves_nothing_and_who_listens_hears_tha
     assert (told.boot, told.settings, last.payload) == ("first", [], b"")
 
 
-async def test_what_cannot_be_read_is_kept_with_why(url: str, agent: Agent) -> None:
+async def test_what_cannot_be_read_is_kept_with_why_and_no_broker_is_said_without_the_password(
+    url: str, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await agent.say("first")
     await agent.garble()
     async with Births.open("lab", url) as births:
         assert "h0" not in births.birth
         assert births.unreadable["h0"].startswith("not a message of version 1")
-
-
-async def test_no_broker_is_said_without_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CONNECT_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]

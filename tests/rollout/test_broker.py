@@ -22,32 +22,25 @@ def brokers(named: str | None = None, daemons: str | None = None) -> Brokers:
     return Brokers.of(named, daemons, {})
 
 
-def test_a_named_broker_is_taken_as_it_is() -> None:
+def test_a_named_broker_is_taken_as_it_is_and_this_machine_looks_for_the_daemons_by_itself() -> None:
     assert brokers("mqtt://10.0.0.1:1883", "mqtt://127.0.0.1:1").for_host("h0", ELSEWHERE, towards="10.0.0.1") == (
         "mqtt://10.0.0.1:1883"
     )
-
-
-def test_this_machine_looks_for_the_daemons_broker_by_itself() -> None:
     assert brokers("mqtt://10.0.0.1:1883", "mqtt://127.0.0.1:1").from_here == "mqtt://127.0.0.1:1"
     assert brokers("mqtt://10.0.0.1:1883").from_here == "mqtt://10.0.0.1:1883"
+    with pytest.raises(ConfigError, match=r"no broker: .*hwd serve"):
+        _ = brokers().from_here
 
 
-@pytest.mark.parametrize("url", ["mqtt://127.0.0.1:1883", "mqtt://[::1]:1883", "mqtt://localhost", "unix:/run/broker"])
-def test_what_would_lead_a_host_to_itself_is_refused_with_the_remedy(url: str) -> None:
-    with pytest.raises(
-        ConfigError, match=r"h0: it cannot reach the broker .*embedded:10.0.0.1:1883.*HWD_BROKER: mqtt://10.0.0.1:1883"
-    ):
-        brokers(None, url).for_host("h0", ELSEWHERE, towards="10.0.0.1")
-
-
-def test_the_host_that_is_this_machine_may_have_the_loopback() -> None:
-    assert brokers(None, "mqtt://127.0.0.1:1883").for_host("h0", here(), towards="127.0.0.1") == "mqtt://127.0.0.1:1883"
-
-
-def test_another_network_of_this_machine_is_not_this_machine() -> None:
-    with pytest.raises(ConfigError, match="the address means the host itself"):
-        brokers(None, "mqtt://127.0.0.1:1883").for_host("h0", here() | {"network": 1}, towards="127.0.0.1")
+def test_what_would_lead_a_host_to_itself_is_refused_with_the_remedy_unless_it_is_this_machine() -> None:
+    remedy = r"h0: it cannot reach the broker .*embedded:10.0.0.1:1883.*HWD_BROKER: mqtt://10.0.0.1:1883"
+    for url in ("mqtt://127.0.0.1:1883", "mqtt://[::1]:1883", "mqtt://localhost", "unix:/run/broker"):
+        with pytest.raises(ConfigError, match=remedy):
+            brokers(None, url).for_host("h0", ELSEWHERE, towards="10.0.0.1")
+    own = brokers(None, "mqtt://127.0.0.1:1883")
+    assert own.for_host("h0", here(), towards="127.0.0.1") == "mqtt://127.0.0.1:1883"
+    with pytest.raises(ConfigError, match="the address means the host itself"):  # another network of this machine
+        own.for_host("h0", here() | {"network": 1}, towards="127.0.0.1")
 
 
 def test_a_broker_on_every_address_is_found_at_the_one_that_the_host_sees() -> None:
@@ -57,26 +50,18 @@ def test_a_broker_on_every_address_is_found_at_the_one_that_the_host_sees() -> N
         every.for_host("h0", ELSEWHERE, towards=None)
 
 
-def test_a_password_on_the_command_line_is_refused_and_not_repeated() -> None:
+def test_a_password_is_taken_from_the_environment_and_refused_on_the_command_line() -> None:
     with pytest.raises(ConfigError, match=r"HWD_BROKER") as error:
         brokers("mqtt://u:geheim@10.0.0.1")
     assert "geheim" not in str(error.value)
-
-
-def test_a_password_in_the_environment_is_taken() -> None:
     found = Brokers.of(None, None, {"HWD_BROKER": "mqtt://u:geheim@10.0.0.1"})
     assert found.for_host("h0", ELSEWHERE, towards=None) == "mqtt://u:geheim@10.0.0.1"
-
-
-def test_no_broker_at_all_is_said_with_the_remedy() -> None:
-    with pytest.raises(ConfigError, match=r"no broker: .*hwd serve"):
-        _ = brokers().from_here
 
 
 LOGINS = Logins(UserRights(testbed="lab", hosts=frozenset({"h0", "h1"})), "secret")
 
 
-def test_a_host_gets_its_own_login_and_never_the_daemons() -> None:
+def test_a_host_gets_its_own_login_and_never_the_daemons_and_a_url_that_names_a_user_is_everybodys() -> None:
     own = f"lab.h0:{LOGINS.password('lab.h0')}"
     daemons = LOGINS.for_daemon("mqtt://0.0.0.0:1883")
     at_the_daemon = Brokers.of(None, daemons, {}, logins=LOGINS)
@@ -86,9 +71,6 @@ def test_a_host_gets_its_own_login_and_never_the_daemons() -> None:
     named = Brokers.of("mqtt://broker.example", None, {}, logins=LOGINS)
     assert named.for_host("h0", ELSEWHERE, towards=None) == f"mqtt://{own}@broker.example"
     assert named.from_here == f"mqtt://lab:{LOGINS.password('lab')}@broker.example"
-
-
-def test_a_url_that_names_a_user_is_everybodys() -> None:
     shared = Brokers.of(None, None, {"HWD_BROKER": "mqtt://rack:geheim@broker.example"}, logins=LOGINS)
     assert shared.for_host("h0", ELSEWHERE, towards=None) == "mqtt://rack:geheim@broker.example"
     assert shared.from_here == "mqtt://rack:geheim@broker.example"

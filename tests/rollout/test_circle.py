@@ -17,6 +17,9 @@ import pytest
 from hwd.bus.broker import EmbeddedBroker
 from hwd.rollout.births import Births
 
+from .conftest import make_key
+from .fresh_host import Said
+
 FILE = """
 testbed: lab
 hosts:
@@ -52,7 +55,7 @@ class Lab:
         where = ["--testbed", str(self.testbed), "--prefix", str(self.prefix), "--no-start", "--json"]
         return [sys.executable, "-m", "hwd.cli", "agent", verb, "h0", *where, *more]
 
-    def hwd(self, verb: str, *more: str) -> "Said":
+    def hwd(self, verb: str, *more: str) -> Said:
         done = subprocess.run(
             self.command(verb, *more), env=self.environment, capture_output=True, text=True, timeout=120, check=False
         )
@@ -64,28 +67,13 @@ class Lab:
         return sorted(str(path.relative_to(self.prefix)) for path in self.prefix.rglob("*"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    status: int
-    err: str
-    data: dict[str, Any]
-
-    @property
-    def host(self) -> dict[str, Any]:
-        (one,) = self.data["hosts"]
-        assert isinstance(one, dict)
-        return one
-
-
 @pytest.fixture
-def lab(sshd: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Lab:
-    """Wheels are kept from one run of the tests to the next."""
-    assert request.config.cache is not None
+def lab(sshd: Any, tmp_path: Path, cache: Path) -> Lab:
     environment = {
         **os.environ,
         "HWD_BROKER": "mqtt://hwd:geheim@127.0.0.1:1",
         "HWD_RUN_DIR": str(tmp_path / "run"),
-        "XDG_CACHE_HOME": str(request.config.cache.mkdir("hwd-rollout")),
+        "XDG_CACHE_HOME": str(cache),
     }
     lab = Lab(folder=tmp_path, server=sshd, environment=environment)
     lab.prefix.mkdir()
@@ -98,7 +86,7 @@ def lab(sshd: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Lab:
 def test_an_agent_is_deployed_examined_found_changed_and_removed_to_the_last_file(lab: Lab) -> None:
     before = lab.files()
     first = lab.hwd("deploy")
-    assert (first.status, first.host["result"], first.host["changed"]) == (0, "done", ["agent file", "environment"])
+    assert (first.status, first["result"], first["changed"]) == (0, "done", ["agent file", "environment"])
     assert "geheim" not in first.err
     agent_file = lab.prefix / "etc/hwd/agent.yaml"
     assert agent_file.stat().st_mode & 0o777 == 0o600
@@ -107,12 +95,12 @@ def test_an_agent_is_deployed_examined_found_changed_and_removed_to_the_last_fil
 
     made = lab.files()
     second = lab.hwd("deploy")
-    assert (second.status, second.host["result"], second.host["changed"]) == (0, "already", [])
+    assert (second.status, second["result"], second["changed"]) == (0, "already", [])
     assert lab.files() == made
 
     lab.write(interface="ens9")
     ill = lab.hwd("doctor")
-    findings = {one["subject"]: (one["light"], one["text"]) for one in ill.host["findings"]}
+    findings = {one["subject"]: (one["light"], one["text"]) for one in ill["findings"]}
     assert ill.status == 1
     assert findings["agent file"] == (
         "red",
@@ -121,13 +109,13 @@ def test_an_agent_is_deployed_examined_found_changed_and_removed_to_the_last_fil
     assert findings["install"][0] == "green"
     assert findings["broker"][0] == "red"
     third = lab.hwd("deploy")
-    assert (third.status, third.host["changed"]) == (0, ["agent file"])
+    assert (third.status, third["changed"]) == (0, ["agent file"])
     assert "has no interface ens9 now" in third.err
 
     gone = lab.hwd("remove")
-    assert (gone.status, gone.host["result"]) == (0, "done")
+    assert (gone.status, gone["result"]) == (0, "done")
     assert lab.files() == before
-    assert lab.hwd("remove").host["result"] == "already"
+    assert lab.hwd("remove")["result"] == "already"
 
 
 async def _runs_and_is_born(lab: Lab) -> None:
@@ -160,11 +148,11 @@ async def _runs_and_is_born(lab: Lab) -> None:
 
 def test_a_host_whose_key_has_changed_is_not_touched(lab: Lab) -> None:
     known = lab.server.home / ".ssh" / "known_hosts"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(lab.folder / "other")], check=True)
+    make_key(lab.folder / "other")
     key = " ".join((lab.folder / "other.pub").read_text().split()[:2])
     known.write_text(lab.server.known.replace(lab.server.host_key, key))
     refused = lab.hwd("deploy")
-    assert (refused.status, refused.host["result"]) == (2, "failed")
+    assert (refused.status, refused["result"]) == (2, "failed")
     assert "Either the host was reinstalled, or another machine answers in its place" in refused.err
     assert lab.files() == []
 
@@ -172,7 +160,7 @@ def test_a_host_whose_key_has_changed_is_not_touched(lab: Lab) -> None:
 @pytest.mark.slow
 def test_an_upgrade_of_nothing_and_a_deploy_over_another_version_are_refused_with_the_remedy(lab: Lab) -> None:
     refused = lab.hwd("upgrade")
-    assert (refused.status, refused.host["why"]) == (
+    assert (refused.status, refused["why"]) == (
         3,
         "h0: has no agent that could be upgraded: hwd agent deploy h0",
     )
@@ -195,7 +183,7 @@ def test_a_deploy_that_was_cut_off_is_finished_by_the_next(lab: Lab, words: str)
     process.kill()
     process.communicate()
     again = lab.hwd("deploy")
-    assert (again.status, again.host["result"]) == (0, "done")
+    assert (again.status, again["result"]) == (0, "done")
     (environment,) = [path for path in (lab.prefix / "opt/hwd-agent").iterdir() if not path.is_symlink()]
     assert (environment / "complete.json").exists()
     said = subprocess.run([environment / "bin/hwd-agent", "--help"], capture_output=True, text=True, timeout=30)

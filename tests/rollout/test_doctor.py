@@ -7,7 +7,7 @@ import pytest
 
 from hwd.bus.broker import EmbeddedBroker, Logins, UserRights
 from hwd.model.answers import BusStatus, HostClock, HostStatus, Status, StorageStatus
-from hwd.model.testbed import Host, Testbed
+from hwd.model.testbed import Host
 from hwd.rollout.births import connected
 from hwd.rollout.broker import Brokers
 from hwd.rollout.doctor import Diagnosis, Doctor
@@ -15,6 +15,8 @@ from hwd.rollout.layout import Layout
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import Draws
+
+from .conftest import LAB
 
 CLOCK = HostClock(
     boot="b",
@@ -58,7 +60,7 @@ async def test_the_daemon_is_asked_after_each_host_was_looked_at() -> None:
         )
 
     doctor = Doctor(
-        testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),
+        testbed=LAB,
         brokers=Brokers(named=None, daemons=None),
         layout=Layout(),
         progress=lambda host, words: told.append(host),
@@ -72,27 +74,20 @@ async def test_the_daemon_is_asked_after_each_host_was_looked_at() -> None:
 
 async def examined(sshd: Any, prefix: Path, brokers: Brokers) -> Diagnosis:
     """A host without NIC ports, of a testbed whose daemon is not there."""
+    layout = Layout(prefix=str(prefix), unit="")
     doctor = Doctor(
-        testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),
-        brokers=brokers,
-        layout=Layout(prefix=str(prefix), unit=""),
-        progress=lambda host, words: None,
-        ask_daemon=lambda: None,
-        home=sshd.home,
+        testbed=LAB, brokers=brokers, layout=layout, progress=lambda *_: None, ask_daemon=lambda: None, home=sshd.home
     )
     (found,) = await doctor.run([Host(name="h0", ports=(), ssh=sshd.place)])
     return found
 
 
-async def test_an_unknown_broker_is_reported_once_and_not_as_a_fault_of_the_agent_file(
+async def test_an_unknown_broker_and_a_host_with_nothing_to_watch_are_each_reported_where_they_belong(
     sshd: Any, tmp_path: Path
 ) -> None:
     found = await examined(sshd, tmp_path, Brokers(named=None, daemons=None))
     said = [one.subject for one in found.findings if "no daemon of this testbed runs here. Start it" in one.text]
     assert said == ["broker"]
-
-
-async def test_a_host_with_nothing_to_watch_is_not_laid_on_the_broker(sshd: Any, tmp_path: Path) -> None:
     broker = EmbeddedBroker()
     try:
         found = await examined(sshd, tmp_path, Brokers(named=await broker.start(), daemons=None))

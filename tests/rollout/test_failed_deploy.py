@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hwd.bus.broker import EmbeddedBroker
-from hwd.model.testbed import Host, Testbed
+from hwd.model.testbed import Host
 from hwd.rollout import layout as layouts
 from hwd.rollout.births import Births
 from hwd.rollout.broker import Brokers
@@ -20,6 +20,8 @@ from hwd.rollout.remote import RemoteHost
 from hwd.rollout.wheels import Bundle
 from hwd_drivers.core.errors import DeadlineError, FailedError, RefusedError
 from hwd_drivers.core.offload import ThreadOffload
+
+from .conftest import LAB
 
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> {log}
@@ -34,8 +36,6 @@ exec unshare --mount sh -c 'mount -t tmpfs none /run && mkdir -p /run/systemd/sy
 """Of a host that systemd runs on."""
 NO_PROFILE = "SHLVL=2"
 """A shell that is not the first reads no file that may change its path."""
-
-
 WAS_LEFT = (
     r"(?s)^h0: .*Its last words:\nhwd-agent\[7\]: broker: not authorized\nNothing had to be changed "
     r"there, .*still runs as before\. For the cause"
@@ -94,7 +94,7 @@ def place(tmp_path: Path, make_sshd: Callable[..., Any], monkeypatch: pytest.Mon
         layout=layout,
         log=log,
         rollout=Rollout(
-            testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),
+            testbed=LAB,
             brokers=Brokers(named="mqtt://10.0.0.1", daemons=None),
             layout=layout,
             offload=ThreadOffload(1),

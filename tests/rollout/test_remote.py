@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hwd.model.testbed import Host, HostTwin, Testbed
+from hwd.model.testbed import Host, HostTwin
 from hwd.rollout import births
 from hwd.rollout import remote as module
 from hwd.rollout.host_report import Result
@@ -17,31 +17,23 @@ from hwd.rollout.remote import RemoteHost
 from hwd.rollout.remove import Removal
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError
 
+from .conftest import LAB, quiet
+
 Make = Callable[..., Any]
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(prefix=str(tmp_path / "host"), unit="")
-
-
-def quiet(words: str) -> None:
-    """Nobody listens."""
 
 
 def host(server: Any, **changes: Any) -> Host:
     return replace(Host(name="h0", ports=(), ssh=server.place), **changes)
 
 
-async def test_a_host_is_looked_at_with_its_own_python(sshd: Any, layout: Layout) -> None:
+async def test_a_host_is_looked_at_with_its_own_python_and_files_are_there_as_long_as_they_are_needed(
+    sshd: Any, layout: Layout, tmp_path: Path
+) -> None:
     async with RemoteHost.open(host(sshd), layout, quiet, home=sshd.home) as remote:
         facts = await remote.look()
         assert (facts["current"], facts["environments"], facts["config"]) == (None, {}, None)
         with pytest.raises(FailedError, match=r"^h0: .*No such file or directory"):
             await remote.do("back")
-
-
-async def test_files_are_there_as_long_as_they_are_needed(sshd: Any, layout: Layout, tmp_path: Path) -> None:
     said: list[str] = []
     async with RemoteHost.open(host(sshd), layout, said.append, home=sshd.home) as remote:
         async with remote.staging({"agent.yaml": b"x" * 2_000_000}) as folder:
@@ -52,44 +44,22 @@ async def test_files_are_there_as_long_as_they_are_needed(sshd: Any, layout: Lay
     assert said[-1] == "copied 2.0 of 2.0 MB"
 
 
-@pytest.mark.parametrize(
-    ("pythons", "least", "words"),
-    [
-        (("no-such-python",), (3, 11), r"h0: it has no python3; the agent needs at least 3.11\. Install one there"),
-        (("python3",), (3, 99), r"h0: its Python is too old \(python3 is 3\.\d+\); the agent needs at least 3.99"),
-    ],
-)
-async def test_a_host_without_a_python_that_is_new_enough_is_refused(
-    pythons: tuple[str, ...],
-    least: tuple[int, int],
-    words: str,
-    sshd: Any,
-    layout: Layout,
-    monkeypatch: pytest.MonkeyPatch,
+async def test_a_host_without_a_python_that_is_new_enough_or_a_way_to_it_is_refused(
+    sshd: Any, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "FIND", module.FIND.replace(" ".join(module.PYTHONS), " ".join(pythons)))
-    monkeypatch.setattr(module, "PYTHON_LEAST", least)
-    with pytest.raises(ConfigError, match=words):
-        async with RemoteHost.open(host(sshd), layout, quiet, home=sshd.home):
-            pass
+    async def refused(words: str, **changes: Any) -> None:
+        with pytest.raises(ConfigError, match=words):
+            async with RemoteHost.open(host(sshd, **changes), layout, quiet, home=sshd.home):
+                pass
 
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"ssh": None}, r"h0: the testbed file does not say how to reach it: give it ssh: root@ADDRESS"),
-        (
-            {"ssh": None, "twin": HostTwin(kernel=False, timing="ideal", seed=0)},
-            r"h0: is a twin of this machine: its agent comes with the rack",
-        ),
-    ],
-)
-async def test_a_host_that_is_not_reached_over_ssh_is_refused(
-    changes: dict[str, Any], words: str, sshd: Any, layout: Layout
-) -> None:
-    with pytest.raises(ConfigError, match=words):
-        async with RemoteHost.open(host(sshd, **changes), layout, quiet, home=sshd.home):
-            pass
+    await refused(r"h0: the testbed file does not say how to reach it: give it ssh: root@ADDRESS", ssh=None)
+    twin = HostTwin(kernel=False, timing="ideal", seed=0)
+    await refused(r"h0: is a twin of this machine: its agent comes with the rack", ssh=None, twin=twin)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "PYTHON_LEAST", (3, 99))
+        await refused(r"h0: its Python is too old \(.*python3 is 3\.\d+.*\); the agent needs at least 3.99")
+    monkeypatch.setattr(module, "FIND", module.FIND.replace(" ".join(module.PYTHONS), "no-such-python"))
+    await refused(r"h0: it has no python3; the agent needs at least 3.11\. Install one there")
 
 
 async def test_who_gives_up_does_not_wait_for_the_host(sshd: Any, layout: Layout) -> None:
@@ -119,7 +89,7 @@ async def test_a_removal_without_the_broker_says_what_is_gone_and_what_is_not(
     agent_file.parent.mkdir(parents=True)
     agent_file.write_text("broker: secret")
     removal = Removal(
-        testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),
+        testbed=LAB,
         broker="mqtt://127.0.0.1:1",
         layout=layout,
         progress=lambda host, words: None,

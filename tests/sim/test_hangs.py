@@ -1,7 +1,7 @@
 """What is said of a link that does not come up: one planted cause each, in the status and by an apply that waits."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from hwd.reconfigure.apply import readiness
 from hwd.sim.world import World, agent_node
 from hwd_drivers.core.errors import NotReadyError
 from hwd_drivers.core.values import Crossconnect
-from hwd_drivers.twins.virtual_time import run_virtual
+from hwd_drivers.twins.virtual_time import VirtualLoop
 
 from .conftest import CROSSED, EXAMPLE, STRAIGHT
 
@@ -28,9 +28,26 @@ TESTBED = load(EXAMPLE).require()
 Fault = dict[str, Any]
 
 
-async def ready(world: World) -> None:
-    service = await world.settled()
+@pytest.fixture
+async def settled(virtual_loop: VirtualLoop, patched: Testbed | None) -> AsyncIterator[World]:
+    """A world that is `patched` otherwise than its file says, where a test says how."""
+    async with World(TESTBED, EXAMPLE.read_text(), seed=7, patched=patched) as world:
+        await world.settled()
+        yield world
+
+
+@pytest.fixture
+def patched() -> Testbed | None:
+    return None
+
+
+@pytest.fixture
+async def world(settled: World) -> World:
+    """Its links are ready as they stand straight."""
+    service = await settled.settled()
     await service.apply(msgspec.convert({"what": STRAIGHT, "ready_within_s": 30}, ReconfigurationBody))
+    assert status_lines(settled) == []
+    return settled
 
 
 async def not_ready(world: World, what: str, *, within_s: float = 15) -> tuple[str, Sequence[Hang]]:
@@ -97,47 +114,31 @@ STATUS: dict[str, tuple[Fault, str]] = {
 
 
 @pytest.mark.parametrize(("fault", "said"), STATUS.values(), ids=STATUS)
-def test_status_says_where_a_link_hangs(fault: Fault, said: str) -> None:
-    async def main() -> None:
-        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
-            await ready(world)
-            assert status_lines(world) == []
-            world.faults.set(parse_fault(fault))
-            await asyncio.sleep(12)
-            assert status_lines(world) == [f"h0.eth0<->h1.eth0 hangs {said}"]
-
-    run_virtual(main(), seed=7)
+async def test_status_says_where_a_link_hangs(world: World, fault: Fault, said: str) -> None:
+    world.faults.set(parse_fault(fault))
+    await asyncio.sleep(12)
+    assert status_lines(world) == [f"h0.eth0<->h1.eth0 hangs {said}"]
 
 
-def test_status_names_the_override_that_holds_a_link_dark() -> None:
-    async def main() -> None:
-        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
-            await ready(world)
-            assert world.daemon is not None
-            await world.daemon.service.override("ocs1", ["1A"], "force-blocked", by="ada")
-            await asyncio.sleep(12)
-            assert status_lines(world) == [
-                f"h0.eth0<->h1.eth0 hangs at h1.eth0, optical: ocs1 holds 1A dark by an override; {H0_HAS_LIGHT} "
-                f"({H0_SENDS}, ocs1.3B dark, h1.eth0.rx dark)"
-            ]
-
-    run_virtual(main(), seed=7)
+async def test_status_names_the_override_that_holds_a_link_dark(world: World) -> None:
+    assert world.daemon is not None
+    await world.daemon.service.override("ocs1", ["1A"], "force-blocked", by="ada")
+    await asyncio.sleep(12)
+    assert status_lines(world) == [
+        f"h0.eth0<->h1.eth0 hangs at h1.eth0, optical: ocs1 holds 1A dark by an override; {H0_HAS_LIGHT} "
+        f"({H0_SENDS}, ocs1.3B dark, h1.eth0.rx dark)"
+    ]
 
 
-def test_nothing_is_said_while_no_agent_reports() -> None:
-    async def main() -> None:
-        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
-            await ready(world)
-            world.faults.set(parse_fault({"port": "h0.eth0", "fault": "stuck-phy"}))
-            await asyncio.sleep(1)
-            assert len(status_lines(world)) == 1
-            for host in ("h0", "h1"):
-                world.kill(agent_node(host))
-            await asyncio.sleep(30)
-            assert {one.fact.host for one in world.documents if isinstance(one.fact, HostDown)} == {"h0", "h1"}
-            assert status_lines(world) == []
-
-    run_virtual(main(), seed=7)
+async def test_nothing_is_said_while_no_agent_reports(world: World) -> None:
+    world.faults.set(parse_fault({"port": "h0.eth0", "fault": "stuck-phy"}))
+    await asyncio.sleep(1)
+    assert len(status_lines(world)) == 1
+    for host in ("h0", "h1"):
+        world.kill(agent_node(host))
+    await asyncio.sleep(30)
+    assert {one.fact.host for one in world.documents if isinstance(one.fact, HostDown)} == {"h0", "h1"}
+    assert status_lines(world) == []
 
 
 APPLY: dict[str, tuple[Fault, str]] = {
@@ -159,69 +160,51 @@ APPLY: dict[str, tuple[Fault, str]] = {
 
 
 @pytest.mark.parametrize(("fault", "said"), APPLY.values(), ids=APPLY)
-def test_apply_says_where_its_links_hang(fault: Fault, said: str) -> None:
-    async def main() -> None:
-        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
-            await ready(world)
-            world.faults.set(parse_fault(fault))
-            why, hangs = await not_ready(world, CROSSED)
-            assert f"not ready within 15 s: h0.eth0<->h1.eth1 ({hangs[0].words}). " in why
-            assert [str(hang) for hang in hangs] == [f"h0.eth0<->h1.eth1 hangs {said}"]
-
-    run_virtual(main(), seed=7)
+async def test_apply_says_where_its_links_hang(world: World, fault: Fault, said: str) -> None:
+    world.faults.set(parse_fault(fault))
+    why, hangs = await not_ready(world, CROSSED)
+    assert f"not ready within 15 s: h0.eth0<->h1.eth1 ({hangs[0].words}). " in why
+    assert [str(hang) for hang in hangs] == [f"h0.eth0<->h1.eth1 hangs {said}"]
 
 
 @pytest.mark.parametrize(
     ("within_s", "place", "power"), [(0.5, "h1.eth1.rx", ""), (6, "ocs1.4B", "ocs1.4B dark, ")], ids=["before", "after"]
 )
-def test_powers_that_were_read_before_the_link_was_made_are_left_out(within_s: float, place: str, power: str) -> None:
+async def test_powers_that_were_read_before_the_link_was_made_are_left_out(
+    world: World, within_s: float, place: str, power: str
+) -> None:
     """Before the switch moved, 3B was lit and 4B carried another light; it is asked every 5 s."""
-
-    async def main() -> None:
-        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
-            await ready(world)
-            world.faults.set(parse_fault({"port": "h0.eth0", "fault": "cut", "strand": "tx"}))
-            _, hangs = await not_ready(world, CROSSED, within_s=within_s)
-            (hang,) = [one for one in hangs if one.link == "h0.eth0<->h1.eth1"]
-            assert hang.words == (
-                f"hangs at h1.eth1, optical: light is lost between h0.eth0.tx and {place}; {H0_HAS_LIGHT} "
-                f"({H0_SENDS}, {power}h1.eth1.rx dark)"
-            )
-
-    run_virtual(main(), seed=7)
+    world.faults.set(parse_fault({"port": "h0.eth0", "fault": "cut", "strand": "tx"}))
+    _, hangs = await not_ready(world, CROSSED, within_s=within_s)
+    (hang,) = [one for one in hangs if one.link == "h0.eth0<->h1.eth1"]
+    assert hang.words == (
+        f"hangs at h1.eth1, optical: light is lost between h0.eth0.tx and {place}; {H0_HAS_LIGHT} "
+        f"({H0_SENDS}, {power}h1.eth1.rx dark)"
+    )
 
 
-def test_links_beyond_the_first_few_are_a_number_and_stand_in_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_links_beyond_the_first_few_are_a_number_and_stand_in_the_document(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(readiness, "NAMED", 1)
-
-    async def main() -> None:
-        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
-            await ready(world)
-            for port in ("h0.eth0", "h0.eth1"):
-                world.faults.set(parse_fault({"port": port, "fault": "unplug"}))
-            why, hangs = await not_ready(world, CROSSED)
-            assert f"not ready within 15 s: {hangs[0].link} ({hangs[0].words}) and 1 more link. " in why
-            assert [one.end for one in hangs] == ["h0.eth0", "h0.eth1"]
-
-    run_virtual(main(), seed=7)
+    for port in ("h0.eth0", "h0.eth1"):
+        world.faults.set(parse_fault({"port": port, "fault": "unplug"}))
+    why, hangs = await not_ready(world, CROSSED)
+    assert f"not ready within 15 s: {hangs[0].link} ({hangs[0].words}) and 1 more link. " in why
+    assert [one.end for one in hangs] == ["h0.eth0", "h0.eth1"]
 
 
-def test_crossconnect_that_somebody_took_while_links_were_waited_for_is_the_reason() -> None:
-    async def main() -> None:
-        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
-            await ready(world)
-            faults = world.rack.switches["ocs1"].faults
-            asyncio.get_running_loop().call_later(1, faults.panel, (Crossconnect.parse("1A-4B"),), ())
-            _, hangs = await not_ready(world, CROSSED)
-            assert [str(hang) for hang in hangs] == [
-                f"h0.eth0<->h1.eth1 hangs at h1.eth1, optical: ocs1 does not have 1A-4B; {H0_HAS_LIGHT} "
-                f"({H0_SENDS}, ocs1.4B dark, h1.eth1.rx dark)"
-            ]
-
-    run_virtual(main(), seed=7)
+async def test_crossconnect_that_somebody_took_while_links_were_waited_for_is_the_reason(world: World) -> None:
+    faults = world.rack.switches["ocs1"].faults
+    asyncio.get_running_loop().call_later(1, faults.panel, (Crossconnect.parse("1A-4B"),), ())
+    _, hangs = await not_ready(world, CROSSED)
+    assert [str(hang) for hang in hangs] == [
+        f"h0.eth0<->h1.eth1 hangs at h1.eth1, optical: ocs1 does not have 1A-4B; {H0_HAS_LIGHT} "
+        f"({H0_SENDS}, ocs1.4B dark, h1.eth1.rx dark)"
+    ]
 
 
-def patched(repatch: Callable[[str], str]) -> Testbed:
+def repatched(repatch: Callable[[str], str]) -> Testbed:
     """The testbed with the NIC ends of its strands put elsewhere, by their names."""
     ends = {str(end): end for strand in TESTBED.strands for end in strand.ends}
 
@@ -240,10 +223,10 @@ def ports_swapped(end: str) -> str:
     return end.replace("h1.eth0", "h1.-").replace("h1.eth1", "h1.eth0").replace("h1.-", "h1.eth1")
 
 
-PATCHED: dict[str, tuple[Callable[[str], str], list[str]]] = {
-    "the two fibres of a port swapped": (duplex_swapped, [f"h0.eth0<->h1.eth0 hangs {BOTH_LOST}"]),
+PATCHED: dict[str, tuple[Testbed, list[str]]] = {
+    "the two fibres of a port swapped": (repatched(duplex_swapped), [f"h0.eth0<->h1.eth0 hangs {BOTH_LOST}"]),
     "the fibres of two ports swapped": (
-        ports_swapped,
+        repatched(ports_swapped),
         [
             f"{link} hangs at both ends, ready: carrier is there at both ends, and no transfer succeeded"
             for link in ("h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1")
@@ -252,14 +235,7 @@ PATCHED: dict[str, tuple[Callable[[str], str], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("repatch", "said"), PATCHED.values(), ids=PATCHED)
-def test_apply_finds_what_is_patched_otherwise_than_the_file_says(
-    repatch: Callable[[str], str], said: list[str]
-) -> None:
-    async def main() -> None:
-        async with World(TESTBED, EXAMPLE.read_text(), seed=7, patched=patched(repatch)) as world:
-            await world.settled()
-            _, hangs = await not_ready(world, STRAIGHT)
-            assert [str(hang) for hang in hangs] == said
-
-    run_virtual(main(), seed=7)
+@pytest.mark.parametrize(("patched", "said"), PATCHED.values(), ids=PATCHED)
+async def test_apply_finds_what_is_patched_otherwise_than_the_file_says(settled: World, said: list[str]) -> None:
+    _, hangs = await not_ready(settled, STRAIGHT)
+    assert [str(hang) for hang in hangs] == said

@@ -64,6 +64,7 @@ STRAIGHT = frozenset({"1A-3B", "3A-1B", "2A-4B", "4A-2B"})
 CROSSED = frozenset({"1A-4B", "4A-1B", "2A-3B", "3A-2B"})
 """Both ways to join the four ports in two links between the hosts."""
 DARK: frozenset[str] = frozenset()
+PORTS = ("h0.eth0", "h0.eth1", "h1.eth0", "h1.eth1")
 PLAYBOOK = f"""
 playbook: to-and-fro
 shows: both ways to join the ports, in turns
@@ -192,6 +193,12 @@ class Lab:
         assert process.returncode is not None
         return Said(status=process.returncode, out=out.decode(), err=err.decode())
 
+    async def ok(self, *arguments: str) -> Said:
+        """One that succeeds."""
+        said = await self.hwd(*arguments)
+        assert said.status == 0, said
+        return said
+
     def run(self, *, times: int = 1, within_s: float = 20.0) -> "asyncio.Task[Said]":
         """The playbook, as `hwd run` does it; the task ends with that command."""
         defined = ("-D", f"times={times}", "-D", f"within_s={within_s}")
@@ -303,6 +310,17 @@ class Lab:
         ins = "&".join(pair[1] for pair in pairs if pair)
         outs = "&".join(str(int(pair[2]) + SIZE) for pair in pairs if pair)
         await self._type(f"ENT-PATCH::{ins},{outs}:2:;\n".encode())
+
+    async def move(self, crossconnects: frozenset[str]) -> None:
+        """Behind the daemon's back, until all carriers have followed: they fall and rise, the first time they rise."""
+        before = self.carrier_changes()
+        await self.patch(crossconnects)
+
+        async def moved() -> bool | None:
+            now = self.carrier_changes()
+            return all(now.get(port, 0) >= (before[port] + 2 if port in before else 1) for port in PORTS) or None
+
+        await self.found("all carriers followed", moved)
 
     async def _type(self, command: bytes) -> bytes:
         """The answer of the switch to a command with the CTAG 2, over a plain socket."""

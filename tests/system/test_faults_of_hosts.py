@@ -31,27 +31,17 @@ async def test_broker_killed_in_a_run_loses_nothing_and_the_spool_of_an_agent_ki
     await _broker_dies_and_is_back(lab, mosquitto, run, CROSSED)
     await mosquitto.kill()
     await lab.until("the broker is told to be away", lambda now: not now["bus"]["connected"])
-
-    async def move(crossconnects: frozenset[str]) -> None:
-        before = lab.carrier_changes()
-
-        async def moved() -> bool | None:
-            return all(lab.carrier_changes()[port] >= before[port] + 2 for port in before) or None
-
-        await lab.patch(crossconnects)
-        await lab.found("all carriers fell and rose", moved)
-
-    await move(STRAIGHT)
+    await lab.move(STRAIGHT)
     killed = lab.rack["hosts"]["h0"]["agent"]
     os.kill(killed, signal.SIGKILL)
-    await move(CROSSED)
+    await lab.move(CROSSED)
 
     async def replaced() -> int | None:
         now: int | None = lab.rack["hosts"]["h0"]["agent"]
         return now if now != killed else None
 
     await lab.found("the rack started another agent", replaced)
-    await move(STRAIGHT)
+    await lab.move(STRAIGHT)
     await mosquitto.start()
     await lab.settled()
     await lab.nothing_lost()

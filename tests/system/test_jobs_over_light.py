@@ -2,22 +2,14 @@
 
 import getpass
 import os
+import re
 import signal
 import sys
 
 import pytest
 
 from .conftest import Lab
-from .job_rack import (
-    RING,
-    assert_holds_nothing,
-    at_step,
-    ended,
-    lines,
-    rack_of,
-    running,
-    start,
-)
+from .job_rack import RANKS, RING, assert_holds_nothing, at_step, ended, lines, rack_of, ranks_up, running, start
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
 MEETING = """
@@ -26,87 +18,48 @@ with Rank.from_environment() as rank:
     meet(rank, within_s=3)
     print("met", flush=True)
 """
-OTHER_WAY = """
-import socket, sys, threading
-from pathlib import Path
-from hwd_agents.shim import Rank, meet
-
+OTHER_WAY = f"""{RANKS}
 SIZE = 500_000
 with Rank.from_environment() as rank:
     meet(rank)
-    way = "electrical" if sys.argv[1] == "electrical" else "optical"
-    own, peer = (next(iter(getattr(rank.places[n], way).values())) for n in (rank.number, 1 - rank.number))
+    own, peer = addresses(rank, "electrical" if sys.argv[-1] == "electrical" else "optical")
     with socket.create_server((own, 29_500)) as listener:
         meet(rank)
-        size = 0 if sys.argv[1] == "wait" else SIZE
+        size = 0 if sys.argv[-1] == "wait" else SIZE
         with rank.operation("world", "all-reduce", size_bytes=size, within_s=60):
             print("in its block", flush=True)
-            if sys.argv[1] == "wait":
-                while not Path(__file__).with_name("go").exists():
-                    threading.Event().wait(0.05)
+            if sys.argv[-1] == "wait":
+                until("go")
                 sys.exit()
-            with socket.create_connection((peer, 29_500), source_address=(own, 0)) as to:
-                sender = threading.Thread(target=to.sendall, args=(bytes(SIZE),))
-                sender.start()
-                with listener.accept()[0] as one:
-                    got = 0
-                    while got < SIZE:
-                        got += len(one.recv(65536))
-                sender.join()
+            exchange(listener, own, peer, SIZE)
         meet(rank)
 """
-"""Two ranks send each other their tensors, over light or over the packet switch; or wait for a file."""
 
-EXPERTS = """
-import os, socket, sys, threading
-from pathlib import Path
-from hwd_agents.shim import Rank
-
+EXPERTS = f"""{RANKS}
 GROUP, SIZE, STEPS = "ep" + str(int(os.environ["HWD_RANK"]) // 2), 100_000, 40
 with Rank.from_environment() as rank:
     here = rank.groups[GROUP].index(rank.number)
     other = rank.groups[GROUP][1 - here]
     parts = [SIZE, SIZE]
     parts[here] = 0
-    while GROUP == "ep0" and not Path(__file__).with_name("go").exists():
-        threading.Event().wait(0.05)
+    if GROUP == "ep0":
+        until("go")
     for step in range(STEPS):
         with rank.operation(GROUP, "all-to-all", size_bytes=SIZE, parts=parts, within_s=60):
             ports = [dict(end.split(".") for end in link.split("<->")) for link in rank.links]
-            host = {n: rank.places[n].host for n in rank.groups[GROUP]}
+            host = {{n: rank.places[n].host for n in rank.groups[GROUP]}}
             link = next(one for one in ports if set(one) == set(host.values()))
             own, peer = (rank.places[n].optical[link[host[n]]] for n in (rank.number, other))
             with socket.create_server((own, 29_500)) as listener:
-                def send():
-                    while True:
-                        try:
-                            to = socket.create_connection((peer, 29_500), 1, source_address=(own, 0))
-                            break
-                        except OSError:
-                            threading.Event().wait(0.01)
-                    with to:
-                        to.sendall(bytes(SIZE))
-                sender = threading.Thread(target=send)
-                sender.start()
-                with listener.accept()[0] as one:
-                    got = 0
-                    while got < SIZE:
-                        got += len(one.recv(65536))
-                sender.join()
+                exchange(listener, own, peer, SIZE)
         print("step", step, flush=True)
 """
-"""Two ranks of each group send each other the same over light; those of ep0 wait for a file before."""
 
 
 async def test_region_goes_on_while_the_light_of_another_one_does_not_come(lab: Lab) -> None:
-    rank = lab.folder / "rank.py"
-    rank.write_text(EXPERTS)
-    entry = (
-        f"command: [{sys.executable}, {rank}], user: {getpass.getuser()}, hosts: [h0, h1, h2, h3], "
-        "groups: {ep0: [0, 1], ep1: [2, 3]}, plane: mfabric layers=1 first=block, ready_within_s: 100"
-    )
-    await lab.up(text=rack_of(4, f"  experts: {{{entry}}}\n", electrical=True, switches=2))
-    assert (await lab.hwd("fault", "h3.eth1", "unplug")).status == 0
+    entry = "groups: {ep0: [0, 1], ep1: [2, 3]}, plane: mfabric layers=1 first=block, ready_within_s: 100"
+    await ranks_up(lab, EXPERTS, entry, name="experts", hosts=4, electrical=True, switches=2)
+    await lab.ok("fault", "h3.eth1", "unplug")
     job = await start(lab, "experts")
     stuck = await lab.until("a region moves", lambda now: now["jobs"] and now["jobs"][0]["moving"])
     (lab.folder / "go").touch()
@@ -114,11 +67,10 @@ async def test_region_goes_on_while_the_light_of_another_one_does_not_come(lab: 
     now = await lab.get(f"/api/v1/jobs/{job}")
     assert (now["moving"], now["at"]) == (stuck["jobs"][0]["moving"], "light2")
     assert await lines(lab, job, 2) == []
-    assert (await lab.hwd("fault", "h3.eth1", "clear")).status == 0
+    await lab.ok("fault", "h3.eth1", "clear")
     found = await ended(lab, job)
     assert (found["state"], found["why"]) == ("succeeded", "")
-    verified = await lab.hwd("job", "verify", job)
-    assert verified.status == 0, verified
+    verified = await lab.ok("job", "verify", job)
     assert "160 operations" in verified.out
     light: dict[str, str] = {}
     for one in await lab.documents("reconfiguration.started"):
@@ -147,8 +99,7 @@ async def test_ranks_reduce_over_a_plane_of_a_stranger_while_agent_and_daemon_ar
     for rank in range(4):
         wanted = [f"step {step}: each of 4096 sums is {6 + 4 * step}" for step in range(90)]
         assert await lines(lab, job, rank) == wanted
-    verified = await lab.hwd("job", "verify", job)
-    assert verified.status == 0, verified
+    verified = await lab.ok("job", "verify", job)
     assert "360 operations" in verified.out
     switched = await lab.documents("job.switched")
     assert len({one["target"] for one in switched if not one["why"]}) == 3
@@ -158,13 +109,9 @@ async def test_ranks_reduce_over_a_plane_of_a_stranger_while_agent_and_daemon_ar
 
 @pytest.mark.slow
 async def test_rendezvous_goes_over_the_packet_switch_and_says_where_its_fibre_is_cut(lab: Lab) -> None:
-    rank = lab.folder / "rank.py"
-    rank.write_text(MEETING)
-    common = f"command: [{sys.executable}, {rank}], user: {getpass.getuser()}, hosts: [h0, h1, h2]"
-    await lab.up(text=rack_of(3, f"  meets: {{{common}, plane: static topology=ring}}\n", electrical=True))
-    said = await lab.hwd("job", "run", "meets")
-    assert said.status == 0, said.err
-    assert (await lab.hwd("fault", "h2.eth2", "cut", "strand=both")).status == 0
+    await ranks_up(lab, MEETING, "plane: static topology=ring", name="meets", hosts=3, electrical=True)
+    said = await lab.ok("job", "run", "meets")
+    await lab.ok("fault", "h2.eth2", "cut", "strand=both")
     said = await lab.hwd("job", "run", "meets")
     assert said.status == 1
     parts = [
@@ -176,12 +123,7 @@ async def test_rendezvous_goes_over_the_packet_switch_and_says_where_its_fibre_i
 
 @pytest.mark.slow
 async def test_verification_finds_light_that_was_taken_and_bytes_that_went_another_way(lab: Lab) -> None:
-    rank = lab.folder / "rank.py"
-    rank.write_text(OTHER_WAY)
-    common = (
-        f"command: [{sys.executable}, {rank}], user: {getpass.getuser()}, hosts: [h0, h1], plane: static topology=ring"
-    )
-    await lab.up(text=rack_of(2, f"  away: {{{common}, arguments: true}}\n", electrical=True))
+    await ranks_up(lab, OTHER_WAY, "plane: static topology=ring, arguments: true", name="away", electrical=True)
     job = await start(lab, "away", "--", "optical")
     assert (await ended(lab, job))["state"] == "succeeded"
     said = await lab.hwd("job", "verify", job)
@@ -196,7 +138,7 @@ async def test_verification_finds_light_that_was_taken_and_bytes_that_went_anoth
     assert "over others: h0.eth2 " in breaches[0][2]
     job = await start(lab, "away", "--", "wait")
     await at_step(lab, job, 0)
-    assert (await lab.hwd("fault", "h0.eth0", "cut", "strand=both")).status == 0
+    await lab.ok("fault", "h0.eth0", "cut", "strand=both")
     await lab.until("the link is down", lambda now: not now["hosts"][0]["ports"]["eth0"]["carrier"])
     (lab.folder / "go").touch()
     await ended(lab, job)
@@ -204,3 +146,71 @@ async def test_verification_finds_light_that_was_taken_and_bytes_that_went_anoth
     assert said.status == 1
     assert "dark: rank 0 on h0, all-reduce 0 of world: h0.eth0 lost its carrier" in said.out
     assert (await lab.hwd("job", "verify", "nosuch")).status == 2
+
+
+SHUFFLE = f"""{RANKS}
+PART = 500_000
+with Rank.from_environment() as rank:
+    ranks = len(rank.places)
+    with socket.create_server(("", 29_500)) as listener:
+        meet(rank)
+        for step in range(4):
+            with rank.operation("world", "all-to-all", size_bytes=ranks * PART, within_s=60):
+                takes = [threading.Thread(target=take, args=(listener, PART)) for _ in range(ranks - 1)]
+                for one in takes:
+                    one.start()
+                for other in range(ranks):
+                    if other != rank.number:
+                        send("", next(iter(rank.places[other].optical.values())), PART)
+                for one in takes:
+                    one.join()
+            print("step", step, flush=True)
+        meet(rank)
+"""
+
+
+@pytest.mark.slow
+async def test_efficiency_of_a_ring_all_reduce_is_its_law_and_an_all_to_all_shows_the_hops_of_the_ring(
+    lab: Lab,
+) -> None:
+    shuffle = lab.folder / "shuffle.py"
+    shuffle.write_text(SHUFFLE)
+    common = f"user: {getpass.getuser()}, hosts: [h0, h1, h2, h3], plane: static topology=ring"
+    jobs = f"  train: {{command: {RING}, {common}, arguments: true}}\n"
+    jobs += f"  shuffle: {{command: [{sys.executable}, {shuffle}], {common}}}\n"
+    await lab.up(text=rack_of(4, jobs, electrical=True, rate_mbit_s=800))
+    job = await start(lab, "train", "--", "--steps", "10000", "--numbers", "131072")
+
+    async def look() -> dict[str, float] | None:
+        text = await lab.get("/metrics")
+        found = dict(re.findall(rf'^hwd_job_efficiency_ratio{{factor="(\w+)",job_id="{job}"}} (\S+)$', text, re.M))
+        return {name: float(value) for name, value in found.items()} or None
+
+    live = await lab.found("its efficiency is told while it runs", look)
+    await lab.ok("job", "stop", job)
+    assert await look() is None
+    said = await lab.ok("job", "efficiency", job, "--json")
+    (found,) = said.json
+    assert {(one["scope"], one["name"]) for one in found["rows"]} == {
+        ("job", "train"),
+        ("phase", "world"),
+        ("kind", "all-reduce"),
+    }
+    law = 4 / (2 * 3)
+    for one in (live, *found["rows"]):
+        assert 0.95 * law < one["gamma"] <= law, found
+        assert one["delta"] == 1, found
+        assert 0 < one["theta"] < 1, found
+        assert one["eta"] == pytest.approx(one["gamma"] * one["delta"] * one["theta"])
+    assert found["rows"][0]["operations"] >= 10
+    job = await start(lab, "shuffle")
+    assert (await ended(lab, job))["state"] == "succeeded"
+    (found,) = (await lab.hwd("job", "efficiency", job, "--json")).json
+    whole = found["rows"][0]
+    assert whole["operations"] == 4, found
+    assert whole["gamma"] == pytest.approx(1, rel=0.1), found
+    assert whole["delta"] == pytest.approx(3 / 4, rel=0.1), found
+    said = await lab.hwd("job", "efficiency", job)
+    assert "4 of 4 operations between hosts" in said.out
+    assert "kind   all-to-all  4" in said.out
+    assert (await lab.hwd("job", "efficiency", "nosuch")).status == 2

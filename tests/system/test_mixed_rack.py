@@ -63,8 +63,7 @@ async def test_one_apply_goes_over_all_three_and_its_report_has_the_timeline(lab
     playbook = lab.folder / "three-makes.yaml"
     playbook.write_text(PLAYBOOK)
 
-    planned = await lab.hwd("plan", str(lab.folder / "both-rails.yaml"))
-    assert planned.status == 0, planned
+    planned = await lab.ok("plan", str(lab.folder / "both-rails.yaml"))
     for words in (
         "sel: ",
         "element moves",
@@ -97,8 +96,7 @@ async def test_one_apply_goes_over_all_three_and_its_report_has_the_timeline(lab
     assert commanded >= {"ocs1", "ocs2", "osw0", "osw1", "osw2", "osw3"}
 
     page = lab.folder / "report.html"
-    reported = await lab.hwd("report", ran.json["run"], "-o", str(page))
-    assert reported.status == 0, reported
+    await lab.ok("report", ran.json["run"], "-o", str(page))
     written = page.read_text()
     assert all(words in written for words in ("h0.eth0&lt;-&gt;h1.eth0", "both-rails", "crossed"))
     carriers = [one for one in told_of(documents, "host.event") if one["type"] == "carrier"]
@@ -111,8 +109,7 @@ async def test_one_apply_goes_over_all_three_and_its_report_has_the_timeline(lab
 
 
 async def documents_of(lab: Lab, run: str) -> list[dict[str, Any]]:
-    said = await lab.hwd("export", run, "--as", "jsonl", "-o", "-")
-    assert said.status == 0, said
+    said = await lab.ok("export", run, "--as", "jsonl", "-o", "-")
     return [json.loads(line) for line in said.out.splitlines()]
 
 

@@ -36,7 +36,7 @@ OF_SOME_HOSTS = (
     "hwd_job_efficiency_ratio",
 )
 """Metrics of real hosts alone, some only where the agent's file asks for them, of hosts with switches, and of jobs that
-run (`test_job_efficiency.py` has one).
+run (`test_jobs_over_light.py` has one).
 """
 
 

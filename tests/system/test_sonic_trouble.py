@@ -22,29 +22,27 @@ async def crossconnects(lab: Lab) -> dict[str, str]:
 
 async def test_what_a_front_panel_changed_can_be_removed_and_made(lab: Lab) -> None:
     await lab.up(text=TESTBED)
-    assert (await lab.hwd("apply", "son:1A-2B", "--no-ready")).status == 0
-    assert (await lab.hwd("fault", "son", "panel", "remove=1A-2B", "add=1A-4B")).status == 0
-    emptied = await lab.hwd("apply", "son:none", "--no-ready")
-    assert emptied.status == 0, emptied
+    await lab.ok("apply", "son:1A-2B", "--no-ready")
+    await lab.ok("fault", "son", "panel", "remove=1A-2B", "add=1A-4B")
+    await lab.ok("apply", "son:none", "--no-ready")
     assert await crossconnects(lab) == {}
     assert (await lab.get("/api/v1/status"))["open"] == []
-    made = await lab.hwd("apply", "son:1A-2B", "--no-ready")
-    assert made.status == 0, made
+    await lab.ok("apply", "son:1A-2B", "--no-ready")
     assert await crossconnects(lab) == {"1A-2B": "tuned"}
 
 
 @pytest.mark.slow
 async def test_a_mirror_that_is_stuck_is_told_as_it_is_and_all_of_it_is_rolled_back(lab: Lab) -> None:
     await lab.up(text=TESTBED)
-    assert (await lab.hwd("apply", "son:1A-2B,2A-1B", "--no-ready")).status == 0
-    assert (await lab.hwd("fault", "son", "stick", "ends=1A")).status == 0
+    await lab.ok("apply", "son:1A-2B,2A-1B", "--no-ready")
+    await lab.ok("fault", "son", "stick", "ends=1A")
     stuck = await lab.hwd("apply", "son:1A-3B", "--no-ready")
     assert stuck.status == 1, stuck
     assert "it answered, but does not report 1A-3B as tuned: it is not there" in stuck.err
     assert "Outcome: rolled-back" in stuck.err
     assert await crossconnects(lab) == {"1A-2B": "tuned", "2A-1B": "tuned"}
-    assert (await lab.hwd("fault", "son", "clear")).status == 0
-    assert (await lab.hwd("fault", "son", "reboot", "seconds=0.5")).status == 0
+    await lab.ok("fault", "son", "clear")
+    await lab.ok("fault", "son", "reboot", "seconds=0.5")
     again = await lab.hwd("apply", "son:1A-2B", "--no-ready")
     for _ in range(100):
         if again.status == 0:

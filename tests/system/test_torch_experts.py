@@ -73,8 +73,7 @@ async def test_experts_learn_over_light_that_follows_their_demand_as_over_packet
     _, plain = await trained(lab, "moe", "--plain")
     job, losses = await trained(lab, "moe")
     assert losses == plain, "bit by bit"
-    verified = await lab.hwd("job", "verify", job)
-    assert verified.status == 0, verified
+    verified = await lab.ok("job", "verify", job)
     assert f"{8 * 4 * LAYERS * STEPS} operations" in verified.out
     assert len(await targets_of(lab, job)) >= 3
     said = await lab.hwd("job", "training", job, "--json")
@@ -121,10 +120,9 @@ async def test_playbook_of_figure_13_reports_iterations_over_light_and_over_pack
     assert moves["all-eps"] == (0, 0), shown
     assert (moves["circuits"] or (0, 0)) > (1, 4), shown
     page = lab.folder / "report.html"
-    assert (await lab.hwd("report", run["id"], "-o", str(page))).status == 0
+    await lab.ok("report", run["id"], "-o", str(page))
     assert "<h2>Jobs</h2>" in page.read_text()
-    verified = await lab.hwd("job", "verify", run["id"])
-    assert verified.status == 0, verified
+    await lab.ok("job", "verify", run["id"])
 
 
 async def test_playbook_of_nic_activation_reports_what_it_adds_to_an_iteration(lab: Lab) -> None:
@@ -150,6 +148,5 @@ async def test_playbook_of_nic_activation_reports_what_it_adds_to_an_iteration(l
     shown = await lab.hwd("show", run["id"])
     for nics in ("ideal", "mfabric-cx6"):
         assert re.search(rf"^moe --layers 2 --steps 2 --batch 2 · nics={nics} ", shown.out, re.MULTILINE), shown
-    verified = await lab.hwd("job", "verify", run["id"])
-    assert verified.status == 0, verified
+    await lab.ok("job", "verify", run["id"])
     assert (await lab.hwd("fault")).out == "", "the run has cleared what it set"

@@ -47,7 +47,7 @@ def pairs(crossconnects: frozenset[str]) -> str:
 @pytest.mark.slow
 async def test_apply_keeps_off_a_rank_that_sends_and_goes_when_that_has_ended(lab: Lab, mosquitto: Mosquitto) -> None:
     await lab.up(mqtt=mosquitto.url)
-    assert (await lab.hwd("apply", pairs(STRAIGHT), "--no-ready")).status == 0
+    await lab.ok("apply", pairs(STRAIGHT), "--no-ready")
     sending = await rank(lab)
     refused = await lab.hwd("apply", pairs(CROSSED), "--no-ready")
     assert refused.status == 3
@@ -68,7 +68,7 @@ async def test_apply_keeps_off_a_rank_that_sends_and_goes_when_that_has_ended(la
 
 async def test_killed_rank_holds_nothing_and_a_killed_daemon_forgets_nothing(lab: Lab) -> None:
     daemon = await lab.up()
-    assert (await lab.hwd("apply", pairs(STRAIGHT), "--no-ready")).status == 0
+    await lab.ok("apply", pairs(STRAIGHT), "--no-ready")
     sending = await rank(lab)
     await daemon.end(signal.SIGKILL)
     await lab.serve()
@@ -80,4 +80,4 @@ async def test_killed_rank_holds_nothing_and_a_killed_daemon_forgets_nothing(lab
     )
     await sending.end(signal.SIGKILL)
     await lab.until("nothing is in flight", lambda now: not now["transfers"])
-    assert (await lab.hwd("apply", pairs(CROSSED), "--no-ready")).status == 0
+    await lab.ok("apply", pairs(CROSSED), "--no-ready")

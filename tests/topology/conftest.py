@@ -6,8 +6,9 @@ import pytest
 
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Host, NicPort, PacketSwitch, Strand, Switch, Testbed
-from hwd_drivers.core.values import Capabilities, FibreEnd, PortSide, Side
+from hwd_drivers.core.values import FibreEnd, Side
 
+from ..capabilities import both_sides, capabilities
 from ..modules import LR4
 
 
@@ -39,21 +40,11 @@ def rack() -> Callable[..., Testbed]:
                 strands.append(Strand(ends=(tx, FibreEnd(owner=owner, port=port, side=into))))
                 strands.append(Strand(ends=(FibreEnd(owner=owner, port=port, side=out), rx)))
         size = hosts * (ports + electrical)
-        capabilities = Capabilities(
-            ends=tuple(PortSide(port=str(port), side=side) for side in (Side.A, Side.B) for port in range(1, size + 1)),
-            two_sided=True,
-            reciprocal=False,
-            latching=True,
-            atomic_batches=True,
-            moves_in_use=True,
-            settle_s=0.05,
-            loss_db_typical=1.0,
-            loss_db_max=2.0,
-        )
+        able = capabilities(both_sides(size))
         return Testbed(
             name="rack",
             hosts=made,
-            switches={"ocs1": Switch(name="ocs1", driver="oxc", model="m", capabilities=capabilities)},
+            switches={"ocs1": Switch(name="ocs1", driver="oxc", model="m", capabilities=able)},
             strands=tuple(strands),
             packet_switches={"eps1": PacketSwitch(name="eps1", ports=size)},
         )

@@ -227,30 +227,29 @@ async def test_port_of_a_packet_switch_that_somebody_removes_leaves_the_others_a
     assert "it was removed" in caplog.text
 
 
-@rack_with(hosts=ELECTRICAL, extra=ON_ONE_SWITCH % ", rate_mbit_s: 16")
-async def test_port_of_a_packet_switch_passes_its_rate_each_way(world: World) -> None:
-    loop = asyncio.get_running_loop()
+async def seconds_of_a_megabyte(world: World) -> list[float]:
+    """From e0 to e1, and back."""
+    loop, seconds = asyncio.get_running_loop(), []
     await until_both_up(world)
-    for near, far, ip in (("e0", "e1", "10.5.0.2"), ("e1", "e0", "10.5.0.1")):
-        await say(world, near, far, ip)
-        began = loop.time()
-        await say(world, near, far, ip, size=1_000_000)
-        # 0.5 s at 2 MB/s, but for what a port lets through at once and what is in the sockets' buffers
-        assert loop.time() - began > 0.4
-
-
-@rack_with(hosts=LIMITED, extra=ON_ONE_SWITCH % "")
-async def test_host_sends_no_more_than_the_rate_of_its_port_and_receives_as_much_as_comes(world: World) -> None:
-    loop = asyncio.get_running_loop()
-    await until_both_up(world)
-    seconds = []
     for near, far, ip in (("e0", "e1", "10.5.0.2"), ("e1", "e0", "10.5.0.1")):
         await say(world, near, far, ip)
         began = loop.time()
         await say(world, near, far, ip, size=1_000_000)
         seconds.append(loop.time() - began)
-    assert seconds[0] > 0.4
-    assert seconds[1] < seconds[0] / 2
+    return seconds
+
+
+@rack_with(hosts=ELECTRICAL, extra=ON_ONE_SWITCH % ", rate_mbit_s: 16")
+async def test_port_of_a_packet_switch_passes_its_rate_each_way(world: World) -> None:
+    # 0.5 s at 2 MB/s, but for what a port lets through at once and what is in the sockets' buffers
+    assert min(await seconds_of_a_megabyte(world)) > 0.4
+
+
+@rack_with(hosts=LIMITED, extra=ON_ONE_SWITCH % "")
+async def test_host_sends_no_more_than_the_rate_of_its_port_and_receives_as_much_as_comes(world: World) -> None:
+    there_s, back_s = await seconds_of_a_megabyte(world)
+    assert there_s > 0.4
+    assert back_s < there_s / 2
 
 
 async def test_host_that_passes_packets_on_counts_them_and_its_neighbours_do_not(world: World) -> None:

@@ -1,12 +1,16 @@
-"""One NIC port, fed with light by hand."""
+"""One NIC port, fed with light by hand; its times against the figures that they were made from."""
 
 import random
+import statistics
+from typing import get_args
 
 import pytest
 
+from hwd.model.fault import NicTimingName
 from hwd.model.nic_port import NicPortId
 from hwd.twin.nic import Nic, NicChange, What
-from hwd.twin.nic_timing import nic_timing
+from hwd.twin.nic_timing import NIC_TIMINGS, RAPID_S, nic_timing
+from hwd_drivers.core.errors import ConfigError
 
 from ..modules import LR4
 
@@ -53,7 +57,8 @@ def firmware_s(nic: Nic, now_ns: int) -> float:
     return (bring_up(nic, now_ns) - now_ns) / S
 
 
-def test_port_comes_up_in_the_order_of_its_stages_at_their_times() -> None:
+def test_ideal_port_is_up_at_once_and_any_port_in_the_order_of_its_stages_at_their_times() -> None:
+    assert light(make("ideal"), S) == ["+light", "+phy", "+carrier", "+rdma"]
     nic = make()
     assert light(nic, S) == ["+light"]
     changes = nic.advance(100 * S)
@@ -69,27 +74,17 @@ def test_port_comes_up_in_the_order_of_its_stages_at_their_times() -> None:
     assert 100_000_000 <= carrier_to_rdma <= 200_000_000
 
 
-def test_ideal_port_is_up_at_once() -> None:
-    assert light(make("ideal"), S) == ["+light", "+phy", "+carrier", "+rdma"]
-
-
-def test_remote_fault_keeps_the_lit_end_down() -> None:
+def test_remote_fault_keeps_the_lit_end_down_until_the_far_end_reads_its_light_and_takes_a_link_down() -> None:
     nic = make()
     assert light(nic, 0, far_end_reads=False) == ["+light"]
     assert nic.next_ns() is None
     assert nic.advance(60 * S) == ()
-
-
-def test_firmware_starts_when_the_far_end_reads_its_light() -> None:
     nic = make()
     light(nic, 0, far_end_reads=False)
     nic.settle(5 * S, far_end_reads=True)
     came_ns = nic.next_ns()
     assert came_ns is not None
     assert 7.4 * S < came_ns < 8.6 * S
-
-
-def test_remote_fault_takes_a_link_down_that_was_up() -> None:
     nic = make("ideal")
     light(nic, 0)
     nic.settle(S, far_end_reads=False)
@@ -97,45 +92,31 @@ def test_remote_fault_takes_a_link_down_that_was_up() -> None:
     assert nic.is_up(What.LIGHT)
 
 
-def test_dark_takes_all_down_at_once() -> None:
+def test_dark_takes_all_down_at_once_and_what_was_due_before_did_happen() -> None:
     nic = make("ideal")
     light(nic, 0)
     assert light(nic, S, DARK) == ["-rdma", "-carrier", "-phy", "-light"]
-
-
-def test_dark_stops_a_firmware_that_has_started() -> None:
     nic = make()
     light(nic, 0)
     assert light(nic, S, DARK) == ["-light"]
     assert nic.next_ns() is None
+    nic = make()
+    light(nic, 0)
+    assert light(nic, 60 * S, DARK)[:3] == ["+phy", "+carrier", "+rdma"]
 
 
-def test_another_sender_takes_the_link_down_without_any_dark() -> None:
+def test_another_sender_takes_the_link_down_without_any_dark_and_light_of_two_cannot_be_read() -> None:
     nic = make()
     bring_up(nic, 0)
     assert light(nic, 10 * S, sender=OTHER) == ["-rdma", "-carrier", "-phy"]
     assert nic.is_up(What.LIGHT)
     assert nic.next_ns() is not None
-
-
-def test_another_sender_flaps_an_ideal_port() -> None:
     nic = make("ideal")
     light(nic, 0)
     assert light(nic, S, sender=OTHER) == ["-rdma", "-carrier", "-phy", "+phy", "+carrier", "+rdma"]
-
-
-def test_light_of_two_senders_is_there_and_cannot_be_read() -> None:
     nic = make("ideal")
     assert light(nic, 0, sender=None) == ["+light"]
     assert not nic.reads
-
-
-def test_one_dark_lane_is_loss_of_signal() -> None:
-    nic = make()
-    bring_up(nic, 0)
-    assert "-light" in light(nic, 10 * S, (0.0, 0.0, None, 0.0))
-    assert nic.los == (False, False, True, False)
-    assert not nic.is_up(What.CARRIER)
 
 
 def test_loss_of_signal_has_its_hysteresis() -> None:
@@ -151,12 +132,17 @@ def test_loss_of_signal_has_its_hysteresis() -> None:
     assert all(nic.los)
 
 
-@pytest.mark.parametrize("power_dbm", [LR4.rx_min_dbm - 0.1, LR4.rx_max_dbm + 0.1], ids=["too weak", "too strong"])
-def test_light_that_is_back_can_be_no_use(power_dbm: float) -> None:
+def test_one_dark_lane_is_loss_of_signal_and_light_that_is_back_can_be_no_use() -> None:
     nic = make()
-    assert light(nic, 0, (power_dbm,) * 4) == ["+light"]
-    assert not nic.reads
-    assert nic.next_ns() is None
+    bring_up(nic, 0)
+    assert "-light" in light(nic, 10 * S, (0.0, 0.0, None, 0.0))
+    assert nic.los == (False, False, True, False)
+    assert not nic.is_up(What.CARRIER)
+    for power_dbm in (LR4.rx_min_dbm - 0.1, LR4.rx_max_dbm + 0.1):  # too weak, too strong
+        nic = make()
+        assert light(nic, 0, (power_dbm,) * 4) == ["+light"]
+        assert not nic.reads
+        assert nic.next_ns() is None
 
 
 def test_loss_of_signal_is_latched_until_it_is_read() -> None:
@@ -172,11 +158,7 @@ def test_loss_of_signal_is_latched_until_it_is_read() -> None:
     assert nic.take_latched_los() == (False,) * 4
 
 
-def test_first_link_takes_the_normal_time() -> None:
-    assert 2.4 < firmware_s(make(), 0) < 3.6
-
-
-def test_short_dwell_makes_the_next_firmware_slower() -> None:
+def test_short_dwell_makes_the_next_firmware_slower_also_on_its_way_up_and_a_dark_port_does_not_dwell() -> None:
     nic = make()
     bring_up(nic, 0)
     light(nic, 20 * S, DARK)
@@ -185,9 +167,6 @@ def test_short_dwell_makes_the_next_firmware_slower() -> None:
     assert 3.7 < firmware_s(nic, 24 * S) < 5.1, "taken down 4 s after that"
     light(nic, 90 * S, DARK)
     assert 2.4 < firmware_s(nic, 90 * S) < 3.6, "rested"
-
-
-def test_link_that_is_taken_down_on_its_way_up_is_a_rapid_repeat_too() -> None:
     nic = make()
     bring_up(nic, 0)
     for at_ns in (20 * S, 20 * S + S // 10):
@@ -195,10 +174,7 @@ def test_link_that_is_taken_down_on_its_way_up_is_a_rapid_repeat_too() -> None:
         light(nic, at_ns)
     light(nic, 20 * S + S // 5, DARK)
     assert 9 < firmware_s(nic, 20 * S + S // 5) < 10.5
-
-
-def test_dark_port_does_not_dwell() -> None:
-    """Being told again and again that it is dark is no repeat."""
+    # Being told again and again that it is dark is no repeat.
     nic = make()
     bring_up(nic, 0)
     for second in range(20, 30):
@@ -206,7 +182,55 @@ def test_dark_port_does_not_dwell() -> None:
     assert 2.4 < firmware_s(nic, 30 * S) < 3.6
 
 
-def test_what_was_due_before_a_change_did_happen() -> None:
-    nic = make()
-    light(nic, 0)
-    assert light(nic, 60 * S, DARK)[:3] == ["+phy", "+carrier", "+rdma"]
+DRAWS = 20_000
+LONG_S = 1e6
+
+
+def firmware(name: str, *, dwell_s: float = LONG_S) -> list[float]:
+    timing, rng = nic_timing(name), random.Random(1)
+    return [timing.draw_firmware_s(rng, dwell_s=dwell_s) for _ in range(DRAWS)]
+
+
+def test_mfabric_activation_has_the_mean_and_the_p99_of_figure_12() -> None:
+    drawn = firmware("mfabric-cx6")
+    assert statistics.mean(drawn) == pytest.approx(5.67, abs=0.01)
+    assert statistics.quantiles(drawn, n=100)[98] == pytest.approx(6.33, abs=0.02)
+    assert firmware("mfabric-cx6") == drawn, "the same seed draws the same"
+
+
+def test_opus_firmware_takes_as_long_as_the_paper_says_and_up_to_ten_seconds_in_rapid_repeats() -> None:
+    for name, about_s in {"opus-cx6dx-autoneg": 6.0, "opus-cx6dx": 3.0}.items():
+        usual = firmware(name)
+        assert statistics.mean(usual) == pytest.approx(about_s, abs=0.01)
+        assert statistics.mean(firmware(name, dwell_s=0.0)) == pytest.approx(10.0, abs=0.01)
+        halfway = statistics.mean(firmware(name, dwell_s=RAPID_S / 2))
+        assert statistics.mean(usual) < halfway < 10.0
+        assert firmware(name, dwell_s=RAPID_S) == usual
+
+
+def test_carrier_and_rdma_follow_within_the_papers_range() -> None:
+    for name in ("opus-cx6dx-autoneg", "opus-cx6dx", "mfabric-cx6"):
+        timing, rng = nic_timing(name), random.Random(2)
+        carrier_s = [timing.draw_carrier_s(rng) for _ in range(1000)]
+        assert 70e-6 <= min(carrier_s) < max(carrier_s) <= 80e-6
+        rdma_s = [timing.draw_rdma_s(rng) for _ in range(1000)]
+        assert 0.1 <= min(rdma_s) < max(rdma_s) <= 0.2
+
+
+def test_ideal_takes_no_time_and_all_others_name_the_figure_that_they_were_made_from() -> None:
+    timing, rng = nic_timing("ideal"), random.Random(3)
+    assert timing.draw_firmware_s(rng, dwell_s=0.0) == timing.draw_carrier_s(rng) == timing.draw_rdma_s(rng) == 0.0
+    assert [name for name, timing in NIC_TIMINGS.items() if timing.fitted_to is None] == ["ideal"]
+    assert get_args(NicTimingName) == tuple(NIC_TIMINGS), "a fault takes those that there are"
+
+
+def test_negotiation_leads_to_the_other_timing_of_the_same_nic_and_back_and_an_unknown_one_is_refused() -> None:
+    for timing in NIC_TIMINGS.values():
+        if timing.other is None or timing.other == timing.name:
+            continue
+        other = nic_timing(timing.other)
+        assert other.autoneg is not timing.autoneg
+        assert other.other == timing.name
+    assert nic_timing("opus-cx6dx").other == "opus-cx6dx-autoneg"
+    with pytest.raises(ConfigError, match=r"'cx7'.*opus-cx6dx, mfabric-cx6, ideal"):
+        nic_timing("cx7")

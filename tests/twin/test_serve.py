@@ -1,10 +1,11 @@
-"""A rack as a process: what it says of itself, its agents, its faults, its end."""
+"""A rack as a process: what it says of itself, its agents, its faults, what is set on its hosts, its end."""
 
 import asyncio
 import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -12,18 +13,29 @@ from typing import Any
 
 import pytest
 
+from hwd.bus import EmbeddedBroker, Gateway, HostSettings, MqttBus
 from hwd.config.run_files.places import is_held
-from hwd.model.fault import Clear, Deny, Fault, Reset, Slow, Stick
-from hwd.twin.control import ask
+from hwd.config.testbed.testbed import load_testbed
+from hwd.model.action import parse_actions
+from hwd.model.fault import AgentKilled, Clear, ClockStep, Deny, Fault, Reset, Slow, SlowFirmware, Stick
+from hwd.model.testbed import Testbed
+from hwd.ports.claim import Claim, holder_of
+from hwd.ports.ledger import Ledger
+from hwd.ports.rules import Reason
+from hwd.twin import parent_death
+from hwd.twin.control import ask, ask_present
 from hwd.twin.processes import AGAIN_AFTER_S
 from hwd_agents.process.config import load_config
+from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError, DeadlineError, DeviceError, LinkError
+from hwd_drivers.core.ids import Draws, RandomIds
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.abilities import CrossConnects
 from hwd_drivers.transports.dial import TcpDialer
 
-from .conftest import change, open_switch, soon
+from .conftest import change, open_switch, soon, specs
 
 SCRIPT = Path(__file__).with_name("serve_process.py")
 WITHIN_S = 30.0
@@ -35,9 +47,10 @@ Said = dict[str, Any]
 class Served:
     """One served rack, and what it says."""
 
-    def __init__(self, process: asyncio.subprocess.Process, run_dir: Path) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, run_dir: Path, testbed: Path) -> None:
         self.process = process
         self.run_dir = run_dir
+        self.testbed = testbed
 
     async def until(self, holds: Callable[[Said], object]) -> Said:
         """Wait until what the rack says of itself is so."""
@@ -80,9 +93,9 @@ async def serve(tmp_path: Path, write_testbed: Callable[..., Path]) -> AsyncIter
     served: list[Served] = []
 
     async def start(
-        *, hosts: str = "process", agents: str = "alone", kernel: bool = False, inside: Sequence[str] = ()
+        *, hosts: str = "process", agents: str = "alone", kernel: bool = False, inside: Sequence[str] = (), **more: str
     ) -> Served:
-        testbed = write_testbed(kernel=kernel)
+        testbed = write_testbed(kernel=kernel, **more)
         process = await asyncio.create_subprocess_exec(
             *inside,
             sys.executable,
@@ -94,7 +107,7 @@ async def serve(tmp_path: Path, write_testbed: Callable[..., Path]) -> AsyncIter
             stdin=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
         )
-        served.append(Served(process, tmp_path / "run"))
+        served.append(Served(process, tmp_path / "run", testbed))
         return served[-1]
 
     yield start
@@ -219,8 +232,9 @@ async def test_rack_says_where_it_is_is_the_only_one_takes_faults_and_cleans_up(
     assert (status, took_s < END_WITHIN_S) == (0, True)
     left = {path.name for path in rack.run_dir.iterdir()}
     assert left == {"rack.lock", "truth.jsonl"}
-    with pytest.raises(LinkError, match="Is it up"):
-        ask(control, Reset(switch="ocs1"))
+    for asking in (lambda: ask(control, Reset(switch="ocs1")), lambda: ask_present(control)):
+        with pytest.raises(LinkError, match="Is it up"):
+            asking()
 
 
 @pytest.mark.kernel
@@ -266,3 +280,180 @@ async def test_kernel_hosts_have_a_keeper_and_truth_is_written(serve: Serve) -> 
     assert all(one["before_ns"] < one["after_ns"] for one in carriers)
     status, took_s = await rack.end()
     assert (status, took_s < END_WITHIN_S) == (0, True)
+
+
+AGENT = """
+import signal, sys
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(print("in order", flush=True)))
+    print("there", flush=True)
+    signal.pause()
+"""
+"""Prints when it is ready, and when it gets SIGTERM."""
+RACK = """
+import os, subprocess, sys
+
+subprocess.Popen([sys.executable, "-P", sys.argv[1], str(os.getpid()), "--config", "none"]).wait()
+"""
+
+
+def test_agent_of_a_killed_rack_dies_as_it_did_and_does_not_stop_in_order(tmp_path: Path) -> None:
+    process = tmp_path / "hwd_agents" / "process"
+    process.mkdir(parents=True)
+    for folder in (process.parent, process):
+        (folder / "__init__.py").write_text("")
+    (process / "main.py").write_text(AGENT)
+    command = [sys.executable, "-c", RACK, parent_death.__file__]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as rack:
+        assert rack.stdout is not None
+        assert rack.stdout.readline() == "there\n"
+        rack.kill()
+        assert rack.stdout.read() == "", "the agent's end closes it"
+
+
+ALIGNED_WITHIN_S = 40.0
+ALLOWED = "host_actions: [mtu, autoneg, fec, address, neighbour, route]"
+WANTED = {
+    "mtu": 4200,
+    "autoneg": "off",
+    "address": "10.9.0.1/32",
+    "neighbour": {"ip": "10.1.1.1", "mac": "02:00:00:00:00:07"},
+    "route": {"to": "10.7.0.0/16"},
+}
+
+
+class Rack:
+    """The rack's process, a broker, and the daemon's side of the bus."""
+
+    def __init__(self, served: Served, testbed: Testbed, bus: MqttBus) -> None:
+        clock = SystemClock()
+        self.process = served.process
+        self.run_dir = served.run_dir
+        self.testbed = testbed
+        self.documents: list[Document] = []
+        self._told = asyncio.Event()
+        self.gateway = Gateway(
+            bus=bus, testbed=testbed.name, hosts=tuple(testbed.hosts), clock=clock, ids=RandomIds(), sink=self._take
+        )
+        ledger = Ledger()
+        ledger.claim(Claim(id="r1", reason=Reason.RUN, owner=holder_of("r1"), ports=frozenset(), run="r1"))
+        self.settings = HostSettings(self.gateway, testbed, ledger, clock=clock, sink=self._take)
+
+    @property
+    def control(self) -> Path:
+        return self.run_dir / "control"
+
+    async def until(self, there: Callable[[], object]) -> None:
+        async with asyncio.timeout(ALIGNED_WITHIN_S):
+            while not there():
+                self._told.clear()
+                await self._told.wait()
+
+    def aligned(self, *hosts: str) -> bool:
+        views = self.gateway.hosts()
+        return all(views[host].up and views[host].alignment for host in hosts)
+
+    def held(self, host: str) -> int:
+        birth = self.gateway.hosts()[host].birth
+        return 0 if birth is None else len(birth.settings)
+
+    def steps(self, host: str) -> list[int]:
+        """How far the host's clock was off each time that it was found to be stepped."""
+        return [
+            int(str(one.fact.to_data()["offset_ns"]))
+            for one in self.documents
+            if one.kind == "clock.aligned" and one.fact.to_data()["host"] == host and one.fact.to_data()["stepped"]
+        ]
+
+    def ip(self, host: str) -> dict[str, Any]:
+        """What `ip` shows of a host's own network."""
+        keeper = json.loads((self.run_dir / "rack.json").read_text())["hosts"][host]["keeper"]
+        namespace = ask_for_descriptor(Path(keeper), KeeperRequest(verb=Verb.NAMESPACE, ns=host))
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        user = [] if os.geteuid() == 0 else [f"--user=/proc/{children[0]}/ns/user", "--preserve-credentials"]
+        enter = ["nsenter", *user, f"--net=/proc/self/fd/{namespace}", "ip", "-j"]
+
+        def show(*words: str) -> Any:
+            done = subprocess.run([*enter, *words], pass_fds=[namespace], capture_output=True, check=True)
+            return json.loads(done.stdout or b"[]")
+
+        try:
+            (link,) = show("link", "show", "eth0")
+            (address,) = show("-4", "address", "show", "eth0")
+            return {
+                "mtu": link["mtu"],
+                "addresses": [one["local"] for one in address["addr_info"]],
+                "neighbours": {one["dst"]: one.get("lladdr") for one in show("-4", "neighbour", "show", "dev", "eth0")},
+                "routes": [one["dst"] for one in show("-4", "route", "show")],
+            }
+        finally:
+            os.close(namespace)
+
+    def _take(self, document: Document) -> None:
+        self.documents.append(document)
+        self._told.set()
+
+
+@pytest.fixture
+async def rack(tmp_path: Path, serve: Serve) -> AsyncIterator[Rack]:
+    broker = EmbeddedBroker()
+    url = await broker.start()
+    (tmp_path / "run").mkdir(mode=0o700)
+    (tmp_path / "run/daemon.json").write_text(json.dumps({"mqtt": url}))
+    served = await serve(hosts="kernel", agents="agents", kernel=True, nic="opus-cx6dx-autoneg", extra=ALLOWED)
+    testbed = load_testbed(served.testbed, specs()).require()
+    rack = Rack(served, testbed, MqttBus(url, "daemon", SystemClock(), Draws(1)))
+    lives = [asyncio.create_task(rack.gateway.run()), asyncio.create_task(rack.settings.run())]
+    try:
+        await rack.until(lambda: rack.aligned(*testbed.hosts))
+        yield rack
+    finally:
+        for life in lives:
+            life.cancel()
+        await asyncio.gather(*lives, return_exceptions=True)
+        await served.end()
+        await broker.close()
+
+
+@pytest.mark.kernel
+async def test_settings_survive_a_killed_agent_and_all_is_as_before_when_they_are_put_back(rack: Rack) -> None:
+    before = rack.ip("h0")
+    states = {}
+    for action in parse_actions({"ports": "h0.eth0", "set": WANTED}, rack.testbed):
+        states[str(action.setting)] = await rack.settings.do("r1", action)
+    assert states["mtu"] == {"before": before["mtu"], "after": 4200}
+    assert states["autoneg"]["after"] == {**states["autoneg"]["before"], "autoneg": False}  # type: ignore[dict-item]
+    during = rack.ip("h0")
+    assert during["mtu"] == 4200
+    assert "10.9.0.1" in during["addresses"]
+    assert during["neighbours"]["10.1.1.1"] == "02:00:00:00:00:07"
+    assert "10.7.0.0/16" in during["routes"]
+
+    await rack.until(lambda: rack.held("h0") == len(WANTED))
+    boot = rack.gateway.hosts()["h0"].boot
+    ask(rack.control, AgentKilled(host="h0"))
+    await rack.until(lambda: rack.gateway.hosts()["h0"].boot != boot)
+    await rack.until(lambda: rack.aligned("h0"))
+    assert rack.held("h0") == len(WANTED), "the next life of the agent says what is still set"
+    assert rack.ip("h0") == during
+
+    await rack.settings.put_back("r1")
+    assert rack.ip("h0") == before
+    await rack.until(lambda: rack.held("h0") == 0)
+    told = [one.fact.to_data()["setting"] for one in rack.documents if one.kind == "run.host"]
+    assert told == list(reversed(WANTED))
+
+    (aligned_ns,) = [view.alignment.offset_ns for view in [rack.gateway.hosts()["h2"]] if view.alignment is not None]
+    ask(rack.control, SlowFirmware(port="h1.eth0", seconds=4))
+    ask(rack.control, ClockStep(host="h2", seconds=30))
+    assert list(map(str, ask_present(rack.control))) == [
+        "h1.eth0 slow-firmware seconds=4.0",
+        "h2 clock-step seconds=30.0",
+    ]
+    assert not rack.steps("h2")
+    await rack.until(lambda: rack.steps("h2"))
+    assert rack.steps("h2")[0] - aligned_ns == pytest.approx(30e9, abs=1e9)
+    ask(rack.control, Clear())
+    assert ask_present(rack.control) == ()

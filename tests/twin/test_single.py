@@ -13,14 +13,22 @@ from hwd.twin.control import ask, ask_present
 from hwd.twin.single import Serving, serve_single
 from hwd.twin.twin_settings import TwinSettings
 from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.devices import registry
 
 LOGIN = b"ACT-USER::admin:1::root;"
+MODELS = [(driver, model) for driver in registry.names() for model in registry.find(driver).models]
 pytestmark = pytest.mark.usefixtures("run_home")
 
 
 @asynccontextmanager
-async def serving(*settings: str, name: str | None = None, scenario: Path | None = None) -> AsyncIterator[Serving]:
-    twin = TwinSettings.parse("polatis-6000", ["size=4x4", *settings])
+async def serving(
+    *settings: str,
+    model: str = "polatis-6000",
+    driver: str | None = None,
+    name: str | None = None,
+    scenario: Path | None = None,
+) -> AsyncIterator[Serving]:
+    twin = TwinSettings.parse(model, settings or ["size=4x4"], driver=driver)
     up: asyncio.Future[Serving] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(serve_single(twin, up.set_result, listen="127.0.0.1:0", name=name, scenario=scenario))
 
@@ -52,7 +60,7 @@ async def talk(address: str, *commands: bytes) -> str:
     return said.decode()
 
 
-async def test_it_answers_and_says_where() -> None:
+async def test_it_answers_and_says_where_and_light_that_comes_in_is_read_by_its_monitors_less_the_loss() -> None:
     async with serving() as twin:
         assert twin.name == "polatis-6000"
         assert (twin.addresses, twin.others) == ({"tl1": twin.address}, {})
@@ -61,16 +69,25 @@ async def test_it_answers_and_says_where() -> None:
         assert place is not None
         assert place.addresses == {"polatis-6000": twin.address}
     assert racks() == ()
-
-
-async def test_light_that_comes_in_is_read_by_its_monitors_less_the_loss() -> None:
-    async with serving("light=-3") as twin:
+    async with serving("size=4x4", "light=-3") as twin:
         said = await talk(twin.address, LOGIN, b"RTRV-PORT-POWER::5:2:;", b"ENT-PATCH::1,5:3:;")
         assert '"5:-60.00"' in said
         await asyncio.sleep(0.15)  # monitors average over 100 ms
         said = await talk(twin.address, LOGIN, b"RTRV-PORT-POWER::5:2:;")
         power_dbm = float(said.partition('"5:')[2].partition('"')[0])
         assert -3 - 2.7 - 0.05 <= power_dbm <= -3 - 0.2
+
+
+@pytest.mark.parametrize(("driver", "model"), MODELS, ids=["-".join(each) for each in MODELS])
+async def test_every_model_that_is_installed_says_where_it_listens_and_does(driver: str, model: str) -> None:
+    size = registry.find(driver).sizes.get(model)
+    async with serving(*([f"size={size}"] if size else ["seed=0"]), model=model, driver=driver) as twin:
+        assert twin.name == model
+        assert twin.address in twin.addresses.values()
+        assert rack_of(model) is not None
+        host, _, port = twin.address.rpartition(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.close()
 
 
 async def test_several_of_a_model_have_names_of_their_own() -> None:
@@ -106,17 +123,13 @@ async def test_it_is_told_to_misbehave_while_it_runs() -> None:
         assert await blocking(None, ask_present, control) == ()
 
 
-async def test_scenario_goes_on_while_it_runs(tmp_path: Path) -> None:
+async def test_scenario_goes_on_while_it_runs_and_one_with_a_mistake_starts_nothing(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(
         "scenario: s\nfaults:\n  - {at_s: 0, fault: deny, code: SROF}\n  - {at_s: 0, fault: deny, code: SABT}\n"
     )
     async with serving(scenario=path) as twin:
         assert "DENY\r\n   SABT" in await talk(twin.address, LOGIN, b"ENT-PATCH::1,5:2:;"), "the later one"
-
-
-async def test_scenario_with_a_mistake_starts_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "s.yaml"
     path.write_text("scenario: s\nfaults:\n  - {at_s: 0, fault: stick, ends: [5A]}\n")
     with pytest.raises(ConfigError, match=r"s\.yaml:3: faults\[0\]\.fault: polatis-6000 has no port 5A"):
         async with serving(scenario=path):

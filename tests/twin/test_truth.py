@@ -13,13 +13,6 @@ def truth(at_ns: int) -> Truth:
     return Truth(port=NicPortId.parse("h0.eth0"), what=What.CARRIER, up=True, before_ns=at_ns, after_ns=at_ns + 1)
 
 
-def test_truths_are_lines_of_json(tmp_path: Path) -> None:
-    with TruthFile(tmp_path / "truth.jsonl") as truths:
-        truths(truth(5))
-        (line,) = (tmp_path / "truth.jsonl").read_text().splitlines()
-    assert json.loads(line) == {"port": "h0.eth0", "what": "carrier", "up": True, "before_ns": 5, "after_ns": 6}
-
-
 def test_truth_that_cannot_be_written_ends_nothing_and_a_removed_file_begins_anew(tmp_path: Path) -> None:
     path = tmp_path / "run" / "truth.jsonl"
     path.parent.mkdir()
@@ -53,11 +46,13 @@ def test_truths_go_on_whole_after_a_disk_was_full(tmp_path: Path) -> None:
     assert json.loads(lines[-1])["before_ns"] == 9
 
 
-def test_file_is_bounded_and_the_last_truths_are_kept(tmp_path: Path) -> None:
+def test_truths_are_lines_of_json_in_a_file_that_is_bounded_and_the_last_are_kept(tmp_path: Path) -> None:
     limit = 1000
     with TruthFile(tmp_path / "truth.jsonl", limit_bytes=limit) as truths:
         for at_ns in range(200):
             truths(truth(at_ns))
+    (*_, line) = (tmp_path / "truth.jsonl").read_text().splitlines()
+    assert json.loads(line) == {"port": "h0.eth0", "what": "carrier", "up": True, "before_ns": 199, "after_ns": 200}
     files = sorted(tmp_path.iterdir())
     assert [path.name for path in files] == ["truth.jsonl", "truth.jsonl.1"]
     assert all(path.stat().st_size <= limit + 100 for path in files)

@@ -8,21 +8,15 @@ from hwd_drivers.core.errors import ConfigError
 MODEL = "polatis-6000"
 
 
-def test_settings_are_size_timing_seed_and_the_options_of_the_driver() -> None:
+def test_settings_are_size_timing_seed_and_the_options_of_the_driver_with_the_logins_of_real_units() -> None:
     twin = TwinSettings.parse(
         MODEL, ["size=4x4", "timing=polatis-opus", "seed=7", "in_use=deny", "sessions_max=2", "reports=true"]
     )
     assert (len(twin.capabilities.ends), twin.timing.name, twin.seed) == (8, "polatis-opus", 7)
     assert twin.options == {"in_use": "deny", "sessions_max": 2, "reports": True, "logins": "usual"}
-
-
-def test_twin_alone_takes_the_logins_of_real_units_unless_told_otherwise() -> None:
     assert TwinSettings.parse(MODEL, ["size=4x4"]).options == {"logins": "usual"}
     assert TwinSettings.parse(MODEL, ["size=4x4", "logins=anybody"]).options == {"logins": "anybody"}
     assert "usual" in {default for name, default, _ in describe(MODEL)[1] if name == "logins"}
-
-
-def test_text_of_digits_stays_text_where_only_text_will_do() -> None:
     assert TwinSettings.parse(MODEL, ["size=4x4", "user=no", "password=0042"]).options == {
         "user": "no",
         "password": "0042",
@@ -30,44 +24,38 @@ def test_text_of_digits_stays_text_where_only_text_will_do() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("setting", "says"),
-    [
-        ("in_sue=deny", "--set in_sue: twins of driver polatis-tl1 have no such setting; did you mean in_use?"),
-        ("siez=4x4", "did you mean size?"),
-        ("in_use=drop", "--set in_use: must be 'move' or 'deny', not 'drop'"),
-        ("sessions_max=0", "--set sessions_max: must be greater than 0, not 0"),
-        ("dark_dbm=low", "--set dark_dbm: must be a number, not 'low'"),
-        ("light=bright", "--set light=bright: not a power in dBm"),
-        ("light=nan", "write a power from -60 to 40 dBm"),
-        ("light=41", "--set light=41: write a power from -60 to 40 dBm"),
-        ("seed=-1", "--set seed=-1: not a whole number"),
-        ("timing=warp", "switch timing 'warp': not known"),
-        ("size=0x4", "size '0x4'"),
-        ("size", "--set size: write it as --set key=value"),
-        ("=4", "--set =4: write it as --set key=value"),
-    ],
-)
-def test_wrong_setting_is_bad_input_with_the_nearest_that_is_right(setting: str, says: str) -> None:
-    with pytest.raises(ConfigError) as raised:
-        TwinSettings.parse(MODEL, ["size=4x4", setting])
-    assert says in str(raised.value)
+WRONG = {
+    "in_sue=deny": "--set in_sue: twins of driver polatis-tl1 have no such setting; did you mean in_use?",
+    "siez=4x4": "did you mean size?",
+    "in_use=drop": "--set in_use: must be 'move' or 'deny', not 'drop'",
+    "sessions_max=0": "--set sessions_max: must be greater than 0, not 0",
+    "dark_dbm=low": "--set dark_dbm: must be a number, not 'low'",
+    "light=bright": "--set light=bright: not a power in dBm",
+    "light=nan": "write a power from -60 to 40 dBm",
+    "light=41": "--set light=41: write a power from -60 to 40 dBm",
+    "seed=-1": "--set seed=-1: not a whole number",
+    "timing=warp": "switch timing 'warp': not known",
+    "size=0x4": "size '0x4'",
+    "size": "--set size: write it as --set key=value",
+    "=4": "--set =4: write it as --set key=value",
+}
 
 
-def test_model_that_nobody_knows_is_told_with_the_nearest() -> None:
+def test_wrong_setting_or_model_is_bad_input_with_the_nearest_that_is_right() -> None:
+    for setting, says in WRONG.items():
+        with pytest.raises(ConfigError) as raised:
+            TwinSettings.parse(MODEL, ["size=4x4", setting])
+        assert says in str(raised.value)
     with pytest.raises(ConfigError, match=r"'polatis-600': no driver knows it\. Did you mean polatis-6000\?"):
         find_spec("polatis-600")
     with pytest.raises(ConfigError, match="driver polatis-tl1 does not know it"):
         find_spec("calient", driver="polatis-tl1")
 
 
-def test_driver_is_the_one_asked_for_else_that_of_the_port_else_the_usual_one() -> None:
+def test_driver_is_the_one_asked_for_else_the_usual_one_and_each_setting_is_described_with_its_default() -> None:
     assert find_spec(MODEL, driver="polatis-tl1").name == "polatis-tl1"
     assert find_spec(MODEL, port=3082).name == "polatis-tl1"
     assert find_spec(MODEL, port=1).name == "polatis-tl1"
-
-
-def test_each_setting_is_described_with_its_default() -> None:
     spec, rows = describe(MODEL)
     told = {name: (default, meaning) for name, default, meaning in rows}
     assert spec.name == "polatis-tl1"

@@ -1,8 +1,13 @@
-"""What a virtual machine of a rack is started with, and why it is not."""
+"""A host of a rack that is a virtual machine: what it is started with, and its cables by QEMU's monitor."""
 
+import asyncio
+import json
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,8 +15,10 @@ from hwd.config.run_files.places import DaemonPlace, RackPlace
 from hwd.config.testbed.testbed import load_testbed
 from hwd.model.testbed import Testbed
 from hwd.twin.kernel import SWITCH, Keeper
+from hwd.twin.monitor import MachineMonitor
 from hwd.twin.virtual_machine import prepare_machine
 from hwd_agents.process.config import load_config
+from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import HwdError
 
@@ -88,7 +95,7 @@ async def test_qemu_gets_taps_a_monitor_and_the_agents_configuration(
         ("h0", "daemon", "and the agent of h0 needs its broker. Start it with `hwd serve TESTBED`"),
         ("h0", "old", r"h0: is no virtual machine in the running rack \(pid 7\). Restart that"),
         ("h0", "unix", "broker unix:/run/b: a virtual machine cannot reach a Unix socket. Take mqtt://host:port"),
-        ("h0", "", "h0: cannot get its tap device fibre1: "),
+        ("h0", "remote", "h0: cannot get its tap device fibre1: "),
     ],
 )
 def test_what_is_missing_is_said(
@@ -103,14 +110,123 @@ def test_what_is_missing_is_said(
             daemon = None
         case "old":
             up = replace(rack, hosts={"h0": {"kernel": True, "keeper": None, "machine": None}})
+        case "remote":
+            daemon = replace(DAEMON, mqtt="mqtts://broker.lab:8883")
         case "unix":
             daemon = replace(DAEMON, mqtt="unix:/run/b")
     with pytest.raises(HwdError, match=words):
         prepare_machine(testbed, host, rack=up, daemon=daemon, run_dir=tmp_path, nic="virtio-net-pci")
+    if change == "remote":
+        assert load_config(tmp_path / "agent-h0.yaml").broker == "mqtts://broker.lab:8883", "unchanged"
 
 
-def test_the_url_of_a_remote_broker_is_passed_unchanged(testbed: Testbed, rack: RackPlace, tmp_path: Path) -> None:
-    daemon = replace(DAEMON, mqtt="mqtts://broker.lab:8883")
-    with pytest.raises(HwdError, match="cannot get its tap device"):
-        prepare_machine(testbed, "h0", rack=rack, daemon=daemon, run_dir=tmp_path, nic="virtio-net-pci")
-    assert load_config(tmp_path / "agent-h0.yaml").broker == "mqtts://broker.lab:8883"
+GREETING = {"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 22}}, "capabilities": ["oob"]}}
+
+
+Stamps = asyncio.Queue[tuple[int, int]]
+
+
+class Qemu:
+    """Takes commands, and keeps them; answers when it is told to."""
+
+    def __init__(self, *, answers: bool = True, greeting: bytes = json.dumps(GREETING).encode()) -> None:
+        self.answers = answers
+        self.greeting = greeting
+        self.cables: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
+        self.writers: list[asyncio.StreamWriter] = []
+        self.held: list[Any] = []
+        self.met = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        self.met.set()
+        writer.write(self.greeting + b"\r\n")
+        while line := await reader.readline():
+            asked = json.loads(line)
+            self.held.append(asked["id"])
+            writer.write(b'{"event": "NIC_RX_FILTER_CHANGED", "data": {}}\r\n')
+            if self.answers:
+                self.answer()
+            if asked["execute"] == "set_link":
+                self.cables.put_nowait((asked["arguments"]["name"], asked["arguments"]["up"]))
+        writer.close()
+
+    def answer(self, **what: object) -> None:
+        for number in self.held:
+            self.writers[-1].write(json.dumps({"id": number, **(what or {"return": {}})}).encode() + b"\r\n")
+        self.held.clear()
+
+
+@asynccontextmanager
+async def running(qemu: Qemu, path: Path) -> AsyncIterator[None]:
+    server = await asyncio.start_unix_server(qemu.serve, path)
+    yield
+    server.close()
+    for writer in qemu.writers:
+        writer.close()
+    await server.wait_closed()
+    path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+async def monitor(tmp_path: Path) -> AsyncIterator[MachineMonitor]:
+    made = MachineMonitor("h0", tmp_path / "monitor", SystemClock())
+    task = asyncio.create_task(made.run())
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def asked(monitor: MachineMonitor, folder: Path) -> AsyncIterator[tuple[Qemu, Stamps]]:
+    """A machine whose cable is asked to be lit, and has not answered; with when the change was told to be."""
+    told: Stamps = asyncio.Queue()
+    monitor.set("hwd-eth0", up=False, told=lambda *_: None)
+    qemu = Qemu()
+    async with running(qemu, folder / "monitor"), asyncio.timeout(20):
+        await qemu.cables.get()
+        qemu.answers = False
+        monitor.set("hwd-eth0", up=True, told=lambda *stamps: told.put_nowait(stamps))
+        assert await qemu.cables.get() == ("hwd-eth0", True)
+        yield qemu, told
+
+
+async def test_a_change_is_told_between_the_question_and_the_answer_and_without_a_machine_at_once(
+    monitor: MachineMonitor, tmp_path: Path
+) -> None:
+    clock, stamps = SystemClock(), list[tuple[int, int]]()
+    monitor.set("hwd-eth0", up=True, told=lambda *stamp: stamps.append(stamp))
+    ((before_ns, after_ns),) = stamps
+    assert before_ns == after_ns
+    asked_ns = clock.monotonic_ns()
+    async with asked(monitor, tmp_path) as (qemu, told):
+        assert told.empty()
+        answered_ns = clock.monotonic_ns()
+        qemu.answer()
+        before_ns, after_ns = await told.get()
+    assert asked_ns <= before_ns < answered_ns <= after_ns
+
+
+async def test_a_change_is_reported_if_the_machine_ends_before_its_answer_or_refuses(
+    monitor: MachineMonitor, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with asked(monitor, tmp_path) as (qemu, told):
+        qemu.writers[-1].close()
+        await told.get()
+    async with asked(monitor, tmp_path) as (qemu, told):
+        qemu.answer(error={"class": "DeviceNotFound", "desc": "Device 'hwd-eth0' not found"})
+        await told.get()
+    assert "h0: its machine refuses: Device 'hwd-eth0' not found" in caplog.text
+
+
+async def test_a_machine_that_starts_is_told_of_its_cables_and_something_else_at_its_place_is_tried_again(
+    monitor: MachineMonitor, tmp_path: Path
+) -> None:
+    monitor.set("hwd-eth0", up=False, told=lambda *_: None)
+    for greeting in (b"not JSON", b"[]", b'{"hello": 1}'):
+        other = Qemu(greeting=greeting)
+        async with running(other, tmp_path / "monitor"), asyncio.timeout(20):
+            await other.met.wait()
+        qemu = Qemu()
+        async with running(qemu, tmp_path / "monitor"), asyncio.timeout(20):
+            assert await qemu.cables.get() == ("hwd-eth0", False)

@@ -10,36 +10,6 @@ from hwd_drivers.core.errors import ConfigError
 PARAMETERS: dict[str, Value] = {"n": 10, "s": 1.5, "host": "h0", "live": True, "sizes": (1, 4, 16)}
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("{{ n }}", 10),
-        ("{{n*2+1}}", 21),
-        ("{{ (n - 1) // 2 }}", 4),
-        ("{{ -s }}", -1.5),
-        ("{{ host }}", "h0"),
-        ("{{ s / 2 }}", 0.75),
-        ("{{ n % 3 }}", 1),
-        ("{{ 1 < s <= 1.5 }}", True),
-        ("{{ n > 3 and not live }}", False),
-        ("{{ live or 1 // 0 }}", True),
-        ("{{ 'fast' if s < 2 else 'slow' }}", "fast"),
-        ("{{ host in ['h0', 'h1'] }}", True),
-        ("{{ 4 not in sizes }}", False),
-        ("{{ max(sizes) + len(sizes) + min(3, 2) + sum([1, 2]) }}", 24),
-        ("{{ abs(-2) + round(s) + round(0.126, 2) }}", 4.13),
-        ("{{ sizes }}", (1, 4, 16)),
-        ("of {{ sizes }}", "of 1,4,16"),
-        ("{{ live }}", True),
-        ("{{ host }},h{{ n }}", "h0,h10"),
-        ("is {{ live }}", "is true"),
-        ("nothing", "nothing"),
-    ],
-)
-def test_hole_takes_the_value(text: str, value: Value) -> None:
-    assert substitute(text, PARAMETERS) == value
-
-
 def test_an_unmeasured_value_is_an_error_with_its_name() -> None:
     expression = Expression.parse("n > 3 or last.turnaround.max_s < 2")
     assert expression.names == ("n", "last.turnaround.max_s")
@@ -49,14 +19,11 @@ def test_an_unmeasured_value_is_an_error_with_its_name() -> None:
         expression.value(scope | {"n": 1})
 
 
-def test_trying_out_looks_at_every_part() -> None:
+def test_trying_out_looks_at_every_part_and_names_of_a_text_are_those_of_its_holes() -> None:
     assert Expression.parse("n / (n - 10) > 2").try_out(PARAMETERS) is False
     for text in ("live or host", "n if live else missing", "1 < 0 < host"):
         with pytest.raises(ConfigError):
             Expression.parse(text).try_out(PARAMETERS)
-
-
-def test_names_of_a_text_are_those_of_its_holes() -> None:
     assert names_in("ocs1:{{ first }}A..{{ first + n }}A {{ 1 + }}") == {"first", "n"}
 
 
@@ -82,7 +49,3 @@ def test_holes_of_a_hostile_text_are_refused_at_once(text: str) -> None:
         fill_text(text, lambda expression: expression.value(PARAMETERS))
     assert names_in(text) == frozenset()
     assert time.process_time() - started_s < 0.5
-
-
-def test_text_within_a_hole_may_have_braces() -> None:
-    assert substitute("{{ '}}' }}", PARAMETERS) == "}}"

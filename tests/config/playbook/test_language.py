@@ -59,39 +59,37 @@ def test_sweep_writes_out_every_combination_the_first_slowest(read: Read) -> Non
     assert read(HEAD + "  - sweep: {x: [1, 2, 3]}\n    steps: [repeat: {times: 2}, note: a]\n").playbook is None
 
 
-@pytest.mark.parametrize(
-    ("written", "values"),
-    [
-        ("{from: 1, to: 3}", (1, 2, 3)),
-        ("{from: 0, to: 1, step: 0.25}", (0, 0.25, 0.5, 0.75, 1.0)),
-        ("{from: 0.1, to: 0.3, step: 0.1}", (0.1, 0.2, 0.3)),
-        ("{from: 4, to: 1, step: -1.5}", (4, 2.5, 1.0)),
-        ('{from: 1, to: "{{ n }}"}', (1, 2, 3)),
-        ("[on, 1.5, true, x]", ("on", 1.5, True, "x")),
-    ],
-)
-def test_range_has_both_ends(read: Read, written: str, values: tuple[object, ...]) -> None:
-    sweep = one(read, f"  - sweep: {{v: {written}}}\n    steps: [note: x]")
-    assert isinstance(sweep, SweepStep)
-    assert tuple(round.values["v"] for round in sweep.rounds) == values
+RANGES: dict[str, tuple[object, ...]] = {
+    "{from: 1, to: 3}": (1, 2, 3),
+    "{from: 0, to: 1, step: 0.25}": (0, 0.25, 0.5, 0.75, 1.0),
+    "{from: 0.1, to: 0.3, step: 0.1}": (0.1, 0.2, 0.3),
+    "{from: 4, to: 1, step: -1.5}": (4, 2.5, 1.0),
+    '{from: 1, to: "{{ n }}"}': (1, 2, 3),
+    "[on, 1.5, true, x]": ("on", 1.5, True, "x"),
+}
 
 
-def test_list_parameter_is_replaced_by_a_list(read: Read) -> None:
+def test_range_has_both_ends_and_a_list_parameter_is_replaced_by_a_list(read: Read) -> None:
+    for written, values in RANGES.items():
+        sweep = one(read, f"  - sweep: {{v: {written}}}\n    steps: [note: x]")
+        assert isinstance(sweep, SweepStep)
+        assert tuple(round.values["v"] for round in sweep.rounds) == values
     text = '  - sweep: {v: "{{ names }}"}\n    steps: [note: "{{ v }}"]'
     sweep = one(read, text, names="x, y,z")
     assert isinstance(sweep, SweepStep)
     assert [str(round.steps[0]) for round in sweep.rounds] == ["note x", "note y", "note z"]
 
 
-def test_steps_of_sweeps_and_repeats_are_counted(read: Read) -> None:
-    playbook = read(
-        HEAD
-        + (
-            "  - repeat: {times: 10}\n    steps:\n      - sweep: {a: [1, 2, 3], b: [1, 2]}\n        steps: "
-            "[wait: {for_s: 1}, note: x]\n"
-        )
-    ).require()
-    assert playbook.total_steps == 10 * 6 * 2
+def test_steps_of_sweeps_and_repeats_are_counted_and_a_run_may_wait_as_long_as_it_may_take(read: Read) -> None:
+    sweep = "sweep: {a: [1, 2, 3], b: [1, 2]}\n        steps: [wait: {for_s: 1}, note: x]"
+    assert read(f"{HEAD}  - repeat: {{times: 10}}\n    steps:\n      - {sweep}\n").require().total_steps == 10 * 6 * 2
+    assert read(f"{HEAD}  - repeat: {{times: 100}}\n    steps: [wait: {{for_s: 3600}}]\n").playbook is not None
+    host, branches = (
+        "host: {ports: all, set: {mtu: 4200}}",
+        "{a: [lease: {ports: all, for_s: 1}], b: [fault: {fault: clear}]}",
+    )
+    playbook = load_playbook_text(f"{HEAD}  - {host}\n  - parallel: {branches}\n", file="sent.yaml")
+    assert (playbook.total_steps, playbook.ports) == (3, frozenset()), "without a testbed, by its shape"
 
 
 # --- branches
@@ -157,7 +155,7 @@ def test_bundled_playbook_stands_by_itself(read: Read, tmp_path: Path, opus: Tes
         load_playbook_text(path.read_text(), file="/nowhere/p.yaml", testbed=opus)
 
 
-def test_bundle_leaves_problems_to_the_reader_but_needs_every_file(tmp_path: Path) -> None:
+def test_bundle_leaves_problems_to_the_reader_but_needs_every_file_and_a_place_for_them(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     (tmp_path / "i.yaml").write_text("playbook: i\nsteps: [aply: {}]\n")
     path.write_text(HEAD + "  - include: {file: i.yaml}\n  - nte: x\n")
@@ -168,9 +166,6 @@ def test_bundle_leaves_problems_to_the_reader_but_needs_every_file(tmp_path: Pat
         bundle_playbook(path)
     with pytest.raises(ConfigError, match=r"p2\.yaml:1: cannot be read: No such file"):
         bundle_playbook(tmp_path / "p2.yaml")
-
-
-def test_playbook_in_braces_cannot_carry_files(tmp_path: Path) -> None:
     (tmp_path / "i.yaml").write_text("playbook: i\nsteps: [note: x]\n")
     path = tmp_path / "p.yaml"
     path.write_text("{playbook: p, steps: [{include: {file: i.yaml}}]}\n")
@@ -222,9 +217,6 @@ def test_included_files_are_those_of_the_playbooks_folder(read: Read, tmp_path: 
     assert why("parts/fifo.yaml") == "parts/fifo.yaml: is no regular file, but a FIFO"
     assert why("parts") == "parts: cannot be read: Is a directory"
     assert why("parts/long.yaml") == "parts/long.yaml: is over the 4000000 bytes allowed for such a file"
-
-
-def test_file_that_is_read_without_end_is_refused(tmp_path: Path) -> None:
     [problem] = load_playbook("/dev/zero").problems
     assert problem.text == "is no regular file, but a device"
 
@@ -261,73 +253,52 @@ def test_host_fault_note_and_assert_become_values(read: Read) -> None:
     assert check.scope == {"limit_s": 2.5}
 
 
-def test_run_may_wait_as_long_as_it_may_take(read: Read) -> None:
-    assert read(f"{HEAD}  - repeat: {{times: 100}}\n    steps: [wait: {{for_s: 3600}}]\n").playbook is not None
-
-
-def test_playbook_without_a_testbed_is_read_for_its_shape() -> None:
-    steps = (
-        "  - host: {ports: all, set: {mtu: 4200}}\n  - parallel: {a: [lease: {ports: all, for_s: 1}], b: "
-        "[fault: {fault: clear}]}\n"
-    )
-    playbook = load_playbook_text(HEAD + steps, file="sent.yaml")
-    assert (playbook.total_steps, playbook.ports) == (3, frozenset())
-
-
 LONG = "x" * 9_999
 WITH_HOLES = [f"k{n}: 'y{{{{a}}}}'" for n in range(9_000)]
 LITTLE_BYTES = 40_000_000
 """More than the tree of a megabyte, and less than what any of the texts below would come to."""
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (
-            f"parameters: {{a: {LONG}}}\nsteps:\n  - apply: {{pairs: '{'{{a}}' * 1900}'}}\n",
-            "{{a}}: puts over 10000 characters into one text",
-        ),
-        (
-            f"parameters: {{a: {LONG}xx}}\nsteps: [note: x]\n",
-            "text of 10001 characters is over the 10000 allowed for a value",
-        ),
-        (
-            f"steps:\n  - apply: {{pairs: '{'{{ 1 }}' * 2000}'}}\n",
-            "text of 14000 characters is over the 10000 that one with {{ }} may have",
-        ),
-        (
-            f"parameters: {{a: {LONG}}}\nsteps:\n  - fault: {{{', '.join(WITH_HOLES)}}}\n",
-            "over 10000000 characters with all sweeps",
-        ),
-    ],
-)
-def test_text_writes_out_no_more_than_fits_the_memory(text: str, problem: str, opus: Testbed) -> None:
-    tracemalloc.start()
-    try:
-        with pytest.raises(ConfigError) as refused:
-            load_playbook_text(f"playbook: p\n{text}", file="p.yaml", testbed=opus)
-        _, peak_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert problem in str(refused.value)
-    assert peak_bytes < LITTLE_BYTES
+TOO_LONG = {
+    f"parameters: {{a: {LONG}}}\nsteps:\n  - apply: {{pairs: '{'{{a}}' * 1900}'}}\n": (
+        "{{a}}: puts over 10000 characters into one text"
+    ),
+    f"parameters: {{a: {LONG}xx}}\nsteps: [note: x]\n": (
+        "text of 10001 characters is over the 10000 allowed for a value"
+    ),
+    f"steps:\n  - apply: {{pairs: '{'{{ 1 }}' * 2000}'}}\n": (
+        "text of 14000 characters is over the 10000 that one with {{ }} may have"
+    ),
+    f"parameters: {{a: {LONG}}}\nsteps:\n  - fault: {{{', '.join(WITH_HOLES)}}}\n": (
+        "over 10000000 characters with all sweeps"
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
+def test_text_writes_out_no_more_than_fits_the_memory(opus: Testbed) -> None:
+    for text, problem in TOO_LONG.items():
+        tracemalloc.start()
+        try:
+            with pytest.raises(ConfigError) as refused:
+                load_playbook_text(f"playbook: p\n{text}", file="p.yaml", testbed=opus)
+            _, peak_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert problem in str(refused.value)
+        assert peak_bytes < LITTLE_BYTES
+
+
+def test_rounds_of_a_sweep_are_counted_by_what_stands_in_them_and_an_included_file_each_time(
+    read: Read, opus: Testbed
+) -> None:
+    rounds = "  - sweep: {i: {from: 1, to: 1000}, j: [1, 2, 3]}\n    steps:\n"
+    for step in (
         f"apply: {{pairs: '{'{{i}}' * 1900}'}}",
         f"note: '{'{{i}}' * 390}'",
         f"fault: {{a: '{{{{i}}}}', x: [{'1,' * 20_000}1]}}",
-    ],
-)
-def test_rounds_of_a_sweep_are_counted_by_what_stands_in_them(read: Read, step: str) -> None:
-    rounds = "  - sweep: {i: {from: 1, to: 1000}, j: [1, 2, 3]}\n    steps:\n"
-    said = [problem.text for problem in read(f"{HEAD}{rounds}      - {step}\n").problems]
-    assert [text for text in said if text.startswith("over 10000000 characters with all sweeps")]
-
-
-def test_included_file_counts_each_time(opus: Testbed) -> None:
+    ):
+        said = [problem.text for problem in read(f"{HEAD}{rounds}      - {step}\n").problems]
+        assert [text for text in said if text.startswith("over 10000000 characters with all sweeps")]
     inner = f"playbook: a\nsteps: [note: x]\nreport: {{by: [{'link, ' * 20_000}link]}}\n"
     text = bundled("playbook: p\nsteps:\n" + "  - include: {file: a.yaml}\n" * 100, {"a.yaml": inner}, file="p.yaml")
     with pytest.raises(ConfigError, match="over 10000000 characters with all sweeps"):

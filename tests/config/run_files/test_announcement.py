@@ -34,26 +34,23 @@ def replace_folder(path: Path) -> None:
     path.parent.mkdir(mode=0o700)
 
 
-@pytest.mark.parametrize(
-    "clean_up",
-    [
-        Path.unlink,
-        lambda path: lock_of(path).unlink(),
-        lambda path: shutil.rmtree(path.parent),
-        lambda path: shutil.rmtree(path.parent.parent),
-        replace_folder,
-        lambda path: os.truncate(path, 0),
-        lambda path: path.write_text('{"testbed": "other"}'),
-        lambda path: path.chmod(0),
-    ],
-    ids=["file", "lock", "folder", "run-directory", "other-folder", "empty", "other-text", "unreadable"],
-)
-def test_what_a_clean_up_has_removed_is_announced_again(
-    clean_up: Callable[[Path], None], path: Path, environment: dict[str, str]
-) -> None:
+CLEAN_UPS: dict[str, Callable[[Path], object]] = {
+    "file": Path.unlink,
+    "lock": lambda path: lock_of(path).unlink(),
+    "folder": lambda path: shutil.rmtree(path.parent),
+    "run directory": lambda path: shutil.rmtree(path.parent.parent),
+    "other folder": replace_folder,
+    "empty": lambda path: os.truncate(path, 0),
+    "other text": lambda path: path.write_text('{"testbed": "other"}'),
+    "unreadable": lambda path: path.chmod(0),
+}
+
+
+@pytest.mark.parametrize("what", CLEAN_UPS)
+def test_what_a_clean_up_has_removed_is_announced_again(what: str, path: Path, environment: dict[str, str]) -> None:
     with Announcement(path) as announcement:
         announcement.write(PLACE)
-        clean_up(path)
+        CLEAN_UPS[what](path)
         assert announcement.restore()
         assert daemon_of("bed", environment) == PLACE
         assert path.stat().st_mode & 0o777 == 0o600
@@ -117,36 +114,29 @@ def test_systemd_passes_over_a_folder_that_is_in_use(path: Path) -> None:
         os.close(folder)
 
 
-def test_daemon_of_another_version_is_understood_with_a_key_more(path: Path, environment: dict[str, str]) -> None:
-    with Announcement(path) as announcement:
-        announcement.write(PLACE)
-        path.write_text(json.dumps({**json.loads(path.read_text()), "rank": 3, "more": {"a": [1]}}))
-        assert daemon_of("bed", environment) == PLACE
+NOT_UNDERSTOOD = {
+    b"": "truncated",
+    b"\xff\xfe": "malformed",
+    b"[]": "expected object, got array|Expected `object`, got `array`",
+    b'{"testbed": "bed"}': "pid is missing",
+    b'{"testbed": "bed", "pid": "4", "http": "h", "mqtt": "m", "data_dir": "d"}': "pid: expected",
+    b'{"testbed": "bed", "pid": 4, "http": null, "mqtt": "m", "data_dir": "d"}': "http: expect",
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (b"", "truncated"),
-        (b"\xff\xfe", "malformed"),
-        (b"[]", "expected object, got array|Expected `object`, got `array`"),
-        (b'{"testbed": "bed"}', "pid is missing"),
-        (
-            json.dumps({"testbed": "bed", "pid": "4", "http": "h", "mqtt": "m", "data_dir": "d"}).encode(),
-            "pid: expected",
-        ),
-        (json.dumps({"testbed": "bed", "pid": 4, "http": None, "mqtt": "m", "data_dir": "d"}).encode(), "http: expect"),
-    ],
-)
 def test_file_of_a_daemon_that_cannot_be_understood_is_refused_in_a_line(
-    text: bytes, why: str, path: Path, environment: dict[str, str]
+    path: Path, environment: dict[str, str]
 ) -> None:
     with Announcement(path) as announcement:
         announcement.write(PLACE)
-        path.write_bytes(text)
-        for ask in (lambda: daemon_of("bed", environment), lambda: daemons(environment)):
-            with pytest.raises(ConfigError, match=f"{path}: cannot be understood: .*({why})") as caught:
-                ask()
-            assert "\n" not in str(caught.value)
-        assert daemon_at(lambda place: True, environment) is None
-        assert Whereabouts("http://127.0.0.1:1", environment=environment).token is None
+        own = json.loads(path.read_text())
+        for text, why in NOT_UNDERSTOOD.items():
+            path.write_bytes(text)
+            for ask in (lambda: daemon_of("bed", environment), lambda: daemons(environment)):
+                with pytest.raises(ConfigError, match=f"{path}: cannot be understood: .*({why})") as caught:
+                    ask()
+                assert "\n" not in str(caught.value)
+            assert daemon_at(lambda place: True, environment) is None
+            assert Whereabouts("http://127.0.0.1:1", environment=environment).token is None
+        path.write_text(json.dumps({**own, "rank": 3, "more": {"a": [1]}}))  # of another version
+        assert daemon_of("bed", environment) == PLACE

@@ -34,7 +34,7 @@ def other_group() -> str:
     pytest.skip("needs a second group")
 
 
-def test_it_is_drawn_once_for_its_user_alone(path: Path) -> None:
+def test_it_is_drawn_once_for_its_user_alone_and_one_that_an_operator_wrote_is_taken(path: Path) -> None:
     old = os.umask(0)
     try:
         secret = draw_once(path, IDS, what="token")
@@ -44,16 +44,10 @@ def test_it_is_drawn_once_for_its_user_alone(path: Path) -> None:
     assert mode_of(path) == 0o600
     assert draw_once(path, IDS, what="token") == secret
     assert draw_once(path.with_name("other"), IDS, what="token") != secret
-
-
-def test_one_that_an_operator_wrote_is_taken(path: Path) -> None:
     path.touch(mode=0o600)
     path.write_text("correct-horse-battery-staple\n")
     assert draw_once(path, IDS, what="token") == "correct-horse-battery-staple"
-
-
-def test_an_empty_file_is_one_that_a_crash_left(path: Path) -> None:
-    path.touch(mode=0o600)
+    path.write_text("")  # a crash left it
     secret = draw_once(path, IDS, what="token")
     assert path.read_text() == f"{secret}\n"
 
@@ -67,48 +61,38 @@ def test_a_group_may_read_it_where_one_is_named(path: Path) -> None:
     with pytest.raises(ConfigError, match=r"others may read it .* \(mode 640, group \d+\)"):
         draw_once(path, IDS, what="token")
 
-
-def test_one_that_was_this_users_alone_is_given_to_the_group(path: Path) -> None:
-    group = other_group()
-    secret = draw_once(path, IDS, what="token")
-    assert draw_once(path, IDS, what="token", group=group) == secret
-    assert (mode_of(path), path.group()) == (0o640, group)
-
-
-def test_a_group_that_there_is_not_is_named(path: Path) -> None:
+    own = path.with_name("own")  # was this user's alone
+    secret = draw_once(own, IDS, what="token")
+    assert draw_once(own, IDS, what="token", group=group) == secret
+    assert (mode_of(own), own.group()) == (0o640, group)
+    none = path.with_name("none")
     with pytest.raises(ConfigError, match="token: no group 'no-such-group' exists on this machine"):
-        draw_once(path, IDS, what="token", group="no-such-group")
-    assert not path.exists()
+        draw_once(none, IDS, what="token", group="no-such-group")
+    assert not none.exists()
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o602, 0o700, 0o4600])
-def test_one_that_others_may_read_or_write_is_refused(path: Path, mode: int) -> None:
+def test_one_that_others_may_read_or_write_is_refused(path: Path) -> None:
     path.write_text("correct-horse-battery-staple\n")
-    path.chmod(mode)
-    with pytest.raises(ConfigError, match=rf"others may read it or write to it \(mode {mode:o}.*Remove it"):
-        draw_once(path, IDS, what="token")
-    assert path.read_text() == "correct-horse-battery-staple\n"
+    for mode in (0o640, 0o604, 0o660, 0o602, 0o700, 0o4600):
+        path.chmod(mode)
+        with pytest.raises(ConfigError, match=rf"others may read it or write to it \(mode {mode:o}.*Remove it"):
+            draw_once(path, IDS, what="token")
+        assert path.read_text() == "correct-horse-battery-staple\n"
 
 
 @pytest.mark.root
-def test_one_of_another_user_is_refused(path: Path) -> None:
-    path.touch(mode=0o600)
-    os.chown(path, 65534, 65534)
-    with pytest.raises(ConfigError, match="belongs to user 65534, who knows it, and should belong to user 0"):
-        draw_once(path, IDS, what="token")
-
-
-@pytest.mark.root
-def test_root_draws_and_reads_that_of_the_user_whom_it_works_for(path: Path) -> None:
+def test_root_draws_and_reads_that_of_the_user_whom_it_works_for_and_of_no_other(path: Path) -> None:
     drawn = draw_once(path, IDS, what="secret", owner=65534)
     assert path.stat().st_uid == 65534
     assert draw_once(path, IDS, what="secret", owner=65534) == drawn
+    with pytest.raises(ConfigError, match="belongs to user 65534, who knows it, and should belong to user 0"):
+        draw_once(path, IDS, what="secret")
     os.chown(path, 0, 0)
     with pytest.raises(ConfigError, match="should belong to user 65534"):
         draw_once(path, IDS, what="secret", owner=65534)
 
 
-def test_a_link_is_not_followed(path: Path) -> None:
+def test_a_link_is_not_followed_and_what_is_no_file_is_refused_at_once(path: Path) -> None:
     target = path.with_name("target")
     path.symlink_to(target)
     with pytest.raises(ConfigError, match="a symbolic link is not followed"):
@@ -118,9 +102,7 @@ def test_a_link_is_not_followed(path: Path) -> None:
     target.write_text("correct-horse-battery-staple")
     with pytest.raises(ConfigError, match="a symbolic link is not followed"):
         draw_once(path, IDS, what="token")
-
-
-def test_what_is_no_file_is_refused_at_once(path: Path) -> None:
+    path.unlink()
     os.mkfifo(path, 0o600)
     with pytest.raises(ConfigError, match="is no regular file"):
         draw_once(path, IDS, what="token")

@@ -13,6 +13,8 @@ from hwd.config.testbed.wanted_state import parse_what
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
 
+from ..conftest import said
+
 HEAD = """testbed: array
 switches:
   osw1: {driver: osw, model: osw, size: 4x4, address: 10.0.0.1:5000}
@@ -46,35 +48,17 @@ def load(tmp_path: Path) -> Callable[[str], Loaded]:
 Load = Callable[[str], Loaded]
 
 
-def said(loaded: Loaded) -> list[str]:
-    return [str(problem).partition("testbed.yaml:")[2] for problem in loaded.problems]
-
-
 def test_ends_of_elements_have_names_of_the_composite_and_fibres_end_at_them(load: Load) -> None:
     loaded = load(SOUND)
     assert said(loaded) == []
     testbed = loaded.require()
     ports = {str(port): str(end) for port, end in testbed.composites["sel"].ports.items()}
-    assert ports == {
-        "1A": "osw1.1A",
-        "2A": "osw1.2A",
-        "1B": "osw1.1B",
-        "2B": "osw1.2B",
-        "3B": "osw1.3B",
-        "4B": "osw1.4B",
-        "5B": "x1.1B",
-    }
+    assert ports == {**{port: f"osw1.{port}" for port in ("1A", "2A", "1B", "2B", "3B", "4B")}, "5B": "x1.1B"}
     assert [str(strand) for strand in testbed.strands] == [
         "h0.eth0.tx - osw1.1A",
         "osw1.1B - h0.eth0.rx",
         "osw1.5B - x1.1A",
     ]
-
-
-def test_a_duplex_fibre_ends_at_both_sides_of_a_port(load: Load) -> None:
-    text = SOUND.replace("  - h0.eth0.tx -> sel.1A\n  - sel.1B -> h0.eth0.rx\n", "  - h0.eth0 <-> sel.1\n")
-    strands = load(text).require().strands
-    assert [str(strand) for strand in strands[:2]] == ["h0.eth0.tx - osw1.1A", "osw1.1B - h0.eth0.rx"]
 
 
 def test_crossconnects_of_a_composite_are_asked_as_those_of_a_switch(load: Load) -> None:
@@ -125,40 +109,34 @@ fibres:
     ]
 
 
-def test_light_leaves_a_composite_by_its_ports_alone(load: Load) -> None:
-    text = SOUND.replace("  - sel.1B -> h0.eth0.rx\n", "  - osw1.6B -> h0.eth0.rx\n")
-    assert said(load(text)) == [
-        "9: composites.sel.ports: osw1.6B is an end of an element inside of sel, and its fibre leads outside, to "
-        "h0.eth0.rx. Name the end under ports"
-    ]
+WRONG_FIBRES = {
+    "h0.eth0.rx <-> sel.9": "sel.9: composite sel has no end 9; its ends go from 1A to 5B",
+    "h0.eth0.rx <-> sel.3": "sel.3: port 3 has one side only; write sel.3B",
+    "h0.eth0.rx <-> sel.3/1": "sel.3/1: only NIC and packet switch ports have lanes, tx and rx",
+    "h0.eth0.rx <-> osw1.1A": "osw1.1A has a fibre already, of line 14; a fibre end takes one",
+}
 
 
-@pytest.mark.parametrize(
-    ("fibre", "problem"),
-    [
-        ("h0.eth0.rx <-> sel.9", "sel.9: composite sel has no end 9; its ends go from 1A to 5B"),
-        ("h0.eth0.rx <-> sel.3", "sel.3: port 3 has one side only; write sel.3B"),
-        ("h0.eth0.rx <-> sel.3/1", "sel.3/1: only NIC and packet switch ports have lanes, tx and rx"),
-        ("h0.eth0.rx <-> osw1.1A", "osw1.1A has a fibre already, of line 14; a fibre end takes one"),
-    ],
-)
-def test_a_fibre_ends_where_the_composite_has_an_end(load: Load, fibre: str, problem: str) -> None:
-    told = said(load(SOUND.replace("sel.1B -> h0.eth0.rx", fibre)))
-    assert len(told) >= 1
-    assert problem in told[0]
+def test_a_fibre_ends_where_the_composite_has_an_end_or_at_both_sides_of_a_port(load: Load) -> None:
+    text = SOUND.replace("  - h0.eth0.tx -> sel.1A\n  - sel.1B -> h0.eth0.rx\n", "  - h0.eth0 <-> sel.1\n")
+    strands = load(text).require().strands
+    assert [str(strand) for strand in strands[:2]] == ["h0.eth0.tx - osw1.1A", "osw1.1B - h0.eth0.rx"]
+    for fibre, problem in WRONG_FIBRES.items():
+        assert problem in said(load(SOUND.replace("sel.1B -> h0.eth0.rx", fibre)))[0]
+    inside = "9: composites.sel.ports: osw1.6B is an end of an element inside of sel, and its fibre leads outside, to "
+    assert said(load(SOUND.replace("sel.1B -> h0.eth0.rx", "osw1.6B -> h0.eth0.rx"))) == [
+        f"{inside}h0.eth0.rx. Name the end under ports"
+    ], "light leaves by its ports alone"
 
 
-def test_a_port_of_a_composite_can_be_set_aside(load: Load) -> None:
+def test_a_port_of_a_composite_can_be_set_aside_and_a_lease_of_an_end_is_one_of_the_ports_of_elements_that_it_is_at(
+    load: Load, tmp_path: Path
+) -> None:
     testbed = load(f"{SOUND}ports: {{sel.3: {{state: spare}}}}\n").require()
     assert [(note.switch, note.port) for note in testbed.port_notes] == [("sel", "3")]
     assert said(load(f"{SOUND}ports: {{sel.9: {{state: spare}}}}\n")) == [
         "17: ports.sel.9: composite sel has no port '9'; name both sides at once, such as sel.31"
     ]
-
-
-def test_a_lease_of_an_end_of_a_composite_is_one_of_the_ports_of_elements_that_it_is_at(
-    load: Load, tmp_path: Path
-) -> None:
     testbed = load(SOUND).require()
     path = tmp_path / "p.yaml"
     path.write_text("playbook: p\nsteps:\n  - lease: {ports: [sel.2, sel.5, h0.eth0], for_s: 5}\n")

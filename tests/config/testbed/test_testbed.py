@@ -9,6 +9,8 @@ from hwd.config.testbed.testbed import Loaded, load_testbed
 from hwd.model.testbed import RetentionRules, SecretRef, Setting
 from hwd_drivers.devices import registry
 
+from ..conftest import said
+
 Load = Callable[[str], Loaded]
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 
@@ -24,11 +26,6 @@ fibres:
 """
 
 
-def said(loaded: Loaded) -> list[str]:
-    """Problems without the name of the file."""
-    return [str(problem).partition("testbed.yaml:")[2] for problem in loaded.problems]
-
-
 def test_sound_file_has_no_problem(load: Load) -> None:
     loaded = load(SOUND)
     assert said(loaded) == []
@@ -40,7 +37,11 @@ def test_sound_file_has_no_problem(load: Load) -> None:
         "ocs1.2B - h1.eth0.rx",
     ]
     assert testbed.strands[2].source.endswith("testbed.yaml:8")
-    assert testbed.switches["ocs1"].address == "10.0.0.5:3082"
+    assert testbed.switches["ocs1"].address == "10.0.0.5:3082", "the port of its driver"
+    assert (testbed.host_actions, testbed.retention) == ((), RetentionRules(documents_days=None, history_days=None))
+    more = load(f"{SOUND}host_actions: [mtu, autoneg, mtu]\nretention: {{documents_days: 90}}\n").require()
+    assert more.host_actions == (Setting.MTU, Setting.AUTONEG)
+    assert more.retention == RetentionRules(documents_days=90, history_days=None)
 
 
 def test_all_keys_of_a_testbed_file_are_read(load: Load) -> None:
@@ -95,63 +96,19 @@ ports: {ocs1.31: {state: spare}, ocs1.32: {state: maintenance, why: dirty, until
     h0, h1 = testbed.hosts.values()
     assert (str(h0.ssh), h0.region, h0.groups) == ("root@10.0.0.10", "r0", ("dp0", "pp0"))
     eth0 = h0.ports[0]
-    assert (eth0.interface, eth0.ip, eth0.rdma, eth0.rail, eth0.numa, eth0.gpus, eth0.rate_mbit_s) == (
-        "eth0",
-        "10.1.0.1/32",
-        "mlx5_0",
-        0,
-        0,
-        (0,),
-        40_000,
-    )
+    assert (eth0.interface, eth0.ip, eth0.rdma, eth0.rail) == ("eth0", "10.1.0.1/32", "mlx5_0", 0)
+    assert (eth0.numa, eth0.gpus, eth0.rate_mbit_s) == (0, (0,), 40_000)
     assert dict(eth0.match) == {"pci": "0000:41:00.0", "port": 1}
     assert eth0.module.budget_db == pytest.approx(6.6)
     assert h1.twin is not None
-    assert (h1.twin.kernel, h1.twin.timing, h1.twin.seed, h1.twin.clock_offset_s, h1.twin.clock_drift_ppm) == (
-        True,
-        "opus-cx6dx",
-        3,
-        5.0,
-        50.0,
-    )
+    assert (h1.twin.kernel, h1.twin.timing, h1.twin.seed) == (True, "opus-cx6dx", 3)
+    assert (h1.twin.clock_offset_s, h1.twin.clock_drift_ppm) == (5.0, 50.0)
     labelled = next(strand for strand in testbed.strands if strand.label)
-    assert (str(labelled), labelled.length_m, labelled.loss_db, [str(end) for end in labelled.via]) == (
-        "h0.eth1/2.tx - ocs1.3A",
-        5.0,
-        0.4,
-        ["pp1.17"],
-    )
+    assert (str(labelled), labelled.length_m, labelled.loss_db) == ("h0.eth1/2.tx - ocs1.3A", 5.0, 0.4)
+    assert [str(end) for end in labelled.via] == ["pp1.17"]
     assert [(note.port, note.state, note.why, note.until) for note in testbed.port_notes] == [
         ("31", "spare", "", None),
         ("32", "maintenance", "dirty", "2027-01-10"),
-    ]
-
-
-def test_lane_without_strand_is_told(load: Load) -> None:
-    text = SOUND.replace("module: 100g-lr4", "module: 100g-psm4", 1).replace(
-        "h0.eth0 <-> ocs1.1", "h0.eth0/1 <-> ocs1.1"
-    )
-    assert said(load(text)) == [
-        "4: hosts.h0.nics.eth0: no fibre at h0.eth0/2.tx, h0.eth0/3.tx, h0.eth0/4.tx, h0.eth0/2.rx, h0.eth0/3.rx, "
-        "h0.eth0/4.rx, while the other lanes of h0.eth0 have one"
-    ]
-
-
-def test_parallel_modules_are_joined_lane_by_lane(load: Load) -> None:
-    testbed = load(
-        """testbed: t
-packet_switches: {eps1: {ports: 4}}
-hosts:
-  h0: {nics: {eth0: {module: 100g-psm4}, eth1: {module: 100g-psm4}}}
-  h1: {nics: {eth0: {module: 100g-psm4}}}
-fibres: [h0.eth0 <-> h1.eth0, h0.eth1 <-> eps1.2]
-"""
-    ).require()
-    assert [str(strand) for strand in testbed.strands][::4] == [
-        "h0.eth0/1.tx - h1.eth0/1.rx",
-        "h1.eth0/1.tx - h0.eth0/1.rx",
-        "h0.eth1/1.tx - eps1.2/1.rx",
-        "eps1.2/1.tx - h0.eth1/1.rx",
     ]
 
 
@@ -179,24 +136,8 @@ def test_examples_are_sound_and_have_the_ports_of_their_racks() -> None:
 
 
 LINES = EXAMPLES[0].with_name("opus-testbed.yaml").read_text().splitlines()
-MARKS = [
-    "{",
-    "}",
-    "[",
-    ": ",
-    "- ",
-    "&a ",
-    "*a",
-    "!!python/object:os.system ",
-    "\t",
-    "'",
-    "|",
-    "? ",
-    "<<: ",
-    "0x",
-    "null",
-]
-SCRAPS = st.sampled_from([*MARKS, "---\n", "9" * 400, "ocs1.1A", " -> ", "ÿ", "\x00"])
+MARKS = ["{", "}", "[", ": ", "- ", "&a ", "*a", "!!python/object:os.system ", "\t", "'", "|", "? ", "<<: ", "---\n"]
+SCRAPS = st.sampled_from([*MARKS, "0x", "null", "9" * 400, "ocs1.1A", " -> ", "ÿ", "\x00"])
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -214,26 +155,51 @@ def test_damaged_testbed_file_gives_problems_and_no_traceback(load: Load, data: 
     assert all(problem.line >= 1 for problem in loaded.problems)
 
 
-def test_host_actions_are_allowed_once_each_and_none_by_default(load: Load) -> None:
-    assert load(SOUND).require().host_actions == ()
-    allowed = load(SOUND + "host_actions: [mtu, autoneg, mtu]\n").require().host_actions
-    assert allowed == (Setting.MTU, Setting.AUTONEG)
-
-
-def test_retention_is_for_ever_but_for_what_is_stated(load: Load) -> None:
-    assert load(SOUND).require().retention == RetentionRules(documents_days=None, history_days=None)
-    added = f"{SOUND}retention: {{documents_days: 90}}\n"
-    assert load(added).require().retention == RetentionRules(documents_days=90, history_days=None)
-
-
-def test_twin_is_told_what_its_driver_lets_it_be_told(load: Load) -> None:
-    told = "timing: polatis-opus, options: {in_use: deny, user: admin, password: root}"
+def test_lanes_of_parallel_modules_are_joined_one_by_one_and_one_without_a_strand_is_told(load: Load) -> None:
     testbed = load(
-        SOUND.replace(SWITCH, f"switches: {{ocs1: {{driver: polatis-tl1, model: polatis-6000, twin: {{{told}}}}}}}")
+        """testbed: t
+packet_switches: {eps1: {ports: 4}}
+hosts:
+  h0: {nics: {eth0: {module: 100g-psm4}, eth1: {module: 100g-psm4}}}
+  h1: {nics: {eth0: {module: 100g-psm4}}}
+fibres: [h0.eth0 <-> h1.eth0, h0.eth1 <-> eps1.2]
+"""
     ).require()
-    twin = testbed.switches["ocs1"].twin
+    assert [str(strand) for strand in testbed.strands][::4] == [
+        "h0.eth0/1.tx - h1.eth0/1.rx",
+        "h1.eth0/1.tx - h0.eth0/1.rx",
+        "h0.eth1/1.tx - eps1.2/1.rx",
+        "eps1.2/1.tx - h0.eth1/1.rx",
+    ]
+    text = SOUND.replace("module: 100g-lr4", "module: 100g-psm4", 1).replace("h0.eth0 <->", "h0.eth0/1 <->")
+    assert said(load(text)) == [
+        "4: hosts.h0.nics.eth0: no fibre at h0.eth0/2.tx, h0.eth0/3.tx, h0.eth0/4.tx, h0.eth0/2.rx, h0.eth0/3.rx, "
+        "h0.eth0/4.rx, while the other lanes of h0.eth0 have one"
+    ]
+
+
+def test_twins_are_told_what_their_driver_lets_them_be_told_or_are_virtual_machines(load: Load) -> None:
+    told = "timing: polatis-opus, options: {in_use: deny, user: admin, password: root}"
+    switch = f"switches: {{ocs1: {{driver: polatis-tl1, model: polatis-6000, twin: {{{told}}}}}}}"
+    text = SOUND.replace(SWITCH, switch).replace("h0: {nics", "h0: {twin: {machine: 10.0.2.2}, nics")
+    testbed = load(text).require()
+    twin, host = testbed.switches["ocs1"].twin, testbed.hosts["h0"].twin
     assert twin is not None
     assert twin.options == {"in_use": "deny", "user": "admin", "password": "root"}, "a twin's password is no secret"
+    assert host is not None
+    assert (host.machine, host.kernel) == ("10.0.2.2", False)
+
+
+ADDRESSES = """\
+/dev/ttyUSB0 /dev/serial/by-id/usb-Thorlabs_OSW22-if00 serial:/dev/ttyUSB0
+serial:/dev/ttyUSB0?baud=57600&parity=E&rtscts=1 10.0.0.7:4001 unix:/run/sw1 ocs1.lab.example:3082 [fe80::1]:3082
+"""
+
+
+def test_an_address_that_says_all_stays_as_it_is(load: Load) -> None:
+    for address in ADDRESSES.split():
+        text = f'testbed: t\nswitches: {{sw1: {{driver: osw, model: 1x4, address: "{address}"}}}}\n'
+        assert load(text).require().switches["sw1"].address == address
 
 
 def test_a_host_is_reached_through_another_with_a_key_of_its_own(load: Load) -> None:
@@ -246,9 +212,3 @@ def test_a_host_is_reached_through_another_with_a_key_of_its_own(load: Load) -> 
     assert Path(place.known_hosts).is_absolute(), "it goes from the folder of the testbed file"
     assert Path(place.known_hosts).name == "hosts"
     assert (str(place.jump), place.jump.key) == ("me@gate:2222", "~/lab")
-
-
-def test_twin_of_a_host_may_be_a_virtual_machine(load: Load) -> None:
-    twin = load(SOUND.replace("h0: {nics", "h0: {twin: {machine: 10.0.2.2}, nics")).require().hosts["h0"].twin
-    assert twin is not None
-    assert (twin.machine, twin.kernel) == ("10.0.2.2", False)

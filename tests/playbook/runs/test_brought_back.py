@@ -2,6 +2,8 @@
 
 import asyncio
 import errno
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,9 +27,12 @@ from hwd_drivers.core.offload import InlineOffload
 from ...sim.lab import Lab
 from .conftest import FIRST, SECOND
 
+ON_FIRST = (f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+ON_SECOND = (f"apply: {{pairs: {SECOND}}}", "wait: {for: ready, within_s: 20}")
+
 
 async def test_crashed_run_knows_that_its_switches_were_brought_back(lab: Lab) -> None:
-    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+    run = await lab.start(*ON_FIRST)
     await asyncio.sleep(0.2)
     await lab.next_life()
     await asyncio.sleep(10)  # virtual: the switch is there, and brought back
@@ -50,7 +55,7 @@ async def test_crashed_run_knows_that_its_switches_were_brought_back(lab: Lab) -
 
 
 async def test_run_that_the_records_do_not_know_does_not_keep_those_behind_it_unsettled(lab: Lab) -> None:
-    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+    run = await lab.start(*ON_FIRST)
     await asyncio.sleep(0.2)
     lab.world.kill(DAEMON)
     disk = lab.world.journal_disk
@@ -68,7 +73,7 @@ async def test_run_that_the_records_do_not_know_does_not_keep_those_behind_it_un
 
 
 async def test_crashed_run_that_had_confirmed_all_is_as_applied(lab: Lab) -> None:
-    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}", "wait: {for_s: 600}")
+    run = await lab.start(*ON_FIRST, "wait: {for_s: 600}")
     await asyncio.sleep(30)
     assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
     for _ in range(2):
@@ -82,7 +87,7 @@ async def test_crashed_run_that_had_confirmed_all_is_as_applied(lab: Lab) -> Non
 
 
 async def test_run_whose_confirm_the_journal_takes_after_its_end_is_as_applied(lab: Lab) -> None:
-    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
+    run = await lab.start(*ON_FIRST)
     while not lab.emitted(ReconfigurationState, state="driving"):  # noqa: ASYNC110 - in virtual time
         await asyncio.sleep(0.01)
     lab.world.journal_disk.refusal = (errno.EIO, 0)
@@ -97,12 +102,7 @@ async def test_run_whose_confirm_the_journal_takes_after_its_end_is_as_applied(l
 
 
 async def test_crashed_run_that_had_confirmed_one_and_not_the_next_is_not_called_as_applied(lab: Lab) -> None:
-    run = await lab.start(
-        f"apply: {{pairs: {SECOND}}}",
-        "wait: {for: ready, within_s: 20}",
-        f"apply: {{pairs: {FIRST}}}",
-        "wait: {for: ready, within_s: 20}",
-    )
+    run = await lab.start(*ON_SECOND, *ON_FIRST)
     while len(lab.emitted(ReconfigurationState, state="journaled")) < 2:  # noqa: ASYNC110 - in virtual time
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.2)
@@ -115,8 +115,8 @@ async def test_crashed_run_that_had_confirmed_one_and_not_the_next_is_not_called
 
 
 async def test_daemon_that_starts_again_expects_what_was_measured_before(lab: Lab) -> None:
-    for pairs in (FIRST, SECOND):
-        await lab.ended(await lab.start(f"apply: {{pairs: {pairs}}}", "wait: {for: ready, within_s: 20}"))
+    for steps in (ON_FIRST, ON_SECOND):
+        await lab.ended(await lab.start(*steps))
     await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
 
     async def expected() -> tuple[object, object]:
@@ -130,7 +130,7 @@ async def test_daemon_that_starts_again_expects_what_was_measured_before(lab: La
 
 
 async def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(lab: Lab, tmp_path: Path) -> None:
-    await lab.ended(await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}"))
+    await lab.ended(await lab.start(*ON_FIRST))
     await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
     untimed = Document(
         at_ns=0,
@@ -162,3 +162,57 @@ async def test_daemon_that_starts_again_knows_what_became_of_a_reconfiguration(l
     await lab.next_life()
     with pytest.raises(RefusedError, match=rf"^reconfiguration {id}.*: rolled back \d+ s ago"):
         await lab.in_daemon(lab.service.confirm(id))
+
+
+STEPS = (f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}", "wait: {for_s: 60}")
+
+
+def run_sql(path: Path, *statements: str) -> None:
+    """As somebody beside the daemon."""
+    with closing(sqlite3.connect(path)) as database, database:
+        for statement in statements:
+            database.execute(statement)
+
+
+def refuse(what: str) -> str:
+    return f"CREATE TRIGGER no BEFORE {what} ON runs BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+
+
+async def test_killed_daemon_brings_the_switches_back_and_owes_the_end_of_its_run(lab: Lab, tmp_path: Path) -> None:
+    run = await lab.start(*STEPS)
+    await asyncio.sleep(0.05)
+    assert lab.emitted(ReconfigurationState, state="driving")
+    lab.world.kill(DAEMON)
+    run_sql(tmp_path / "records.db", refuse("UPDATE"))
+    lab.world.start_daemon()
+    await asyncio.sleep(10.0)
+    (recovered,) = lab.emitted(DaemonRecovered)
+    assert (recovered.outcome, recovered.run) == ("rolled-back", run)
+    end = await lab.state(run)
+    assert (end["state"], end["safe_state"]) == ("crashed", "unknown")
+    ready = lab.service.ready()
+    assert not ready.ready
+    assert f"cannot end run {run}: disk is full" in str(ready.why)
+    assert not lab.service.status().records.writable
+
+    run_sql(tmp_path / "records.db", "DROP TRIGGER no")
+    service = await lab.world.settled()
+    (row,) = await lab.in_daemon(service.runs())
+    assert (row.id, row.outcome, row.why) == (run, "crashed", "the daemon ended under it")
+
+
+async def test_queued_run_that_means_nothing_any_more_keeps_no_daemon_from_starting(lab: Lab, tmp_path: Path) -> None:
+    run = await lab.start(*STEPS, due_in_s=3600.0)
+    lab.world.kill(DAEMON)
+    run_sql(tmp_path / "records.db", "UPDATE queue SET playbook_text = 'steps: ['", refuse("INSERT"))
+    lab.world.start_daemon()
+    await asyncio.sleep(10.0)
+    assert (await lab.state(run))["state"] == "failed"
+    assert await lab.in_daemon(lab.service.runs()) == []
+
+    run_sql(tmp_path / "records.db", "DROP TRIGGER no")
+    lab.world.kill(DAEMON)
+    lab.world.start_daemon()
+    await asyncio.sleep(10.0)
+    assert [row.outcome for row in await lab.in_daemon(lab.service.runs())] == ["failed"]
+    assert lab.service.queue() == []

@@ -45,10 +45,9 @@ def testbed(tmp_path: Path) -> Testbed:
     return load(tmp_path / "two.yaml").require()
 
 
-async def test_loop_turns_while_a_playbook_is_read(tmp_path: Path) -> None:
-    (tmp_path / "two.yaml").write_text(TESTBED)
+async def test_loop_turns_while_a_playbook_is_read(testbed: Testbed) -> None:
     offload = ThreadOffload(1)
-    reader = PlaybookReader(load(tmp_path / "two.yaml").require(), offload, no_demand)
+    reader = PlaybookReader(testbed, offload, no_demand)
     reading = asyncio.create_task(reader.read(LONG, file="long.yaml", parameters={}))
     turns = 0
     while not reading.done():
@@ -76,21 +75,16 @@ async def test_stored_demands_are_looked_up_once_each(testbed: Testbed) -> None:
     assert playbook.ports >= {"h0.eth0", "h1.eth0"}
 
 
-async def test_playbook_names_the_place_of_a_demand_that_is_not_stored(testbed: Testbed) -> None:
+async def test_playbook_names_the_place_of_a_demand_that_is_not_stored_or_finds_no_room_for(testbed: Testbed) -> None:
     reader = PlaybookReader(testbed, InlineOffload(), no_demand)
     with pytest.raises(ConfigError) as raised:
         await reader.read(DEMAND, file="p.yaml", parameters={})
     assert "p.yaml:6: " in str(raised.value)
     assert "demand moe, layer 0, micro-batch 0: not stored (with layer=0)" in str(raised.value)
-
-
-async def test_playbook_reads_no_more_demands_than_there_is_room_for(testbed: Testbed) -> None:
     many = DEMAND.replace("[0, 1, 0]", "{from: 0, to: 300}")
     with pytest.raises(ConfigError, match="a playbook reads at most 256 layers and micro-batches of stored demands"):
-        await PlaybookReader(testbed, InlineOffload(), no_demand).read(many, file="p.yaml", parameters={})
-
-
-def test_check_without_a_daemon_takes_a_stored_demand_as_it_is(testbed: Testbed) -> None:
+        await reader.read(many, file="p.yaml", parameters={})
+    # A check without a daemon takes a stored demand as it is.
     assert load_playbook_text(DEMAND, file="p.yaml", testbed=testbed).name == "two-layers"
     with pytest.raises(ConfigError, match="'a/b': is no name of a demand"):
         load_playbook_text(DEMAND.replace("moe", "a/b"), file="p.yaml", testbed=testbed)

@@ -9,7 +9,7 @@ import pytest
 
 from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.leases import LeaseReleased, LeaseRenewed
-from hwd.model.documents.runs import RunEnded, RunFault, RunHost, RunStarted
+from hwd.model.documents.runs import RunEnded, RunFault, RunHost, RunPaused, RunResumed, RunStarted, RunStep
 from hwd.model.fault import Clear, Fault, Unplug
 from hwd.model.run import RunStatus
 from hwd.playbook.queue import NAMED, QUEUED_MAX
@@ -31,24 +31,22 @@ async def test_runs_with_ports_in_common_start_one_after_the_other(lab: Lab) -> 
     assert [one.run for one in lab.service.queue()] == [second, third]
     waits = [(await lab.state(run))["waits_for"] for run in (second, third)]
     assert waits == [[f"run {first}"], [f"run {first}", f"run {second}"]]
+    with pytest.raises(UnknownError, match="is in the queue"):
+        await lab.in_daemon(lab.service.run(second))
+    assert [run.id for run in await lab.in_daemon(lab.service.runs())] == [first], "no record yet"
     assert [(await lab.ended(run))["state"] for run in (first, second, third)] == ["succeeded"] * 3
     facts = [one.fact for one in lab.world.documents]
     order = [(type(one), one.run) for one in facts if isinstance(one, RunStarted | RunEnded)]
     assert order == [(fact, run) for run in (first, second, third) for fact in (RunStarted, RunEnded)]
 
 
-async def test_runs_on_other_ports_start_at_once(lab: Lab) -> None:
-    first, second = await lab.start(*ON_FIRST), await lab.start(*ON_SECOND)
-    assert [(await lab.state(run))["state"] for run in (first, second)] == ["running", "running"]
-    assert [(await lab.ended(run))["state"] for run in (first, second)] == ["succeeded"] * 2
-
-
-async def test_due_time_is_the_earliest_start(lab: Lab) -> None:
+async def test_due_time_is_the_earliest_start_and_runs_on_other_ports_start_at_once(lab: Lab) -> None:
     run = await lab.start(*ON_FIRST, due_in_s=90.0)
     asked_ns = lab.world.clock.wall_ns()
-    now = await lab.start(*ON_FIRST)
+    now, beside = await lab.start(*ON_FIRST), await lab.start(*ON_SECOND)
     assert (await lab.state(run))["waits_for"] == ["its due time"]
-    assert (await lab.ended(now))["state"] == "succeeded"
+    assert [(await lab.state(one))["state"] for one in (now, beside)] == ["running"] * 2, "on other ports, at once"
+    assert [(await lab.ended(one))["state"] for one in (now, beside)] == ["succeeded"] * 2
     end = await lab.ended(run)
     assert end["state"] == "succeeded"
     assert 0 <= end["started_wall_ns"] - end["due_wall_ns"] < 1e9
@@ -67,12 +65,8 @@ async def test_state_is_one_document_at_every_change_and_one_retained_topic(lab:
     assert all(one != other for one, other in itertools.pairwise(told)), "a change that is none"
     await asyncio.sleep(1.0)
     assert json.loads(lab.retained()[run]) == end
-
-
-async def test_failed_run_names_its_class_and_that_it_was_rolled_back(lab: Lab) -> None:
-    lab.world.faults.set(Unplug(port="h0.eth0"))
-    run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 3}")
-    end = await lab.ended(run)
+    lab.world.faults.set(Unplug(port="h2.eth0"))
+    end = await lab.ended(await lab.start(f"apply: {{pairs: {SECOND}}}", "wait: {for: ready, within_s: 3}"))
     assert (end["state"], end["fault_class"], end["rolled_back"]) == ("failed", "not ready in time", True)
     assert end["why"].startswith("not ready in time: ")
 
@@ -90,19 +84,23 @@ async def test_aborted_run_says_by_whom_and_a_queued_one_is_just_taken_out(lab: 
     assert [run.outcome for run in await lab.service.runs() if run.id == second] == ["aborted"]
 
 
-async def test_paused_run_stands_between_two_steps_until_it_is_resumed(lab: Lab) -> None:
+async def test_paused_run_stands_between_two_steps_with_its_lease_until_it_is_resumed(lab: Lab) -> None:
     run = await lab.start("lease: {ports: all, for_s: 30}", *ON_FIRST, "wait: {for_s: 5}")
     await asyncio.sleep(0.01)
     assert lab.service.pause_run(run, by="ada").state == "running"
     await asyncio.sleep(70.0)
     paused = await lab.state(run)
     assert (paused["state"], paused["by"], paused["stage"]) == ("paused", "ada", None)
-    assert lab.service.leases(), "a pause keeps the lease, however long"
+    assert [step.step for step in lab.emitted(RunStep, state="done")] == [1, 2], "it stands at a border"
+    (lease,) = lab.service.leases()
+    assert 29 < float(str(lease.left_s)) < 61, "it is held a minute at a time, however long"
     other = await lab.start(*ON_FIRST)
     assert (await lab.state(other))["waits_for"] == [f"run {run}"]
     lab.service.resume_run(run, by="bob")
     assert [(await lab.ended(one))["state"] for one in (run, other)] == ["succeeded"] * 2
     assert not lab.service.leases()
+    assert [(one.by, one.branch) for one in lab.emitted(RunPaused)] == [("ada", "")]
+    assert [one.branch for one in lab.emitted(RunResumed)] == [""]
 
 
 async def test_pause_with_little_lease_left_renews_it_now_and_then_and_gives_back_what_was_left(lab: Lab) -> None:
@@ -130,6 +128,7 @@ async def test_branches_paused_under_one_lease_go_on_with_what_it_had_left(lab: 
     lab.service.pause_run(run, by="ada")
     await asyncio.sleep(200.0)
     assert len(lab.service.leases()) == 1
+    assert sorted(one.branch for one in lab.emitted(RunPaused)) == ["left", "right"]
     lab.service.resume_run(run, by="ada")
     resumed_ns = lab.world.clock.wall_ns()
     await asyncio.sleep(0.1)
@@ -213,27 +212,6 @@ async def test_faults_and_settings_of_a_crashed_run_are_undone(lab: Lab) -> None
     assert lab.emitted(RunHost, action="put-back", port="h0.eth0")
 
 
-async def test_queued_run_has_a_state_and_no_record_yet(lab: Lab) -> None:
-    await lab.start(*ALL)
-    waits = await lab.start(*ALL)
-    with pytest.raises(UnknownError, match="is in the queue"):
-        await lab.in_daemon(lab.service.run(waits))
-    assert waits not in [run.id for run in await lab.in_daemon(lab.service.runs())]
-
-
-async def test_topics_of_old_runs_are_cleared(lab: Lab) -> None:
-    stranger = f"hwd/1/{lab.world.testbed.name}/runs/of-an-old-daemon"
-    lab.world.broker.take(stranger, b'{"run": "of-an-old-daemon"}', 1, retain=True)
-    runs = []
-    for _ in range(35):
-        runs.append(await lab.start("note: here"))
-        await lab.ended(runs[-1])
-        await asyncio.sleep(0.01)
-    await lab.next_life()
-    await asyncio.sleep(1.0)
-    assert sorted(lab.retained()) == sorted(runs[-32:])
-
-
 TWO_SLOW = (
     "fault: {switch: ocs1, fault: slow, seconds: 0.5}",
     "fault: {switch: ocs2, fault: slow, seconds: 0.5}",
@@ -275,7 +253,9 @@ async def test_fault_that_the_rack_does_not_clear_is_said_to_stay_and_is_cleared
     assert slow_s(lab) == [0.0, 0.0]
 
 
-async def test_fault_that_stays_outlives_the_daemon_and_is_cleared_by_a_later_one(lab: Lab) -> None:
+async def test_fault_that_stays_outlives_the_daemon_and_is_cleared_by_a_later_one_while_its_rack_is_up(
+    lab: Lab,
+) -> None:
     rack = Rack(lab, ocs1=LinkError("rack: timed out"))
     await lab.ended(await lab.start(*TWO_SLOW))
     await lab.next_life()
@@ -284,15 +264,12 @@ async def test_fault_that_stays_outlives_the_daemon_and_is_cleared_by_a_later_on
     rack.failing.clear()
     await lab.next_life()
     assert slow_s(lab) == [0.0, 0.0]
-
-
-async def test_fault_of_a_rack_that_is_not_up_any_more_is_forgotten(lab: Lab) -> None:
     rack = Rack(lab, ocs1=NoRackError("the twin rack is not up"))
     end = await lab.ended(await lab.start(*TWO_SLOW))
     assert end["state"] == "succeeded"
     rack.failing.clear()
     await lab.next_life()
-    assert slow_s(lab) == [0.5, 0.0], "nobody asks the next rack for it"
+    assert slow_s(lab) == [0.5, 0.0], "of a rack that is not up any more it is forgotten: nobody asks the next for it"
 
 
 async def test_run_does_not_begin_a_fault_where_one_of_another_run_stays(lab: Lab) -> None:
@@ -307,12 +284,22 @@ async def test_run_does_not_begin_a_fault_where_one_of_another_run_stays(lab: La
     assert slow_s(lab) == [0.0, 0.0]
 
 
-async def test_end_of_a_run_is_told_again_by_the_next_daemon(lab: Lab) -> None:
+async def test_end_of_a_run_is_told_again_by_the_next_daemon_and_topics_of_old_runs_are_cleared(lab: Lab) -> None:
     end = await lab.ended(await lab.start("note: one"))
     told = len(lab.emitted(RunStatus))
     await lab.next_life()
     again = [msgspec.convert(end, RunStatus)]
     assert lab.emitted(RunStatus)[told:] == again, "who followed it may not have heard of its end"
+    stranger = f"hwd/1/{lab.world.testbed.name}/runs/of-an-old-daemon"
+    lab.world.broker.take(stranger, b'{"run": "of-an-old-daemon"}', 1, retain=True)
+    runs = []
+    for _ in range(35):
+        runs.append(await lab.start("note: here"))
+        await lab.ended(runs[-1])
+        await asyncio.sleep(0.01)
+    await lab.next_life()
+    await asyncio.sleep(1.0)
+    assert sorted(lab.retained()) == sorted(runs[-32:])
 
 
 async def test_queue_has_a_length_and_names_a_few_of_those_before(lab: Lab) -> None:

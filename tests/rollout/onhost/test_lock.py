@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hwd.model.testbed import Host, Testbed
+from hwd.model.testbed import Host
 from hwd.rollout.broker import Brokers
 from hwd.rollout.deploy import Rollout
 from hwd.rollout.host_report import Result
@@ -21,16 +21,13 @@ from hwd.rollout.onhost.programs import Failure
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.remove import Removal
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
-from hwd_drivers.core.offload import ThreadOffload
+from hwd_drivers.core.offload import InlineOffload
+
+from ..conftest import LAB, quiet
 
 BUSY = (
     rf"h0: another roll-out to it is in progress: {getpass.getuser()}@.+, since 2\d\d\d-.* UTC by the clock of the host"
 )
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    return Layout(prefix=str(tmp_path / "host"), unit="")
 
 
 def h0(sshd: Any) -> Host:
@@ -42,36 +39,30 @@ def somebody_can(*command: str) -> bool:
     return subprocess.run(command, user=1234, group=1234, capture_output=True, check=False).returncode == 0
 
 
-def quiet(words: str) -> None:
-    """Nobody listens."""
+def works_at(
+    sshd: Any, layout: Layout, folder: Path, verb: str, progress: Callable[..., object]
+) -> "Rollout | Removal":
+    """A roll-out or a removal of a testbed without parts."""
+    how: dict[str, Any] = {"layout": layout, "progress": progress, "home": sshd.home}
+    how["testbed"] = LAB
+    if verb == "remove":
+        return Removal(broker=None, **how)
+    brokers = Brokers(named="mqtt://10.0.0.1", daemons=None)
+    return Rollout(brokers=brokers, offload=InlineOffload(), cache=folder / "cache", **how)
 
 
 async def test_a_second_roll_out_and_a_removal_are_refused_by_the_name_of_the_first(
     sshd: Any, layout: Layout, tmp_path: Path
 ) -> None:
-    testbed = Testbed(name="lab", switches={}, hosts={}, strands=())
-    offload = ThreadOffload(1)
-    deploy = Rollout(
-        testbed=testbed,
-        brokers=Brokers(named="mqtt://10.0.0.1", daemons=None),
-        layout=layout,
-        offload=offload,
-        cache=tmp_path / "cache",
-        progress=lambda host, words: None,
-        home=sshd.home,
-    )
-    remove = Removal(testbed=testbed, broker=None, layout=layout, progress=lambda host, words: None, home=sshd.home)
-    try:
-        async with RemoteHost.open(h0(sshd), layout, quiet, home=sshd.home) as first:
-            async with first.alone():
-                for (report,), error in await asyncio.gather(deploy.run([h0(sshd)]), remove.run([h0(sshd)])):
-                    with pytest.raises(RefusedError, match=BUSY):
-                        raise error or AssertionError("it was let in")
-                    assert report.result is Result.FAILED
-            async with first.alone():
-                assert not Path(layout.prefix).exists(), "nothing was made there"
-    finally:
-        offload.close()
+    works = [works_at(sshd, layout, tmp_path, verb, lambda *_: None) for verb in ("deploy", "remove")]
+    async with RemoteHost.open(h0(sshd), layout, quiet, home=sshd.home) as first:
+        async with first.alone():
+            for (report,), error in await asyncio.gather(*(work.run([h0(sshd)]) for work in works)):
+                with pytest.raises(RefusedError, match=BUSY):
+                    raise error or AssertionError("it was let in")
+                assert report.result is Result.FAILED
+        async with first.alone():
+            assert not Path(layout.prefix).exists(), "nothing was made there"
 
 
 @pytest.mark.parametrize("verb", ["deploy", "remove"])
@@ -79,22 +70,12 @@ async def test_a_roll_out_that_its_operator_ends_says_what_became_of_each_host(
     sshd: Any, layout: Layout, tmp_path: Path, verb: str
 ) -> None:
     """Ctrl-C, while the first host is at work."""
-    testbed = Testbed(name="lab", switches={}, hosts={}, strands=())
-    offload = ThreadOffload(1)
     connecting = asyncio.Event()
-    how: dict[str, Any] = {"testbed": testbed, "layout": layout, "progress": lambda *_: connecting.set()}
-    how["home"] = sshd.home
-    brokers = Brokers(named="mqtt://10.0.0.1", daemons=None)
-    work: Rollout | Removal = Removal(broker=None, **how)
-    if verb == "deploy":
-        work = Rollout(brokers=brokers, offload=offload, cache=tmp_path / "cache", **how)
-    try:
-        running = asyncio.create_task(work.run([h0(sshd), Host(name="h1", ports=(), ssh=sshd.place)]))
-        await connecting.wait()
-        running.cancel()
-        reports, error = await running
-    finally:
-        offload.close()
+    work = works_at(sshd, layout, tmp_path, verb, lambda *_: connecting.set())
+    running = asyncio.create_task(work.run([h0(sshd), Host(name="h1", ports=(), ssh=sshd.place)]))
+    await connecting.wait()
+    running.cancel()
+    reports, error = await running
     assert [(one.host, one.result) for one in reports] == [("h0", Result.CUT_OFF), ("h1", Result.UNTOUCHED)]
     assert error is not None
     assert (error.exit_status, str(error).endswith(f"`hwd agent {verb} h0` finishes it")) == (130, True)
@@ -113,12 +94,11 @@ async def test_a_roll_out_whose_connection_broke_keeps_nobody_out(sshd: Any, lay
             assert getpass.getuser() in Path(layout.lock).expanduser().read_text()
 
 
-def test_roll_outs_to_two_places_of_a_host_that_has_one_unit_keep_each_other_out() -> None:
+def test_a_lock_file_that_nobody_holds_keeps_nobody_out_and_two_places_of_a_host_with_one_unit_share_it(
+    layout: Layout,
+) -> None:
     assert Layout().lock == Layout(prefix="/srv/hwd").lock
     assert len({Layout(prefix=prefix, unit="").lock for prefix in ("", "/srv/hwd")} | {Layout().lock}) == 3
-
-
-def test_a_lock_file_that_nobody_holds_keeps_nobody_out(layout: Layout) -> None:
     Path(layout.lock).expanduser().write_text("ada@gone")
     with exclusive(os.path.expanduser(layout.lock), "bob@desk") as other:
         assert (other, Path(layout.lock).expanduser().read_text()) == (None, "bob@desk")
@@ -205,15 +185,13 @@ async def test_what_is_not_ours_at_the_place_of_copies_is_left_alone_and_named(
 
 
 def test_a_lock_file_that_leads_elsewhere_is_refused(layout: Layout, tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
+    victim, lock = tmp_path / "victim", Path(layout.lock).expanduser()
     victim.write_text("mine")
-    os.symlink(victim, os.path.expanduser(layout.lock))
+    lock.symlink_to(victim)
     try:
-        with (
-            pytest.raises(Failure, match=f"is a link to {victim}, .*It is left alone"),
-            exclusive(os.path.expanduser(layout.lock), "bob@desk"),
-        ):
+        refused = pytest.raises(Failure, match=f"is a link to {victim}, .*It is left alone")
+        with refused, exclusive(str(lock), "bob@desk"):
             pass
         assert victim.read_text() == "mine"
     finally:
-        os.unlink(os.path.expanduser(layout.lock))
+        lock.unlink()

@@ -37,6 +37,13 @@ class Place:
             (path / COMPLETE).write_text(json.dumps({"id": id, "version": "0.1.0", "python": "3.11.2", "wheels": []}))
         return path
 
+    def settled(self, *steps: tuple[str, str]) -> None:
+        """Switched to these environments and agent files, one after the other, each of which ran."""
+        for id, agent_file in steps:
+            self.environment(id)
+            self.switch(id, agent_file)
+            self.settle()
+
     def switch(self, id: str, agent_file: str) -> list[str]:
         staging = self.folder / "staging"
         staging.mkdir(exist_ok=True)
@@ -69,61 +76,32 @@ def test_a_switch_puts_all_in_place_and_a_second_one_changes_nothing(place: Plac
     assert place.switch("a", "one") == []
 
 
-def test_the_way_back_leads_to_what_was_before_the_switch(place: Place) -> None:
-    for id in ("a", "b"):
+def test_the_way_back_leads_to_what_was_before_the_switch_also_past_a_try_that_was_cut_off(place: Place) -> None:
+    place.settled(("a", "one"))
+    for id in ("b", "c"):
         place.environment(id)
-    place.switch("a", "one")
-    place.settle()
     assert place.switch("b", "two") == ["agent file", "environment"]
     onhost.back(place.layout)
     assert place.now == ("a", "one")
-
-
-def test_the_way_back_from_another_agent_file_alone_leaves_the_environment(place: Place) -> None:
-    for id in ("a", "b"):
-        place.environment(id)
-        place.switch(id, "one")
-        place.settle()
-    assert place.switch("b", "two") == ["agent file"]
-    onhost.back(place.layout)
-    assert place.now == ("b", "one")
-
-
-def test_a_switch_that_was_cut_off_and_done_again_still_knows_the_good_one(place: Place) -> None:
-    for id in ("a", "b"):
-        place.environment(id)
-    place.switch("a", "one")
-    place.settle()
     onhost.replace(place.config, b"two", 0o600)  # and the power fails
     place.switch("b", "two")
     onhost.back(place.layout)
-    assert place.now == ("a", "one")
-
-
-def test_the_way_back_from_a_second_try_leads_past_the_first_that_was_cut_off(place: Place) -> None:
-    for id in ("a", "b", "c"):
-        place.environment(id)
-    place.switch("a", "one")
-    place.settle()
+    assert place.now == ("a", "one"), "a switch that was done again still knows the good one"
     place.switch("b", "two")  # and the operator's machine dies
     place.switch("c", "three")
     onhost.back(place.layout)
     assert place.now == ("a", "one")
 
 
-def test_what_is_kept_for_the_way_back_is_not_for_others_to_read(place: Place) -> None:
-    place.environment("a")
-    place.switch("a", "one")
-    place.config.chmod(0o644)
-    place.switch("a", "two")
-    assert Path(f"{place.config}{BEFORE}").stat().st_mode & 0o777 == 0o600
+def test_the_way_back_from_another_agent_file_alone_leaves_the_environment(place: Place) -> None:
+    place.settled(("a", "one"), ("b", "one"))
+    assert place.switch("b", "two") == ["agent file"]
+    onhost.back(place.layout)
+    assert place.now == ("b", "one")
 
 
 def test_one_environment_before_the_present_one_stays(place: Place) -> None:
-    for id in ("a", "b", "c"):
-        place.environment(id)
-        place.switch(id, id)
-        place.settle()
+    place.settled(("a", "a"), ("b", "b"), ("c", "c"))
     assert place.names == ["b", "c", "current", "previous"]
     assert os.readlink(place.root / "previous") == "b"
     assert [path.name for path in place.config.parent.iterdir()] == ["agent.yaml"]
@@ -141,9 +119,15 @@ def test_a_file_that_is_replaced_is_never_readable_by_others(place: Place, monke
     onhost.write(place.config, b"secret", 0o600)
     assert seen == [0o600]
     assert [path.name for path in place.config.parent.iterdir()] == ["agent.yaml"]
+    place.environment("a")
+    place.config.chmod(0o644)
+    place.switch("a", "two")
+    assert Path(f"{place.config}{BEFORE}").stat().st_mode & 0o777 == 0o600, "nor what is kept for the way back"
 
 
-def test_two_roll_outs_at_once_are_refused(place: Place) -> None:
+def test_two_roll_outs_at_once_are_refused_and_a_host_without_room_is_not_touched(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fd = os.open(place.root, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -153,39 +137,34 @@ def test_two_roll_outs_at_once_are_refused(place: Place) -> None:
             place.switch("a", "one")
     finally:
         os.close(fd)
-
-
-def test_what_an_install_left_that_was_cut_off_is_taken_away(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    place.environment("good")
-    place.environment("half", complete=False)
-    (place.folder / "staging").mkdir()
-    with pytest.raises(ValueError, match="not enough values"):  # there is no pip to install with
-        onhost.install(place.layout, str(place.folder / "staging"), "new", ["hwd-agents"], "0.1.0")
-    assert place.names == ["good"], "nor does what has just failed stay"
-    assert '{"step": "removing half, which is incomplete"}' in capsys.readouterr().out
-
-
-def test_an_environment_that_does_not_run_any_more_is_made_anew(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place.environment("a")
-    (place.folder / "staging").mkdir()
-    with pytest.raises(ValueError, match="not enough values"):  # there is no pip to install with
-        onhost.install(place.layout, str(place.folder / "staging"), "a", ["hwd-agents"], "0.1.0")
-    assert '{"step": "removing a, which does not run any more"}' in capsys.readouterr().out
-
-
-def test_a_host_without_room_is_not_touched(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onhost, "NEEDED_BYTES", 1 << 60)
     with pytest.raises(Failure, match=r"MB are free, and .* MB are needed\. Free some"):
         onhost.install(place.layout, str(place.folder), "new", [], "0.1.0")
     assert place.names == []
 
 
-def test_removal_leaves_nothing_and_names_what_went(place: Place) -> None:
+def test_what_an_install_left_that_was_cut_off_or_does_not_run_any_more_is_taken_away(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.environment("good")
+    place.environment("half", complete=False)
+    (place.folder / "staging").mkdir()
+    for id, said in (("new", "half, which is incomplete"), ("good", "good, which does not run any more")):
+        with pytest.raises(ValueError, match="not enough values"):  # there is no pip to install with
+            onhost.install(place.layout, str(place.folder / "staging"), id, ["hwd-agents"], "0.1.0")
+        assert f'{{"step": "removing {said}"}}' in capsys.readouterr().out
+        assert place.names == (["good"] if id == "new" else []), "nor does what has just failed stay"
+
+
+def test_removal_leaves_nothing_and_names_what_went_and_keeps_the_spool_where_it_shall(place: Place) -> None:
     place.environment("a")
     place.switch("a", "one")
-    (place.state / "events").write_text("")
+    (place.state / "events").write_text("events")
+    onhost.remove(place.layout, keep_spool=True, leave_settings=False)
+    assert [path.name for path in (place.folder / "host").rglob("*") if path.is_file()] == ["events"]
+    place.root.mkdir(parents=True)
+    place.environment("a")
+    place.switch("a", "one")
     told = onhost.remove(place.layout, keep_spool=False, leave_settings=False)
     assert told["removed"] == [str(place.config), str(place.state), str(place.root)]
     assert list((place.folder / "host").rglob("*")) == []
@@ -202,14 +181,6 @@ def test_what_a_roll_out_copied_that_was_cut_off_goes_with_the_next_and_with_the
         (left / "agent.yaml").write_text("secret")
         take_away()
         assert not left.exists()
-
-
-def test_removal_keeps_the_spool_where_it_shall(place: Place) -> None:
-    place.environment("a")
-    place.switch("a", "one")
-    (place.state / "events").write_text("events")
-    onhost.remove(place.layout, keep_spool=True, leave_settings=False)
-    assert [path.name for path in (place.folder / "host").rglob("*") if path.is_file()] == ["events"]
 
 
 def test_removal_stops_where_settings_cannot_be_put_back(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import getpass
+import json
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from hwd.config.run_files.places import RackPlace
 from hwd.model.program import ProgramOutput, RunningProgram
 from hwd.model.testbed import Host, HostTwin
 from hwd.rollout.processes.host_processes import HostProcesses
+from hwd.rollout.processes.running import SUPERVISOR, boot, socket_name, wanted_attach
 from hwd.twin.kernel import Keeper
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import RandomIds
@@ -55,6 +57,62 @@ async def said_without_root(program: str, *arguments: str) -> tuple[str, list[st
     if b"NamespacesUnavailableError" in err or b"Permission denied" in err:
         pytest.skip(f"{who} cannot make namespaces here, or read this checkout")
     return who, out.decode().split(), err.decode()
+
+
+class Relay:
+    """The program that a daemon runs on a host, by itself."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.input = process.stdin
+        self.output = process.stdout
+        self._process = process
+
+    @classmethod
+    async def start(cls, asked: str, *, user: int | None = None) -> "Relay":
+        python = sys.executable if user is None else DEBIAN_PYTHON
+        more: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+        relay = cls(
+            await asyncio.create_subprocess_exec(python, "-I", "-B", "-c", boot(asked), stdin=PIPE, stdout=PIPE, **more)
+        )
+        relay.input.write(SUPERVISOR + asked.encode())
+        return relay
+
+    @classmethod
+    async def attach(cls, keep: str, *, user: int | None = None) -> "Relay":
+        return await cls.start(wanted_attach(socket_name(keep, "h0"), None), user=user)
+
+    def say(self, **line: object) -> None:
+        self.input.write(json.dumps(line).encode() + b"\n")
+
+    async def line(self) -> dict[str, Any]:
+        """The next one that is no sign of life."""
+        async with asyncio.timeout(WITHIN_S):
+            while not (line := (await self.output.readline()).strip()):
+                assert not self.output.at_eof()
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    async def keep(self) -> None:
+        """Let the program outlive it."""
+        self.say(taken=0)
+        assert await self.line() == {"known": True}
+
+    async def end(self) -> bytes:
+        """Wait until it has ended by itself. What else it said."""
+        async with asyncio.timeout(WITHIN_S):
+            rest = await self.output.read()
+            await self._process.wait()
+        return rest.strip()
+
+    async def close(self) -> dict[str, Any]:
+        """Close the program. Its end."""
+        self.say(close=True)
+        line = await self.line()
+        await self.end()
+        end: dict[str, Any] = line["end"]
+        return end
 
 
 @pytest.fixture

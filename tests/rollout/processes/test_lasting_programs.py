@@ -10,19 +10,19 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import PIPE
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hwd.model.program import ProgramEnd, RunningProgram
-from hwd.rollout.processes.running import SUPERVISOR, boot, socket_name, wanted, wanted_attach
+from hwd.rollout.processes.running import socket_name, wanted
 from hwd.twin.kernel import Keeper
-from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, RefusedError, UnknownError
+from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError, UnknownError
 from hwd_drivers.core.ids import RandomIds
 
-from .conftest import DEBIAN_PYTHON, FOLDER, WITHIN_S, Place, gone, parent_of, pieces, said, said_without_root
+from .conftest import DEBIAN_PYTHON, FOLDER, WITHIN_S, Place, Relay, gone, on_twin, parent_of, pieces, said
 
 COUNT = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo $i; echo -$i >&2; done"
 SLOW_COUNT = "i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo $i; sleep 0.005; done"
@@ -160,18 +160,14 @@ async def test_end_waits_for_somebody_who_takes_it_and_then_nothing_is_left(plac
     await (await place.attach()).close()
 
 
-async def test_id_of_a_program_that_runs_is_refused_and_nobody_else_has_it(place: Place) -> None:
+async def test_id_of_a_program_that_runs_is_refused_and_closing_ends_all_that_it_started_and_frees_it(
+    place: Place,
+) -> None:
     with pytest.raises(UnknownError, match=r"h0: no program of this id is there"):
         await place.attach()
-    program = await place.start(UNTIL_TERM)
+    program = await place.start("trap '' TERM; setsid sleep 1000 & echo $!; while :; do sleep 1; done")
     with pytest.raises(RefusedError, match=r"h0: a program of this id is there already"):
         await place.start("true")
-    await until(program, b"ready\n")
-    await program.close()
-
-
-async def test_closing_ends_all_that_the_program_started_and_its_id_is_free(place: Place) -> None:
-    program = await place.start("trap '' TERM; setsid sleep 1000 & echo $!; while :; do sleep 1; done")
     other = int(await until(program, b"\n"))
     await program.close()
     assert not Path(f"/proc/{program.pid}").exists()
@@ -207,7 +203,9 @@ async def test_nobody_attached_holds_up_no_output_and_what_is_dropped_is_said(pl
     await again.close()
 
 
-async def test_reader_that_is_cancelled_does_not_keep_the_program_from_its_end(place: Place) -> None:
+async def test_what_is_no_id_is_refused_and_a_reader_that_is_cancelled_does_not_keep_the_program_from_its_end(
+    place: Place,
+) -> None:
     program = await place.start(UNTIL_TERM)
     await until(program, b"ready\n")
     reading = asyncio.create_task(program.wait())
@@ -217,6 +215,12 @@ async def test_reader_that_is_cancelled_does_not_keep_the_program_from_its_end(p
     await program.close()
     await gone(program.pid)
     assert place.sockets == []
+    for keep in ("", "a/b", "..", "A", "a" * 65):
+        place.keep = keep
+        with pytest.raises(ConfigError, match=re.escape(f"{keep!r} is no id of a program: 1 to 64 of 0-9, a-z and -")):
+            await place.start("true")
+        with pytest.raises(ConfigError):
+            await place.attach()
 
 
 async def test_socket_of_a_program_that_a_clean_up_has_removed_comes_again(twin: Place) -> None:
@@ -236,16 +240,13 @@ async def test_socket_of_a_program_that_a_clean_up_has_removed_comes_again(twin:
     assert not twin.sockets
 
 
-async def test_longest_time_ends_a_program_to_which_nobody_is_attached(twin: Place) -> None:
+async def test_longest_time_or_a_signal_to_its_supervisor_ends_a_program(twin: Place) -> None:
     program = await twin.start("exec sleep 1000", within_s=0.3)
     await program.leave()
     await gone(program.pid)
     again = await twin.attach()
     assert await again.wait() == ProgramEnd(signal="SIGTERM", why="its longest time of 0.3 s is over")
     await again.close()
-
-
-async def test_signal_to_a_supervisor_ends_program_and_supervisor_without_a_wait(twin: Place) -> None:
     program = await twin.start(UNTIL_TERM)
     await until(program, b"ready\n")
     supervisor = parent_of(program.pid)
@@ -255,27 +256,26 @@ async def test_signal_to_a_supervisor_ends_program_and_supervisor_without_a_wait
     assert twin.sockets == []
 
 
-@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("killed", [True, False])
 async def test_end_of_a_rack_ends_the_programs_on_its_hosts_as_a_host_that_is_switched_off_does(
-    twin: Place, keeper: Keeper, *, keeps: bool
+    twin: Place, keeper: Keeper, stack: AsyncExitStack, *, killed: bool
 ) -> None:
-    more: dict[str, Any] = {} if keeps else {"keep": None}
-    program = await twin.start(UNTIL_TERM, **more)
-    await until(program, b"ready\n")
-    supervisor = parent_of(program.pid)
-    os.kill(keeper.pid, signal.SIGKILL)
-    assert await program.wait() == ProgramEnd(status=5, why="the twin rack of its host has ended")
-    await gone(program.pid, supervisor)
-    assert twin.sockets == []
-
-
-async def test_end_of_a_rack_ends_a_program_to_which_nobody_is_attached(twin: Place, keeper: Keeper) -> None:
-    program = await twin.start("exec sleep 1000")
-    supervisor = parent_of(program.pid)
-    await program.leave()
-    await keeper.stop()
-    await gone(program.pid, supervisor)
-    assert twin.sockets == []
+    other = on_twin(keeper.path, stack)
+    left = await other.start("exec sleep 1000")
+    supervisors = [parent_of(left.pid)]
+    await left.leave()  # nobody is attached to it
+    programs = [await twin.start(UNTIL_TERM), await twin.start(UNTIL_TERM, keep=None)]
+    for program in programs:
+        await until(program, b"ready\n")
+        supervisors.append(parent_of(program.pid))
+    if killed:
+        os.kill(keeper.pid, signal.SIGKILL)
+    else:
+        await keeper.stop()
+    for program in programs:
+        assert await program.wait() == ProgramEnd(status=5, why="the twin rack of its host has ended")
+    await gone(left.pid, *(program.pid for program in programs), *supervisors)
+    assert twin.sockets == other.sockets == []
 
 
 async def test_killed_supervisor_takes_the_program_with_it_and_its_socket_is_replaced(twin: Place) -> None:
@@ -293,80 +293,23 @@ async def test_killed_supervisor_takes_the_program_with_it_and_its_socket_is_rep
     assert twin.sockets == []
 
 
-async def test_program_that_cannot_be_executed_leaves_its_id_free(twin: Place) -> None:
-    with pytest.raises(FailedError, match="h0: cannot start /bin/sh: there is no user nosuchuser here"):
-        await twin.start("true", user="nosuchuser")
-    assert twin.sockets == []
-
-
-async def test_what_is_no_id_is_refused(place: Place) -> None:
-    for keep in ("", "a/b", "..", "A", "a" * 65):
-        place.keep = keep
-        with pytest.raises(ConfigError, match=re.escape(f"{keep!r} is no id of a program: 1 to 64 of 0-9, a-z and -")):
-            await place.start("true")
-        with pytest.raises(ConfigError):
-            await place.attach()
-
-
 @pytest.mark.parametrize("keep", [True, False])
-async def test_environment_is_added_to_the_usual_one(place: Place, *, keep: bool) -> None:
+async def test_environment_is_added_to_the_usual_one_and_a_program_without_an_id_ends_when_it_is_left(
+    place: Place, *, keep: bool
+) -> None:
     environment = {"RANK": "3", "LANG": "C", "WORDS": "a 'b'\n$c"}
-    script = 'echo "$RANK $LANG $WORDS $USER"'
-    program = await place.start(script, environment=environment, keep=place.keep if keep else None)
+    more: dict[str, Any] = {} if keep else {"keep": None}
+    program = await place.start('echo "$RANK $LANG $WORDS $USER"', environment=environment, **more)
     assert await said(program) == {"out": f"3 C a 'b'\n$c {getpass.getuser()}\n".encode(), "err": b""}
     assert program.taken > 0
     await program.close()
-
-
-async def test_program_without_an_id_ends_when_it_is_left(place: Place) -> None:
-    program = await place.start(UNTIL_TERM, keep=None)
+    program = await place.start(UNTIL_TERM, **more)
     await until(program, b"ready\n")
     await program.leave()
+    if keep:
+        program = await place.attach()
+        await program.close()
     await gone(program.pid)
-
-
-class Relay:
-    """The program that a daemon runs on a host, by itself."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.input = process.stdin
-        self.output = process.stdout
-        self._process = process
-
-    @classmethod
-    async def start(cls, asked: str, *, user: int | None = None) -> "Relay":
-        python = sys.executable if user is None else DEBIAN_PYTHON
-        more: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-        relay = cls(
-            await asyncio.create_subprocess_exec(python, "-I", "-B", "-c", boot(asked), stdin=PIPE, stdout=PIPE, **more)
-        )
-        relay.input.write(SUPERVISOR + asked.encode())
-        return relay
-
-    def say(self, **line: object) -> None:
-        self.input.write(json.dumps(line).encode() + b"\n")
-
-    async def line(self) -> dict[str, Any]:
-        """The next one that is no sign of life."""
-        async with asyncio.timeout(WITHIN_S):
-            while not (line := (await self.output.readline()).strip()):
-                assert not self.output.at_eof()
-        found: dict[str, Any] = json.loads(line)
-        return found
-
-    async def keep(self) -> None:
-        """Let the program outlive it."""
-        self.say(taken=0)
-        assert await self.line() == {"known": True}
-
-    async def end(self) -> bytes:
-        """Wait until it has ended by itself. What else it said."""
-        async with asyncio.timeout(WITHIN_S):
-            rest = await self.output.read()
-            await self._process.wait()
-        return rest.strip()
 
 
 def asked(keep: str, script: str, **more: object) -> str:
@@ -379,15 +322,14 @@ def keep() -> str:
     return f"test-{RandomIds().token(length=12)}"
 
 
-async def test_starter_that_goes_before_it_knows_of_the_program_takes_it_with_it(keep: str) -> None:
+async def test_starter_that_goes_before_it_knows_takes_the_program_with_it_and_an_end_that_nobody_takes_is_given_up(
+    keep: str,
+) -> None:
     relay = await Relay.start(asked(keep, "exec sleep 1000"))
     pid = (await relay.line())["started"]
     relay.input.close()
     await gone(pid)
     await relay.end()
-
-
-async def test_end_that_nobody_takes_is_given_up_after_a_while(keep: str) -> None:
     relay = await Relay.start(asked(keep, "exit 3", waits_s=0.3))
     assert set(await relay.line()) == {"started", "at", "dropped"}
     await relay.keep()
@@ -401,11 +343,9 @@ async def test_silence_ends_the_connection_and_not_the_program(keep: str) -> Non
     pid = (await relay.line())["started"]
     await relay.keep()
     assert await relay.end() == b"", "signs of life alone"
-    other = await Relay.start(wanted_attach(socket_name(keep, "h0"), None))
+    other = await Relay.attach(keep)
     assert await other.line() == {"started": pid, "at": 0, "dropped": 0}
-    other.say(close=True)
-    assert (await other.line())["end"] == {"status": None, "signal": "SIGTERM", "why": "it was closed"}
-    await other.end()
+    assert await other.close() == {"status": None, "signal": "SIGTERM", "why": "it was closed"}
 
 
 async def test_what_is_no_line_ends_the_connection_and_not_the_program(keep: str) -> None:
@@ -419,11 +359,9 @@ async def test_what_is_no_line_ends_the_connection_and_not_the_program(keep: str
         caller.connect(str(path))
         caller.sendall(b"{oh\n")
         assert caller.recv(100) == b""
-    other = await Relay.start(wanted_attach(path.name, None))
+    other = await Relay.attach(keep)
     assert (await other.line())["started"] == pid
-    other.say(close=True)
-    await other.line()
-    await other.end()
+    await other.close()
 
 
 async def test_output_that_was_sent_and_not_taken_is_sent_again(keep: str) -> None:
@@ -434,12 +372,10 @@ async def test_output_that_was_sent_and_not_taken_is_sent_again(keep: str) -> No
     relay.say(taken=1)
     relay.input.close()
     await relay.end()
-    other = await Relay.start(wanted_attach(socket_name(keep, "h0"), None))
+    other = await Relay.attach(keep)
     assert (await other.line())["at"] == 1
     assert await other.line() == {"out": "bmUK"}
-    other.say(close=True)
-    await other.line()
-    await other.end()
+    await other.close()
 
 
 async def test_program_waits_for_a_reader_who_is_attached_and_does_not_take_its_output(keep: str) -> None:
@@ -479,7 +415,7 @@ async def test_folder_that_others_could_enter_is_refused(planted: str, tmp_path:
         relay = await Relay.start(asked(keep, "true"), user=user)
         assert await relay.line() == {"failed": f"/bin/sh: {why}"}
         await relay.end()
-        relay = await Relay.start(wanted_attach(socket_name(keep, "h0"), None), user=user)
+        relay = await Relay.attach(keep, user=user)
         assert await relay.line() == {"failed": f"{keep}: {why}"}
         await relay.end()
     finally:
@@ -487,33 +423,3 @@ async def test_folder_that_others_could_enter_is_refused(planted: str, tmp_path:
             folder.unlink()
         else:
             folder.rmdir()
-
-
-WITHOUT_ROOT = """
-import asyncio, getpass, sys
-from pathlib import Path
-from hwd.rollout.processes.twin_processes import attach_in_namespace, start_in_namespace
-from hwd.twin.kernel import Keeper
-from hwd_drivers.core.offload import InlineOffload
-
-async def main():
-    async with Keeper() as keeper:
-        await keeper.start(["h0"], Path(sys.argv[1]))
-        command = ["/bin/sh", "-c", "id -un; grep CapEff /proc/self/status; grep -c : /proc/net/dev"]
-        program = await start_in_namespace(
-            "h0", keeper.path, command, offload=InlineOffload(), user=getpass.getuser(), within_s=30, keep=sys.argv[2]
-        )
-        await program.leave()
-        program = await attach_in_namespace("h0", keeper.path, sys.argv[2], offload=InlineOffload())
-        async for piece in program.output():
-            print(piece.data.decode(), end="")
-        await program.close()
-        print(keeper.privilege)
-
-asyncio.run(main())
-"""
-
-
-async def test_program_on_a_rack_without_root_outlives_its_starter_without_rights_over_the_networks(keep: str) -> None:
-    who, words, errors = await said_without_root(WITHOUT_ROOT, keep)
-    assert words == [who, "CapEff:", "0" * 16, "1", "user"], errors

@@ -4,6 +4,7 @@ import asyncio
 import getpass
 import json
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -18,14 +19,15 @@ from pathlib import Path
 import pytest
 
 from hwd.model.program import ProgramEnd, RunningProgram
-from hwd.rollout.processes.running import SUPERVISOR, SupervisedProgram, boot, wanted
+from hwd.rollout.processes.running import SupervisedProgram, wanted
 from hwd.twin.kernel import Crossbar, Keeper
 from hwd_agents.sources.kernel.sockets import ANSWER_TIMEOUT_S
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import FailedError, LinkError
+from hwd_drivers.core.ids import RandomIds
 from hwd_drivers.core.offload import ThreadOffload
 
-from .conftest import DEBIAN_PYTHON, WITHIN_S, Place, gone, on_twin, said, said_without_root
+from .conftest import DEBIAN_PYTHON, WITHIN_S, Place, Relay, gone, on_twin, said, said_without_root
 
 Start = Callable[..., Awaitable[RunningProgram]]
 
@@ -38,47 +40,40 @@ def start(place: Place) -> Start:
     return partial(place.start, keep=None)
 
 
-async def test_output_and_exit_status_are_those_of_the_program(start: Start) -> None:
+async def test_output_signals_and_end_are_those_of_the_program(start: Start) -> None:
     program = await start("printf 'a\\377b'; echo oh >&2; head -c 1000000 /dev/zero; exit 3")
     found = await said(program)
     assert found == {"out": b"a\xffb" + bytes(1_000_000), "err": b"oh\n"}
     end = await program.wait()
-    assert end == ProgramEnd(status=3)
-    assert str(end) == "ended with status 3"
-
-
-async def test_end_by_a_signal_is_told_as_that(start: Start) -> None:
-    program = await start("kill -SEGV $$")
-    end = await program.wait()
-    assert end == ProgramEnd(signal="SIGSEGV")
-    assert end.exit_status == 128 + signal.SIGSEGV
-
-
-async def test_signal_reaches_the_program(start: Start) -> None:
+    assert (end, str(end)) == (ProgramEnd(status=3), "ended with status 3")
+    end = await (await start("kill -SEGV $$")).wait()
+    assert (end, end.exit_status) == (ProgramEnd(signal="SIGSEGV"), 128 + signal.SIGSEGV)
     program = await start("trap 'echo heard; exit 4' USR1; echo ready; while :; do sleep 0.01; done")
-    found = b""
+    heard = b""
     async with asyncio.timeout(WITHIN_S):
         async for piece in program.output():
-            found += piece.data if piece.stream == "out" else b""  # the shell says there that its sleep was ended
+            heard += piece.data if piece.stream == "out" else b""  # the shell says there that its sleep was ended
             if piece.data == b"ready\n":
                 await program.signal("USR1")
-    assert (found, await program.wait()) == (b"ready\nheard\n", ProgramEnd(status=4))
+    assert (heard, await program.wait()) == (b"ready\nheard\n", ProgramEnd(status=4))
     await program.signal("KILL")  # it has ended: nobody gets it
 
 
-async def test_program_ends_when_its_longest_time_is_over(start: Start) -> None:
-    program = await start("exec sleep 1000", within_s=0.2)
-    assert await program.wait() == ProgramEnd(signal="SIGTERM", why="its longest time of 0.2 s is over")
-
-
-async def test_nothing_that_the_program_started_outlives_it(start: Start) -> None:
-    """Neither what is in a session of its own, nor what has the pipes of its output."""
+async def test_nothing_that_the_program_started_outlives_it_nor_one_that_does_not_listen_to_sigterm_its_closing(
+    start: Start,
+) -> None:
+    # Neither what is in a session of its own, nor what has the pipes of its output.
     program = await start("setsid sleep 1000 & echo $!; setsid sh -c 'sleep 1000 & sleep 1000' >/dev/null & echo $!")
     pids = [int(word) for word in (await said(program))["out"].split()]
     assert len(pids) == 2
     assert (await program.wait()).status == 0
     for pid in pids:
         assert not Path(f"/proc/{pid}").exists()
+    program = await start("trap '' TERM; echo ready; while :; do sleep 1; done")
+    async with asyncio.timeout(WITHIN_S):
+        assert (await anext(aiter(program.output()))).data == b"ready\n"
+    await program.close()
+    await gone(program.pid)
 
 
 async def test_orphans_of_a_program_are_reaped_while_it_runs(start: Start) -> None:
@@ -119,17 +114,16 @@ async def test_whoever_has_the_pipe_of_a_program_that_has_ended_is_not_waited_fo
     await holder.wait()
 
 
-async def test_closing_ends_a_program_that_does_not_listen_to_sigterm(start: Start) -> None:
-    program = await start("trap '' TERM; echo ready; while :; do sleep 1; done")
-    async with asyncio.timeout(WITHIN_S):
-        assert (await anext(aiter(program.output()))).data == b"ready\n"
-    await program.close()
-    await gone(program.pid)
-
-
-async def test_program_that_is_not_there_and_a_user_that_is_not_there_are_named(start: Start) -> None:
+async def test_what_cannot_be_started_is_named_and_leaves_its_id_free(place: Place) -> None:
     with pytest.raises(FailedError, match="h0: cannot start /bin/sh: there is no user nosuchuser here"):
-        await start("true", user="nosuchuser")
+        await place.start("true", user="nosuchuser")
+    assert place.sockets == []
+    with pytest.raises(FailedError, match="h0: cannot start /no/such: No such file or directory"):
+        await place.start("/no/such", "argument", keep=None)
+    with pytest.raises(FailedError, match=r"cannot start /bin/echo: .*null byte"):
+        await place.start("/bin/echo", "a\0b", keep=None)
+    end = await (await place.start("kill -35 $$", keep=None)).wait()
+    assert (end, end.exit_status) == (ProgramEnd(signal="SIG35"), 128 + 35), "one without a name"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which alone becomes another user")
@@ -154,26 +148,11 @@ async def test_program_that_has_become_another_user_is_named_and_left() -> None:
         shutil.copy("/usr/bin/setpriv", become)
         become.chmod(0o4755)
         line = wanted([str(become), "--reuid=0", "/bin/sleep", "1000"], user="nobody", within_s=1)
-        process = await asyncio.create_subprocess_exec(
-            DEBIAN_PYTHON,
-            "-I",
-            "-B",
-            "-c",
-            boot(line),
-            stdin=PIPE,
-            stdout=PIPE,
-            user="nobody",
-            group="nogroup",
-            extra_groups=[],
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(SUPERVISOR + line.encode())
-        async with asyncio.timeout(WITHIN_S):
-            first = json.loads(await process.stdout.readline())
-            assert [*first] == ["started"], first
-            end = json.loads(await process.stdout.readline())["end"]
-            await process.wait()
+        relay = await Relay.start(line, user=pwd.getpwnam("nobody").pw_uid)
+        first = await relay.line()
+        assert [*first] == ["started"], first
+        end = (await relay.line())["end"]
+        await relay.end()
     pid = first["started"]
     os.kill(pid, signal.SIGKILL)
     why = f"its longest time of 1 s is over; left behind, since it cannot be ended: {pid}"
@@ -183,56 +162,42 @@ async def test_program_that_has_become_another_user_is_named_and_left() -> None:
 async def test_supervisor_that_hears_nothing_ends_its_program() -> None:
     asked = json.loads(wanted(["/bin/sleep", "1000"], user=getpass.getuser(), within_s=WITHIN_S))
     line = json.dumps({**asked, "silent_s": 0.4})
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-B", "-c", boot(line), stdin=PIPE, stdout=PIPE
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(SUPERVISOR + line.encode())
-    async with asyncio.timeout(WITHIN_S):
-        _, *beats, end = (await process.stdout.read()).splitlines()
-        await process.wait()
+    relay = await Relay.start(line)
+    _, *beats, end = (await relay.end()).splitlines()
     assert beats, "signs of life of its own"
     assert set(beats) == {b""}
-    assert json.loads(end)["end"] == {
-        "status": None,
-        "signal": "SIGTERM",
-        "why": "whoever started it is silent for 0.4 s",
-    }
+    why = "whoever started it is silent for 0.4 s"
+    assert json.loads(end)["end"] == {"status": None, "signal": "SIGTERM", "why": why}
 
 
-class Silent:
-    """A pipe to a host that has vanished, after these bytes."""
+class Said:
+    """A pipe out of which these bytes come, then its end, or nothing any more where its host has vanished."""
 
-    def __init__(self, first: bytes) -> None:
-        self._first = first
+    def __init__(self, *pieces: bytes, vanishes: bool = False) -> None:
+        self._pieces = [*pieces]
+        self._vanishes = vanishes
         self.beats = 0
 
     async def read(self) -> bytes:
-        first, self._first = self._first, b""
-        return first or await asyncio.get_running_loop().create_future()
+        if not self._pieces and self._vanishes:
+            await asyncio.Event().wait()
+        return self._pieces.pop(0) if self._pieces else b""
 
     async def write(self, data: bytes) -> None:
+        assert data
         self.beats += data == b"\n"
 
     async def close(self) -> None:
-        assert not self._first
+        self._pieces.clear()
 
 
 async def test_host_that_vanishes_is_noticed() -> None:
-    pipe = Silent(b'{"started": 7}\n')
+    pipe = Said(b'{"started": 7}\n', vanishes=True)
     program = await SupervisedProgram.start("h0", pipe, "{}", silent_s=0.2)
     end = await program.wait()
     assert end.why.startswith("h0: nothing was heard of the program's supervisor for 0.2 s")
     assert pipe.beats
     await program.close()
-
-
-async def test_end_by_a_signal_without_a_name_and_an_argument_with_a_zero_byte_are_told(twin: Place) -> None:
-    end = await (await twin.start("kill -35 $$", keep=None)).wait()
-    assert (end, end.exit_status) == (ProgramEnd(signal="SIG35"), 128 + 35)
-    with pytest.raises(FailedError, match=r"cannot start /bin/echo: .*null byte"):
-        await twin.start("/bin/echo", "a\0b", keep=None)
 
 
 async def test_closing_under_a_reader_ends_the_reader(twin: Place) -> None:
@@ -244,11 +209,6 @@ async def test_closing_under_a_reader_ends_the_reader(twin: Place) -> None:
     async with asyncio.timeout(WITHIN_S):
         assert (await waiting).status is None, "nobody waited for its end any more"
     assert not Path(f"/proc/{program.pid}").exists()
-
-
-async def test_missing_program_is_named(twin: Place) -> None:
-    with pytest.raises(FailedError, match="h0: cannot start /no/such: No such file or directory"):
-        await twin.start("/no/such", "argument", keep=None)
 
 
 async def test_program_on_a_twin_host_has_the_interfaces_of_that_host(keeper: Keeper, twin: Place) -> None:
@@ -263,7 +223,7 @@ async def test_program_on_a_twin_host_has_the_interfaces_of_that_host(keeper: Ke
 WITHOUT_ROOT = """
 import asyncio, getpass, sys
 from pathlib import Path
-from hwd.rollout.processes.twin_processes import start_in_namespace
+from hwd.rollout.processes.twin_processes import attach_in_namespace, start_in_namespace
 from hwd.twin.kernel import Keeper
 from hwd_drivers.core.offload import InlineOffload
 
@@ -271,12 +231,17 @@ async def main():
     async with Keeper() as keeper:
         await keeper.start(["h0"], Path(sys.argv[1]))
         command = ["/bin/sh", "-c", "id -un; grep CapEff /proc/self/status; grep -c : /proc/net/dev"]
-        program = await start_in_namespace(
-            "h0", keeper.path, command, offload=InlineOffload(), user=getpass.getuser(), within_s=30
-        )
-        async for piece in program.output():
-            print(piece.data.decode(), end="")
-        await program.close()
+        more = {"offload": InlineOffload()}
+        for keep in (None, sys.argv[2]):
+            program = await start_in_namespace(
+                "h0", keeper.path, command, user=getpass.getuser(), within_s=30, keep=keep, **more
+            )
+            if keep:
+                await program.leave()
+                program = await attach_in_namespace("h0", keeper.path, keep, **more)
+            async for piece in program.output():
+                print(piece.data.decode(), end="")
+            await program.close()
         print(keeper.privilege)
 
 asyncio.run(main())
@@ -285,8 +250,8 @@ asyncio.run(main())
 
 async def test_program_on_a_rack_without_root_is_its_user_and_has_no_rights_over_the_networks() -> None:
     """The networks are owned by a user namespace, of which whoever enters them is root at first."""
-    who, words, errors = await said_without_root(WITHOUT_ROOT)
-    assert words == [who, "CapEff:", "0" * 16, "1", "user"], errors
+    who, words, errors = await said_without_root(WITHOUT_ROOT, f"test-{RandomIds().token(length=12)}")
+    assert words == [*[who, "CapEff:", "0" * 16, "1"] * 2, "user"], errors
 
 
 async def test_broken_connection_or_a_killed_supervisor_ends_the_program_on_the_host(place: Place) -> None:
@@ -296,22 +261,6 @@ async def test_broken_connection_or_a_killed_supervisor_ends_the_program_on_the_
     assert (end.status, end.signal) == (None, "")
     assert str(end).startswith("its end is not known: h0: the supervisor of the program has gone")
     await gone(program.pid)
-
-
-class Said:
-    """A pipe out of which these bytes come, then its end."""
-
-    def __init__(self, *pieces: bytes) -> None:
-        self._pieces = [*pieces]
-
-    async def read(self) -> bytes:
-        return self._pieces.pop(0) if self._pieces else b""
-
-    async def write(self, data: bytes) -> None:
-        assert data
-
-    async def close(self) -> None:
-        self._pieces.clear()
 
 
 async def test_words_of_a_shell_beside_the_supervisor_do_no_harm_and_are_told_where_it_goes() -> None:
@@ -330,7 +279,9 @@ async def test_words_of_a_shell_beside_the_supervisor_do_no_harm_and_are_told_wh
         await SupervisedProgram.start("h0", Said(b"sudo: a password is required\n"), "{}")
 
 
-async def test_keeper_that_is_stopped_holds_nobody_up(keeper: Keeper, twin: Place) -> None:
+async def test_keeper_that_is_stopped_or_lost_holds_nobody_up(
+    keeper: Keeper, twin: Place, stack: AsyncExitStack
+) -> None:
     os.kill(keeper.pid, signal.SIGSTOP)
     callers = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(100)]
     try:
@@ -344,6 +295,8 @@ async def test_keeper_that_is_stopped_holds_nobody_up(keeper: Keeper, twin: Plac
         os.kill(keeper.pid, signal.SIGCONT)
         for caller in callers:
             caller.close()
+    with pytest.raises(LinkError, match=r"h0: its network cannot be had: .* Is its twin rack up"):
+        await on_twin(keeper.path.with_name("lost"), stack).start("true", keep=None)
 
 
 async def test_keeper_that_does_not_answer_holds_up_no_loop_and_who_does_not_wait_leaves_nothing(
@@ -395,8 +348,3 @@ async def test_user_without_an_entry_in_passwd_is_named_by_its_number(user: str,
     if b"unshare" in words:
         pytest.skip("needs user namespaces")
     assert said in " ".join(words.decode().split())
-
-
-async def test_lost_keeper_is_named(tmp_path: Path, stack: AsyncExitStack) -> None:
-    with pytest.raises(LinkError, match=r"h0: its network cannot be had: .* Is its twin rack up"):
-        await on_twin(tmp_path / "keeper", stack).start("true", keep=None)

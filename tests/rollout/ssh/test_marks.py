@@ -1,8 +1,7 @@
 """What start files and shells print around our output, and shells that run nothing."""
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ from hypothesis import strategies as st
 
 from hwd.rollout.ssh.marks import MarkedStream, Marks
 from hwd.rollout.ssh.session import Ssh
-from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import DeadlineError, FailedError
+
+from ..conftest import opened
 
 Make = Callable[..., Any]
 RUN = 'sh -c "$SSH_ORIGINAL_COMMAND"'
@@ -31,15 +31,6 @@ START_FILES = {
 }
 SHELLS = {"fish": "-c", "tcsh": "-c", "zsh": "-c", "dash": "-c", "busybox": "sh -c"}
 """Login shells by the option with which the server runs a command."""
-
-
-@contextmanager
-def opened(server: Any) -> Iterator[Ssh]:
-    ssh = Ssh.open("h0", server.place, SystemClock(), home=server.home)
-    try:
-        yield ssh
-    finally:
-        ssh.close()
 
 
 def check(ssh: Ssh, folder: Path | None) -> None:
@@ -77,21 +68,16 @@ def test_login_shell_may_be_any(make_sshd: Make, tmp_path: Path, shell: str) -> 
         check(ssh, None if shell == "dash" else tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("/usr/sbin/nologin", r"the login shell ended with status 1 before it ran this, and said: This account is"),
-        ("echo gone away >&2; exit 3", r"the login shell ended with status 3 before it ran this, and said: gone away"),
-        (
-            "exec true",
-            r"the login shell ended with status 0 before it ran this\. This user needs a shell",
-        ),
-        ("kill -9 $$", r"the login shell was killed before it ran this"),
-    ],
-)
-def test_shell_that_runs_nothing_is_named_with_its_words(make_sshd: Make, command: str, words: str) -> None:
-    with opened(make_sshd(f"ForceCommand={command}")) as ssh, pytest.raises(FailedError, match=f"^h0: true: {words}"):
-        ssh.run("true", within_s=30)
+def test_shell_that_runs_nothing_is_named_with_its_words(make_sshd: Make) -> None:
+    for command, words in {
+        "/usr/sbin/nologin": r"ended with status 1 before it ran this, and said: This account is",
+        "echo gone away >&2; exit 3": r"ended with status 3 before it ran this, and said: gone away",
+        "exec true": r"ended with status 0 before it ran this\. This user needs a shell",
+        "kill -9 $$": r"was killed before it ran this",
+    }.items():
+        named = pytest.raises(FailedError, match=f"^h0: true: the login shell {words}")
+        with opened(make_sshd(f"ForceCommand={command}")) as ssh, named:
+            ssh.run("true", within_s=30)
 
 
 def test_start_file_that_asks_for_input_gets_none_of_ours_and_is_named(make_sshd: Make, tmp_path: Path) -> None:
@@ -113,13 +99,12 @@ def test_ours_is_found_however_the_stream_is_cut(pieces: list[bytes], cut: int, 
     assert (found, stream.status) == (ours, 3)
 
 
-def test_the_mark_is_not_on_the_command_line_and_differs_by_session(sshd: Any) -> None:
+def test_the_mark_is_not_on_the_command_line_differs_by_session_and_what_is_dropped_before_it_is_no_memory(
+    sshd: Any,
+) -> None:
     assert "hwd-0123456789" not in Marks("hwd-0123456789").command("true")
     with opened(sshd) as one, opened(sshd) as other:
         assert one._marks.mark != other._marks.mark
-
-
-def test_what_was_dropped_before_the_begin_is_no_memory() -> None:
     stream = MarkedStream(b"hwd-0123456789", lasting=True)
     for _ in range(100):
         assert stream.feed(bytes(10_000)) == b""

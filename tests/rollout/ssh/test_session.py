@@ -5,8 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,9 @@ from hwd.rollout.ssh.session import Ssh
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, DeadlineError, FailedError, LinkError, LoginError
 
+from ..conftest import make_key, opened
+
 Make = Callable[..., Any]
-
-
-@contextmanager
-def opened(server: Any, **changes: Any) -> Iterator[Ssh]:
-    place = replace(server.place, **changes)
-    ssh = Ssh.open("h0", place, SystemClock(), home=server.home)
-    try:
-        yield ssh
-    finally:
-        ssh.close()
 
 
 def test_a_server_that_hangs_up_leaves_one_error_and_no_traceback_of_a_library(tmp_path: Path) -> None:
@@ -48,15 +39,6 @@ def test_a_server_that_hangs_up_leaves_one_error_and_no_traceback_of_a_library(t
     assert done.stderr == ""
 
 
-def test_a_program_gets_its_input_and_is_heard_with_its_status(sshd: Any) -> None:
-    lines: list[str] = []
-    with opened(sshd) as ssh:
-        ran = ssh.run("cat; echo no >&2; exit 7", within_s=10, stdin=b"a\nb\n", on_line=lines.append)
-        assert ssh.local_address == "127.0.0.1"
-    assert (ran.status, ran.out, ran.err) == (7, "a\nb\n", "no")
-    assert lines == ["a", "b"]
-
-
 def test_files_are_copied_whole_and_nobody_else_can_read_them(sshd: Any, tmp_path: Path) -> None:
     source = tmp_path / "wheel"
     source.write_bytes(bytes(range(250)) * 1200)
@@ -64,6 +46,7 @@ def test_files_are_copied_whole_and_nobody_else_can_read_them(sshd: Any, tmp_pat
     target = tmp_path / "there"
     target.mkdir()
     with opened(sshd) as ssh:
+        assert ssh.local_address == "127.0.0.1"
         ssh.put(str(target), {"wheel": source, "text": b"secret"}, on_bytes=over.append)
     assert (target / "wheel").read_bytes() == source.read_bytes()
     assert (target / "text").read_bytes() == b"secret"
@@ -78,8 +61,8 @@ def test_a_host_that_nobody_vouches_for_is_refused_with_its_fingerprint_and_the_
     assert _fingerprint(server) in str(error.value)
     look = re.search(r"shows the same \((.+?)\), add", str(error.value))
     assert look is not None
-    _make_host_key(server.folder / "ssh_host_rsa_key", "rsa")  # as hosts have several
-    _make_host_key(server.folder / "ssh_host_ed25519_key", "ed25519")
+    make_key(server.folder / "ssh_host_rsa_key", "rsa")  # as hosts have several
+    make_key(server.folder / "ssh_host_ed25519_key", "ed25519")
     command = look[1].replace("/etc/ssh", str(server.folder))
     shown = subprocess.run(["sh", "-c", command], check=True, capture_output=True, text=True, timeout=20).stdout
     assert [line.rsplit(" ", 1)[1] for line in shown.splitlines()] == ["(ED25519)", "(RSA)"]
@@ -88,10 +71,6 @@ def test_a_host_that_nobody_vouches_for_is_refused_with_its_fingerprint_and_the_
     (server.home / ".ssh" / "known_hosts").write_text(server.known)
     with opened(server) as ssh:
         assert ssh.run("true", within_s=10).status == 0
-
-
-def _make_host_key(path: Path, kind: str) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(path)], check=True, timeout=20)
 
 
 def test_a_changed_host_key_is_refused_with_both_fingerprints_and_the_remedy(make_sshd: Make) -> None:
@@ -106,25 +85,19 @@ def test_a_changed_host_key_is_refused_with_both_fingerprints_and_the_remedy(mak
     assert (server.home / ".ssh" / "known_hosts").read_text().count("\n") == 1, "it was not taken over"
 
 
-@pytest.mark.parametrize("patterns", ["*", "127.0.0.*", "[127.0.0.1]:{port}", "127.0.0.1"])
 @pytest.mark.parametrize("known_too", [True, False])
-def test_a_revoked_host_key_is_refused_whatever_else_vouches_for_it(
-    make_sshd: Make, patterns: str, known_too: bool
-) -> None:
+def test_a_revoked_host_key_is_refused_whatever_else_vouches_for_it(make_sshd: Make, known_too: bool) -> None:
     server = make_sshd(known=known_too)
     known = server.home / ".ssh" / "known_hosts"
-    with known.open("a") as file:
-        file.write(f"@revoked {patterns.format(port=server.port)} {server.host_key}\n")
-    line = 2 if known_too else 1
-    with pytest.raises(ConfigError, match=rf"and {known}:{line} revokes that key") as error, opened(server):
-        pass
-    assert _fingerprint(server) in str(error.value)
-
-
-def test_a_key_that_is_revoked_for_other_hosts_is_taken(sshd: Any) -> None:
-    with (sshd.home / ".ssh" / "known_hosts").open("a") as file:
-        file.write(f"@revoked *,!127.0.0.1 {sshd.host_key}\n@revoked gate {sshd.host_key}\n")
-    with opened(sshd) as ssh:
+    before = known.read_text() if known_too else ""
+    for patterns in ("*", "127.0.0.*", f"[127.0.0.1]:{server.port}", "127.0.0.1"):
+        known.write_text(f"{before}@revoked {patterns} {server.host_key}\n")
+        said = rf"and {known}:{2 if known_too else 1} revokes that key"
+        with pytest.raises(ConfigError, match=said) as error, opened(server):
+            pass
+        assert _fingerprint(server) in str(error.value)
+    known.write_text(f"{server.known}@revoked *,!127.0.0.1 {server.host_key}\n@revoked gate {server.host_key}\n")
+    with opened(server) as ssh:  # a key that is revoked for other hosts is taken
         assert ssh.run("true", within_s=10).status == 0
 
 
@@ -132,7 +105,7 @@ def test_an_authority_of_certificates_vouches_for_nobody_and_that_is_said(make_s
     """The server has a certificate of it, which OpenSSH would take."""
     server = make_sshd(known=False)
     known = server.home / ".ssh" / "known_hosts"
-    _make_host_key(server.folder / "ca", "ed25519")
+    make_key(server.folder / "ca", "ed25519")
     sign = ["ssh-keygen", "-q", "-s", str(server.folder / "ca"), "-h", "-I", "h0", str(server.folder / "host.pub")]
     subprocess.run(sign, check=True, timeout=20)
     with (server.folder / "sshd_config").open("a") as config:
@@ -147,8 +120,10 @@ def test_an_authority_of_certificates_vouches_for_nobody_and_that_is_said(make_s
         assert ssh.run("true", within_s=10).status == 0
 
 
-def test_a_key_that_is_not_authorized_is_refused_with_the_remedy(sshd: Any, tmp_path: Path) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")], check=True)
+def test_a_key_that_is_not_authorized_is_refused_with_the_remedy_and_one_with_a_passphrase_needs_an_agent(
+    sshd: Any, tmp_path: Path
+) -> None:
+    make_key(tmp_path / "other")
     with (
         pytest.raises(
             LoginError,
@@ -157,9 +132,6 @@ def test_a_key_that_is_not_authorized_is_refused_with_the_remedy(sshd: Any, tmp_
         opened(sshd, key=str(tmp_path / "other")),
     ):
         pass
-
-
-def test_a_key_with_a_passphrase_needs_an_agent(sshd: Any, tmp_path: Path) -> None:
     path = sshd.home / ".ssh" / "id_ed25519"
     subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", str(path)], check=True)
     with pytest.raises(LoginError, match="ssh-add"), opened(sshd, key=str(path)):
@@ -183,96 +155,73 @@ def test_a_key_of_the_ssh_agent_is_taken(sshd: Any, tmp_path: Path, monkeypatch:
         process.communicate()
 
 
-def test_a_host_behind_a_jump_host_is_reached(make_sshd: Make) -> None:
+def test_a_host_behind_a_jump_host_is_reached_and_one_that_does_not_forward_is_named_with_the_remedy(
+    make_sshd: Make,
+) -> None:
     gate, server = make_sshd(), make_sshd()
     with opened(server, jump=gate.place) as ssh:
         assert ssh.run("echo $SSH_CONNECTION", within_s=10).out.split()[3] == str(server.port)
         assert ssh.local_address is None
     assert len(gate.children) == 1, "the way did not lead through it"
-
-
-def test_a_jump_host_that_does_not_forward_is_named_with_the_remedy(make_sshd: Make) -> None:
     gate, server = make_sshd("AllowTcpForwarding=no"), make_sshd()
     with pytest.raises(LinkError, match=r"h0: jump host: .*AllowTcpForwarding"), opened(server, jump=gate.place):
         pass
 
 
-def test_the_users_own_ssh_config_is_read(make_sshd: Make) -> None:
+def test_the_users_own_ssh_config_is_read_and_a_jump_host_that_its_pattern_leaves_out_is_jumped_through(
+    make_sshd: Make,
+) -> None:
     gate, server = make_sshd(), make_sshd()
-    (server.home / ".ssh" / "config").write_text(
+    config = server.home / ".ssh" / "config"
+    config.write_text(
         f"Host rack-h0\n  HostName 127.0.0.1\n  Port {server.port}\n  User {server.place.user}\n"
         f"  ProxyJump {gate.place}\n  IdentityFile {server.home}/.ssh/id_ed25519\n"
     )
     with opened(server, address="rack-h0", port=None, user=None) as ssh:
         assert ssh.run("echo in", within_s=10).out == "in\n"
         assert ssh.local_address is None
-
-
-@pytest.mark.parametrize(
-    ("config", "words"),
-    [
-        ("Host *\n  ProxyJump gate\n", r"for gate: jumphost loop via gate\. .*Host \* !gate"),
-        (
-            "Host a\n  ProxyJump b\nHost b\n  ProxyJump a\nHost *\n  ProxyJump a\n",
-            r"ProxyJump leads in a circle: {h0} -> a -> b -> a\.",
-        ),
-    ],
-)
-def test_jump_hosts_that_lead_in_a_circle_are_named(sshd: Any, config: str, words: str) -> None:
-    path = sshd.home / ".ssh" / "config"
-    path.write_text(config)
-    with pytest.raises(ConfigError, match=rf"{path}: .*{words.format(h0=re.escape(str(sshd.place)))}"), opened(sshd):
-        pass
-    assert sshd.children == [], "nobody was connected to"
-
-
-def test_jump_hosts_without_end_are_refused(sshd: Any) -> None:
-    """Another one each time: no circle, and no end either."""
-    chain = "".join(f"Host gate{n}\n  ProxyJump gate{n + 1}\n" for n in range(100))
-    (sshd.home / ".ssh" / "config").write_text(f"{chain}Host 127.0.0.1\n  ProxyJump gate0\n")
-    with pytest.raises(ConfigError, match="more than 8 jump hosts in a row"), opened(sshd):
-        pass
-
-
-def test_a_jump_host_that_is_left_out_of_the_pattern_is_jumped_through(make_sshd: Make) -> None:
-    gate, server = make_sshd(), make_sshd()
-    (server.home / ".ssh" / "config").write_text(
-        f"Host gate\n  HostName 127.0.0.1\n  Port {gate.port}\nHost * !gate\n  ProxyJump gate\n"
-    )
+    config.write_text(f"Host gate\n  HostName 127.0.0.1\n  Port {gate.port}\nHost * !gate\n  ProxyJump gate\n")
     with opened(server) as ssh:
         assert ssh.run("echo in", within_s=10).out == "in\n"
         assert ssh.local_address is None
 
 
-def test_a_server_that_says_nothing_is_given_up_in_time(sshd: Any) -> None:
+def test_jump_hosts_that_lead_in_a_circle_or_without_end_are_named(sshd: Any) -> None:
+    path, h0 = sshd.home / ".ssh" / "config", re.escape(str(sshd.place))
+    chain = "".join(f"Host gate{n}\n  ProxyJump gate{n + 1}\n" for n in range(100))
+    for config, words in {
+        "Host *\n  ProxyJump gate\n": rf"{path}: .*for gate: jumphost loop via gate\. .*Host \* !gate",
+        "Host a\n  ProxyJump b\nHost b\n  ProxyJump a\nHost *\n  ProxyJump a\n": (
+            rf"{path}: .*ProxyJump leads in a circle: {h0} -> a -> b -> a\."
+        ),
+        f"{chain}Host 127.0.0.1\n  ProxyJump gate0\n": "more than 8 jump hosts in a row",
+    }.items():
+        path.write_text(config)
+        with pytest.raises(ConfigError, match=words), opened(sshd):
+            pass
+    assert sshd.children == [], "nobody was connected to"
+
+
+def test_nobody_there_is_said_with_the_remedy_and_a_server_that_says_nothing_is_given_up_in_time(sshd: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with pytest.raises(LinkError, match=r"cannot connect: .*Is the host on"), opened(sshd, port=port):
+        pass
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = replace(sshd.place, port=silent.getsockname()[1])
         with pytest.raises(LinkError, match=r"no SSH greeting within 0.3 s"):
             Ssh.open("h0", place, SystemClock(), home=sshd.home, connect_s=0.3)
 
 
-def test_nobody_there_is_said_with_the_remedy(sshd: Any) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    with pytest.raises(LinkError, match=r"cannot connect: .*Is the host on"), opened(sshd, port=port):
-        pass
-
-
-def test_a_program_that_hangs_is_given_up_at_its_deadline(sshd: Any) -> None:
+def test_a_program_that_hangs_a_host_that_goes_away_and_a_folder_that_cannot_be_written_to_are_said(sshd: Any) -> None:
     with opened(sshd) as ssh, pytest.raises(DeadlineError, match=r"h0: sleep 60: did not end within 2 s"):
         ssh.run("sleep 60", within_s=2)
-
-
-def test_a_host_that_goes_away_in_the_middle_is_a_broken_connection(sshd: Any) -> None:
+    with opened(sshd) as ssh, pytest.raises(FailedError, match=r"h0: /nowhere/a: cannot be written"):
+        ssh.put("/nowhere", {"a": b"b"}, on_bytes=lambda _: None)
     with opened(sshd) as ssh:
         threading.Timer(0.2, sshd.hang_up).start()
         with pytest.raises(LinkError, match="the SSH connection broke"):
             ssh.run("echo begun; sleep 60", within_s=20)
-
-
-def test_a_folder_that_cannot_be_written_to_is_named(sshd: Any) -> None:
-    with opened(sshd) as ssh, pytest.raises(FailedError, match=r"h0: /nowhere/a: cannot be written"):
-        ssh.put("/nowhere", {"a": b"b"}, on_bytes=lambda _: None)
 
 
 def test_a_disk_that_gets_full_on_the_way_is_said(make_sshd: Make, tmp_path: Path) -> None:

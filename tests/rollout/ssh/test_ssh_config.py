@@ -20,6 +20,8 @@ from hwd.rollout.ssh.ssh_settings import SshSettings
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LoginError
 
+from ..conftest import make_key, opened
+
 Make = Callable[..., Any]
 LEFT_OUT = "UserKnownHostsFile {ssh}/known_hosts\nIdentityFile {ssh}/id_ed25519\nUser {user}\n"
 """Comes last: the real `ssh` would look in the home of its user."""
@@ -76,6 +78,13 @@ REFUSED = {
     "PKCS11Provider": ("/usr/lib/opensc.so", "ssh-add -s"),
 }
 """Values of keywords that cannot be followed, and the remedies."""
+BY_SSH = {
+    "Bogus yes\n": r"config: line 1: Bad configuration option: bogus",
+    "\nPort 12x\n": r"config line 2: Bad (port|number)",
+    'HostName "a\n': r"config line 1: ",
+    "Include {ssh}/config\n": "Too many recursive configuration includes",
+}
+"""What `ssh` refuses, and its words."""
 
 if shutil.which("ssh") is None:
     pytest.skip("needs ssh. As root: apt-get install openssh-client", allow_module_level=True)
@@ -106,82 +115,56 @@ def write(server: Any, text: str) -> Path:
     return config
 
 
-def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> None:
-    bits = ["-b", "2048"] if kind == "rsa" else []
-    command = ["ssh-keygen", "-q", "-t", kind, *bits, "-N", passphrase, "-f", str(path)]
-    subprocess.run(command, check=True, timeout=60)
-
-
-def log_in(server: Any, address: str = "rack") -> str:
-    ssh = Ssh.open("h0", SshPlace(address=address), SystemClock(), home=server.home)
-    try:
+def log_in(server: Any) -> str:
+    with opened(server, address="rack", port=None, user=None) as ssh:
         return ssh.run("echo in", within_s=30).out
-    finally:
-        ssh.close()
-
-
-@pytest.mark.parametrize("name", LOGGED_IN)
-def test_host_that_ssh_logs_in_to_is_logged_in_to(sshd: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = write(sshd, IN[name])
-    monkeypatch.setenv("HWD_TEST_SSH", str(config.parent))
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    command = ["ssh", "-F", str(config), "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "rack", "echo in"]
-    real = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert real.stdout == "in\n", real.stderr
-    assert log_in(sshd) == "in\n"
 
 
 @pytest.mark.parametrize("name", IN)
-def test_settings_are_those_that_ssh_prints(sshd: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_those_that_ssh_prints_and_who_it_logs_in_to_is_logged_in_to(
+    sshd: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = write(sshd, IN[name])
     monkeypatch.setenv("HWD_TEST_SSH", str(config.parent))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+
+    def said(*words: str) -> str:
+        command = ["ssh", "-F", str(config), *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     found = SshSettings.of(SshPlace(address="rack"), sshd.home)
-    printed = subprocess.run(
-        ["ssh", "-G", "-F", str(config), "rack"], capture_output=True, text=True, check=True, timeout=60
-    ).stdout
-    values = dict(line.split(" ", 1) for line in printed.splitlines() if " " in line)
+    values = dict(line.split(" ", 1) for line in said("-G", "rack").splitlines() if " " in line)
     assert (found.address, str(found.port), found.user) == (values["hostname"], values["port"], values["user"])
     assert found.known_as == values.get("hostkeyalias", f"[{found.address}]:{found.port}")
-    own = [str(one) for one in found.known_hosts]
     files = " ".join(values[word] for word in ("userknownhostsfile", "globalknownhostsfile"))
-    assert " ".join(own) == files.removeprefix("none ")
+    assert " ".join(map(str, found.known_hosts)) == files.removeprefix("none ")
+    if name in LOGGED_IN:
+        assert said("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "rack", "echo in") == "in\n"
+        assert log_in(sshd) == "in\n"
 
 
-@pytest.mark.parametrize("word", REFUSED)
-def test_keyword_that_is_not_followed_is_refused_with_its_line(sshd: Any, word: str) -> None:
-    value, remedy = REFUSED[word]
+def test_keyword_that_is_not_followed_is_refused_with_its_line_and_what_ssh_refuses_in_its_words(sshd: Any) -> None:
+    def refused(words: str) -> None:
+        with pytest.raises(ConfigError, match=words) as error:
+            log_in(sshd)
+        assert "\n" not in str(error.value)
+
     more = sshd.home / ".ssh/refused"
-    more.write_text(f"# of the lab\nHost rack\n  {word}={value}\n")
-    write(sshd, f"{PLACE}Include {more}\n")
-    words = rf"^{more}:3: rack: {word.lower()} {re.escape(value)}: hwd does not follow this keyword .*{remedy}"
-    with pytest.raises(ConfigError, match=words) as error:
-        log_in(sshd)
-    assert "\n" not in str(error.value)
-    assert sshd.children == [], "nobody was connected to"
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Bogus yes\n", r"config: line 1: Bad configuration option: bogus"),
-        ("\nPort 12x\n", r"config line 2: Bad (port|number)"),
-        ('HostName "a\n', r"config line 1: "),
-        ("Include {ssh}/config\n", "Too many recursive configuration includes"),
-    ],
-)
-def test_configuration_that_ssh_refuses_is_refused_in_its_words(sshd: Any, text: str, words: str) -> None:
-    write(sshd, text)
-    with pytest.raises(ConfigError, match=rf"ssh refuses its configuration for rack: .*{words}") as error:
-        log_in(sshd)
-    assert "\n" not in str(error.value)
-
-
-def test_configuration_that_is_a_pipe_is_refused_at_once(sshd: Any) -> None:
+    for word, (value, remedy) in REFUSED.items():
+        more.write_text(f"# of the lab\nHost rack\n  {word}={value}\n")
+        write(sshd, f"{PLACE}Include {more}\n")
+        said = f"{word.lower()} {re.escape(value)}: hwd does not follow this keyword .*{remedy}"
+        refused(rf"^{more}:3: rack: {said}")
+    for text, words in BY_SSH.items():
+        write(sshd, text)
+        refused(rf"ssh refuses its configuration for rack: .*{words}")
     config = write(sshd, PLACE)
     config.unlink()
     os.mkfifo(config)
-    with pytest.raises(ConfigError, match=r"config: is no regular file, but a FIFO"):
-        log_in(sshd)
+    refused(r"config: is no regular file, but a FIFO")
+    assert sshd.children == [], "nobody was connected to"
 
 
 @pytest.mark.parametrize("kind", ["included pipe", "program that hangs"])
@@ -205,14 +188,11 @@ def test_configuration_that_does_not_end_is_given_up(
         os.close(program)
 
 
-def test_every_keyword_of_ssh_is_followed_or_meaningless_or_refused_with_a_remedy() -> None:
+def test_every_keyword_of_ssh_is_followed_or_meaningless_or_refused_with_a_remedy_and_the_page_names_them() -> None:
     printed = subprocess.run(["ssh", "-G", "-F", "none", "h0"], capture_output=True, text=True, check=True, timeout=60)
     words = {line.split()[0].lower() for line in printed.stdout.splitlines()}
     meaningless = {word for words in MEANINGLESS.values() for word in words.split()}
     assert words - {*FOLLOWED.split()} - meaningless - REMEDIES.keys() == set()
-
-
-def test_page_names_the_keywords_that_are_followed_and_those_that_are_refused() -> None:
     page = (Path(__file__).parents[3] / "docs/how-to/roll-out-agents.md").read_text().lower()
     assert [word for word in (*FOLLOWED.split(), *REMEDIES) if f"`{word}" not in page and word != "host"] == []
 

@@ -48,13 +48,10 @@ def run(text: str, faults: Told, *, for_s: float = 100.0) -> None:
     run_virtual(main())
 
 
-def test_faults_are_set_at_their_times() -> None:
+def test_faults_are_set_at_their_times_and_all_begins_anew_every_so_often_without_drifting_away() -> None:
     faults = Told()
     run(TEXT, faults)
     assert faults.told == ["1.5 ocs1 slow seconds=0.5", "5 ocs1 stick ends=1A", "5 ocs1 clear"]
-
-
-def test_all_begins_anew_every_so_often_without_drifting_away() -> None:
     faults = Told()
     run(TEXT + "every_s: 7\n", faults, for_s=20)
     assert [one.split()[0] for one in faults.told] == ["1.5", "5", "5", "8.5", "12", "12", "15.5", "19", "19"]

@@ -100,35 +100,30 @@ async def wait_for(wires: Wires, port: str) -> dict[str, int]:
     return wires.arrived()
 
 
-async def test_light_goes_one_way_only(wires: Wires) -> None:
+async def test_light_goes_one_way_only_takes_the_place_of_the_old_and_arrives_everywhere_where_it_is_split(
+    wires: Wires,
+) -> None:
     wires.crossbar.light("a", "b")
     wires.send("b", IPS["a"])
     wires.send("a")
     assert await wait_for(wires, "b") == {"b": 1}
-
-
-async def test_each_way_is_lit_by_itself(wires: Wires) -> None:
     wires.crossbar.apply([Light(from_port="a", to_ports=("b",)), Light(from_port="c", to_ports=("a",))])
     wires.send("a")
     assert await wait_for(wires, "b") == {"b": 1}
     wires.send("c", IPS["a"])
     assert await wait_for(wires, "a") == {"a": 1}
-
-
-async def test_new_light_takes_the_place_of_the_old(wires: Wires) -> None:
     wires.crossbar.light("a", "b")
     wires.crossbar.light("a", "c")
     wires.send("a")
     assert await wait_for(wires, "c") == {"c": 1}
-
-
-async def test_split_light_arrives_everywhere(wires: Wires) -> None:
     wires.crossbar.apply([Light(from_port="a", to_ports=("b", "c"))])
     wires.send("a")
     assert await wait_for(wires, "c") == {"b": 1, "c": 1}
 
 
-async def test_dark_port_reaches_nobody_until_it_is_lit(wires: Wires) -> None:
+async def test_dark_port_reaches_nobody_until_it_is_lit_nor_one_without_carrier(
+    wires: Wires, until_up: UntilUp
+) -> None:
     wires.send("a")
     wires.crossbar.light("a", "b")
     wires.crossbar.darken("a")
@@ -137,9 +132,6 @@ async def test_dark_port_reaches_nobody_until_it_is_lit(wires: Wires) -> None:
     wires.crossbar.light("a", "c")
     wires.send("a")
     assert await wait_for(wires, "c") == {"c": 1}
-
-
-async def test_port_without_carrier_gets_nothing(wires: Wires, until_up: UntilUp) -> None:
     wires.crossbar.apply([Light(from_port="a", to_ports=("b",)), Carrier(port="b", up=False)])
     wires.send("a")
     wires.crossbar.carrier("b", True)
@@ -175,16 +167,6 @@ async def test_replacing_light_loses_nothing_and_doubles_nothing(wires: Wires) -
     assert min(counts.values()) > total // 20
 
 
-async def test_many_changes_are_all_done(wires: Wires) -> None:
-    """More than fit in one call."""
-    to_and_fro = [Light(from_port="a", to_ports=(port,)) for port in ("b", "c")]
-    wires.crossbar.apply([*to_and_fro * 100, Light(from_port="b", to_ports=("a",))])
-    wires.send("a")
-    assert await wait_for(wires, "c") == {"c": 1}
-    wires.send("b", IPS["a"])
-    assert await wait_for(wires, "a") == {"a": 1}
-
-
 async def test_bracket_holds_the_change_of_carrier(keeper: Keeper, crossbar: Crossbar, clock: SystemClock) -> None:
     crossbar.plug("a", host="h0", interface="eth0")
     seen: asyncio.Queue[LinkReading] = asyncio.Queue()
@@ -201,13 +183,22 @@ async def test_bracket_holds_the_change_of_carrier(keeper: Keeper, crossbar: Cro
     await links.close()
 
 
-async def test_host_without_carrier_keeps_its_address_routes_and_neighbours(wires: Wires, until_up: UntilUp) -> None:
+async def test_many_changes_are_all_done_and_a_host_without_carrier_keeps_its_address_routes_and_neighbours(
+    wires: Wires, until_up: UntilUp
+) -> None:
     wires.crossbar.light("a", "b")
     for up in (False, True):
         wires.crossbar.apply([Carrier(port=port, up=up) for port in IPS])
     await until_up(*IPS)
     wires.send("a")
     assert await wait_for(wires, "b") == {"b": 1}
+    # More than fit in one call.
+    to_and_fro = [Light(from_port="a", to_ports=(port,)) for port in ("b", "c")]
+    wires.crossbar.apply([*to_and_fro * 100, Light(from_port="b", to_ports=("a",))])
+    wires.send("a")
+    assert await wait_for(wires, "c") == {"c": 1}
+    wires.send("b", IPS["a"])
+    assert await wait_for(wires, "a") == {"a": 1}
 
 
 async def test_unplugged_port_takes_its_light_with_it(wires: Wires) -> None:
@@ -221,35 +212,29 @@ async def test_unplugged_port_takes_its_light_with_it(wires: Wires) -> None:
     assert after.address != before.address == "02:00:00:00:00:01"
 
 
-def test_ends_of_a_pair_never_have_the_same_index(crossbar: Crossbar) -> None:
-    plugs: list[Plug] = [crossbar.plug(f"p{n}", host="h0", interface=f"eth{n}") for n in range(12)]
-    assert not {plug.ifindex for plug in plugs} & {plug.fibre_ifindex for plug in plugs}
-
-
-def test_address_of_a_port_is_always_the_same_and_its_own(crossbar: Crossbar) -> None:
+def test_ends_of_a_pair_never_have_the_same_index_and_the_address_of_a_port_is_always_its_own(
+    crossbar: Crossbar,
+) -> None:
     first, second = (crossbar.plug(f"h0.eth{n}", host="h0", interface=f"eth{n}") for n in range(2))
     assert first.address != second.address
     crossbar.unplug("h0.eth0")
     assert crossbar.plug("h0.eth0", host="h0", interface="eth0").address == first.address
+    plugs: list[Plug] = [crossbar.plug(f"p{n}", host="h1", interface=f"eth{n}") for n in range(12)]
+    assert not {plug.ifindex for plug in plugs} & {plug.fibre_ifindex for plug in plugs}
 
 
-def test_unknown_port_is_refused_by_name_and_nothing_is_done(crossbar: Crossbar) -> None:
+def test_unknown_port_and_what_the_kernel_or_no_interface_takes_are_refused_by_name_and_nothing_is_done(
+    crossbar: Crossbar,
+) -> None:
     crossbar.plug("a", host="h0", interface="eth0")
     with pytest.raises(ConfigError, match="zz: no such port in this crossbar"):
         crossbar.apply([Carrier(port="a", up=True), Light(from_port="zz", to_ports=())])
-
-
-def test_refusal_of_the_kernel_names_the_port_and_the_reason(crossbar: Crossbar) -> None:
-    crossbar.plug("a", host="h0", interface="eth0")
     with pytest.raises(KernelRefusal, match="cannot make interface eth0 of h0 for b: File exists") as caught:
         crossbar.plug("b", host="h0", interface="eth0")
     assert caught.value.number == errno.EEXIST
     assert list(crossbar.plugs) == ["a"]
-
-
-def test_name_that_no_interface_can_have_is_refused(crossbar: Crossbar) -> None:
     with pytest.raises(ConfigError, match="1 to 15 bytes"):
-        crossbar.plug("a", host="h0", interface="sixteen-bytes-ab")
+        crossbar.plug("c", host="h0", interface="sixteen-bytes-ab")
 
 
 def inside(keeper: Keeper, namespace: str, *command: str) -> Any:
@@ -272,7 +257,9 @@ def redirects(keeper: Keeper, fibre: str) -> list[tuple[str, str, str]]:
     return [(one["mirred_action"], one["to_dev"], one["control_action"]["type"]) for one in actions]
 
 
-def test_tc_shows_where_the_light_goes(keeper: Keeper, crossbar: Crossbar) -> None:
+def test_tc_and_ip_show_where_the_light_goes_and_both_ends_of_a_pair_as_they_were_asked_for(
+    keeper: Keeper, crossbar: Crossbar
+) -> None:
     for number in range(1, 5):
         crossbar.plug(f"p{number}", host="h0", interface=f"eth{number}")
     assert redirects(keeper, "fibre1") == []
@@ -288,11 +275,8 @@ def test_tc_shows_where_the_light_goes(keeper: Keeper, crossbar: Crossbar) -> No
     crossbar.darken("p1")
     assert redirects(keeper, "fibre1") == []
     assert redirects(keeper, "fibre2") == [("redirect", "fibre1", "stolen")]
-
-
-def test_ip_shows_both_ends_of_a_pair_as_they_were_asked_for(keeper: Keeper, crossbar: Crossbar) -> None:
     plug = crossbar.plug("a", host="h0", interface="eth0", address="02:00:00:00:00:07", mtu_bytes=9000)
-    (near,) = inside(keeper, SWITCH, "ip", "-j", "-d", "link", "show", "fibre1")
+    (near,) = inside(keeper, SWITCH, "ip", "-j", "-d", "link", "show", "fibre5")
     (far,) = inside(keeper, "h0", "ip", "-j", "-d", "link", "show", "eth0")
     assert (near["ifindex"], near["mtu"], near["linkinfo"]["info_kind"]) == (plug.fibre_ifindex, 65535, "veth")
     assert (far["ifindex"], far["mtu"], far["address"]) == (plug.ifindex, 9000, "02:00:00:00:00:07")

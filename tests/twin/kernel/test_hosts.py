@@ -64,14 +64,6 @@ async def say_hello(keeper: Keeper) -> bytes:
                     return await loop.sock_recv(theirs, 64)
 
 
-async def test_neighbour_is_reached_without_arp(keeper: Keeper, crossbar: Crossbar, until_up: UntilUp) -> None:
-    hosts = Hosts(keeper, crossbar)
-    await until_up("a", "b", "c", "d")
-    hosts.join("a", "c")
-    assert await say_hello(keeper) == b"hello"
-    hosts.close()
-
-
 async def test_neighbour_moves_to_another_port(keeper: Keeper, crossbar: Crossbar, until_up: UntilUp) -> None:
     hosts = Hosts(keeper, crossbar)
     await until_up("a", "b", "c", "d")

@@ -36,10 +36,20 @@ def network_of(opened: socket.socket) -> bytes:
         return opened.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8)
 
 
-def test_each_host_and_the_switch_have_a_network_of_their_own(keeper: Keeper) -> None:
-    networks = {network_of(keeper.socket(ns, socket.AF_INET, socket.SOCK_DGRAM)) for ns in (SWITCH, "h0", "h1")}
+def test_each_host_and_the_switch_have_a_network_of_their_own_in_which_alone_their_settings_count(
+    keeper: Keeper,
+) -> None:
+    networks = {network_of(keeper.socket(ns, socket.AF_INET, socket.SOCK_DGRAM)) for ns in (SWITCH, "h0", "h1", "h0")}
     ours = network_of(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-    assert len(networks | {ours}) == 4
+    assert (len(networks), len(networks | {ours})) == (3, 4)
+    assert keeper.privilege is (Privilege.ROOT if os.geteuid() == 0 else Privilege.USER)
+    before = Path("/proc/sys/net/ipv4/ip_default_ttl").read_text()
+    keeper.setting("h0", "net/ipv4/ip_default_ttl", "33")
+    with keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM) as theirs:
+        assert theirs.getsockopt(socket.SOL_IP, socket.IP_TTL) == 33
+    with keeper.socket("h1", socket.AF_INET, socket.SOCK_DGRAM) as others:
+        assert others.getsockopt(socket.SOL_IP, socket.IP_TTL) != 33
+    assert Path("/proc/sys/net/ipv4/ip_default_ttl").read_text() == before
 
 
 async def test_socket_of_a_keeper_that_a_clean_up_has_removed_comes_again(keeper: Keeper) -> None:
@@ -52,54 +62,23 @@ async def test_socket_of_a_keeper_that_a_clean_up_has_removed_comes_again(keeper
     assert network_of(keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM)) == before
 
 
-def test_a_namespace_is_the_same_each_time(keeper: Keeper) -> None:
-    first, second = (network_of(keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(2))
-    assert first == second
-
-
-def test_privilege_is_named(keeper: Keeper) -> None:
-    assert keeper.privilege is (Privilege.ROOT if os.geteuid() == 0 else Privilege.USER)
-
-
-def test_unknown_namespace_is_refused_by_name(keeper: Keeper) -> None:
+def test_what_a_network_does_not_have_is_refused_by_name_and_the_keeper_goes_on(keeper: Keeper) -> None:
     with pytest.raises(
         OSError, match=r"h7: cannot open a socket .* no namespace h7 here, only switch, h0, h1"
     ) as caught:
         keeper.socket("h7", socket.AF_INET, socket.SOCK_DGRAM)
     assert caught.value.errno == errno.ENOENT
-
-
-def test_a_socket_that_the_kernel_refuses_has_its_errno(keeper: Keeper) -> None:
     with pytest.raises(OSError, match="cannot open a socket") as caught:
         keeper.socket("h0", 45, socket.SOCK_STREAM)
     assert caught.value.errno == errno.EAFNOSUPPORT
-
-
-def test_setting_counts_in_its_namespace_only(keeper: Keeper) -> None:
-    before = Path("/proc/sys/net/ipv4/ip_default_ttl").read_text()
-    keeper.setting("h0", "net/ipv4/ip_default_ttl", "33")
-    with keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM) as theirs:
-        assert theirs.getsockopt(socket.SOL_IP, socket.IP_TTL) == 33
-    with keeper.socket("h1", socket.AF_INET, socket.SOCK_DGRAM) as others:
-        assert others.getsockopt(socket.SOL_IP, socket.IP_TTL) != 33
-    assert Path("/proc/sys/net/ipv4/ip_default_ttl").read_text() == before
-
-
-@pytest.mark.parametrize("name", ["kernel/hostname", "net/../kernel/hostname", "/etc/passwd"])
-def test_what_is_no_setting_of_a_network_is_refused(keeper: Keeper, name: str) -> None:
-    with pytest.raises(PermissionError, match="is no setting of a network"):
-        keeper.setting("h0", name, "x")
-
-
-@pytest.mark.parametrize("name", ["../status", "netfilter/nf_log", "", ".."])
-def test_what_is_no_file_of_a_network_is_refused(keeper: Keeper, name: str) -> None:
-    with pytest.raises(PermissionError, match="is no file of /proc/net"):
-        keeper.sockets("h0").open_file(name)
+    for name in ("kernel/hostname", "net/../kernel/hostname", "/etc/passwd"):
+        with pytest.raises(PermissionError, match="is no setting of a network"):
+            keeper.setting("h0", name, "x")
+    for name in ("../status", "netfilter/nf_log", "", ".."):
+        with pytest.raises(PermissionError, match="is no file of /proc/net"):
+            keeper.sockets("h0").open_file(name)
     with pytest.raises(FileNotFoundError, match="h0: cannot open /proc/net/nosuch: No such file"):
         keeper.sockets("h0").open_file("nosuch")
-
-
-def test_garbage_is_refused_and_the_keeper_goes_on(keeper: Keeper) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.connect(str(keeper.path))
         for garbage in (b"\xff\x00", b"[]", b"{}", b'{"verb": "socket", "ns": "h0", "family": "x"}'):
@@ -122,21 +101,18 @@ async def test_stop_ends_the_keeper_and_takes_its_socket_away(keeper: Keeper) ->
     assert not keeper.path.exists()
 
 
-async def test_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
+async def test_keeper_is_started_in_no_open_folder_nor_at_a_long_path_nor_with_a_host_named_as_the_switch(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o755)
-    with pytest.raises(ConfigError, match="others can enter it"):
-        await Keeper().start(["h0"], tmp_path / "open")
-
-
-async def test_path_that_no_unix_socket_can_have_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"over the 107 of Linux"):
-        await Keeper().start(["h0"], tmp_path / ("x" * 100))
-
-
-async def test_host_named_as_the_switch_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="switch is taken"):
-        await Keeper().start(["switch"], tmp_path / "run")
+    for hosts, folder, why in (
+        (["h0"], "open", "others can enter it"),
+        (["h0"], "x" * 100, r"over the 107 of Linux"),
+        (["switch"], "run", "switch is taken"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            await Keeper().start(hosts, tmp_path / folder)
 
 
 async def test_rack_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
@@ -151,7 +127,10 @@ async def test_rack_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
         os.kill(rack.pid, signal.SIGKILL)
         async with asyncio.timeout(WITHIN_S):
             assert (await gone).interface == "eth0"
-            await readable(keeper_end)
+            ended = asyncio.Event()
+            asyncio.get_running_loop().add_reader(keeper_end, ended.set)
+            await ended.wait()
+        asyncio.get_running_loop().remove_reader(keeper_end)
         os.close(keeper_end)
         await links.close()
 
@@ -211,13 +190,3 @@ def ordinary() -> Sequence[str]:
 
 def start_rack(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, RACK, folder, "stay"], stdout=subprocess.PIPE, text=True)
-
-
-async def readable(descriptor: int) -> None:
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(descriptor, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(descriptor)

@@ -48,7 +48,12 @@ def test_a_frame_passes_to_where_the_light_goes_and_nowhere_else(crossbar: Cross
     assert not [frame for frame in _waiting(other) if frame[12:14] == KIND]
 
 
-def test_a_device_stays_while_its_machine_is_away(crossbar: Crossbar, keeper: Keeper, plugs: list[Plug]) -> None:
+def test_a_device_stays_while_its_machine_is_away_and_a_port_is_plugged_once(
+    crossbar: Crossbar, plugs: list[Plug], keeper: Keeper
+) -> None:
+    with pytest.raises(ConfigError, match=r"m0\.eth0: cannot plug: there is a fibre already"):
+        crossbar.plug_tap("m0.eth0", host="m0", interface="eth0")
+    assert [plug.tap for plug in plugs] == ["fibre1", "fibre2"]
     crossbar.light("m0.eth0", "m1.eth0")
     for words in (b"first", b"second"):
         one, other = (keeper.tap(SWITCH, plug.tap, plug.fibre_ifindex) for plug in plugs)
@@ -56,12 +61,6 @@ def test_a_device_stays_while_its_machine_is_away(crossbar: Crossbar, keeper: Ke
         assert _next(other) == FRAME + words
         os.close(one)
         os.close(other)
-
-
-def test_a_port_is_plugged_once(crossbar: Crossbar, plugs: list[Plug]) -> None:
-    with pytest.raises(ConfigError, match=r"m0\.eth0: cannot plug: there is a fibre already"):
-        crossbar.plug_tap("m0.eth0", host="m0", interface="eth0")
-    assert [plug.tap for plug in plugs] == ["fibre1", "fibre2"]
 
 
 def _next(tap: int) -> bytes:
