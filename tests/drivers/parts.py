@@ -66,12 +66,12 @@ def context(driver: str, model: str, size: str | None, dialer: Dialer, clock: Cl
     return OpenContext(dialer=dialer, clock=clock, **{**usual, **others})
 
 
-def twin(of: OpenContext, driver: str, *, address: str = "mem:ocs1", **options: Json) -> Twin:
+def twin(of: OpenContext, driver: str, *, address: str = "mem:ocs1", timing: str = "ideal", **options: Json) -> Twin:
     """A twin for that session."""
     return twin_of(find(driver)).make(
         name=of.name,
         capabilities=of.capabilities,
-        timing=find_timing("ideal"),
+        timing=find_timing(timing),
         draws=Draws(7),
         clock=of.clock,
         dialer=of.dialer,

@@ -26,7 +26,7 @@ from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.rough import Way
 from hwd_drivers.twins.registry import twin_of
 
-from .stage import Stage, in_virtual_time
+from .stage import Stage
 
 README = Path(__file__).parents[2] / "drivers/README.md"
 OURS = [name for name in registry.names() if registry.distribution_of(name) == "hwd-drivers"]
@@ -129,7 +129,6 @@ async def reach_mute(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.threads], ids=named)
-@in_virtual_time
 async def test_opening_a_silent_server_ends(spec: DriverSpec) -> None:
     async with Stage(spec.name) as stage:
         await reach_mute(stage)

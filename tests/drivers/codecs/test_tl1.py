@@ -164,48 +164,6 @@ def test_commands_come_back_as_they_were(command: Command, step: int) -> None:
     assert [parse_command(text) for text in texts] == [command]
 
 
-@given(st.lists(st.binary(max_size=60), max_size=4))
-def test_arbitrary_answer_bytes_raise_nothing_but_protocol_errors(chunks: list[bytes]) -> None:
-    decoder = AnswerDecoder()
-    try:
-        for chunk in chunks:
-            decoder.feed(chunk)
-    except ProtocolError:
-        pass
-
-
-near_answers = st.sampled_from(
-    [b"\r\n", b"\n;", b"\n>", b"\n<", b"   ", b"M  1 ", b"COMPLD", b"DENY", b"IP 1", b"OXC 26-11-20 10:11:12"]
-)
-
-
-@given(st.lists(near_answers | st.binary(max_size=3), max_size=14))
-def test_nearly_right_answers_raise_nothing_but_protocol_errors(parts: list[bytes]) -> None:
-    try:
-        AnswerDecoder().feed(b"".join(parts))
-    except ProtocolError:
-        pass
-
-
-@given(st.lists(st.binary(max_size=60) | st.sampled_from([b'"', b"\\", b":", b"&&", b";"]), max_size=8))
-def test_arbitrary_command_bytes_raise_nothing_but_protocol_errors(chunks: list[bytes]) -> None:
-    decoder = CommandDecoder()
-    try:
-        for text in [text for chunk in chunks for text in decoder.feed(chunk)]:
-            ctag_of(text)
-            parse_command(text)
-    except ProtocolError:
-        pass
-
-
-@given(st.text(max_size=30))
-def test_arbitrary_groups_raise_nothing_but_protocol_errors(text: str) -> None:
-    try:
-        parse_group(text)
-    except ProtocolError:
-        pass
-
-
 @pytest.mark.parametrize(
     ("garbage", "finding"),
     [

@@ -9,14 +9,11 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hwd_drivers.codecs import scpi, tl1
-from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.families.polatis.tl1 import protocol
 
-from ..stage import Stage, in_virtual_time
+from ..stage import Stage
 
 STAMP = re.compile(rb"\d\d-\d\d-\d\d \d\d:\d\d:\d\d")
 Read = Callable[[Iterable[bytes]], list[object]]
@@ -112,7 +109,6 @@ def test_a_capture_is_understood_wherever_it_is_cut(capture: Capture, way: str) 
 
 @each_capture
 @pytest.mark.parametrize("bytewise", [False, True])
-@in_virtual_time
 async def test_the_twin_answers_as_the_unit_did(capture: Capture, bytewise: bool) -> None:
     async with Stage(capture.driver, capture.model, capture.size) as stage:
         await stage.start()
@@ -125,17 +121,3 @@ async def test_the_twin_answers_as_the_unit_did(capture: Capture, bytewise: bool
             for chunk in [bytes([byte]) for byte in text] if bytewise else [text]:
                 client.transport.write(chunk)
             await asyncio.sleep(1)
-
-
-@each_capture
-@each_way
-@given(noise=st.binary(max_size=300) | st.text(max_size=200).map(str.encode), data=st.data())
-def test_arbitrary_bytes_within_a_capture_are_a_protocol_error_at_worst(
-    capture: Capture, way: str, noise: bytes, data: st.DataObject
-) -> None:
-    whole = capture.of(way)
-    place = data.draw(st.integers(0, len(whole)))
-    try:
-        (capture.commands if way == ">" else capture.answers)([whole[:place] + noise, whole[place:]])
-    except ProtocolError:
-        pass

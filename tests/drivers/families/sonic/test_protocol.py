@@ -110,24 +110,6 @@ def test_a_row_that_contradicts_itself_is_an_error(row: str) -> None:
         protocol.read_status([table[0], table[1], row])
 
 
-@given(st.binary(max_size=400))
-def test_any_bytes_are_read_or_a_protocol_error(data: bytes) -> None:
-    for reader in (protocol.read_config, protocol.read_status, protocol.read_overrides):
-        try:
-            reader(protocol.lines_of(data))
-        except ProtocolError:
-            continue
-
-
-@given(st.text(alphabet="1A2B-. idtuned_side\n", max_size=200))
-def test_text_that_looks_like_a_table_is_read_or_a_protocol_error(text: str) -> None:
-    head = "id       a_side    b_side\n-------  --------  --------\n"
-    try:
-        protocol.read_config(protocol.lines_of((head + text).encode()))
-    except ProtocolError:
-        return
-
-
 def test_an_answer_has_a_limit() -> None:
     with pytest.raises(ProtocolError, match=str(TABLE_BYTES)):
         protocol.lines_of(b"x" * (TABLE_BYTES + 1))

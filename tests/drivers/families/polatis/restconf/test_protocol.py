@@ -4,10 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from hwd_drivers.codecs.http import ClientWire, HttpRequest, HttpResponse, ServerWire
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.values import AttenuationMode
 from hwd_drivers.families.polatis.netconf import xml
@@ -149,84 +146,3 @@ def test_an_invalid_path_is_a_protocol_error(path: str) -> None:
 def test_bodies_that_hurt_are_protocol_errors(body: bytes, kind: str) -> None:
     with pytest.raises(ProtocolError):
         resources.read_body(body, kind, "pair", OPSW)
-
-
-@pytest.mark.parametrize("name", CAPTURES)
-def test_a_request_and_an_answer_are_the_same_wherever_they_are_cut(name: str) -> None:
-    asked = ClientWire(host="x").encode(HttpRequest(method="PUT", path="/api/data/", body=CAPTURES[name]))
-    server = ServerWire()
-    for cut in range(1, len(asked)):
-        server = ServerWire()
-        server.feed(asked[:cut])
-        first = server.next_request()
-        server.feed(asked[cut:])
-        request = first or server.next_request()
-        assert request is not None
-        assert request.body == CAPTURES[name]
-    answer = server.encode(HttpResponse(status=200, body=CAPTURES[name]), wall_ns=0)
-    for cut in range(1, len(answer)):
-        client = ClientWire(host="x")
-        client.encode(HttpRequest(method="GET", path="/"))
-        assert [each.body for part in (answer[:cut], answer[cut:]) for each in client.feed(part)] == [CAPTURES[name]]
-
-
-keys = st.sampled_from(
-    [
-        "optical-switch:cross-connects",
-        "pair",
-        "ingress",
-        "egress",
-        "port",
-        "port-id",
-        "power",
-        "optical-switch:voa",
-        "atten-mode",
-        "input",
-        "x",
-    ]
-)
-values = st.recursive(
-    st.none() | st.booleans() | st.integers(-10, 70000) | st.floats() | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
-    max_leaves=12,
-)
-bodies = st.one_of(
-    st.binary(max_size=60),
-    values.map(lambda value: json.dumps(value).encode()),
-    st.sampled_from(list(CAPTURES.values())),
-)
-
-
-@settings(max_examples=300)
-@given(bodies)
-def test_arbitrary_answers_are_read_or_are_protocol_errors(body: bytes) -> None:
-    for reader in (
-        protocol.read_pairs,
-        protocol.read_powers,
-        protocol.read_product,
-        protocol.read_statuses,
-        protocol.read_voa,
-    ):
-        try:
-            reader(body)
-        except ProtocolError:
-            continue
-    protocol.read_failures(body)
-
-
-@settings(max_examples=300)
-@given(
-    st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=126), max_size=60),
-    bodies,
-    st.sampled_from(["", protocol.XML_TYPE, protocol.JSON_TYPE]),
-)
-def test_arbitrary_requests_are_understood_or_are_protocol_errors(path: str, body: bytes, kind: str) -> None:
-    for name in ("pair", "cross-connects", "input"):
-        try:
-            assert resources.read_body(body, kind, name, OPSW)
-        except ProtocolError:
-            continue
-    try:
-        resources.parse_path(path)
-    except ProtocolError:
-        return

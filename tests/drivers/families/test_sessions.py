@@ -1,0 +1,26 @@
+"""What twins answer to other clients: in `sessions.txt` bytes, in `requests.txt` HTTP; `sessions.py` says how."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hwd_drivers.twins.virtual_time import run_virtual
+
+from .sessions import HttpScene, Scene, check_sessions
+
+HERE = Path(__file__).parent
+
+
+def of(file: Path) -> str:
+    return str(file.parent.relative_to(HERE))
+
+
+@pytest.mark.parametrize("file", sorted(HERE.rglob("sessions.txt")), ids=of)
+def test_twins_answer_bytes_as_they_did(file: Path) -> None:
+    check_sessions(file, Scene, run_virtual)
+
+
+@pytest.mark.parametrize("file", sorted(HERE.rglob("requests.txt")), ids=of)
+def test_twins_answer_requests_as_they_did(file: Path) -> None:
+    check_sessions(file, HttpScene, asyncio.run)
