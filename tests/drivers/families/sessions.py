@@ -6,6 +6,7 @@ to the unit. To take over what is said now: delete all answers of a scene, and r
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -13,8 +14,12 @@ from typing import Any, ClassVar
 
 import httpx
 import pytest
+from netconf_client.connect import connect_ssh
+from netconf_client.error import RpcError
+from netconf_client.ncclient import Manager
 from typing_extensions import override
 
+from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.core.printable import printable
 from hwd_drivers.transports.dial import Dialer, TcpDialer
 from hwd_drivers.twins.server import Denial
@@ -76,15 +81,18 @@ class Scene:
         return [*lines, *(["(ended)"] if client.ended else [])]
 
     async def do(self, verb: str, *words: str) -> list[str]:
-        client = await self.client(words[0] if verb in ("heard", "flood") else "")
+        if self.stage.twin is None:
+            await self.stage.start()
         faults, mirror, now_ns = self.stage.twin.faults, self.stage.twin.mirror, self.stage.clock.monotonic_ns()
         match verb, words:
-            case "heard", _:
+            case "heard", [name]:
+                client = await self.client(name)
                 data, client.received = client.received, b""
                 return self.shown(data, client)
             case "wait", [seconds]:
                 await asyncio.sleep(float(seconds))
-            case "flood", [_, text, times]:
+            case "flood", [name, text, times]:
+                client = await self.client(name)
                 return self.shown(
                     await client.say(text.encode().decode("unicode_escape").encode() * int(times)), client
                 )
@@ -143,6 +151,71 @@ class HttpScene(Scene):
             auth=None if name.endswith("?") else (self.auth[0], self.auth[1]),
         )
         return [f"{answer.status_code} {answer.text}".strip()]
+
+
+class RpcScene(Scene):
+    """Operations of NETCONF by netconf-client, over TCP in real time, with `edit CONFIG` and `get FILTER` in short.
+
+    `{opsw}` and others stand for namespaces, `{delete}` for the operation of an element.
+    """
+
+    SHORT: ClassVar = {
+        "opsw": ' xmlns="http://www.polatis.com/yang/optical-switch"',
+        "plts": ' xmlns="http://www.polatis.com/yang/polatis-switch"',
+        "system": ' xmlns="urn:ietf:params:xml:ns:yang:ietf-system"',
+        "nc": ' xmlns="urn:ietf:params:xml:ns:netconf:base:1.0"',
+        **{
+            name: f' xmlns:nc="urn:ietf:params:xml:ns:netconf:base:1.0" nc:operation="{name}"'
+            for name in ("create", "delete", "explode", "remove", "replace")
+        },
+    }
+    FORMS: ClassVar = {
+        "edit": "<edit-config{nc}><target><running/></target>%s<config>%s</config></edit-config>",
+        "get": "<get{nc}>%s<filter type='subtree'>%s</filter></get>",
+    }
+    UNSTEADY = re.compile(r"<\?xml[^>]*>|</?rpc-reply[^>]*>|(?<=<eventTime>)202[^<]*|(?<=2031-05-06T05:08:)[^<]*|\n")
+
+    def __init__(self, usual: list[str], login: str) -> None:
+        super().__init__(usual, "", TcpDialer())
+        self.sessions: dict[str, Manager] = {}
+        self.offload = ThreadOffload(1)
+        self.open.callback(self.offload.close)
+
+    async def session(self, name: str) -> Manager:
+        if self.stage.twin is None:
+            await self.stage.start()
+        if name not in self.sessions:
+            host, port = self.stage.twin.addresses["netconf"].split(":")
+            key = self.stage.twin.fronts["netconf"].host_key.split()[1]
+            login = {"username": "admin", "password": "root", "hostkey_b64": key}
+            session = await self.offload(lambda: connect_ssh(host=host, port=int(port), **login))
+            self.open.push_async_callback(self.offload, session.close)
+            self.sessions[name] = Manager(session, timeout=30)
+        return self.sessions[name]
+
+    @override
+    async def send(self, name: str, text: str) -> list[str]:
+        session = await self.session(name)
+        verb, _, inner = text.partition(" ")
+        word, _, default = verb.partition(":")
+        if word in self.FORMS:
+            how = f"<default-operation>{default}</default-operation>" if default else ""
+            text = self.FORMS[word] % (how, inner)
+        for short, said in self.SHORT.items():
+            text = text.replace(f"{{{short}}}", said)
+        try:
+            reply = await self.offload(session.dispatch, text)
+        except RpcError as error:
+            return [f"{error.tag}: {error.message}"]
+        return [self.UNSTEADY.sub("", reply.xml.decode() if isinstance(reply.xml, bytes) else reply.xml)]
+
+    @override
+    async def do(self, verb: str, *words: str) -> list[str]:
+        if verb != "notified":
+            return await super().do(verb, *words)
+        session = await self.session(words[0])
+        note = await self.offload(lambda: session.take_notification(timeout=5))
+        return [self.UNSTEADY.sub("", note.notification_xml.decode())]
 
 
 async def play(scene: Scene, lines: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""What twins answer to other clients: in `sessions.txt` bytes, in `requests.txt` HTTP; `sessions.py` says how."""
+"""What twins answer to other clients: in `sessions.txt` bytes, in `requests.txt` HTTP, in `rpcs.txt` NETCONF."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from hwd_drivers.twins.virtual_time import run_virtual
 
-from .sessions import HttpScene, Scene, check_sessions
+from .sessions import HttpScene, RpcScene, Scene, check_sessions
 
 HERE = Path(__file__).parent
 
@@ -24,3 +24,8 @@ def test_twins_answer_bytes_as_they_did(file: Path) -> None:
 @pytest.mark.parametrize("file", sorted(HERE.rglob("requests.txt")), ids=of)
 def test_twins_answer_requests_as_they_did(file: Path) -> None:
     check_sessions(file, HttpScene, asyncio.run)
+
+
+@pytest.mark.parametrize("file", sorted(HERE.rglob("rpcs.txt")), ids=of)
+def test_twins_answer_operations_as_they_did(file: Path) -> None:
+    check_sessions(file, RpcScene, asyncio.run)
