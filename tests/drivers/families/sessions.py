@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.core.printable import printable
+from hwd_drivers.families.sonic.cli import CommandLine
 from hwd_drivers.transports.dial import Dialer, TcpDialer
 from hwd_drivers.twins.server import Denial
 
@@ -112,7 +113,7 @@ class Scene:
             case (("stick" | "fail"), _):
                 getattr(faults, verb)(ends(" ".join(words)))
             case "panel", [remove, add]:
-                faults.panel(pairs(remove.replace("-none", "")), pairs(add))
+                faults.panel(pairs("" if remove == "none" else remove), pairs(add))
             case "reboot", [seconds]:
                 faults.reboot(float(seconds))
             case (("reset" | "clear"), []):
@@ -216,6 +217,26 @@ class RpcScene(Scene):
         session = await self.session(words[0])
         note = await self.offload(lambda: session.take_notification(timeout=5))
         return [self.UNSTEADY.sub("", note.notification_xml.decode())]
+
+
+class CliScene(Scene):
+    """Lines of a shell of SONiC, without SSH: errors are behind `2: `, a status that is not 0 in parentheses."""
+
+    @override
+    async def send(self, name: str, text: str) -> list[str]:
+        self.stage.twin = self.stage.twin or self.stage.make()
+        printed = CommandLine(self.stage.twin.unit).run(text)
+        errors = (f"2: {line}" for line in printed.err.splitlines())
+        return [*printed.out.splitlines(), *errors, *([f"({printed.status})"] if printed.status else [])]
+
+    @override
+    async def do(self, verb: str, *words: str) -> list[str]:
+        self.stage.twin = self.stage.twin or self.stage.make()
+        if verb == "settle":
+            mirror = self.stage.twin.mirror
+            mirror.advance(mirror.next_ns() or 0)
+            return []
+        return await super().do(verb, *words)
 
 
 async def play(scene: Scene, lines: list[str]) -> str:

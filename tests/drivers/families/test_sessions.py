@@ -1,4 +1,4 @@
-"""What twins answer to other clients: in `sessions.txt` bytes, in `requests.txt` HTTP, in `rpcs.txt` NETCONF."""
+"""What twins answer to other clients: bytes in `sessions.txt`, then HTTP, NETCONF and a shell."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from hwd_drivers.twins.virtual_time import run_virtual
 
-from .sessions import HttpScene, RpcScene, Scene, check_sessions
+from .sessions import CliScene, HttpScene, RpcScene, Scene, check_sessions
 
 HERE = Path(__file__).parent
 
@@ -29,3 +29,8 @@ def test_twins_answer_requests_as_they_did(file: Path) -> None:
 @pytest.mark.parametrize("file", sorted(HERE.rglob("rpcs.txt")), ids=of)
 def test_twins_answer_operations_as_they_did(file: Path) -> None:
     check_sessions(file, RpcScene, asyncio.run)
+
+
+@pytest.mark.parametrize("file", sorted(HERE.rglob("lines.txt")), ids=of)
+def test_twins_print_what_they_did(file: Path) -> None:
+    check_sessions(file, CliScene, run_virtual)
