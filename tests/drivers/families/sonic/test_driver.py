@@ -8,6 +8,8 @@ import pytest
 
 from hwd_drivers.core.errors import ConfigError, DeadlineError, DeviceError, FailedError, LinkError, ProtocolError
 from hwd_drivers.core.values import PortOverride
+from hwd_drivers.families.sonic.cli import CommandLine, Printed
+from hwd_drivers.families.sonic.driver import LOOK_WITHIN_S
 from hwd_drivers.twins.faults import Denial
 
 from ...stage import Stage, ends, pairs, texts
@@ -129,21 +131,22 @@ async def test_that_something_does_not_exist_is_an_error_where_it_is_there(stage
     assert texts(twin.unit.configured) == "1A-1B", "what follows a no must not run"
 
 
-async def test_an_answer_that_comes_too_late_does_not_hide_what_was_seen_before(stage: Stage) -> None:
+async def test_an_answer_that_comes_too_late_does_not_hide_what_was_seen_before(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     twin = await stage.start()
     sonic = await stage.open(poll_s=0.01)
     twin.faults.partial_next = 0
-    rows, looks = twin.unit.rows, []
+    run, late_s = CommandLine.run, stage.now_s + 2.0 - 0.8 * LOOK_WITHIN_S
 
-    def look() -> Any:
-        looks.append(stage.now_s)
-        twin.faults.slow_s = 30.0 if len(looks) > 8 else 0.0
-        return rows()
+    def look(shell: CommandLine, line: str, **more: Any) -> Printed:
+        twin.faults.slow_s = 30.0 if stage.now_s > late_s else 0.0
+        return run(shell, line, **more)
 
-    twin.unit.rows = look
+    monkeypatch.setattr(CommandLine, "run", look)
     with pytest.raises(FailedError, match="it answered, but does not report 1A-3B as tuned: it is not there"):
         await sonic.change(add="1A-3B", within_s=2.0)
-    assert len(looks) > 8
+    assert twin.faults.slow_s
 
 
 async def test_a_silent_switch_gives_no_answer_in_time(stage: Stage) -> None:
