@@ -9,6 +9,7 @@ import asyncio
 import re
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -261,4 +262,5 @@ def check_sessions(
     if after != before and any("\n<" not in block for block in before.split("\n\n") if block.startswith("# ")):
         file.write_text(after, encoding="utf-8")
         pytest.fail(f"{file}: answers were missing; they are there now")
-    assert after == before
+    told_now, told_before = after.splitlines(), before.splitlines()
+    assert told_now == told_before, "\n".join(unified_diff(told_before, told_now, str(file), "now", lineterm=""))
