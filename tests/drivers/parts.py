@@ -167,7 +167,7 @@ async def openssh(
     options += ["-oNumberOfPasswordPrompts=1", "-p", port, *(["-tt"] if terminal else [])]
     environment = dict(os.environ, HOME=str(home), SSH_ASKPASS=str(ask), SSH_ASKPASS_REQUIRE="force", TERM="xterm")
     process = await asyncio.create_subprocess_exec(
-        "ssh", *options, f"admin@{host}", *words, env=environment,
+        "ssh", *options, *words[:-1], f"admin@{host}", *words[-1:], env=environment,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     out, err = await asyncio.wait_for(process.communicate(stdin), 60)

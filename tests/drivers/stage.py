@@ -4,7 +4,7 @@ import asyncio
 import functools
 import os
 import tty
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Self
 
@@ -14,8 +14,11 @@ from typing_extensions import override
 from hwd_drivers.codecs.http import HttpRequest, HttpResponse
 from hwd_drivers.core.clock import Clock, SystemClock
 from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Attenuation, Capabilities, Crossconnect, Exchange, Identity, PortOverride, PortSide
-from hwd_drivers.devices.registry import OpenContext, find
+from hwd_drivers.devices.abilities import Device
+from hwd_drivers.devices.registry import OpenContext, find, open_device
+from hwd_drivers.devices.supervisor import Supervisor
 from hwd_drivers.transports.dial import Dialer, Listener, TcpDialer
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.http_session import HttpSession
@@ -219,6 +222,8 @@ class Stage:
         self.dialer = dialer or MemoryDialer(MemoryNet())
         self.address = address or ("127.0.0.1:0" if isinstance(self.dialer, TcpDialer) else "mem:ocs1")
         self.sink: Callable[[Document], None] = _no_document
+        self.documents: list[Document] = []
+        self._came = asyncio.Event()
         self.twin: Any = None
         self._ends = AsyncExitStack()
 
@@ -286,6 +291,38 @@ class Stage:
         self._ends.push_async_callback(session.close)
         return session
 
+    def supervise(self, open_: Callable[[], Awaitable[Device]] | None = None, **more: Any) -> Supervisor:
+        """A supervisor that does not run yet; its documents are in `documents`."""
+        self.sink = self._take
+        return Supervisor(
+            name="ocs1",
+            open=open_ or (lambda: open_device(self.spec, self.context())),
+            clock=self.clock,
+            sink=self.sink,
+            draws=Draws(7),
+            **more,
+        )
+
+    def run(self, supervisor: Supervisor) -> asyncio.Task[None]:
+        """Until it is cancelled, at the end at the latest."""
+        running = asyncio.create_task(supervisor.run(), name="hwd:ocs1/supervisor")
+        self._ends.push_async_callback(ended, running)
+        return running
+
+    def _take(self, document: Document) -> None:
+        self.documents.append(document)
+        self._came.set()
+
+    async def until(self, what: Callable[[], bool]) -> None:
+        """Until that is so of the documents."""
+        async with asyncio.timeout(30):
+            while not what():
+                self._came.clear()
+                await self._came.wait()
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        return [document.fact.to_data() for document in self.documents if document.kind == kind]
+
     async def connect(self, address: str | None = None) -> Client:
         transport, client = await self.dialer.connect(lambda: Client(self.heard_s), address or self.address)
         self._ends.callback(transport.abort)
@@ -334,6 +371,11 @@ async def terminal_to(address: str) -> AsyncIterator[str]:
         await writer.wait_closed()
         os.close(device)
         os.close(port)
+
+
+async def ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait((task,))
 
 
 def _no_document(document: Document) -> None:
