@@ -172,7 +172,7 @@ def command(text: str) -> str:
         found = parse_command(text)
     except ProtocolError as error:
         return f"{type(error).__name__}: {error}; answered with CTAG {ctag_of(text)}"
-    return f"{found} {found.positional} {found.named}"
+    return f"{found!r} {found.positional} {found.named}"
 
 
 def group(text: str) -> str:
