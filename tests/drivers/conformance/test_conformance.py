@@ -306,10 +306,10 @@ def test_a_typical_loss_over_the_greatest_is_found() -> None:
 class OneByOne(Wrong):
     """Sends one command for each crossconnect, to a device that takes lists, and states that lists are done whole."""
 
-    async def change_crossconnects(self, *, deadline_s: float, **asked: Any) -> Exchange:
+    async def change_crossconnects(self, **asked: Any) -> Exchange:
         one_each = [*(((pair,), ()) for pair in asked["remove"]), *(((), (pair,)) for pair in asked["add"])]
         done = [
-            await self.switch.change_crossconnects(remove=gone, add=made, deadline_s=deadline_s)
+            await self.switch.change_crossconnects(remove=gone, add=made, deadline_s=asked["deadline_s"])
             for gone, made in one_each
         ]
         return done[-1]

@@ -102,6 +102,7 @@ RESTCONF = (
 REST = "half1 half2 conn status response port inpower outpower version as 1 0 1.1.1>1.1.2 -3.4 NONE"
 TL1_ENDS = (b"\r\n", b"\n;", b"\n>", b"\n<", b"   ", b"M  1 ", b"COMPLD", b"DENY", b"IP 1", b"OXC 26-11-20 10:11:12")
 SALAD = 'ok error info read set pulse lines=4 1=0 1=0,1=1 2, 0 1000001 = & && , : :: ; " \\ ( ) (@ SCAN? \r \n'
+FORM = (("content-type", "application/x-www-form-urlencoded"),)
 TABLE = "id       a_side    b_side\n-------  --------  --------\n"
 
 
@@ -217,7 +218,6 @@ CASES = {
         st.lists(word(SALAD), max_size=6).map(" ".join),
     ),
 }
-FORM = (("content-type", "application/x-www-form-urlencoded"),)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -12,7 +12,8 @@ from hwd_drivers.families.sonic.cli import CommandLine, Printed
 from hwd_drivers.families.sonic.driver import LOOK_WITHIN_S
 from hwd_drivers.twins.faults import Denial
 
-from ...stage import Stage, ends, pairs, texts
+from ...parts import ends, pairs
+from ...stage import Stage, texts
 
 LOGIN = ("admin", "YourPaSsWoRd")
 

@@ -7,7 +7,8 @@ import pytest
 from hwd_drivers.core.errors import DeadlineError, DeviceError, ProtocolError, RefusedError
 from hwd_drivers.families.calient.unit import Wish
 
-from ....stage import Scripted, Session, Stage, ends, pairs, texts
+from ....parts import ends, pairs
+from ....stage import Scripted, Session, Stage, texts
 
 DONE = "M  # COMPLD"
 PORTS = "\r\n".join(f'   "1.1.{n}:WX,NONE,NONE:INAS=IS,OUTAS=IS"' for n in range(1, 9))

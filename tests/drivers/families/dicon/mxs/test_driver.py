@@ -7,7 +7,8 @@ import pytest
 from hwd_drivers.core.errors import DeadlineError, DeviceError, FailedError, ProtocolError
 from hwd_drivers.families.dicon.mxs import protocol
 
-from ....stage import Scripted, Session, Stage, pairs, texts
+from ....parts import pairs
+from ....stage import Scripted, Session, Stage, texts
 
 
 def make_stage() -> Stage:

@@ -11,7 +11,8 @@ from hwd_drivers.core.errors import ConfigError, DeadlineError, DeviceError, Lin
 from hwd_drivers.core.values import Attenuation, AttenuationMode, PortOverride, PortSide
 from hwd_drivers.transports.ssh.session import SshLogin, SshSession
 
-from ....stage import Client, Stage, pairs, texts
+from ....parts import pairs
+from ....stage import Client, Stage, texts
 
 END = b"]]>]]>"
 

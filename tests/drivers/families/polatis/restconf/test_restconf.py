@@ -11,7 +11,8 @@ from hwd_drivers.core.errors import DeviceError, LinkError
 from hwd_drivers.core.values import Attenuation, AttenuationMode, PortOverride, PortSide
 from hwd_drivers.transports.dial import Dialer
 
-from ....stage import Session, Stage, Tapped, pairs, texts
+from ....parts import pairs
+from ....stage import Session, Stage, Tapped, texts
 
 DATA = "/api/data/optical-switch:"
 
