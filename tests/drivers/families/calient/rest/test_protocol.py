@@ -48,27 +48,6 @@ def test_results_stand_alone_or_under_response() -> None:
     assert (failed.done, failed.words) == (False, "Failed: Port already in connection")
 
 
-def test_a_single_failure_refuses_the_whole_bulk() -> None:
-    body = b'{"status":"0","msg":"Busy"}'
-    assert [each.words for each in protocol.read_results(body, 3)] == ["Busy"] * 3
-
-
-@pytest.mark.parametrize(
-    ("body", "finding"),
-    [
-        (CAPTURES["done"], "1 results for 2"),
-        (b"[]", "0 results for 2"),
-        (b"{}", "status is 'None'"),
-        (b'[{"status":"2"},{"status":"1"}]', "neither 1 nor 0"),
-        (b"[[]]", "not an object"),
-        (b"no", "not JSON"),
-    ],
-)
-def test_results_that_make_no_sense_are_protocol_errors(body: bytes, finding: str) -> None:
-    with pytest.raises(ProtocolError, match=finding):
-        protocol.read_results(body, 2)
-
-
 @pytest.mark.parametrize(
     "body",
     [

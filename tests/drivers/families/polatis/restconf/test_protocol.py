@@ -8,7 +8,7 @@ import pytest
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.values import AttenuationMode
 from hwd_drivers.families.polatis.netconf import xml
-from hwd_drivers.families.polatis.netconf.protocol import OPSW, PLTS
+from hwd_drivers.families.polatis.netconf.protocol import OPSW
 from hwd_drivers.families.polatis.restconf import protocol, resources
 
 
@@ -26,10 +26,6 @@ def test_crossconnects_are_read_in_all_their_forms(name: str) -> None:
     assert protocol.read_pairs(CAPTURES[name]) == ((1, 9), (2, 10))
 
 
-def test_an_empty_container_has_no_crossconnects() -> None:
-    assert protocol.read_pairs(b'{"optical-switch:cross-connects":{}}') == ()
-
-
 def test_powers_are_numbers_or_text() -> None:
     assert protocol.read_powers(CAPTURES["power"]) == {9: -3.21, 10: -50.0}
 
@@ -45,25 +41,6 @@ def test_errors_are_read_and_other_bodies_have_none() -> None:
     assert failure.words == "invalid-value (Invalid OXC port: 99) at /cross-connects/pair"
     for body in (b"", b"<html>", b"[]", b'{"errors":[]}', b'{"errors":{"error":[1]}}'):
         assert protocol.read_failures(body) == ()
-
-
-@pytest.mark.parametrize(
-    ("body", "finding"),
-    [
-        (b"{", "not JSON"),
-        (b"[]", "no cross-connects"),
-        (b'{"optical-switch:cross-connects":[]}', "no cross-connects"),
-        (b'{"optical-switch:cross-connects":{"pair":{}}}', "not a list of objects"),
-        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":1}]}}', "egress is 'None', not a port"),
-        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":true,"egress":2}]}}', "ingress is 'True', not a port"),
-        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":0,"egress":2}]}}', "ingress is '0', not a port"),
-        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":70000,"egress":2}]}}', "not a port"),
-        (b"[" * 100_000, "not JSON"),
-    ],
-)
-def test_nonsense_is_a_protocol_error(body: bytes, finding: str) -> None:
-    with pytest.raises(ProtocolError, match=finding):
-        protocol.read_pairs(body)
 
 
 def test_requests_are_as_in_published_programs() -> None:
@@ -97,32 +74,6 @@ def test_json_and_xml_of_the_same_data_come_back() -> None:
     assert resources.write_xml(list(container)).startswith(
         b'<data xmlns="urn:ietf:params:xml:ns:yang:ietf-restconf"><pair xmlns="http'
     )
-
-
-def test_paths_have_modules_and_keys() -> None:
-    steps = resources.parse_path("optical-switch:cross-connects/pair=12")
-    assert [(step.namespace, step.name, step.key) for step in steps] == [
-        (OPSW, "cross-connects", None),
-        (OPSW, "pair", "12"),
-    ]
-    assert resources.parse_path("polatis-switch:shutter-status")[0].namespace == PLTS
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "",
-        "cross-connects",
-        "other:cross-connects",
-        "optical-switch:",
-        "optical-switch:a/b=1=2",
-        "optical-switch:a//b",
-        "optical-switch:a/%",
-    ],
-)
-def test_an_invalid_path_is_a_protocol_error(path: str) -> None:
-    with pytest.raises(ProtocolError, match="path"):
-        resources.parse_path(path)
 
 
 @pytest.mark.parametrize(
