@@ -136,7 +136,7 @@ class HttpScene(Scene):
     def __init__(self, usual: list[str], login: str) -> None:
         super().__init__(usual, "", TcpDialer())
         self.auth = login.split()
-        self.http = httpx.AsyncClient(verify=False)
+        self.http = httpx.AsyncClient(verify=False, timeout=30)
         self.open.push_async_exit(self.http)
 
     @override
@@ -213,10 +213,15 @@ class RpcScene(Scene):
 
     @override
     async def do(self, verb: str, *words: str) -> list[str]:
+        if verb == "left":  # so many sessions
+            for _ in range(30_000):
+                if self.stage.twin.fronts["netconf"].sessions == int(words[0]):
+                    return []
+                await asyncio.sleep(0.001)
         if verb != "notified":
             return await super().do(verb, *words)
         session = await self.session(words[0])
-        note = await self.offload(lambda: session.take_notification(timeout=5))
+        note = await self.offload(lambda: session.take_notification(timeout=30))
         return [self.UNSTEADY.sub("", note.notification_xml.decode())]
 
 
