@@ -1,7 +1,9 @@
 """What tests of drivers share: a small switch, the session with a twin of a unit, and the other end of a connection."""
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
@@ -66,12 +68,12 @@ def context(driver: str, model: str, size: str | None, dialer: Dialer, clock: Cl
     return OpenContext(dialer=dialer, clock=clock, **{**usual, **others})
 
 
-def twin(of: OpenContext, driver: str, *, address: str = "mem:ocs1", **options: Json) -> Twin:
+def twin(of: OpenContext, driver: str, *, address: str = "mem:ocs1", timing: str = "ideal", **options: Json) -> Twin:
     """A twin for that session."""
     return twin_of(find(driver)).make(
         name=of.name,
         capabilities=of.capabilities,
-        timing=find_timing("ideal"),
+        timing=find_timing(timing),
         draws=Draws(7),
         clock=of.clock,
         dialer=of.dialer,
@@ -150,3 +152,23 @@ class Recorder(asyncio.Protocol):
         """What it ended with, once it has."""
         await self.until_told("lost")
         return self.lost_with[0]
+
+
+async def openssh(
+    address: str, host_key: str, home: Path, *words: str, password: str, stdin: bytes = b"", terminal: bool = False
+) -> tuple[int | None, str, str]:
+    """What OpenSSH's own client makes of a server: strict host keys, password by askpass."""
+    ask = home / "askpass"
+    ask.write_text(f"#!/bin/sh\necho {password}\n")
+    ask.chmod(0o700)
+    host, port = address.split(":")
+    (home / "known_hosts").write_text(f"[{host}]:{port} {host_key}\n")
+    options = ["-F/dev/null", f"-oUserKnownHostsFile={home}/known_hosts", "-oStrictHostKeyChecking=yes"]
+    options += ["-oNumberOfPasswordPrompts=1", "-p", port, *(["-tt"] if terminal else [])]
+    environment = dict(os.environ, HOME=str(home), SSH_ASKPASS=str(ask), SSH_ASKPASS_REQUIRE="force", TERM="xterm")
+    process = await asyncio.create_subprocess_exec(
+        "ssh", *options, *words[:-1], f"admin@{host}", *words[-1:], env=environment,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await asyncio.wait_for(process.communicate(stdin), 60)
+    return process.returncode, out.decode(), err.decode()

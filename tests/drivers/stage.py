@@ -4,111 +4,66 @@ import asyncio
 import functools
 import os
 import tty
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
-from typing import Any, ParamSpec, Self
+from typing import Any, Self
 
+import yaml
 from typing_extensions import override
 
 from hwd_drivers.codecs.http import HttpRequest, HttpResponse
 from hwd_drivers.core.clock import Clock, SystemClock
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import (
-    Attenuation,
-    Capabilities,
-    Crossconnect,
-    Exchange,
-    Identity,
-    PortOverride,
-    PortSide,
-)
-from hwd_drivers.devices.registry import OpenContext, find
+from hwd_drivers.core.values import Attenuation, Capabilities, Crossconnect, Exchange, Identity, PortOverride, PortSide
+from hwd_drivers.devices.abilities import Device
+from hwd_drivers.devices.registry import OpenContext, find, open_device
+from hwd_drivers.devices.supervisor import Supervisor
 from hwd_drivers.transports.dial import Dialer, Listener, TcpDialer
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.http_session import HttpSession
-from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.server import TwinServer
-from hwd_drivers.twins.timing import find_timing
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
-P = ParamSpec("P")
+from .parts import Recorder, context, ends, pairs, twin
+
 WALL_NS = 1_795_169_472 * 1_000_000_000
 """Friday, 2026-11-20 10:11:12 UTC, when each virtual clock begins."""
 
 
-def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run a test in virtual time; what its stage opened is closed at its end."""
-
-    @functools.wraps(test)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        async def main() -> None:
-            async with AsyncExitStack() as stages:
-                for each in kwargs.values():
-                    if isinstance(each, Stage):
-                        await stages.enter_async_context(each)
-                await test(*args, **kwargs)
-
-        run_virtual(main())
-
-    return run
-
-
-def pairs(text: str) -> list[Crossconnect]:
-    """`1A-2B 3A-3B`."""
-    return [Crossconnect.parse(each) for each in text.split()]
-
-
-def ends(text: str) -> list[PortSide]:
-    """`1A 2B`."""
-    return [PortSide.parse(each) for each in text.split()]
-
-
 def texts(some: Iterable[object]) -> str:
-    """Values in a line of text, as `pairs` and `ends` read them."""
+    """Values in a line of text, as `pairs` and `ends` of the parts read them."""
     return " ".join(map(str, some))
 
 
-class Client(asyncio.Protocol):
-    """Another client: it sends bytes, and keeps those that come within `heard_s`."""
+def named(words: Iterable[str]) -> dict[str, Json]:
+    """Options of words such as `in_use=deny`."""
+    return {name: value_of(text) for name, text in (word.split("=", 1) for word in words if "=" in word)}
+
+
+def value_of(text: str) -> Json:
+    try:
+        return yaml.safe_load(text)  # type: ignore[no-any-return]
+    except yaml.YAMLError:
+        return text
+
+
+class Client(Recorder):
+    """Another client: it sends bytes, and takes what comes within `heard_s` for the answer."""
 
     def __init__(self, heard_s: float = 0.5) -> None:
+        super().__init__()
         self.heard_s = heard_s
-        self.got = b""
-        self.came = asyncio.Event()
-        self.closed = asyncio.Event()
-        self.transport: asyncio.Transport
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        self.got += data
-        self.came.set()
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.closed.set()
 
     @property
     def ended(self) -> bool:
-        return self.closed.is_set()
-
-    def type(self, text: str) -> None:
-        """Send text, and forget what came before."""
-        self.got = b""
-        self.came.clear()
-        self.transport.write(text.encode())
+        return bool(self.lost_with)
 
     async def say(self, data: bytes, *, within_s: float | None = None) -> bytes:
-        self.got = b""
+        self.received = b""
         self.transport.write(data)
         await asyncio.sleep(self.heard_s if within_s is None else within_s)
-        return self.got
+        return self.received
 
     async def ask(self, text: str, *, within_s: float | None = None) -> str:
         return (await self.say(text.encode(), within_s=within_s)).decode()
@@ -144,26 +99,28 @@ class Tapped(MemoryDialer):
         return await super().listen(lambda: Tap(factory(), self.said), address)
 
 
-class Scripted(asyncio.Protocol):
+class Scripted(Recorder):
     """A unit that answers each line with the next of its texts, in the form of its protocol, as long as it has some."""
 
     def __init__(self, answers: Sequence[str], form: Callable[[str, str], str], greeting: str) -> None:
+        super().__init__()
         self.answers = [*answers]
         self.form = form
         self.greeting = greeting
         self.lines: list[str] = []
-        self.writes: list[bytes] = []
-        self.transport: asyncio.Transport
+
+    @property
+    def writes(self) -> list[bytes]:
+        return [each for each in self.told if isinstance(each, bytes)]
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.write(self.greeting.encode())
+        super().connection_made(transport)
+        self.transport.write(self.greeting.encode())
 
     @override
     def data_received(self, data: bytes) -> None:
-        self.writes.append(data)
+        super().data_received(data)
         for line in data.decode().splitlines():
             self.lines.append(line)
             if self.answers:
@@ -265,6 +222,8 @@ class Stage:
         self.dialer = dialer or MemoryDialer(MemoryNet())
         self.address = address or ("127.0.0.1:0" if isinstance(self.dialer, TcpDialer) else "mem:ocs1")
         self.sink: Callable[[Document], None] = _no_document
+        self.documents: list[Document] = []
+        self._came = asyncio.Event()
         self.twin: Any = None
         self._ends = AsyncExitStack()
 
@@ -289,16 +248,8 @@ class Stage:
 
     def make(self, **options: Json) -> Any:
         """A twin that is not started yet."""
-        return twin_of(self.spec).make(
-            name="ocs1",
-            capabilities=self.capabilities,
-            timing=find_timing(self.timing),
-            draws=Draws(7),
-            clock=self.clock,
-            dialer=self.dialer,
-            address=self.address,
-            options=self.options | options,
-        )
+        driver = self.spec.name
+        return twin(self.context(), driver, address=self.address, timing=self.timing, **self.options | options)
 
     async def start(self, **options: Json) -> Any:
         """The twin, with these options too."""
@@ -330,25 +281,47 @@ class Stage:
         await server.start()
 
     def context(self, **other: Any) -> OpenContext:
-        usual = OpenContext(
-            name="ocs1",
-            address=self.address,
-            dialer=self.dialer,
-            clock=self.clock,
-            sink=self.sink,
-            user=self.user,
-            password=self.password,
-            options=self.spec.options(),
-            capabilities=self.capabilities,
-        )
-        return replace(usual, **other)
+        usual = {"address": self.address, "sink": self.sink, "user": self.user, "password": self.password}
+        return context(self.spec.name, self.model, self.size, self.dialer, self.clock, **usual | other)
 
-    async def open(self, context: OpenContext | None = None, /, **options: Any) -> Session:
+    async def open(self, opening: OpenContext | None = None, /, **options: Any) -> Session:
         """A session of the driver, with these options of it."""
-        context = context or self.context(options=self.spec.options.model_validate(options))
-        session = Session(await self.spec.open(context), self.within_s)
+        opening = opening or self.context(options=self.spec.options.model_validate(options))
+        session = Session(await self.spec.open(opening), self.within_s)
         self._ends.push_async_callback(session.close)
         return session
+
+    def supervise(self, open_: Callable[[], Awaitable[Device]] | None = None, **more: Any) -> Supervisor:
+        """A supervisor that does not run yet; its documents are in `documents`."""
+        self.sink = self._take
+        return Supervisor(
+            name="ocs1",
+            open=open_ or (lambda: open_device(self.spec, self.context())),
+            clock=self.clock,
+            sink=self.sink,
+            draws=Draws(7),
+            **more,
+        )
+
+    def run(self, supervisor: Supervisor) -> asyncio.Task[None]:
+        """Until it is cancelled, at the end at the latest."""
+        running = asyncio.create_task(supervisor.run(), name="hwd:ocs1/supervisor")
+        self._ends.push_async_callback(ended, running)
+        return running
+
+    def _take(self, document: Document) -> None:
+        self.documents.append(document)
+        self._came.set()
+
+    async def until(self, what: Callable[[], bool]) -> None:
+        """Until that is so of the documents."""
+        async with asyncio.timeout(30):
+            while not what():
+                self._came.clear()
+                await self._came.wait()
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        return [document.fact.to_data() for document in self.documents if document.kind == kind]
 
     async def connect(self, address: str | None = None) -> Client:
         transport, client = await self.dialer.connect(lambda: Client(self.heard_s), address or self.address)
@@ -398,6 +371,11 @@ async def terminal_to(address: str) -> AsyncIterator[str]:
         await writer.wait_closed()
         os.close(device)
         os.close(port)
+
+
+async def ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait((task,))
 
 
 def _no_document(document: Document) -> None:

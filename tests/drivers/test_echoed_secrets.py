@@ -16,12 +16,8 @@ from typing import Final
 import pytest
 from typing_extensions import override
 
-from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import HwdError
-from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Capabilities, Crossconnect
-from hwd_drivers.devices import registry
-from hwd_drivers.devices.supervisor import Supervisor
 from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.mask import Mask
 from hwd_drivers.transports.masked_dialer import MaskedDialer, mask_of
@@ -95,22 +91,8 @@ def _clean(text: str) -> None:
         assert form.lower() not in text.lower(), text
 
 
-def _stage(driver: str, documents: list[Document], model: str | None = None, size: str | None = None) -> Stage:
-    stage = Stage(driver, model, size, login=(USER, PASSWORD), dialer=TcpDialer())
-    stage.sink = documents.append
-    return stage
-
-
-def _supervisor(stage: Stage, *, answer_s: float) -> Supervisor:
-    context = stage.context()
-    return Supervisor(
-        name="ocs1",
-        open=lambda: registry.open_device(stage.spec, context),
-        clock=stage.clock,
-        sink=context.sink,
-        draws=Draws(1),
-        answer_s=answer_s,
-    )
+def _stage(driver: str, model: str | None = None, size: str | None = None) -> Stage:
+    return Stage(driver, model, size, login=(USER, PASSWORD), dialer=TcpDialer())
 
 
 @pytest.mark.parametrize(
@@ -129,11 +111,10 @@ async def test_refused_login_that_is_echoed_leaves_no_password(
     driver: str, answer: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    documents: list[Document] = []
-    stage = _stage(driver, documents)
+    stage = _stage(driver)
     listener = await stage.dialer.listen(lambda: _Echo(answer), stage.address)
     stage.address = listener.address
-    supervisor = _supervisor(stage, answer_s=2.0)
+    supervisor = stage.supervise(answer_s=2.0)
     down = asyncio.get_running_loop().create_future()
 
     class Told(logging.Handler):
@@ -153,8 +134,8 @@ async def test_refused_login_that_is_echoed_leaves_no_password(
         await listener.close()
     assert supervisor.cause is not None
     assert "***" in supervisor.cause + caplog.text
-    assert documents
-    for text in (supervisor.cause, caplog.text, *map(str, documents)):
+    assert stage.documents
+    for text in (supervisor.cause, caplog.text, *map(str, stage.documents)):
         _clean(text)
 
 
@@ -163,14 +144,13 @@ async def test_refused_change_that_echoes_the_login_leaves_no_password(
     driver: str, model: str | None, size: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    documents: list[Document] = []
-    stage = _stage(driver, documents, model, size)
+    stage = _stage(driver, model, size)
     denial = twin_of(stage.spec).denial
     assert denial is not None
     logins = {"user": USER, "password": PASSWORD}
     twin = await stage.start(**{key: logins[key] for key in logins if key in stage.spec.twin_options.model_fields})
     said = f"no: {PASSWORD} {PASSWORD.upper()} {base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
-    supervisor = _supervisor(stage, answer_s=10.0)
+    supervisor = stage.supervise(answer_s=10.0)
     task = asyncio.create_task(supervisor.run())
     try:
         await asyncio.wait_for(supervisor.wait_up(), 20)
@@ -184,10 +164,10 @@ async def test_refused_change_that_echoes_the_login_leaves_no_password(
         await twin.close()
     error = refused.value
     assert "***" in str(error), error
-    commands = [document for document in documents if document.kind == "switch.command"]
+    commands = [document for document in stage.documents if document.kind == "switch.command"]
     assert [document.fact.to_data()["outcome"] for document in commands] == ["denied"]
     shown = "".join(traceback.format_exception(error))
-    for text in (str(error), repr(error.__dict__), shown, caplog.text, *map(str, documents)):
+    for text in (str(error), repr(error.__dict__), shown, caplog.text, *map(str, stage.documents)):
         _clean(text)
 
 

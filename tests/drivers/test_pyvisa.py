@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hwd_drivers.core.documents import Json
 from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.core.values import PortSide
 from hwd_drivers.transports.dial import TcpDialer
@@ -22,11 +21,9 @@ Tell = Callable[[str], Awaitable[None]]
 
 
 @asynccontextmanager
-async def session(
-    driver: str, model: str, size: str, *, end: str, options: dict[str, Json] | None = None
-) -> AsyncIterator[tuple[Twin, Ask, Tell]]:
+async def session(driver: str, model: str, size: str, *, end: str) -> AsyncIterator[tuple[Twin, Ask, Tell]]:
     """A twin, and a VISA session with it: `ask` is a query, `tell` a write."""
-    stage = Stage(driver, model, size, timing="polatis-mfabric", dialer=TcpDialer(), options=options)
+    stage = Stage(driver, model, size, timing="polatis-mfabric", dialer=TcpDialer())
     twin = await stage.start()
     host, _, port = stage.address.rpartition(":")
     offload = ThreadOffload(1)
@@ -50,35 +47,6 @@ async def session(
         await twin.close()
 
 
-async def test_status_registers_are_those_of_the_standard() -> None:
-    async with session("polatis-scpi", "polatis-6000", "8x8", end="\r\n") as (_, ask, tell):
-        assert await ask("*ESR?") == "128"  # it has been switched on
-        assert await ask("*ESR?") == "0"
-        await tell("*OPC;*WAI")
-        assert await ask("*ESR?") == "1"
-        await tell("*ESE 48;*SRE 36")
-        assert await ask("*ESE?;*SRE?;*STB?") == "48;36;0"
-        await tell(":oxc:swit:conn:add (@1),(@77)")
-        assert await ask("*STB?") == "100"  # 4: an error waits; 32: an enabled event; 64: one of both is enabled
-        assert await ask("*ESR?") == "16"
-        await tell(":oxc:nothing")
-        assert await ask("*ESR?") == "32"
-        await tell("*ESE 256")
-        assert await ask(":syst:err:all?") == (
-            '-222, "Data out of range;Invalid OXC port: 77",-113, "Undefined header;:oxc:nothing",'
-            '-222, "Data out of range;256, limit 255"'
-        )
-        await tell("*ESE no;*CLS")
-        assert await ask("*ESR?;*STB?;*ESE?") == "0;0;48"
-
-
-async def test_each_answer_has_its_own_line_by_option() -> None:
-    options: dict[str, Json] = {"scpi_answers": "lines"}
-    async with session("polatis-scpi", "polatis-6000", "8x8", end="\r\n", options=options) as (_, ask, _tell):
-        assert await ask(":oxc:swit:size?;*OPC?") == "8,8"
-        assert await ask("*IDN?") == "1"  # the second answer of the line before
-
-
 async def test_it_drives_a_polatis_switch() -> None:
     async with session("polatis-scpi", "polatis-6000", "8x8", end="\r\n") as (twin, ask, tell):
         vendor, code, serial, firmware = (await ask("*IDN?")).split(",")
@@ -97,14 +65,6 @@ async def test_it_drives_a_polatis_switch() -> None:
         assert await ask("*OPC?") == "1"
         await tell("*RST")
         assert await ask(":oxc:swit:conn:stat?") == "(@),(@)"
-
-
-@pytest.mark.parametrize(("line_end", "end"), [("lf", "\n"), ("cr", "\r")])
-async def test_it_reads_every_end_of_line(line_end: str, end: str) -> None:
-    async with session("polatis-scpi", "polatis-6000", "8x8", end=end, options={"scpi_line_end": line_end}) as parts:
-        _, ask, _ = parts
-        assert await ask(":oxc:swit:conn:add (@1),(@9);stat?") == "(@1),(@9)"
-        assert await ask(":oxc:swit:conn:port? 9") == '"1"'
 
 
 async def test_it_drives_a_dicon_matrix() -> None:

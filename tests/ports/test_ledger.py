@@ -14,12 +14,13 @@ from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import ROWS, PortAction, Reason
 from hwd_drivers.core.errors import RefusedError
 
+from ..answers import check_golden
+
 S = 10**9
 NOW = 1_000 * S
 PORT = "h0.eth0"
 SOMEBODY = Asker()
 RUN = Asker(run="r1")
-REFUSALS = Path(__file__).with_name("refusals.txt")
 
 
 def claim(reason: Reason, id: str = "x1", *ports: str, run: str | None = None, **fields: str | bool | int) -> Claim:
@@ -98,7 +99,6 @@ def test_who_is_refused_is_to_wait_first_and_to_end_the_work_of_another_is_up_to
 
 
 def test_each_reason_says_what_whose_until_when_and_what_to_do() -> None:
-    """To take over what is said now: delete the file and run this twice."""
     said = ""
     for reason in Reason:
         with pytest.raises(RefusedError) as raised:
@@ -106,10 +106,7 @@ def test_each_reason_says_what_whose_until_when_and_what_to_do() -> None:
                 SOMEBODY, [PORT, "h1.eth0"], ASKED.get(reason, PortAction.LEASE), now_wall_ns=NOW
             )
         said += f"{reason}\n  {raised.value}\n"
-    if not REFUSALS.exists():
-        REFUSALS.write_text(said)
-        pytest.fail(f"{REFUSALS.name} was not there; it is now")
-    assert said == REFUSALS.read_text()
+    check_golden(Path(__file__).with_name("refusals.txt"), said)
 
 
 # what a stranger is refused, by reason

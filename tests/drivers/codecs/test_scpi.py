@@ -1,5 +1,7 @@
 """SCPI: round trips of lines, commands, lists and texts; short and long headers; error queue; arbitrary bytes."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -13,7 +15,6 @@ from hwd_drivers.codecs.scpi import (
     PARAMETER_NOT_ALLOWED,
     QUEUE_OVERFLOW,
     UNDEFINED_HEADER,
-    Command,
     ErrorQueue,
     LineDecoder,
     QueuedError,
@@ -31,6 +32,8 @@ from hwd_drivers.codecs.scpi import (
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.twins.scpi_tree import ScpiTree
 
+from ...answers import check_answers
+
 TREE = ScpiTree(
     {
         "OXC:SWITch:CONNect:ADD": "add",
@@ -42,13 +45,40 @@ TREE = ScpiTree(
 )
 
 
-@pytest.mark.parametrize(
-    "data", [b"*IDN?\r", b"*IDN?\n", b"*IDN?\r\n", b"\n*IDN?\n\r", b"\r\n\r\n*IDN?\r\n", b"  *IDN? \r\n"]
-)
-def test_lines_end_in_cr_lf_or_both(data: bytes) -> None:
-    assert LineDecoder().feed(data) == ["*IDN?"]
+def line(text: str) -> list[str]:
+    """What its bytes mean, at once and byte by byte."""
+    data = text.encode().decode("unicode_escape").encode()
     decoder = LineDecoder()
-    assert [line for byte in data for line in decoder.feed(bytes([byte]))] == ["*IDN?"]
+    lines = LineDecoder().feed(data)
+    assert [line for byte in data for line in decoder.feed(bytes([byte]))] == lines
+    try:
+        return [f"{one.header} {one.parameters}" for each in lines for one in parse_line(each)]
+    except ScpiError as error:
+        return [str(error)]
+
+
+def channels(text: str) -> str:
+    try:
+        return str(parse_channels(text))
+    except ScpiError as error:
+        return str(error)
+
+
+def header(text: str) -> str:
+    """`PATH HEADER`."""
+    path, _, name = text.rpartition(" ")
+    try:
+        found = TREE.find(name, path)
+    except ScpiError as error:
+        return str(error)
+    return f"{found.value} {found.numbers}, path {found.path or 'none'}"
+
+
+def test_lines_channels_headers_and_errors_are_read() -> None:
+    check_answers(
+        Path(__file__).with_name("scpi.txt"),
+        {"line": line, "channels": channels, "header": header, "error": lambda text: repr(parse_error(text))},
+    )
 
 
 def test_a_line_without_an_end_is_refused_at_the_limit() -> None:
@@ -63,51 +93,17 @@ def test_bytes_that_are_not_text_are_refused() -> None:
         LineDecoder().feed(b"\xff\xfe\n")
 
 
-@pytest.mark.parametrize(
-    ("line", "commands"),
-    [
-        ("*IDN?", [("*IDN?", ())]),
-        (":a:b (@1,2),(@3);c?", [(":a:b", ("(@1,2)", "(@3)")), ("c?", ())]),
-        (':a "x;y,z" , 3 ;; b', [(":a", ('"x;y,z"', "3")), ("b", ())]),
-        ("a\t1", [("a", ("1",))]),
-        ("", []),
-    ],
-)
-def test_a_line_is_cut_into_commands(line: str, commands: list[tuple[str, tuple[str, ...]]]) -> None:
-    assert parse_line(line) == [Command(header=header, parameters=parameters) for header, parameters in commands]
+def test_a_long_unknown_header_is_cut_in_its_error() -> None:
+    assert len(header("x" * 5000)) < 100
 
 
-@pytest.mark.parametrize("line", ["a (1", "a 1)", 'a "x', "a 'x;b"])
-def test_an_open_quote_or_parenthesis_is_a_syntax_error(line: str) -> None:
-    with pytest.raises(ScpiError, match="-102 Syntax error"):
-        parse_line(line)
-
-
-def test_too_many_commands_in_a_line_are_refused() -> None:
+def test_too_many_commands_in_a_line_and_too_long_a_range_are_refused() -> None:
+    assert len(parse_channels(f"(@1:{CHANNEL_LIMIT})")) == CHANNEL_LIMIT
+    with pytest.raises(ScpiError, match="-222"):
+        parse_channels(f"(@1:{CHANNEL_LIMIT + 1})")
     assert len(parse_line(";".join(["a"] * COMMAND_LIMIT))) == COMMAND_LIMIT
     with pytest.raises(ScpiError, match="-363"):
         parse_line(";".join(["a"] * (COMMAND_LIMIT + 1)))
-
-
-@pytest.mark.parametrize(
-    ("text", "channels"),
-    [("(@)", ()), ("(@1,2,3)", (1, 2, 3)), ("(@1,3:5)", (1, 3, 4, 5)), ("(@5:3)", (5, 4, 3)), (" (@ 1 , 2 ) ", (1, 2))],
-)
-def test_channel_lists_are_read(text: str, channels: tuple[int, ...]) -> None:
-    assert parse_channels(text) == channels
-
-
-@pytest.mark.parametrize("text", ["", "@1", "(1)", "(@a)", "(@1:)", "(@:1)", "(@1:2:3)", "(@-1)", "(@1)x"])
-def test_an_invalid_channel_list_is_refused(text: str) -> None:
-    with pytest.raises(ScpiError, match="-104"):
-        parse_channels(text)
-
-
-def test_a_range_without_measure_is_refused_before_it_is_made() -> None:
-    assert len(parse_channels(f"(@1:{CHANNEL_LIMIT})")) == CHANNEL_LIMIT
-    for text in (f"(@1:{CHANNEL_LIMIT + 1})", "(@1:999999999)", "(@999999999:1)"):
-        with pytest.raises(ScpiError, match="-222"):
-            parse_channels(text)
 
 
 @given(st.lists(st.integers(0, 999), max_size=30).map(tuple))
@@ -125,45 +121,6 @@ def test_errors_come_back_as_they_were(code: int, text: str) -> None:
     error = QueuedError(code=code, text=text)
     assert parse_error(format_error(error)) == error
     assert split_answers(f"{format_error(error)};1") == [format_error(error), "1"]
-
-
-@pytest.mark.parametrize("text", ["(@1),(@2)", "Polatis,x,y,z", "-113", '"x",1', "24,24", '1,"a'])
-def test_other_answers_are_not_read_as_errors(text: str) -> None:
-    assert parse_error(text) is None
-
-
-@pytest.mark.parametrize(
-    ("header", "path", "value"),
-    [
-        (":oxc:swit:conn:add", "", "add"),
-        ("OXC:SWITCH:CONNECT:STATE?", "", "state"),
-        ("stat?", "oxc:swit:conn:", "state"),
-        ("oxc:swit:conn:add", "oxc:swit:conn:", "add"),
-        ("syst:err?", "", "error"),
-        ("syst:error:next?", "", "error"),
-        ("*idn?", "oxc:", "identity"),
-    ],
-)
-def test_headers_are_found_in_short_and_long_words_and_below_the_path(header: str, path: str, value: str) -> None:
-    assert TREE.find(header, path).value == value
-
-
-def test_a_path_is_that_of_the_command_before() -> None:
-    assert TREE.find(":oxc:swit:conn:add").path == "oxc:swit:conn:"
-    assert TREE.find("*IDN?", "oxc:swit:").path == "oxc:swit:"
-
-
-def test_a_number_in_a_header_is_found() -> None:
-    assert TREE.find("rout12:scan").numbers == (12,)
-    assert TREE.find("route:scan").numbers == (1,)
-
-
-@pytest.mark.parametrize("header", [":oxc", "oxc:swi:conn:add", "stat?", "*idn", "rout999999:scan", "x" * 5000])
-def test_an_unknown_header_is_an_error(header: str) -> None:
-    with pytest.raises(ScpiError) as error:
-        TREE.find(header)
-    assert error.value.code == UNDEFINED_HEADER
-    assert len(error.value.text) < 80
 
 
 def test_a_full_queue_ends_with_the_overflow_error() -> None:

@@ -58,12 +58,12 @@ def test_truncate_cuts_the_tail_and_the_next_append_follows(reopen: Callable[[],
     assert reopen().read() == b"goodnext"
 
 
-@pytest.mark.parametrize("size", [-1, 5])
-def test_truncate_refuses_a_larger_size(reopen: Callable[[], Disk], size: int) -> None:
+def test_truncate_refuses_a_larger_size(reopen: Callable[[], Disk]) -> None:
     disk = reopen()
     disk.append(b"four")
-    with pytest.raises(ValueError, match=f"cannot truncate to {size} bytes, it has 4 bytes"):
-        disk.truncate(size)
+    for size in (-1, 5):
+        with pytest.raises(ValueError, match=f"cannot truncate to {size} bytes, it has 4 bytes"):
+            disk.truncate(size)
     assert disk.read() == b"four"
 
 
@@ -75,13 +75,6 @@ def test_replace_takes_the_place_of_all_and_can_be_appended_to(reopen: Callable[
     disk.append(b"er")
     disk.sync()
     assert reopen().read() == b"newer"
-
-
-def test_replace_leaves_no_other_file(tmp_path: Path) -> None:
-    disk = FileDisk(tmp_path / "journal")
-    disk.replace(b"new")
-    disk.close()
-    assert os.listdir(tmp_path) == ["journal"]
 
 
 def test_full_file_disk_keeps_nothing_of_a_failed_append(tmp_path: Path) -> None:

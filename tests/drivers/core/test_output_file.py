@@ -76,28 +76,21 @@ def test_device_is_written_to_and_stays_a_device(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["null"]
 
 
-def test_link_stays_and_its_file_is_written(tmp_path: Path) -> None:
+def test_link_stays_and_its_file_is_written_or_created_or_is_a_device(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     target, link = tmp_path / "site" / "index.html", tmp_path / "report.html"
     target.write_text("before")
     link.symlink_to(target)
-    write_file(link, "after")
-    assert link.is_symlink()
-    assert target.read_text() == "after"
-    assert os.listdir(tmp_path / "site") == ["index.html"]
-
-
-def test_link_to_a_missing_file_creates_it(tmp_path: Path) -> None:
-    (tmp_path / "report.html").symlink_to("later.html")
-    write_file(tmp_path / "report.html", "now")
-    assert (tmp_path / "report.html").is_symlink()
-    assert (tmp_path / "later.html").read_text() == "now"
-
-
-def test_link_to_a_device_writes_to_the_device(tmp_path: Path) -> None:
-    (tmp_path / "report.html").symlink_to(os.devnull)
-    write_file(tmp_path / "report.html", "away")
-    assert os.readlink(tmp_path / "report.html") == os.devnull
+    for text in ("after", "now"):
+        write_file(link, text)
+        assert link.is_symlink()
+        assert target.read_text() == text
+        assert os.listdir(tmp_path / "site") == ["index.html"]
+        target.unlink()
+    link.unlink()
+    link.symlink_to(os.devnull)
+    write_file(link, "away")
+    assert os.readlink(link) == os.devnull
 
 
 def test_open_file_without_a_name_is_written_by_its_descriptor(tmp_path: Path) -> None:
@@ -145,36 +138,29 @@ def test_pipe_of_another_user_in_a_shared_folder_is_refused(tmp_path: Path) -> N
         write_file(pipe, "rows")
 
 
-def test_name_of_the_unfinished_file_is_another_each_time(tmp_path: Path) -> None:
+def test_name_of_the_unfinished_file_is_another_each_time_and_fits_names_as_long_as_they_get(tmp_path: Path) -> None:
     names: set[str] = set()
     for _ in range(20):
         with output_file(tmp_path / "report.html"):
             names.update(name for name in os.listdir(tmp_path) if name != "report.html")
     assert len(names) == 20
     assert all(re.fullmatch(r"\.report\.html\.[a-z0-9]{12}", name) for name in names)
-
-
-def test_name_as_long_as_names_get_is_written(tmp_path: Path) -> None:
     path = tmp_path / ("ä" * 125 + ".html")
     write_file(path, "page")
     assert path.read_text() == "page"
 
 
-def test_permissions_are_those_of_the_file_that_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
+def test_permissions_are_those_of_the_file_that_is_replaced_or_of_the_umask(tmp_path: Path) -> None:
+    path, new = tmp_path / "report.html", tmp_path / "new.html"
     path.write_text("before")
-    path.chmod(0o640)
-    write_file(path, "after")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
-
-
-def test_new_file_has_the_permissions_of_the_umask(tmp_path: Path) -> None:
+    path.chmod(0o604)
     before = os.umask(0o027)
     try:
-        write_file(tmp_path / "report.html", "page")
+        write_file(path, "after")
+        write_file(new, "page")
     finally:
         os.umask(before)
-    assert stat.S_IMODE((tmp_path / "report.html").stat().st_mode) == 0o640
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (path, new)] == [0o604, 0o640]
 
 
 @pytest.mark.root
@@ -198,14 +184,16 @@ def test_full_disk_keeps_the_old_file(small_disk: Path) -> None:
     assert os.listdir(small_disk) == ["report.html"]
 
 
-def test_full_device_is_reported_as_full() -> None:
-    with pytest.raises(FailedError, match="/dev/full: cannot be written: No space left on device"):
-        write_file(Path("/dev/full"), "page")
-
-
-def test_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be written: Is a directory"):
-        write_file(tmp_path, "page")
+@pytest.mark.parametrize(
+    ("path", "error", "why"),
+    [
+        ("/dev/full", FailedError, "/dev/full: cannot be written: No space left on device"),
+        *((path, ConfigError, "cannot be written: Is a directory") for path in ("/", ".", "..", "/dev")),
+    ],
+)
+def test_full_device_and_folder_are_not_written_to(path: str, error: type[Exception], why: str) -> None:
+    with pytest.raises(error, match=why):
+        write_file(Path(path), "page")
 
 
 def test_file_that_may_not_be_written_is_left(tmp_path: Path) -> None:
@@ -247,9 +235,3 @@ def test_link_that_is_planted_while_the_file_is_opened_is_not_followed(
             assert not path.is_symlink()
     assert victim.read_text() == "untouched"
     assert os.listdir(path.parent) == ["report.html"]
-
-
-@pytest.mark.parametrize("name", ["/", ".", ".."])
-def test_folder_is_not_written_to(name: str) -> None:
-    with pytest.raises(ConfigError, match="cannot be written: Is a directory"):
-        write_file(Path(name), "page")

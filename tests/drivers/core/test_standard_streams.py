@@ -140,6 +140,7 @@ def test_program_without_an_end_says_once_that_its_disk_is_full() -> None:
         "    try:\n"
         "        print('x' * 100000, flush=True)\n"
         "    except FailedError as error:\n"
+        "        print('again', flush=True)\n"
         "        sys.exit(f'hwd: {error}')\n"
         "run_program('hwd', main)\n"
     )

@@ -106,18 +106,18 @@ def test_what_is_no_text_is_refused_without_its_bytes(data: bytes, why: str, tmp
     assert refusal.value.__cause__ is None
 
 
-def test_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
+def test_byte_order_mark_is_no_part_of_a_text_and_the_null_device_is_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"\xef\xbb\xbfsecret\n")
     (tmp_path / "x").chmod(0o640)
     file = read_user_file(tmp_path / "x", most_bytes=LIMIT)
     assert (file.text(), file.mode) == ("secret\n", 0o640)
-
-
-def test_null_device_is_an_empty_file() -> None:
     assert read_user_file("/dev/null", most_bytes=LIMIT).data == b""
+    with open_user_file(tmp_path / "x") as opened:
+        assert opened.read(4) == b"\xef\xbb\xbfs"
+    assert opened.closed
 
 
-def test_pipe_of_a_shells_process_substitution_is_read_where_a_person_names_it() -> None:
+def test_pipe_of_a_shells_process_substitution_is_read_where_a_person_names_it(tmp_path: Path) -> None:
     def piped(data: bytes, *, pipes: bool) -> bytes:
         reader, writer = os.pipe()
         with open(reader, "rb"), open(writer, "wb") as file:
@@ -130,6 +130,9 @@ def test_pipe_of_a_shells_process_substitution_is_read_where_a_person_names_it()
         piped(b"x" * (LIMIT + 1), pipes=True)
     with pytest.raises(ConfigError, match="is no regular file, but a FIFO"):
         piped(b"x", pipes=False)
+    os.mkfifo(tmp_path / "x")
+    with pytest.raises(ConfigError, match="is no regular file, but a FIFO"):
+        read_user_file(tmp_path / "x", most_bytes=LIMIT, pipes=True)
 
 
 def test_slow_writer_of_a_pipe_is_waited_for() -> None:
@@ -145,16 +148,3 @@ def test_slow_writer_of_a_pipe_is_waited_for() -> None:
     with open(reader, "rb"):
         assert read_user_file(f"/dev/fd/{reader}", most_bytes=LIMIT, pipes=True).data == b"ab"
     later.join()
-
-
-def test_fifo_with_a_name_is_refused_where_pipes_are_read(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "x")
-    with pytest.raises(ConfigError, match="is no regular file, but a FIFO"):
-        read_user_file(tmp_path / "x", most_bytes=LIMIT, pipes=True)
-
-
-def test_opened_file_is_closed_at_the_end(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"abc")
-    with open_user_file(tmp_path / "x") as file:
-        assert file.read(2) == b"ab"
-    assert file.closed

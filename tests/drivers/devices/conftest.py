@@ -1,5 +1,9 @@
 """Virtual time for the tests that ask for it, and a device whose every answer the test sends."""
 
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
 import pytest
 
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
@@ -12,6 +16,8 @@ __all__ = [
     "clock",
     "loop",
 ]
+
+T = TypeVar("T")
 
 
 class Line:
@@ -28,6 +34,12 @@ class Line:
 
     def send(self, data: bytes) -> None:
         self.peer.transport.write(data)
+
+    async def begun(self, request: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A request that has arrived at the device."""
+        task = asyncio.create_task(request)
+        await asyncio.sleep(0.1)
+        return task
 
     def within(self, seconds: float = 1.0) -> float:
         """The deadline so long from now."""

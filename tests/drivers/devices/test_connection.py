@@ -52,8 +52,7 @@ def ask(tag: str) -> Request:
 
 async def test_answers_reach_their_requests_in_any_order(line: Line, connection: Session) -> None:
     first = asyncio.create_task(connection.request(ask("1"), deadline_s=line.within()))
-    second = asyncio.create_task(connection.request(ask("2"), deadline_s=line.within()))
-    await asyncio.sleep(0.1)
+    second = await line.begun(connection.request(ask("2"), deadline_s=line.within()))
     line.send(b"2 two\n1 one\n")
     assert (await first).messages == ("one",)
     assert (await second).messages == ("two",)
@@ -62,8 +61,7 @@ async def test_answers_reach_their_requests_in_any_order(line: Line, connection:
 async def test_requests_of_one_exchange_go_out_in_one_write_and_are_stamped(line: Line, connection: Session) -> None:
     sent: list[int] = []
     started_ns = line.clock.monotonic_ns()
-    asked = asyncio.create_task(connection.request(ask("1"), ask("2"), deadline_s=line.within(), on_sent=sent.append))
-    await asyncio.sleep(0.1)
+    asked = await line.begun(connection.request(ask("1"), ask("2"), deadline_s=line.within(), on_sent=sent.append))
     assert line.peer.received == b"1 ?\n2 ?\n"
     line.send(b"2 two\n")
     await asyncio.sleep(0.1)
@@ -79,8 +77,7 @@ async def test_a_deadline_names_the_request_and_the_limit_and_leaves_the_connect
 ) -> None:
     with pytest.raises(DeadlineError, match=r"ocs1: ASK 1: no answer within 0\.5 s"):
         await connection.request(ask("1"), deadline_s=line.within(0.5))
-    asked = asyncio.create_task(connection.request(ask("2"), deadline_s=line.within()))
-    await asyncio.sleep(0.1)
+    asked = await line.begun(connection.request(ask("2"), deadline_s=line.within()))
     line.send(b"1 late\n2 two\n")
     assert (await asked).messages == ("two",)
     assert connection.late == 1
@@ -123,8 +120,7 @@ async def test_garbage_is_logged_and_counted_and_ends_the_connection(
     line: Line, connection: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    waiter = asyncio.create_task(connection.request(ask("1"), deadline_s=line.within(9)))
-    await asyncio.sleep(0.1)
+    waiter = await line.begun(connection.request(ask("1"), deadline_s=line.within(9)))
     line.send(b"9 late\n")
     await asyncio.sleep(0.1)
     line.send(b"#garbage#\n")
@@ -141,8 +137,7 @@ async def test_garbage_that_comes_first_is_in_the_error_and_no_warning(
     """As of a wrong speed: whoever tries again and again warns once, with that error."""
 
     caplog.set_level(logging.WARNING)
-    waiter = asyncio.create_task(connection.request(ask("1"), deadline_s=line.within(9)))
-    await asyncio.sleep(0.1)
+    waiter = await line.begun(connection.request(ask("1"), deadline_s=line.within(9)))
     line.send(b"#garbage#\n")
     with pytest.raises(ProtocolError, match=r"has no tag.*It began with b'#garbage#"):
         await waiter
@@ -151,8 +146,7 @@ async def test_garbage_that_comes_first_is_in_the_error_and_no_warning(
 
 async def test_a_waiter_that_is_cancelled_leaves_the_others_alone(line: Line, connection: Session) -> None:
     one = asyncio.create_task(connection.request(ask("1"), deadline_s=line.within()))
-    two = asyncio.create_task(connection.request(ask("2"), deadline_s=line.within()))
-    await asyncio.sleep(0.1)
+    two = await line.begun(connection.request(ask("2"), deadline_s=line.within()))
     one.cancel()
     line.send(b"1 one\n2 two\n")
     assert (await two).messages == ("two",)

@@ -49,8 +49,7 @@ def ask(text: str, *, answers: int = 1, fits: Callable[[str], bool] | None = Non
 
 async def test_answers_belong_to_the_requests_in_the_order_of_asking(line: Line, connection: Session) -> None:
     first = asyncio.create_task(connection.request(ask("A?"), ask("B?"), deadline_s=line.within()))
-    second = asyncio.create_task(connection.request(ask("C?", answers=2), deadline_s=line.within()))
-    await asyncio.sleep(0.1)
+    second = await line.begun(connection.request(ask("C?", answers=2), deadline_s=line.within()))
     assert line.peer.received == b"A?\nB?\nC?\n"
     line.send(b"a\nb\nc1\n")
     assert (await first).messages == ("a", "b")
@@ -64,8 +63,7 @@ async def test_an_exchange_is_stamped_before_its_first_byte_and_at_its_last_answ
 ) -> None:
     sent: list[int] = []
     started_ns = line.clock.monotonic_ns()
-    asked = asyncio.create_task(connection.request(ask("A?"), ask("B?"), deadline_s=line.within(), on_sent=sent.append))
-    await asyncio.sleep(0.1)
+    asked = await line.begun(connection.request(ask("A?"), ask("B?"), deadline_s=line.within(), on_sent=sent.append))
     line.send(b"a\n")
     await asyncio.sleep(0.1)
     line.send(b"b\n")
@@ -78,16 +76,14 @@ async def test_a_request_that_is_not_answered_is_over_when_it_is_sent(line: Line
     answered = await connection.request(ask("S 1", answers=0), deadline_s=line.within())
     assert answered.messages == ()
     assert answered.received_ns == answered.sent_ns
-    asked = asyncio.create_task(connection.request(ask("S?"), deadline_s=line.within()))
-    await asyncio.sleep(0.1)
+    asked = await line.begun(connection.request(ask("S?"), deadline_s=line.within()))
     assert line.peer.received == b"S 1\nS?\n"
     line.send(b"1\n")
     assert (await asked).messages == ("1",)
 
 
 async def test_a_refusal_belongs_to_the_silent_request_before_the_question(line: Line, connection: Session) -> None:
-    both = asyncio.create_task(connection.request(ask("S 9", answers=0), ask("S?"), deadline_s=line.within()))
-    await asyncio.sleep(0.1)
+    both = await line.begun(connection.request(ask("S 9", answers=0), ask("S?"), deadline_s=line.within()))
     line.send(b"Error 02,Invalid\n")
     await asyncio.sleep(0.1)
     assert not both.done()
@@ -96,8 +92,7 @@ async def test_a_refusal_belongs_to_the_silent_request_before_the_question(line:
 
 
 async def test_a_refusal_answers_all_of_a_question_that_has_many_answers(line: Line, connection: Session) -> None:
-    asked = asyncio.create_task(connection.request(ask("C?", answers=3), ask("D?"), deadline_s=line.within()))
-    await asyncio.sleep(0.1)
+    asked = await line.begun(connection.request(ask("C?", answers=3), ask("D?"), deadline_s=line.within()))
     line.send(b"Error 01,No\nd\n")
     assert (await asked).messages == ("Error 01,No", "d")
 
@@ -117,19 +112,16 @@ async def test_a_deadline_ends_the_connection_and_names_the_request(line: Line, 
 async def test_nothing_is_sent_after_the_deadline_and_the_connection_stays(line: Line, connection: Session) -> None:
     with pytest.raises(DeadlineError, match="not sent"):
         await connection.request(ask("S 1", answers=0), deadline_s=line.loop.time())
-    asked = asyncio.create_task(connection.request(ask("S?"), deadline_s=line.within()))
-    await asyncio.sleep(0.1)
+    asked = await line.begun(connection.request(ask("S?"), deadline_s=line.within()))
     line.send(b"2\n")
     assert (await asked).messages == ("2",)
     assert line.peer.received == b"S?\n"
 
 
 async def test_the_answer_of_a_cancelled_exchange_is_dropped_in_its_place(line: Line, connection: Session) -> None:
-    given_up = asyncio.create_task(connection.request(ask("A?"), ask("B?"), deadline_s=line.within()))
-    await asyncio.sleep(0.1)
+    given_up = await line.begun(connection.request(ask("A?"), ask("B?"), deadline_s=line.within()))
     given_up.cancel()
-    asked = asyncio.create_task(connection.request(ask("C?"), deadline_s=line.within()))
-    await asyncio.sleep(0.1)
+    asked = await line.begun(connection.request(ask("C?"), deadline_s=line.within()))
     line.send(b"a\nb\nc\n")
     assert (await asked).messages == ("c",)
     assert connection.late == 2
@@ -156,8 +148,7 @@ async def test_a_message_that_cannot_be_an_answer_ends_the_connection_and_is_log
     if request_ is None:
         line.send(send)
     else:
-        waiter = asyncio.create_task(connection.request(request_, deadline_s=line.within()))
-        await asyncio.sleep(0.1)
+        waiter = await line.begun(connection.request(request_, deadline_s=line.within()))
         line.send(send)
         with pytest.raises(ProtocolError, match=finding):
             await waiter
@@ -178,8 +169,7 @@ async def test_an_answer_at_its_deadline_is_accepted_or_late_never_both(line: Li
     except DeadlineError:
         assert isinstance(await connection.lost(), LinkError)
     else:
-        again = asyncio.create_task(connection.request(ask("B?"), deadline_s=line.within()))
-        await asyncio.sleep(0.1)
+        again = await line.begun(connection.request(ask("B?"), deadline_s=line.within()))
         line.send(b"b\n")
         assert (await again).messages == ("b",)
 
@@ -202,8 +192,7 @@ async def test_a_request_whose_caller_fails_before_the_write_is_not_sent_and_lea
 
     with pytest.raises(OSError, match="no room"):
         await connection.request(ask("A?"), deadline_s=line.within(), on_sent=fail)
-    asked = asyncio.create_task(connection.request(ask("B?"), deadline_s=line.within()))
-    await asyncio.sleep(0.1)
+    asked = await line.begun(connection.request(ask("B?"), deadline_s=line.within()))
     assert line.peer.received == b"B?\n"
     line.send(b"b\n")
     assert (await asked).messages == ("b",)

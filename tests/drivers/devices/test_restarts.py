@@ -47,6 +47,9 @@ def test_crossconnects_show_a_restart_where_a_unit_reports_no_uptime(more: dict[
     ("uptime_s", "is_restart"), [(10_000.0, False), (9_960.0, False), (9_060.0, False), (0.0, True), (60.0, True)]
 )
 def test_uptime_shows_a_restart_with_certainty_to_its_minute(uptime_s: float, is_restart: bool) -> None:
+    younger = Restarts()
+    assert found(younger, at_s=1000.0, heard_s=None, uptime_s=100.0) is None
+    assert found(younger, at_s=1960.0, heard_s=1000.0, uptime_s=950.0) is None, "about as much as has passed"
     restarts = Restarts()
     assert found(restarts, at_s=0.0, heard_s=None, uptime_s=9_000.0) is None
     restart = found(restarts, at_s=960.0, heard_s=600.0, uptime_s=uptime_s)

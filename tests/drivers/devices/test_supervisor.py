@@ -2,69 +2,41 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
 from hwd.model.kinds import read_document
-from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import DeadlineError, DeviceError, LinkError, ProtocolError, RefusedError, StartingError
-from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import PortOverride, PortSide
-from hwd_drivers.devices.abilities import Device, PortOverrides
+from hwd_drivers.devices.abilities import Device
 from hwd_drivers.devices.readings import MADE_ANEW_WITHIN_S
-from hwd_drivers.devices.registry import find
-from hwd_drivers.devices.supervisor import FIRST_RETRY_S, LONGEST_RETRY_S, Supervisor
+from hwd_drivers.devices.supervisor import FIRST_RETRY_S, LONGEST_RETRY_S
 from hwd_drivers.transports.memory import Cut, MemoryDialer, MemoryNet
 from hwd_drivers.twins.server import Denial
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
-from ..parts import context, ends, pairs, twin
+from ..parts import ends, pairs
+from ..stage import Stage
 
 
-class World:
-    """A twin of an 8x8 unit and a supervisor of it, which runs from `start` on."""
+class World(Stage):
+    """A twin of an 8x8 unit and a supervisor of it, which runs from `begin` on."""
 
-    def __init__(self, clock: VirtualClock, loop: VirtualLoop) -> None:
-        self.loop, self.clock = loop, clock
+    def __init__(self) -> None:
         self.net = MemoryNet()
-        self.documents: list[Document] = []
+        super().__init__("polatis-tl1", "polatis-6000", "8x8", dialer=MemoryDialer(self.net))
+        self.twin = self.make(password="root")
         self.opened_s: list[float] = []
-        self.spec = find("polatis-tl1")
-        self.context = context(
-            self.spec.name, "polatis-6000", "8x8", MemoryDialer(self.net), clock, sink=self.documents.append
-        )
-        self.twin = twin(self.context, self.spec.name, password="root")
-        self.supervisor = self.supervise(self.open, poll_s=1.0, answer_s=0.5)
-        self.running: asyncio.Task[None] | None = None
+        self.supervisor = self.supervise(self.open_device, poll_s=1.0, answer_s=0.5)
 
-    def supervise(self, open_: Callable[[], Awaitable[Device]], **more: Any) -> Supervisor:
-        return Supervisor(name="ocs1", open=open_, clock=self.clock, sink=self.documents.append, draws=Draws(7), **more)
+    async def open_device(self) -> Device:
+        self.opened_s.append(self.now_s)
+        return await self.spec.open(self.context())
 
-    async def open(self) -> Device:
-        self.opened_s.append(self.loop.time())
-        return await self.spec.open(self.context)
-
-    async def start(self) -> None:
+    async def begin(self) -> None:
         await self.twin.start()
-        self.run()
+        self.run(self.supervisor)
         await self.supervisor.wait_up()
-
-    def run(self) -> None:
-        self.running = asyncio.create_task(self.supervisor.run(), name="hwd:ocs1/supervisor")
-
-    async def stop(self) -> None:
-        if self.running is not None:
-            self.running.cancel()
-            await asyncio.wait((self.running,))
-        await self.twin.close()
-        for document in self.documents:
-            assert read_document(document.to_data()) == document
-
-    def told(self, kind: str) -> list[dict[str, Any]]:
-        return [document.fact.to_data() for document in self.documents if document.kind == kind]
 
     async def read(self) -> list[str]:
         readings = await self.supervisor.read()
@@ -75,54 +47,52 @@ class World:
         return [document.kind for document in self.documents]
 
     async def change(self, *, remove: str = "", add: str = "", within_s: float = 0.4) -> None:
-        await self.supervisor.change(remove=pairs(remove), add=pairs(add), deadline_s=self.loop.time() + within_s)
+        await self.supervisor.change(remove=pairs(remove), add=pairs(add), deadline_s=self.now_s + within_s)
 
-    async def block(self, *texts: str, to: PortOverride = PortOverride.FORCE_BLOCKED) -> None:
-        await self.supervisor.override(ends(" ".join(texts)), to, by="ada", deadline_s=self.loop.time() + 0.4)
+    async def block(self, texts: str, to: PortOverride = PortOverride.FORCE_BLOCKED) -> None:
+        await self.supervisor.override(ends(texts), to, by="ada", deadline_s=self.now_s + 0.4)
 
     def behind_our_back(self, *, remove: str = "", add: str = "") -> None:
         now_ns = self.clock.monotonic_ns()
         self.twin.mirror.disconnect(pairs(remove), now_ns)
         self.twin.mirror.connect(pairs(add), now_ns, move=True)
 
+    def reads(self) -> list[tuple[list[str], list[str], bool]]:
+        """What came, what went and whether that was ours."""
+        return [(one["added"], one["removed"], one["ours"]) for one in self.told("switch.read")]
+
 
 @pytest.fixture
-async def world(clock: VirtualClock, loop: VirtualLoop) -> AsyncIterator[World]:
-    world = World(clock, loop)
-    yield world
-    await world.stop()
+async def world(virtual_time: None) -> AsyncIterator[World]:
+    async with World() as world:
+        yield world
+        await world.twin.close()
+    assert world.supervisor.device is None
+    for document in world.documents:
+        assert read_document(document.to_data()) == document
 
 
 async def test_a_switch_that_comes_up_is_reported_with_its_identity_and_crossconnects(world: World) -> None:
     world.behind_our_back(add="1A-2B")
-    await world.start()
-    await asyncio.sleep(0.1)
-    assert world.kinds() == ["switch.up", "switch.read", "switch.power"]
+    await world.begin()
+    await asyncio.sleep(60)
+    assert world.kinds() == ["switch.up", "switch.read", "switch.power"], "nothing more while nothing changes"
     (up,) = world.told("switch.up")
     assert (up["switch"], up["vendor"], up["model"], up["down_s"]) == ("ocs1", "Polatis", "N-OST-8x8-LA1-TWIN", 0.0)
     (read,) = world.told("switch.read")
     assert read["crossconnects"] == [{"id": "1A-2B", "state": "unstated"}]
     assert (read["added"], read["removed"], read["ours"]) == ([], [], True)
-    assert world.supervisor.capabilities == world.context.capabilities
+    assert world.supervisor.capabilities == world.capabilities
     assert world.supervisor.cause is None
 
 
-async def test_nothing_is_reported_while_nothing_changes(world: World) -> None:
-    await world.start()
-    await asyncio.sleep(60)
-    assert world.kinds() == ["switch.up", "switch.read", "switch.power"]
-
-
 async def test_a_change_of_ours_is_reported_as_ours(world: World) -> None:
-    await world.start()
+    await world.begin()
     await world.change(add="1A-2B 2A-1B")
     assert await world.read() == ["1A-2B", "2A-1B"]
     await world.change(remove="1A-2B", add="1A-3B")
     await asyncio.sleep(2)
-    assert [(read["added"], read["removed"], read["ours"]) for read in world.told("switch.read")[1:]] == [
-        (["1A-2B", "2A-1B"], [], True),
-        (["1A-3B"], ["1A-2B"], True),
-    ]
+    assert world.reads()[1:] == [(["1A-2B", "2A-1B"], [], True), (["1A-3B"], ["1A-2B"], True)]
     commands = world.told("switch.command")
     assert [(each["verb"], each["outcome"]) for each in commands] == [("connect", "done"), ("change", "done")]
     assert [each["moved"] for each in commands] == [["1A", "1B", "2A", "2B"], ["1A", "2B", "3B"]]
@@ -132,38 +102,27 @@ async def test_a_change_by_another_client_is_found_and_logged_as_a_warning(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    await world.start()
+    await world.begin()
     await world.change(add="1A-2B 2A-1B")
     await world.read()
     world.behind_our_back(remove="1A-2B", add="3A-3B")
     await asyncio.sleep(1.1)
-    read = world.told("switch.read")[-1]
-    assert (read["added"], read["removed"], read["ours"]) == (["3A-3B"], ["1A-2B"], False)
+    assert world.reads()[-1] == (["3A-3B"], ["1A-2B"], False)
     assert "ocs1: changed by another client: +3A-3B -1A-2B" in caplog.text
-
-
-async def test_ours_and_another_change_in_one_reading_is_not_ours(world: World) -> None:
-    await world.start()
     await world.change(add="1A-2B")
-    world.behind_our_back(add="3A-3B")
+    world.behind_our_back(add="4A-4B")
     await world.read()
-    assert world.told("switch.read")[-1]["ours"] is False
-
-
-async def test_what_moved_an_end_away_is_ours_too(world: World) -> None:
-    world.behind_our_back(add="1A-2B")
-    await world.start()
-    await world.change(add="1A-3B")
+    assert world.reads()[-1][2] is False, "ours and another in one reading"
+    await world.change(add="1A-5B")
     await world.read()
-    read = world.told("switch.read")[-1]
-    assert (read["removed"], read["ours"]) == (["1A-2B"], True)
+    assert world.reads()[-1] == (["1A-5B"], ["1A-2B"], True), "what moved an end away is ours too"
 
 
 async def test_a_lost_switch_is_read_after_reconnect_and_its_difference_reported(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    await world.start()
+    await world.begin()
     await world.change(add="1A-2B 2A-1B")
     await world.read()
     world.net.cut("mem:ocs1", Cut.RESET)
@@ -180,7 +139,7 @@ async def test_a_lost_switch_is_read_after_reconnect_and_its_difference_reported
     await world.supervisor.wait_up()
     await asyncio.sleep(0)
     assert world.kinds().count("switch.down") == 1
-    assert world.told("switch.up")[-1]["down_s"] == pytest.approx(world.loop.time(), abs=1)
+    assert world.told("switch.up")[-1]["down_s"] == pytest.approx(world.now_s, abs=1)
     read = world.told("switch.read")[-1]
     assert ([one["id"] for one in read["crossconnects"]], read["removed"]) == (["2A-1B"], ["1A-2B"])
     assert read["ours"] is False
@@ -202,7 +161,7 @@ async def test_a_restart_is_reported_and_restored_crossconnects_are_not_a_foreig
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    await world.start()
+    await world.begin()
     await world.change(add="1A-2B 2A-1B")
     await world.read()
     world.twin.faults.reboot(4)
@@ -231,18 +190,8 @@ async def test_a_restart_is_reported_and_restored_crossconnects_are_not_a_foreig
     assert "changed while" not in caplog.text
 
 
-async def test_a_switch_that_was_not_reached_for_a_while_has_not_restarted(world: World) -> None:
-    await world.start()
-    await world.change(add="1A-2B")
-    world.net.cut("mem:ocs1", Cut.RESET)
-    await asyncio.sleep(5)
-    world.net.heal("mem:ocs1")
-    await world.supervisor.wait_up()
-    assert "switch.restarted" not in world.kinds()
-
-
 async def test_an_unreachable_switch_is_reported_once_and_tried_with_growing_jittered_pauses(world: World) -> None:
-    world.run()
+    world.run(world.supervisor)
     await asyncio.sleep(600)
     assert world.kinds() == ["switch.down"]
     pauses_s = [later - sooner for sooner, later in zip(world.opened_s, world.opened_s[1:], strict=False)]
@@ -254,15 +203,15 @@ async def test_an_unreachable_switch_is_reported_once_and_tried_with_growing_jit
 
 async def test_a_refused_login_waits_the_longest_pause_at_once(world: World) -> None:
     await world.twin.start()
-    world.context = replace(world.context, password="wrong")
-    world.run()
+    world.password = "wrong"
+    world.run(world.supervisor)
     await asyncio.sleep(3 * LONGEST_RETRY_S + 1)
     assert world.opened_s == [0, LONGEST_RETRY_S, 2 * LONGEST_RETRY_S, 3 * LONGEST_RETRY_S]
     assert "PICC" in world.told("switch.down")[0]["cause"]
 
 
 async def test_a_silent_switch_counts_as_down_and_recovers(world: World) -> None:
-    await world.start()
+    await world.begin()
     world.twin.faults.silent = True
     await asyncio.sleep(2)
     assert "no answer within 0.5 s" in world.told("switch.down")[0]["cause"]
@@ -276,12 +225,12 @@ async def test_a_start_is_no_warning_and_a_failed_start_is_one(world: World, cap
     caplog.set_level(logging.INFO)
 
     async def open_later() -> Device:
-        if world.loop.time() < 3.0:
+        if world.now_s < 3.0:
             raise StartingError("ocs1: its twin rack is starting (pid 7)")
         raise LinkError("ocs1: its twin rack is not up")
 
     world.supervisor = world.supervise(open_later)
-    world.run()
+    world.run(world.supervisor)
     await asyncio.sleep(2.0)
     assert world.supervisor.cause == "its twin rack is starting (pid 7)"
     await asyncio.sleep(60.0)
@@ -297,11 +246,11 @@ async def test_a_bug_of_a_driver_is_logged_with_its_traceback_and_tried_again_la
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken() -> Device:
-        world.opened_s.append(world.loop.time())
+        world.opened_s.append(world.now_s)
         raise ZeroDivisionError("a bug")
 
     world.supervisor = world.supervise(broken)
-    world.run()
+    world.run(world.supervisor)
     await asyncio.sleep(LONGEST_RETRY_S + 1)
     assert world.opened_s == [0, LONGEST_RETRY_S]
     assert "ocs1: bug in its driver" in caplog.text
@@ -309,7 +258,7 @@ async def test_a_bug_of_a_driver_is_logged_with_its_traceback_and_tried_again_la
 
 
 async def test_each_failed_command_is_reported_with_its_reason(world: World) -> None:
-    await world.start()
+    await world.begin()
     faults = world.twin.faults
     faults.deny_next = Denial(code="SROF", text="no")
     with pytest.raises(DeviceError):
@@ -341,7 +290,7 @@ async def test_each_failed_command_is_reported_with_its_reason(world: World) -> 
 
 
 async def test_a_reading_that_a_change_overlapped_is_returned_and_not_reported(world: World) -> None:
-    await world.start()
+    await world.begin()
     world.twin.faults.slow_s = 0.05
     changing = asyncio.create_task(world.change(add="1A-2B"))
     await asyncio.sleep(0.01)
@@ -353,7 +302,7 @@ async def test_a_reading_that_a_change_overlapped_is_returned_and_not_reported(w
 
 
 async def test_a_slow_change_is_not_cut_off_by_looks(world: World) -> None:
-    await world.start()
+    await world.begin()
     await asyncio.sleep(0.3)
     world.twin.faults.slow_s = 3.0
     await world.change(add="1A-2B", within_s=5)
@@ -365,7 +314,7 @@ async def test_a_slow_change_is_not_cut_off_by_looks(world: World) -> None:
 
 
 async def test_a_look_that_a_change_overtook_may_fail(world: World) -> None:
-    await world.start()
+    await world.begin()
     await asyncio.sleep(0.9)
     world.twin.faults.slow_s = 1.0
     await asyncio.sleep(0.2)  # a look is under way, and its answer will be late
@@ -377,7 +326,7 @@ async def test_a_look_that_a_change_overtook_may_fail(world: World) -> None:
 
 
 async def test_power_is_reported_when_it_changes(world: World) -> None:
-    await world.start()
+    await world.begin()
     await world.change(add="1A-2B")
     world.twin.mirror.set_input(PortSide.parse("1A"), 1.0)
     await asyncio.sleep(10)
@@ -388,16 +337,9 @@ async def test_power_is_reported_when_it_changes(world: World) -> None:
     assert lit["1B"] is None
 
 
-async def test_stopping_closes_the_session(world: World) -> None:
-    await world.start()
-    await world.stop()
-    assert world.supervisor.device is None
-    world.running = None
-
-
 async def test_a_blocked_end_is_reported_with_who_asked_and_its_crossconnect_reads_blocked(world: World) -> None:
     world.behind_our_back(add="1A-2B 3A-4B")
-    await world.start()
+    await world.begin()
     await world.block("1A")
     assert [str(one) for one in await world.supervisor.read()] == ["1A-2B blocked", "3A-4B unstated"]
     await world.block("1A", to=PortOverride.NORMAL)
@@ -411,13 +353,12 @@ async def test_a_blocked_end_is_reported_with_who_asked_and_its_crossconnect_rea
 
 
 async def test_an_end_that_another_client_blocks_is_reported_once_over_sessions(world: World) -> None:
-    await world.start()
+    await world.begin()
     await world.block("1A")  # from here on the driver knows the unit's words
-    other = await world.spec.open(world.context)
-    assert isinstance(other, PortOverrides)
-    await other.override(ends("5A 6B"), PortOverride.FORCE_BLOCKED, deadline_s=world.loop.time() + 0.4)
+    other = await world.open()
+    await other.override("5A 6B", PortOverride.FORCE_BLOCKED)
     await asyncio.sleep(1.5)
-    await other.override(ends("5A"), PortOverride.NORMAL, deadline_s=world.loop.time() + 0.4)
+    await other.override("5A", PortOverride.NORMAL)
     await asyncio.sleep(1.5)
     await other.close()
     assert world.supervisor.blocked == frozenset(ends("1A 6B"))
@@ -430,7 +371,7 @@ async def test_an_end_that_another_client_blocks_is_reported_once_over_sessions(
 
 
 async def test_an_unanswered_block_that_was_done_is_attributed_to_who_asked(world: World) -> None:
-    await world.start()
+    await world.begin()
     await world.block("6B")  # from here on the driver knows the unit's words
     world.twin.faults.silent = True
     with pytest.raises(DeadlineError):
@@ -443,9 +384,9 @@ async def test_an_unanswered_block_that_was_done_is_attributed_to_who_asked(worl
 
 
 async def test_an_end_that_cannot_be_dark_is_refused_and_a_refusal_changes_nothing(world: World) -> None:
-    await world.start()
+    await world.begin()
     with pytest.raises(RefusedError, match="ocs1: 9A cannot be held dark; those from 1A to 8B can"):
-        await world.block("1A", "9A")
+        await world.block("1A 9A")
     world.twin.faults.deny_next = Denial(code="SROF", text="no")
     with pytest.raises(DeviceError, match="SROF"):
         await world.block("4A")

@@ -90,24 +90,27 @@ async def world(request: pytest.FixtureRequest, clock: VirtualClock, loop: Virtu
     await world.server.close()
 
 
-async def test_requests_of_many_are_answered_in_their_order(world: World) -> None:
+@pytest.fixture
+async def client(world: World) -> AsyncIterator[HttpClient]:
     client = await world.open()
+    yield client
+    await client.close()
+
+
+async def test_requests_of_many_are_answered_in_their_order(world: World, client: HttpClient) -> None:
     world.responses["/0"] = HttpResponse(status=200, body=b"/0", delay_s=0.3)
     asked = [client.request("GET", f"/{n}", deadline_s=world.soon) for n in range(5)]
     assert [answer.body for answer in await asyncio.gather(*asked)] == [b"/0", b"/1", b"/2", b"/3", b"/4"]
     assert [request.path for request in world.got] == ["/0", "/1", "/2", "/3", "/4"]
-    await client.close()
 
 
-async def test_an_answer_has_its_times(world: World) -> None:
-    client = await world.open()
+async def test_an_answer_has_its_times(world: World, client: HttpClient) -> None:
     world.responses["/"] = HttpResponse(status=204, delay_s=0.1)
     told: list[int] = []
     answer = await client.request("PUT", "/", body=b"{}", deadline_s=world.soon, on_sent=told.append)
     assert told == [answer.sent_ns]
     assert answer.received_ns - answer.sent_ns == pytest.approx(120e6, abs=1e3)
     assert answer.status == 204
-    await client.close()
 
 
 async def test_cookies_and_credentials_go_with_every_request(world: World) -> None:
@@ -128,18 +131,15 @@ async def test_cookies_and_credentials_go_with_every_request(world: World) -> No
     await client.close()
 
 
-async def test_no_more_cookies_are_sent_than_the_limit(world: World) -> None:
-    client = await world.open()
+async def test_no_more_cookies_are_sent_than_the_limit(world: World, client: HttpClient) -> None:
     for n in range(COOKIES_MAX + 1):
         world.responses[f"/{n}"] = HttpResponse(status=200, headers=(("Set-Cookie", f"c{n}=1"),))
     for path in (*(f"/{n}" for n in range(COOKIES_MAX + 1)), "/"):
         await client.request("GET", path, deadline_s=world.soon)
     assert [*world.got[-1].cookies] == [f"c{n}" for n in range(1, COOKIES_MAX + 1)]
-    await client.close()
 
 
-async def test_a_silent_device_ends_the_connection_at_the_deadline(world: World) -> None:
-    client = await world.open()
+async def test_a_silent_device_ends_the_connection_at_the_deadline(world: World, client: HttpClient) -> None:
     world.server.faults.silent = True
     started_s = world.loop.time()
     with pytest.raises(DeadlineError, match=r"ocs1: GET /: no answer within 0.5 s"):
@@ -150,8 +150,7 @@ async def test_a_silent_device_ends_the_connection_at_the_deadline(world: World)
     assert isinstance(await client.lost(), LinkError)
 
 
-async def test_a_request_that_waits_for_others_is_not_sent_after_its_deadline(world: World) -> None:
-    client = await world.open()
+async def test_a_request_that_waits_for_others_is_not_sent_after_its_deadline(world: World, client: HttpClient) -> None:
     world.responses["/slow"] = HttpResponse(status=200, delay_s=0.5)
     slow = asyncio.create_task(client.request("GET", "/slow", deadline_s=world.soon))
     await asyncio.sleep(0.1)
@@ -162,11 +161,9 @@ async def test_a_request_that_waits_for_others_is_not_sent_after_its_deadline(wo
     assert [request.path for request in world.got] == ["/slow", "/next"]
     with pytest.raises(DeadlineError, match="not sent, its deadline is over"):
         await client.request("GET", "/", deadline_s=world.loop.time())
-    await client.close()
 
 
-async def test_a_request_whose_turn_comes_with_its_deadline_is_not_sent(world: World) -> None:
-    client = await world.open()
+async def test_a_request_whose_turn_comes_with_its_deadline_is_not_sent(world: World, client: HttpClient) -> None:
     world.responses["/slow"] = HttpResponse(status=200, delay_s=0.5)
     slow = asyncio.create_task(client.request("GET", "/slow", deadline_s=world.soon))
     late = asyncio.create_task(client.request("GET", "/late", deadline_s=world.loop.time() + 0.52))
@@ -175,11 +172,9 @@ async def test_a_request_whose_turn_comes_with_its_deadline_is_not_sent(world: W
         await late
     assert (await client.request("GET", "/next", deadline_s=world.soon)).body == b"/next"
     assert [request.path for request in world.got] == ["/slow", "/next"]
-    await client.close()
 
 
-async def test_a_cancelled_request_does_not_spoil_the_next(world: World) -> None:
-    client = await world.open()
+async def test_a_cancelled_request_does_not_spoil_the_next(world: World, client: HttpClient) -> None:
     world.responses["/slow"] = HttpResponse(status=200, body=b"slow", delay_s=0.5)
     given_up = asyncio.create_task(client.request("GET", "/slow", deadline_s=world.soon))
     unsent = asyncio.create_task(client.request("GET", "/unsent", deadline_s=world.soon))
@@ -190,11 +185,9 @@ async def test_a_cancelled_request_does_not_spoil_the_next(world: World) -> None
     assert (await client.request("GET", "/next", deadline_s=world.soon)).body == b"/next"
     assert client.late == 1
     assert [request.path for request in world.got] == ["/slow", "/next"]
-    await client.close()
 
 
-async def test_a_cancelled_request_still_ends_the_connection_at_its_deadline(world: World) -> None:
-    client = await world.open()
+async def test_a_cancelled_request_still_ends_the_connection_at_its_deadline(world: World, client: HttpClient) -> None:
     world.server.faults.silent = True
     given_up = asyncio.create_task(client.request("GET", "/", deadline_s=world.soon))
     await asyncio.sleep(0.1)
@@ -203,8 +196,7 @@ async def test_a_cancelled_request_still_ends_the_connection_at_its_deadline(wor
     assert world.loop.time() == pytest.approx(1.02)
 
 
-async def test_a_reset_fails_every_waiter_with_its_own_error(world: World) -> None:
-    client = await world.open()
+async def test_a_reset_fails_every_waiter_with_its_own_error(world: World, client: HttpClient) -> None:
     world.server.faults.silent = True
     waiters = [asyncio.create_task(client.request("GET", f"/{n}", deadline_s=world.soon)) for n in range(3)]
     await asyncio.sleep(0.1)
@@ -215,8 +207,7 @@ async def test_a_reset_fails_every_waiter_with_its_own_error(world: World) -> No
     assert isinstance(await client.lost(), LinkError)
 
 
-async def test_garbage_and_half_an_answer_are_never_answers(world: World) -> None:
-    client = await world.open()
+async def test_garbage_and_half_an_answer_are_never_answers(world: World, client: HttpClient) -> None:
     world.server.faults.garble_next = True
     with pytest.raises(ProtocolError):
         await client.request("GET", "/", deadline_s=world.soon)
@@ -227,8 +218,7 @@ async def test_garbage_and_half_an_answer_are_never_answers(world: World) -> Non
         await client.request("GET", "/", deadline_s=world.soon)
 
 
-async def test_half_an_answer_and_the_end_is_a_lost_connection(world: World) -> None:
-    client = await world.open()
+async def test_half_an_answer_and_the_end_is_a_lost_connection(world: World, client: HttpClient) -> None:
     world.server.faults.half_next = True
     waiter = asyncio.create_task(client.request("GET", "/", deadline_s=world.soon))
     await asyncio.sleep(0.1)
@@ -305,8 +295,7 @@ async def test_a_new_connection_is_heard_to_end_though_the_old_one_still_had_som
         transport.abort()
 
 
-async def test_a_device_that_is_gone_after_it_closed_is_lost(world: World) -> None:
-    client = await world.open()
+async def test_a_device_that_is_gone_after_it_closed_is_lost(world: World, client: HttpClient) -> None:
     world.responses["/"] = HttpResponse(status=200, headers=(("Connection", "close"),), body=b"last")
     await client.request("GET", "/", deadline_s=world.soon)
     await world.server.close()
@@ -315,11 +304,9 @@ async def test_a_device_that_is_gone_after_it_closed_is_lost(world: World) -> No
     assert isinstance(await client.lost(), LinkError)
     with pytest.raises(LinkError, match=r"cannot connect.*\(in GET /\)"):
         await client.request("GET", "/", deadline_s=world.soon)
-    await client.close()
 
 
-async def test_a_new_connection_has_the_deadline_of_its_request(world: World) -> None:
-    client = await world.open()
+async def test_a_new_connection_has_the_deadline_of_its_request(world: World, client: HttpClient) -> None:
     world.responses["/"] = HttpResponse(status=200, headers=(("Connection", "close"),), body=b"last")
     await client.request("GET", "/", deadline_s=world.soon)
     world.net.cut("mem:ocs1", Cut.SILENT)
@@ -327,7 +314,6 @@ async def test_a_new_connection_has_the_deadline_of_its_request(world: World) ->
     with pytest.raises(DeadlineError):
         await client.request("GET", "/", deadline_s=started_s + 0.5)
     assert world.loop.time() == pytest.approx(started_s + 0.5, abs=0.01)
-    await client.close()
 
 
 async def test_a_body_that_makes_no_sense_ends_the_session(world: World) -> None:
@@ -389,10 +375,8 @@ async def test_a_refused_connection_is_a_link_error_and_an_invalid_address_a_con
 
 
 @pytest.mark.parametrize("world", [1], indirect=True, ids=["bytes in a chunk"])
-async def test_it_works_bytewise(world: World) -> None:
-    client = await world.open()
+async def test_it_works_bytewise(world: World, client: HttpClient) -> None:
     answer = await client.request("POST", "/x", body=b"[{}]", deadline_s=world.soon + 100)
     assert answer.body == b"/x"
     assert world.got[0].body == b"[{}]"
-    await client.close()
     await client.close()

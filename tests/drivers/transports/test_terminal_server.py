@@ -2,21 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from hwd_drivers.core.errors import HwdError
-from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices.abilities import Device
-from hwd_drivers.devices.registry import find
-from hwd_drivers.devices.supervisor import Supervisor
-from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.transports.terminal_server import hint_of
-from hwd_drivers.twins.virtual_time import VirtualClock
 
-from ..parts import context
+from ..stage import Stage
 
 TELNET = b"\xff\xfd\x18\xff\xfb\x01\xff\xfb\x03"
 SAID = {
@@ -43,49 +36,33 @@ class Talker(asyncio.Protocol):
             transport.close()
 
 
-@asynccontextmanager
-async def supervised(
-    clock: VirtualClock, driver: str, words: bytes, *, hangs_up: bool
-) -> AsyncIterator[list[HwdError]]:
-    """A supervisor that tries to reach a switch there. The errors of its attempts."""
-    dialer = MemoryDialer(MemoryNet())
-    await dialer.listen(lambda: Talker(words, hangs_up=hangs_up), "mem:sw1")
-    opening = context(driver, "polatis-6000", "8x8", dialer, clock, name="sw1", address="mem:sw1")
-    errors: list[HwdError] = []
-
-    async def open_() -> Device:
-        try:
-            return await find(driver).open(opening)
-        except HwdError as error:
-            errors.append(error)
-            raise
-
-    supervisor = Supervisor(
-        name="sw1", open=open_, clock=clock, sink=lambda document: None, draws=Draws(7), poll_s=1.0, answer_s=0.5
-    )
-    running = asyncio.create_task(supervisor.run())
-    try:
-        yield errors
-    finally:
-        running.cancel()
-        await asyncio.wait((running,))
-
-
 @pytest.mark.parametrize("hangs_up", [True, False])
 @pytest.mark.parametrize("name", SAID)
 @pytest.mark.parametrize("driver", ["polatis-tl1", "polatis-scpi"])
+@pytest.mark.usefixtures("virtual_time")
 async def test_what_stands_in_the_way_is_warned_of_once_with_a_hint(
-    clock: VirtualClock, driver: str, name: str, hangs_up: bool, caplog: pytest.LogCaptureFixture
+    driver: str, name: str, hangs_up: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     words, hint = SAID[name]
     caplog.set_level(logging.DEBUG)
-    async with supervised(clock, driver, words, hangs_up=hangs_up) as errors:
+    errors: list[HwdError] = []
+    async with Stage(driver, "polatis-6000", "8x8") as stage:
+        await stage.dialer.listen(lambda: Talker(words, hangs_up=hangs_up), stage.address)
+
+        async def open_device() -> Device:
+            try:
+                return await stage.spec.open(stage.context())
+            except HwdError as error:
+                errors.append(error)
+                raise
+
+        stage.run(stage.supervise(open_device, poll_s=1.0, answer_s=0.5))
         await asyncio.sleep(120)
     assert len(errors) > 3
     assert all(hint in str(error) for error in errors)
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(warnings) == 1, warnings
-    assert warnings[0].startswith("sw1: down: ")
+    assert warnings[0].startswith("ocs1: down: ")
     assert hint in warnings[0]
 
 

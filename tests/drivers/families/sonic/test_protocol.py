@@ -27,33 +27,6 @@ def test_commands_are_as_the_design_has_them() -> None:
     assert blocked == "config ocs port state 1A force_blocked"
 
 
-def test_lists_and_ranges_are_read() -> None:
-    found = protocol.parse_list("5A-6B,34A..36A-34B..36B")
-    assert found == [pair("5A-6B"), pair("34A-34B"), pair("35A-35B"), pair("36A-36B")]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "1A",
-        "1A-",
-        "1A-2A",
-        "1B-2A",
-        "1A..3A-1B..2B",
-        "3A..1A-3B..1B",
-        "0A-1B",
-        "1A-1B,",
-        "1A..2B-1B..2B",
-        "1A-2B-3B",
-        "1A..99999A-1B..99999B",
-    ],
-)
-def test_an_invalid_list_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError):
-        protocol.parse_list(text)
-
-
 def test_a_list_has_a_limit() -> None:
     assert len(protocol.parse_list(f"1A..{LIST_LIMIT}A-1B..{LIST_LIMIT}B")) == LIST_LIMIT
     with pytest.raises(ConfigError, match="Over"):
@@ -82,52 +55,6 @@ def test_a_written_table_is_read_and_lines_after_it_are_returned(
     assert list(rest) == behind.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "whole"),
-    [
-        ("tuned", "tuned", "tuned"),
-        ("tuned", "tuning", "tuning"),
-        ("failed", "tuning", "failed"),
-        ("blocked", "tuned", "blocked"),
-    ],
-)
-def test_a_crossconnect_is_tuned_where_both_sides_are(one: str, other: str, whole: str) -> None:
-    assert Row(pair=pair("1A-2B"), a_state=CrossconnectState(one), b_state=CrossconnectState(other)).state == whole
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        "1A-2B    1A        3B        tuned            tuned",
-        "1A-2B    1A        2B        well             tuned",
-        "1B-2A    1B        2A        tuned            tuned",
-        "1A-2B    1A        2B        tuned",
-    ],
-)
-def test_a_row_that_contradicts_itself_is_an_error(row: str) -> None:
-    table = protocol.write_table(protocol.STATUS_COLUMNS, [("100A-100B",) * 5]).splitlines()[:2]
-    with pytest.raises(ProtocolError):
-        protocol.read_status([table[0], table[1], row])
-
-
-@given(st.binary(max_size=400))
-def test_any_bytes_are_read_or_a_protocol_error(data: bytes) -> None:
-    for reader in (protocol.read_config, protocol.read_status, protocol.read_overrides):
-        try:
-            reader(protocol.lines_of(data))
-        except ProtocolError:
-            continue
-
-
-@given(st.text(alphabet="1A2B-. idtuned_side\n", max_size=200))
-def test_text_that_looks_like_a_table_is_read_or_a_protocol_error(text: str) -> None:
-    head = "id       a_side    b_side\n-------  --------  --------\n"
-    try:
-        protocol.read_config(protocol.lines_of((head + text).encode()))
-    except ProtocolError:
-        return
-
-
 def test_an_answer_has_a_limit() -> None:
     with pytest.raises(ProtocolError, match=str(TABLE_BYTES)):
         protocol.lines_of(b"x" * (TABLE_BYTES + 1))
@@ -149,13 +76,6 @@ def test_state_of_a_newer_firmware_is_never_tuned_and_is_named(one: str, other: 
     assert look.finding(row.pair) == f"{word!r}, which is not known here"
     assert look.remarks() == (f"1A-2B is {word!r}, which is not known here",)
     assert [reading.state for reading in look.readings()] == [CrossconnectState.TUNING]
-
-
-@pytest.mark.parametrize("word", ["", "t", "tune", "block"])
-def test_state_that_was_cut_off_is_an_error(word: str) -> None:
-    table = protocol.write_table(protocol.STATUS_COLUMNS, [("1A-2B", "1A", "2B", "tuned", "tuned")]).splitlines()
-    with pytest.raises(ProtocolError):
-        protocol.read_status([*table[:2], table[2].removesuffix("tuned") + word])
 
 
 def test_state_of_a_port_that_is_not_known_is_returned_as_it_is() -> None:

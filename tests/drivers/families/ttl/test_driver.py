@@ -8,7 +8,7 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import DeadlineError, DeviceError, RefusedError
 from hwd_drivers.twins.server import Denial
 
-from ...stage import Session, Stage, in_virtual_time
+from ...stage import Session, Stage
 
 CONTACTS: dict[str, Json] = {"parts": [{"pulse": [5, 6], "contacts": [12, 13]}]}
 BLIND: dict[str, Json] = {"parts": [{"pulse": [5, 6], "settle_s": 0.03}]}
@@ -17,8 +17,7 @@ LOW: dict[str, Json] = {**CONTACTS, "active_low": [5, 6, 12, 13]}
 MOVE_S = 0.008
 
 
-@pytest.fixture
-def stage() -> Stage:
+def make_stage() -> Stage:
     return Stage("ttl", timing="lowradix-8ms", within_s=2.0)
 
 
@@ -37,7 +36,6 @@ async def wired(
 
 
 @pytest.mark.parametrize("wiring", [CONTACTS, LOW], ids=["high", "low"])
-@in_virtual_time
 async def test_a_pulse_moves_a_latching_part_and_its_contacts_say_when(stage: Stage, wiring: dict[str, Json]) -> None:
     switch = await wired(stage, wiring)
     assert await switch.read() == ["in-1 tuned"]
@@ -49,14 +47,12 @@ async def test_a_pulse_moves_a_latching_part_and_its_contacts_say_when(stage: St
     assert exchange.commands == 1
 
 
-@in_virtual_time
 async def test_a_part_that_is_slower_than_stated_is_awaited(stage: Stage) -> None:
     switch = await wired(stage, {"parts": [{"pulse": [0, 1], "contacts": [2, 3], "pulse_s": 0.001, "settle_s": 0.0}]})
     await switch.change(remove="in-1", add="in-2")
     assert await switch.read() == ["in-2 tuned"]
 
 
-@in_virtual_time
 async def test_a_part_that_does_not_arrive_is_named_when_its_time_is_over(stage: Stage) -> None:
     switch = await wired(stage, CONTACTS)
     stage.twin.faults.stick(stage.capabilities.ends)
@@ -67,7 +63,6 @@ async def test_a_part_that_does_not_arrive_is_named_when_its_time_is_over(stage:
     assert await switch.read() == ["in-1 tuned"]
 
 
-@in_virtual_time
 async def test_contacts_that_say_nothing_for_too_long_are_a_failure_of_the_part(stage: Stage) -> None:
     elsewhere: dict[str, Json] = {"parts": [{"pulse": [5, 6], "contacts": [20, 21]}]}  # where nothing is on this bank
     switch = await wired(stage, elsewhere, bank=CONTACTS)
@@ -79,7 +74,6 @@ async def test_contacts_that_say_nothing_for_too_long_are_a_failure_of_the_part(
     assert await switch.read() == ["in-2 failed"]
 
 
-@in_virtual_time
 async def test_without_contacts_a_latching_part_is_unknown_until_it_was_moved(stage: Stage) -> None:
     switch = await wired(stage, BLIND)
     assert await switch.read() == []
@@ -92,7 +86,6 @@ async def test_without_contacts_a_latching_part_is_unknown_until_it_was_moved(st
     assert await again.read() == []
 
 
-@in_virtual_time
 async def test_a_held_part_is_where_its_line_is_and_opening_moves_nothing(stage: Stage) -> None:
     switch = await wired(stage, HELD, model="1x2")
     assert await switch.read() == ["in-1 unstated"]
@@ -103,7 +96,6 @@ async def test_a_held_part_is_where_its_line_is_and_opening_moves_nothing(stage:
     assert await again.read() == ["in-2 unstated"]
 
 
-@in_virtual_time
 async def test_parts_of_one_bank_move_at_once(stage: Stage) -> None:
     switch = await wired(stage, {}, model="latching-2x2", size="2")
     exchange = await switch.change(remove="1A-1B 2A-2B 3A-3B 4A-4B", add="1A-2B 2A-1B 3A-4B 4A-3B")
@@ -112,7 +104,6 @@ async def test_parts_of_one_bank_move_at_once(stage: Stage) -> None:
     assert (exchange.acknowledged_ns - exchange.commanded_ns) / 1e9 < 0.04
 
 
-@in_virtual_time
 async def test_half_a_state_is_refused_and_nothing_moves(stage: Stage) -> None:
     switch = await wired(stage, {}, model="latching-2x2")
     with pytest.raises(RefusedError, match="element 1 cannot be 1A-2B"):
@@ -120,7 +111,6 @@ async def test_half_a_state_is_refused_and_nothing_moves(stage: Stage) -> None:
     assert stage.lit() == "1A-1B 2A-2B"
 
 
-@in_virtual_time
 async def test_a_refusal_of_the_bank_has_its_text(stage: Stage) -> None:
     switch = await wired(stage, CONTACTS)
     stage.twin.faults.deny_next = Denial(code="HOT", text="coils rest")
@@ -132,14 +122,12 @@ async def test_a_refusal_of_the_bank_has_its_text(stage: Stage) -> None:
     assert await switch.read() == ["in-1 tuned"]
 
 
-@in_virtual_time
 async def test_a_line_that_the_bank_does_not_have_is_its_no(stage: Stage) -> None:
     switch = await wired(stage, CONTACTS, bank={**CONTACTS, "lines": 8})
     with pytest.raises(DeviceError, match=r"LINE \(no line 12\)"):
         await switch.read()
 
 
-@in_virtual_time
 async def test_no_line_is_driven_after_a_reboot_of_the_bank(stage: Stage) -> None:
     switch = await wired(stage, HELD, model="1x2")
     await switch.change(remove="in-1", add="in-2")
@@ -150,7 +138,6 @@ async def test_no_line_is_driven_after_a_reboot_of_the_bank(stage: Stage) -> Non
     assert await switch.read() == ["in-1 unstated"]
 
 
-@in_virtual_time
 async def test_a_change_that_would_exceed_the_deadline_is_not_started(stage: Stage) -> None:
     switch = await wired(stage, BLIND)
     with pytest.raises(DeadlineError, match=r"nothing moved: pulses and settle_s take 0.05 s, .* leaves 0.04 s"):

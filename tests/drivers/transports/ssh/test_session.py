@@ -1,7 +1,6 @@
 """SSH sessions and the SSH server of twins: memory, TCP, impaired connections, OpenSSH's client; nothing stays open."""
 
 import asyncio
-import os
 import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -24,7 +23,7 @@ from hwd_drivers.transports.ssh.keys import HostTrust, fingerprint, is_local, pu
 from hwd_drivers.transports.ssh.server import SshAcceptor
 from hwd_drivers.transports.ssh.session import CHANNELS, OUTPUT_BYTES, SshLogin, SshSession
 
-from ...parts import Recorder
+from ...parts import Recorder, openssh
 
 CHILDREN = "asyncio-waitpid"
 """Threads of asyncio itself, which wait for the end of a child and may be a moment late."""
@@ -132,6 +131,19 @@ def soon(seconds: float = 5.0) -> float:
     return asyncio.get_running_loop().time() + seconds
 
 
+@pytest.fixture
+async def there() -> AsyncIterator[Device]:
+    async with device() as there:
+        yield there
+
+
+@pytest.fixture
+async def session(there: Device) -> AsyncIterator[SshSession]:
+    session = await there.open()
+    yield session
+    await session.close()
+
+
 @pytest.mark.parametrize("way", [Way.WHOLE, Way.BYTEWISE, Way.SLOW])
 async def test_a_command_is_run_and_its_output_and_status_come_back(way: Way) -> None:
     async with device(RoughDialer(MemoryDialer(MemoryNet()), way, draws=Draws(1))) as there:
@@ -153,112 +165,86 @@ async def test_it_works_over_tcp() -> None:
         await session.close()
 
 
-async def test_long_output_comes_whole_and_too_long_output_is_refused() -> None:
-    async with device() as there:
-        session = await there.open()
-        output = await session.run("much", deadline_s=soon(20))
-        assert output.out == b"x" * 3_000_000
-        with pytest.raises(ProtocolError, match=rf"too much: over {OUTPUT_BYTES} bytes"):
-            await session.run("too much", deadline_s=soon(20))
-        assert (await session.run("say on", deadline_s=soon())).out == b"on"
-        await session.close()
+async def test_long_output_comes_whole_and_too_long_output_is_refused(session: SshSession) -> None:
+    output = await session.run("much", deadline_s=soon(20))
+    assert output.out == b"x" * 3_000_000
+    with pytest.raises(ProtocolError, match=rf"too much: over {OUTPUT_BYTES} bytes"):
+        await session.run("too much", deadline_s=soon(20))
+    assert (await session.run("say on", deadline_s=soon())).out == b"on"
 
 
-async def test_commands_at_the_same_time_get_their_own_output() -> None:
-    async with device() as there:
-        session = await there.open()
-        outputs = await asyncio.gather(*(session.run(f"say {n}", deadline_s=soon()) for n in range(3 * CHANNELS)))
-        assert [output.out for output in outputs] == [str(n).encode() for n in range(3 * CHANNELS)]
-        await session.close()
+async def test_commands_at_the_same_time_get_their_own_output(session: SshSession) -> None:
+    outputs = await asyncio.gather(*(session.run(f"say {n}", deadline_s=soon()) for n in range(3 * CHANNELS)))
+    assert [output.out for output in outputs] == [str(n).encode() for n in range(3 * CHANNELS)]
 
 
-async def test_a_subsystem_is_a_connection_of_its_own() -> None:
-    async with device() as there:
-        session = await there.open()
-        transport, echoed = await session.subsystem(Recorder, "echo")
-        transport.write(b"abc")
-        await asyncio.wait_for(echoed.until_received(3), 5)
-        assert echoed.received == b"abc"
-        assert (there.peers[0].extra("subsystem"), there.peers[0].extra("user")) == ("echo", "admin")
-        transport.close()
-        await asyncio.wait_for(echoed.lost(), 5)
-        with pytest.raises(LinkError, match="sftp"):
-            await session.subsystem(Recorder, "sftp")
-        await session.close()
+async def test_a_subsystem_is_a_connection_of_its_own(there: Device, session: SshSession) -> None:
+    transport, echoed = await session.subsystem(Recorder, "echo")
+    transport.write(b"abc")
+    await asyncio.wait_for(echoed.until_received(3), 5)
+    assert echoed.received == b"abc"
+    assert (there.peers[0].extra("subsystem"), there.peers[0].extra("user")) == ("echo", "admin")
+    transport.close()
+    await asyncio.wait_for(echoed.lost(), 5)
+    with pytest.raises(LinkError, match="sftp"):
+        await session.subsystem(Recorder, "sftp")
 
 
-async def test_a_command_without_an_end_is_a_deadline_error_and_the_session_continues() -> None:
-    async with device() as there:
-        session = await there.open()
-        loop = asyncio.get_running_loop()
-        started_s = loop.time()
-        with pytest.raises(DeadlineError, match=r"ocs1: hang: no complete answer within 0\.[1-3]\d* s"):
-            await session.run("hang", deadline_s=started_s + 0.3)
-        assert loop.time() - started_s < 5
-        assert (await session.run("say on", deadline_s=soon())).out == b"on"
-        await session.close()
+async def test_a_command_without_an_end_is_a_deadline_error_and_the_session_continues(session: SshSession) -> None:
+    loop = asyncio.get_running_loop()
+    started_s = loop.time()
+    with pytest.raises(DeadlineError, match=r"ocs1: hang: no complete answer within 0\.[1-3]\d* s"):
+        await session.run("hang", deadline_s=started_s + 0.3)
+    assert loop.time() - started_s < 5
+    assert (await session.run("say on", deadline_s=soon())).out == b"on"
 
 
-async def test_nothing_is_sent_after_the_deadline() -> None:
-    async with device() as there:
-        session = await there.open()
-        with pytest.raises(DeadlineError, match="not sent"):
-            await session.run("say late", deadline_s=asyncio.get_running_loop().time() - 1)
-        assert there.peers == []
-        await session.close()
+async def test_nothing_is_sent_after_the_deadline(there: Device, session: SshSession) -> None:
+    with pytest.raises(DeadlineError, match="not sent"):
+        await session.run("say late", deadline_s=asyncio.get_running_loop().time() - 1)
+    assert there.peers == []
 
 
-async def test_a_cancelled_command_keeps_the_session_and_closes_its_channel() -> None:
-    async with device() as there:
-        session = await there.open()
-        for _ in range(3 * CHANNELS):
-            given_up = asyncio.create_task(session.run("hang", deadline_s=soon()))
-            await asyncio.sleep(0)
-            given_up.cancel()
-            await asyncio.wait((given_up,))
-            assert given_up.cancelled()
-        assert (await session.run("say on", deadline_s=soon())).out == b"on"
-        async with asyncio.timeout(5):
-            while there.peers:
-                await session.run("say on", deadline_s=soon())
-        await session.close()
-
-
-async def test_a_cut_connection_fails_every_waiter_with_the_cause() -> None:
-    async with device() as there:
-        session = await there.open()
-        waiting = [asyncio.create_task(session.run("hang", deadline_s=soon())) for _ in range(3)]
-        await there.has(3)
-        with pytest.raises(LinkError):
-            await session.run("cut", deadline_s=soon())
-        for each in waiting:
-            with pytest.raises(LinkError, match="ocs1: SSH connection lost") as raised:
-                await each
-            assert not isinstance(raised.value, DeadlineError)
-        assert isinstance(await asyncio.wait_for(session.lost(), 5), LinkError)
-        await session.close()
-
-
-async def test_a_command_without_a_status_is_a_protocol_error() -> None:
-    async with device() as there:
-        session = await there.open()
-        with pytest.raises(ProtocolError, match="no status: it ended without an exit status"):
-            await session.run("no status", deadline_s=soon())
-        await session.close()
-
-
-async def test_close_is_repeatable_and_ends_waiters() -> None:
-    async with device() as there:
-        session = await there.open()
-        waiting = asyncio.create_task(session.run("hang", deadline_s=soon()))
-        await there.has(1)
-        await asyncio.gather(session.close(), session.close())
-        await session.close()
-        with pytest.raises(LinkError):
-            await waiting
-        with pytest.raises(LinkError, match="closed"):
+async def test_a_cancelled_command_keeps_the_session_and_closes_its_channel(there: Device, session: SshSession) -> None:
+    for _ in range(3 * CHANNELS):
+        given_up = asyncio.create_task(session.run("hang", deadline_s=soon()))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.wait((given_up,))
+        assert given_up.cancelled()
+    assert (await session.run("say on", deadline_s=soon())).out == b"on"
+    async with asyncio.timeout(5):
+        while there.peers:
             await session.run("say on", deadline_s=soon())
-        assert isinstance(await session.lost(), LinkError)
+
+
+async def test_a_cut_connection_fails_every_waiter_with_the_cause(there: Device, session: SshSession) -> None:
+    waiting = [asyncio.create_task(session.run("hang", deadline_s=soon())) for _ in range(3)]
+    await there.has(3)
+    with pytest.raises(LinkError):
+        await session.run("cut", deadline_s=soon())
+    for each in waiting:
+        with pytest.raises(LinkError, match="ocs1: SSH connection lost") as raised:
+            await each
+        assert not isinstance(raised.value, DeadlineError)
+    assert isinstance(await asyncio.wait_for(session.lost(), 5), LinkError)
+
+
+async def test_a_command_without_a_status_is_a_protocol_error(session: SshSession) -> None:
+    with pytest.raises(ProtocolError, match="no status: it ended without an exit status"):
+        await session.run("no status", deadline_s=soon())
+
+
+async def test_close_is_repeatable_and_ends_waiters(there: Device, session: SshSession) -> None:
+    waiting = asyncio.create_task(session.run("hang", deadline_s=soon()))
+    await there.has(1)
+    await asyncio.gather(session.close(), session.close())
+    await session.close()
+    with pytest.raises(LinkError):
+        await waiting
+    with pytest.raises(LinkError, match="closed"):
+        await session.run("say on", deadline_s=soon())
+    assert isinstance(await session.lost(), LinkError)
 
 
 async def test_a_wrong_password_is_a_login_error() -> None:
@@ -402,48 +388,15 @@ class TestHostKeys:
 
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="openssh-client is not installed")
-class TestOpenSsh:
+async def test_openssh_runs_commands_and_reports_a_wrong_password(tmp_path: Path) -> None:
     """OpenSSH's own client is the judge."""
+    async with device(TcpDialer(), "127.0.0.1:0") as there:
 
-    @staticmethod
-    def command(
-        there: Device, tmp_path: Path, *words: str, user: str = "admin", password: str = "root"
-    ) -> tuple[list[str], dict[str, str]]:
-        ask = tmp_path / "askpass"
-        ask.write_text(f"#!/bin/sh\necho {password}\n")
-        ask.chmod(0o700)
-        known = tmp_path / "known_hosts"
-        host, port = there.address.split(":")
-        known.write_text(f"[{host}]:{port} {public_line(HOST_KEY)}\n")
-        options = [
-            f"-oUserKnownHostsFile={known}",
-            "-oStrictHostKeyChecking=yes",
-            "-oNumberOfPasswordPrompts=1",
-            "-F/dev/null",
-        ]
-        env = dict(os.environ, SSH_ASKPASS=str(ask), SSH_ASKPASS_REQUIRE="force", HOME=str(tmp_path))
-        return ["ssh", *options, "-p", port, *words[:-1], f"{user}@{host}", *words[-1:]], env
+        async def ssh(*words: str, password: str = "root") -> tuple[int | None, str, str]:
+            return await openssh(there.address, public_line(HOST_KEY), tmp_path, *words, password=password)
 
-    async def run(self, there: Device, tmp_path: Path, *words: str, **login: str) -> tuple[int | None, bytes, bytes]:
-        command, env = self.command(there, tmp_path, *words, **login)
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            env=env,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await asyncio.wait_for(process.communicate(), 20)
-        return process.returncode, out, err
-
-    async def test_it_runs_commands(self, tmp_path: Path) -> None:
-        async with device(TcpDialer(), "127.0.0.1:0") as there:
-            assert await self.run(there, tmp_path, "say hello") == (0, b"hello", b"")
-            assert await self.run(there, tmp_path, "fail") == (2, b"so far\n", b"Error: no such port\n")
-            assert await self.run(there, tmp_path, "-oPreferredAuthentications=password", "say on") == (0, b"on", b"")
-
-    async def test_a_wrong_password_is_reported(self, tmp_path: Path) -> None:
-        async with device(TcpDialer(), "127.0.0.1:0") as there:
-            status, _, err = await self.run(there, tmp_path, "say hello", password="toor")
-            assert status == 255
-            assert b"Permission denied" in err
+        assert await ssh("say hello") == (0, "hello", "")
+        assert await ssh("fail") == (2, "so far\n", "Error: no such port\n")
+        assert await ssh("-oPreferredAuthentications=password", "say on") == (0, "on", "")
+        status, _, err = await ssh("say hello", password="toor")
+        assert (status, "Permission denied" in err) == (255, True)

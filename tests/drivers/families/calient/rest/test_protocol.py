@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from hwd_drivers.codecs.http import ClientWire, HttpRequest, HttpResponse, ServerWire
+from hwd_drivers.codecs.http import HttpRequest
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.families.calient.rest import protocol
 
@@ -48,27 +46,6 @@ def test_results_stand_alone_or_under_response() -> None:
     done, failed = protocol.read_results(CAPTURES["partly"], 2)
     assert done.done
     assert (failed.done, failed.words) == (False, "Failed: Port already in connection")
-
-
-def test_a_single_failure_refuses_the_whole_bulk() -> None:
-    body = b'{"status":"0","msg":"Busy"}'
-    assert [each.words for each in protocol.read_results(body, 3)] == ["Busy"] * 3
-
-
-@pytest.mark.parametrize(
-    ("body", "finding"),
-    [
-        (CAPTURES["done"], "1 results for 2"),
-        (b"[]", "0 results for 2"),
-        (b"{}", "status is 'None'"),
-        (b'[{"status":"2"},{"status":"1"}]', "neither 1 nor 0"),
-        (b"[[]]", "not an object"),
-        (b"no", "not JSON"),
-    ],
-)
-def test_results_that_make_no_sense_are_protocol_errors(body: bytes, finding: str) -> None:
-    with pytest.raises(ProtocolError, match=finding):
-        protocol.read_results(body, 2)
 
 
 @pytest.mark.parametrize(
@@ -129,71 +106,3 @@ def test_a_form_and_a_query_are_the_same() -> None:
             {"id": "add", "in": "1.1.1", "out": "1.2.1", "dir": "uni"},
         )
     )
-
-
-@pytest.mark.parametrize("name", CAPTURES)
-def test_an_answer_is_the_same_wherever_it_is_cut(name: str) -> None:
-    server = ServerWire()
-    server.feed(b"GET /rest/ HTTP/1.1\r\nHost: x\r\n\r\n")
-    server.next_request()
-    data = server.encode(HttpResponse(status=200, body=CAPTURES[name]), wall_ns=0)
-    for cut in range(1, len(data)):
-        client = ClientWire(host="x")
-        client.encode(HttpRequest(method="GET", path="/rest/"))
-        assert [each.body for part in (data[:cut], data[cut:]) for each in client.feed(part)] == [CAPTURES[name]]
-
-
-values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-100, 100)
-    | st.text(max_size=8)
-    | st.sampled_from(["1", "0", "1.1.1>1.1.2", "-3.4", "NONE"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["half1", "half2", "conn", "status", "response", "port", "inpower", "outpower", "version", "as"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@settings(max_examples=300)
-@given(
-    st.one_of(
-        st.binary(max_size=60),
-        values.map(lambda value: json.dumps(value).encode()),
-        st.sampled_from(list(CAPTURES.values())),
-    )
-)
-def test_arbitrary_bodies_are_read_or_are_protocol_errors(body: bytes) -> None:
-    for reader in (
-        protocol.read_rows,
-        protocol.read_ports,
-        protocol.read_powers,
-        protocol.read_version,
-        protocol.read_serial,
-        lambda found: protocol.read_results(found, 2),
-    ):
-        try:
-            reader(body)
-        except ProtocolError:
-            continue
-
-
-@given(
-    st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=126), max_size=60),
-    st.binary(max_size=60),
-    st.booleans(),
-)
-def test_arbitrary_requests_are_understood_or_protocol_errors(path: str, body: bytes, form: bool) -> None:
-    headers = (("content-type", "application/x-www-form-urlencoded"),) if form else ()
-    try:
-        protocol.query(HttpRequest(method="POST", path=f"/rest/{path}", headers=headers, body=body))
-    except ProtocolError:
-        return

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -11,23 +10,15 @@ from hwd_drivers.codecs.http import HttpRequest, HttpResponse
 from hwd_drivers.core.errors import DeviceError, LinkError, ProtocolError, RefusedError
 from hwd_drivers.families.calient.ports import PortMap
 from hwd_drivers.families.calient.unit import Wish
-from hwd_drivers.transports.dial import TcpDialer
+from hwd_drivers.transports.dial import Dialer
 
-from ....stage import Stage, in_virtual_time, texts
-
-
-@pytest.fixture
-def stage() -> Stage:
-    return Stage("calient-rest", "calient-s320", "16", login=("lab", "geheim"))
+from ....stage import Stage, texts
 
 
-@pytest.fixture
-async def on_tcp() -> AsyncIterator[Stage]:
-    async with Stage("calient-rest", "calient-s320", "16", dialer=TcpDialer()) as stage:
-        yield stage
+def make_stage(dialer: Dialer | None = None) -> Stage:
+    return Stage("calient-rest", "calient-s320", "16", login=("lab", "geheim"), dialer=dialer)
 
 
-@in_virtual_time
 async def test_a_change_is_one_bulk_to_remove_and_one_to_add(stage: Stage) -> None:
     stage.timing = "polatis-opus"
     _, switch = await stage.start_and_open()
@@ -41,7 +32,6 @@ async def test_a_change_is_one_bulk_to_remove_and_one_to_add(stage: Stage) -> No
 
 
 @pytest.mark.parametrize("results", ["wrapped", "flat"])
-@in_virtual_time
 async def test_partial_success_is_reported_with_the_text_of_each_item_and_the_rest_is_done(
     stage: Stage, results: str
 ) -> None:
@@ -57,7 +47,6 @@ async def test_partial_success_is_reported_with_the_text_of_each_item_and_the_re
     assert await switch.pairs() == "1A-1B 3A-3B 4A-4B"
 
 
-@in_virtual_time
 async def test_a_part_that_is_denied_by_a_fault_has_the_words_of_the_fault(stage: Stage) -> None:
     twin, switch = await stage.start_and_open()
     twin.faults.partial_next = 1
@@ -66,7 +55,6 @@ async def test_a_part_that_is_denied_by_a_fault_has_the_words_of_the_fault(stage
     assert stage.lit() == "1A-1B"
 
 
-@in_virtual_time
 async def test_a_unit_whose_badd_only_enters_is_activated(stage: Stage) -> None:
     _, switch = await stage.start_and_open(rest_add="enters")
     exchange = await switch.change(add="1A-2B 2A-1B")
@@ -74,14 +62,12 @@ async def test_a_unit_whose_badd_only_enters_is_activated(stage: Stage) -> None:
     assert stage.lit() == "1A-2B 2A-1B"
 
 
-@in_virtual_time
 async def test_a_unit_whose_list_has_no_states_is_asked_for_details(stage: Stage) -> None:
     _, switch = await stage.start_and_open(rest_list="names")
     await switch.change(add="1A-2B")
     assert await switch.read() == ["1A-2B tuned"]
 
 
-@in_virtual_time
 async def test_half_of_a_connection_of_both_ways_is_refused(stage: Stage) -> None:
     twin, switch = await stage.start_and_open()
     unit = twin.unit
@@ -92,17 +78,6 @@ async def test_half_of_a_connection_of_both_ways_is_refused(stage: Stage) -> Non
     assert stage.lit() == ""
 
 
-@in_virtual_time
-async def test_power_is_asked_for_once_a_port(stage: Stage) -> None:
-    _, switch = await stage.start_and_open()
-    stage.light("1A", 1.0)
-    await switch.change(add="1A-2B")
-    near, back, far = await switch.power("1A 1B 2B")
-    assert near == pytest.approx(1.0, abs=0.11)
-    assert (back, far is None) == (None, False)
-
-
-@in_virtual_time
 async def test_keepalive_runs_until_the_connection_is_lost(stage: Stage) -> None:
     twin, switch = await stage.start_and_open()
     await asyncio.sleep(60)
@@ -112,7 +87,6 @@ async def test_keepalive_runs_until_the_connection_is_lost(stage: Stage) -> None
     await asyncio.sleep(60)
 
 
-@in_virtual_time
 async def test_json_that_makes_no_sense_ends_the_connection(stage: Stage) -> None:
     twin, switch = await stage.start_and_open()
     twin.faults.wrong_next = True
@@ -121,7 +95,6 @@ async def test_json_that_makes_no_sense_ends_the_connection(stage: Stage) -> Non
     assert isinstance(await switch.lost(), ProtocolError)
 
 
-@in_virtual_time
 async def test_a_server_error_has_the_units_words(stage: Stage) -> None:
     def handle(request: HttpRequest) -> HttpResponse:
         if "ports" in request.path:
@@ -133,55 +106,6 @@ async def test_a_server_error_has_the_units_words(stage: Stage) -> None:
     with pytest.raises(DeviceError, match="503 Service Unavailable: 'try later'") as failed:
         await switch.identify()
     assert (failed.value.code, failed.value.command) == ("503", "GET /rest/info/?id=softwareversion")
-
-
-async def test_another_client_works_with_a_cookie_a_form_and_json(on_tcp: Stage) -> None:
-    twin = await on_tcp.start(tl1="127.0.0.1:0")
-    async with httpx.AsyncClient(base_url=f"http://{on_tcp.address}/rest/", verify=False) as client:
-        assert (await client.get("info/?id=restversion")).status_code == 401
-        first = await client.get("info/?id=softwareversion", auth=("admin", "pw"))
-        assert first.json() == {"version": "6.0-3"}
-        assert client.cookies
-        form = await client.post("crossconnects/", data={"id": "add", "in": "1.1.1", "out": "1.1.2", "dir": "uni"})
-        assert form.json()[0]["status"] == "1", "the cookie is the login"
-        bulk = await client.post(
-            "crossconnects/?id=badd",
-            json=[{"in": "1.1.3", "out": "1.1.4", "dir": "bi"}, {"in": "1.1.1", "out": "1.1.5", "dir": "uni"}],
-        )
-        assert [each["response"]["status"] for each in bulk.json()] == ["1", "0"]
-        rows = (await client.get("crossconnects/?id=list")).json()
-        assert [row["half1"]["conn"] for row in rows] == ["1.1.1>1.1.2", "1.1.3>1.1.4"]
-        assert rows[1]["half2"]["conn"] == "1.1.4>1.1.3"
-        port = (await client.get("ports/?id=detail&port=1.1.1")).json()[0]
-        assert (port["incircuit"], port["outcircuit"], port["inas"]) == ("1.1.1>1.1.2", "", "IS")
-        assert (await client.post("ports/?id=config", json={"port": "1.1.1", "inalias": "h0"})).json()[0][
-            "status"
-        ] == "1"
-        assert (await client.get("ports/?id=summary")).json()[0]["inalias"] == "h0"
-        detail = (await client.get("crossconnects/", params={"id": "detail", "conn": "1.1.1>1.1.2"})).json()
-        assert (len(detail), detail[0]["half1"]["os"], "half2" in detail[0]) == (1, "IS", False)
-        two_way = (await client.get("crossconnects/", params={"id": "detail", "conn": "1.1.3-1.1.4"})).json()
-        assert two_way[0]["half2"]["conn"] == "1.1.4>1.1.3"
-        assert (await client.post("crossconnects/?id=deactivate&conn=1.1.1%3E1.1.2")).json()[0]["status"] == "1"
-        assert (await client.post("crossconnects/?id=activate&conn=1.1.1%3E1.1.2")).json()[0]["status"] == "1"
-        assert (await client.delete("crossconnects/", params={"conn": "1.1.1>1.1.2"})).json()[0]["status"] == "1"
-        assert (await client.delete("crossconnects/", params={"conn": "1.1.1>1.1.2"})).json()[0]["status"] == "0"
-        assert (await client.post("crossconnects/?id=deleteall")).status_code == 200
-        assert (await client.get("crossconnects/?id=list")).json() == []
-        for path, status in (
-            ("nothing/", 404),
-            ("ports/?id=detail&port=9.9.9", 400),
-            ("node/?id=summary&detail=X", 404),
-        ):
-            assert (await client.get(path)).status_code == status
-        assert (await client.post("crossconnects/?id=badd", content=b"[[")).status_code == 400
-        kinds: dict[str, type] = {"info/?id=softwareversion": dict, "info/?id=restversion": dict}
-        kinds |= {"node/?id=summary&detail=HARDWARE": dict, "node/?id=summary&detail=SYSCFG": dict}
-        kinds |= {"node/?id=summary&detail=SOFTWARE": list, "ports/?id=summary": list}
-        for route, kind in kinds.items():
-            assert isinstance((await client.get(route)).json(), kind), route
-        node = (await client.get("node/?id=summary&detail=HARDWARE")).json()["nodeSysConfigInfo"]
-        assert node["serialnumber"] == twin.unit.serial
 
 
 async def test_both_protocols_are_open_on_the_same_state(on_tcp: Stage) -> None:
@@ -212,7 +136,6 @@ async def test_both_protocols_are_open_on_the_same_state(on_tcp: Stage) -> None:
     writer.close()
 
 
-@in_virtual_time
 async def test_a_list_with_an_unknown_port_ends_the_session(stage: Stage) -> None:
     twin, switch = await stage.start_and_open()
     twin.unit.ports = PortMap(names=("1.1.\u00b2", *twin.unit.ports.names[1:]))

@@ -116,33 +116,6 @@ def test_a_message_has_a_limit_in_both_framings() -> None:
             frames.take()
 
 
-@given(st.lists(st.binary(max_size=60), max_size=6), st.sampled_from([b"", HELLO, OLD_HELLO]), st.booleans())
-def test_any_bytes_are_messages_or_a_protocol_error(chunks: list[bytes], before: bytes, base_1_1: bool) -> None:
-    decoder = MessageDecoder(base_1_1=base_1_1)
-    try:
-        for chunk in (before, *chunks):
-            decoder.feed(chunk)
-    except ProtocolError:
-        return
-
-
-@given(
-    st.recursive(
-        st.just("x"),
-        lambda inner: st.lists(inner, max_size=3).map(lambda parts: f"<a>{''.join(parts)}</a>"),
-        max_leaves=8,
-    ),
-    st.sampled_from(["hello", "rpc", "rpc-reply", "notification", "other"]),
-    st.sampled_from(["", BASE, "urn:x"]),
-)
-def test_any_xml_is_a_message_or_a_protocol_error(inside: str, root: str, space: str) -> None:
-    try:
-        message = read(xml.parse(f'<{root} xmlns="{space}">{inside}</{root}>'.encode()))
-    except ProtocolError:
-        return
-    encode(message, chunked=True)
-
-
 @pytest.mark.parametrize(
     "message",
     [
