@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hwd.bus.broker import EmbeddedBroker
-from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
+from hwd_agents.bus.mqtt import RETRY_FIRST_S, BrokerUrl, MqttBus
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LinkError
 from hwd_drivers.core.ids import Draws
@@ -214,3 +215,27 @@ async def test_broker_that_ends_is_said_in_words(start_mosquitto: Start, run_bus
     async with run_buses(bus), asyncio.timeout(PATIENCE_S):
         await stop()
         assert await causes.get() == "the broker closed the connection, or it broke"
+
+
+async def test_waits_for_a_broker_that_went_begin_short_and_double_with_full_jitter(virtual_time: None) -> None:
+    loop, draws = asyncio.get_running_loop(), Draws(1).stream("mqtt alice")
+    broker = EmbeddedBroker()
+    url = await broker.start()
+    tries_s: list[float] = []
+    tried = asyncio.Event()
+
+    def find() -> str:
+        tries_s.append(loop.time())
+        if len(tries_s) == 6:
+            tried.set()
+        return url
+
+    bus = new_bus(find)
+    bus.on_up(lambda: loop.create_task(broker.close()))
+    bus.on_down(lambda cause: tries_s.append(loop.time()))
+    run = asyncio.create_task(bus.run())
+    await tried.wait()
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+    waits_s = [later - earlier for earlier, later in itertools.pairwise(tries_s[1:])]
+    assert waits_s == pytest.approx([draws.uniform(0, RETRY_FIRST_S * 2**number) for number in range(4)])
