@@ -403,6 +403,26 @@ def test_links_of_a_reconfiguration_that_was_not_ready_hang_somewhere(hwd: Any, 
     assert f"hangs at {end}, firmware: {why}" in page.read_text()
 
 
+def test_report_has_the_figures_of_the_paper_that_the_playbook_names(hwd: Any, tmp_path: Path) -> None:
+    """Another one than that from which its twins draw."""
+
+    async def fill() -> None:
+        records = Records(f"sqlite:///{records_path(tmp_path)}", InlineOffload())
+        await records.open()
+        with RECORDED.open("rb") as lines:
+            run, found = read_jsonl(lines)
+            documents = list(found)
+        text = f"{run.playbook_text}report: {{compare_with: mfabric-prototype}}\n"
+        await records.start_run(replace(run, id=FIRST, playbook_text=text))
+        await records.add_documents(documents, run=FIRST)
+        records.close()
+
+    asyncio.run(fill())
+    page = tmp_path / "report.html"
+    assert hwd("report", FIRST, "--data", str(tmp_path), "-o", str(page)).status == 0
+    assert "mfabric fig. 12: " in page.read_text()
+
+
 def _unseen(instants: Sequence[Instant], why: str) -> tuple[Instant, ...]:
     """The firmware and all after it were not seen."""
     later = ("firmware", "carrier", "rdma", "ready")
