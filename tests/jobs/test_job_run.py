@@ -593,3 +593,16 @@ def test_rank_that_waited_too_long_for_light_that_is_on_its_way_says_so(run_lab:
         assert "all its ranks came to it; its light is on the way to static" in status.why
 
     run_lab(test, entry=f"{STATIC}, answer_within_s: 2, ready_within_s: 20")
+
+
+def test_job_whose_ranks_were_lost_has_failed_a_minute_after_its_longest_time(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[0].operation)
+        for program in lab.world.processes.running:
+            lab.world.nodes.kill(f"program {program}")  # nobody hears how it ends
+        status = await ended(lab, job)
+        assert (status.state, status.why) == ("failed", "its longest time of 5 s is over")
+        assert lab.world.clock.wall_ns() - status.started_wall_ns == pytest.approx(65e9, abs=2e8)
+
+    run_lab(test, entry=f"{STATIC}, within_s: 5, answer_within_s: 100")
