@@ -4,6 +4,7 @@ import pytest
 
 from hwd.sim.draw import draw_plan
 from hwd.sim.execution import play
+from hwd.sim.plan import Apply, Claim
 
 SEEDS_A_TEST = 10
 ALWAYS, SLOW = 50, 300
@@ -29,3 +30,15 @@ def test_departures_as_values_play_as_they_were_drawn() -> None:
     drawn = play(draw_plan(seed))
     assert len(drawn.departures) > 100
     assert play(drawn.kept).story == drawn.story
+
+
+def test_applies_come_at_the_very_moment_of_a_claim_and_at_any_within_a_second_of_it() -> None:
+    after_s: set[float] = set()
+    for seed in range(40):
+        steps = {step.number: step for step in draw_plan(seed).steps}
+        for number in (number for number, step in steps.items() if isinstance(step.act, Claim)):
+            following = (steps[one] for one in (number + 1, number + 2) if one in steps)
+            after_s |= {step.at_s - steps[number].at_s for step in following if isinstance(step.act, Apply)}
+    assert 0.0 in after_s
+    assert len(after_s) > 10
+    assert max(after_s) <= 1.0
