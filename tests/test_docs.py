@@ -8,6 +8,8 @@ from hwd.model.instant import InstantName, Knowledge, Origin
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.stage import StageName
 from hwd.playbook.safe_state import SafeState
+from hwd.report.export import COLUMNS
+from hwd.timeline.difference import RECONFIGURATIONS_NEEDED
 from hwd.twin.nic_timing import NIC_TIMINGS
 from hwd_drivers.core import errors
 from hwd_drivers.twins.timing import SWITCH_TIMINGS
@@ -88,3 +90,12 @@ def test_every_page_is_in_the_index() -> None:
     index = (DOCS / "README.md").read_text(encoding="utf-8")
     told = [str(page.relative_to(DOCS)) for page in DOCS.glob("*/*.md") if page.parent.name != "decisions"]
     assert [page for page in told if f"({page})" not in index] == []
+
+
+def test_exports_and_reports_are_told_of_with_their_columns_and_limits() -> None:
+    row = r"^\| `(\w+)` \| (\w+)(, may be empty)? \| (.*) \|$"
+    listed = re.findall(row, (DOCS / "how-to/export.md").read_text(encoding="utf-8"), re.MULTILINE)
+    empty = {True: ", may be empty", False: ""}
+    assert listed == [(one.name, one.type.__name__, empty[one.optional], one.means) for one in COLUMNS]
+    limit = f"None below {RECONFIGURATIONS_NEEDED} reconfigurations"
+    assert limit in (DOCS / "how-to/make-a-report.md").read_text(encoding="utf-8")

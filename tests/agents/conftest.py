@@ -1,64 +1,34 @@
-"""Tests in virtual time, and their stage: twin hosts that are played by hand, and an ear for what watchers say."""
+"""A stage in virtual time: twin hosts that are played by hand, and an ear for what watchers say."""
 
 import asyncio
-import functools
-import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import msgspec
 import pytest
 
+from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_agents.sources.twin.played import PlayedHost
 from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_agents.spool.spool import Mark
+from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.transports.dial import Listener
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock
 
+from ..virtual_time import clock, loop, running_loop
 from .sources.played_ethtool import PlayedEthtool
 
-T = TypeVar("T")
-P = ParamSpec("P")
-Q = ParamSpec("Q")
-Test = Coroutine[Any, Any, None]
+__all__ = ["clock", "loop"]
 
 LATENCY_S = 0.0001
 LATENCY_NS = 100_000
 MS = 1_000_000
-
-
-def virtual(test: Callable[P, Test]) -> Callable[P, None]:
-    """Run a test in virtual time."""
-
-    @functools.wraps(test)
-    def run(*args: P.args, **more: P.kwargs) -> None:
-        run_virtual(test(*args, **more))
-
-    return run
-
-
-def staged(
-    set_up: Callable[P, AbstractAsyncContextManager[T]], *args: P.args, **more: P.kwargs
-) -> Callable[[Callable[Concatenate[T, Q], Test]], Callable[Q, None]]:
-    """Run a test in virtual time, on the stage that `set_up` makes: its first argument."""
-
-    def decorate(test: Callable[Concatenate[T, Q], Test]) -> Callable[Q, None]:
-        @functools.wraps(test)
-        async def run(*test_args: Q.args, **test_more: Q.kwargs) -> None:
-            async with set_up(*args, **more) as one:
-                await test(one, *test_args, **test_more)
-
-        signature = inspect.signature(test)
-        run.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
-        return virtual(run)
-
-    return decorate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +97,7 @@ class Stage:
     """Played hosts `h0`, `h1` ... with one to many ports `eth0`, `eth1` ..., port n of host m at 10.0.m.n."""
 
     def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        self.clock = VirtualClock(loop, wall_start_ns=1_800_000_000 * 10**9)
+        self.clock = VirtualClock(running_loop(), wall_start_ns=1_800_000_000 * 10**9)
         self.dialer = MemoryDialer(MemoryNet(latency_s=LATENCY_S))
         self.hosts: dict[str, PlayedHost] = {}
         self.sources: dict[str, Sources] = {}
@@ -185,6 +153,7 @@ async def _keep(watcher: Any) -> None:
     while True:
         try:
             await watcher.run()
+            return
         except HwdError:  # as the agent does
             await asyncio.sleep(0.05)
 
@@ -204,10 +173,32 @@ async def stage(*hosts: str, ports: int = 1) -> AsyncIterator[Stage]:
         await one.close()
 
 
-async def stop(task: "asyncio.Task[None]") -> None:
+@pytest.fixture
+async def one(virtual_time: None) -> AsyncIterator[Stage]:
+    """With host `h0` alone."""
+    async with stage("h0") as one:
+        yield one
+
+
+def link_watcher(one: Stage, ear: Ear, **sampling: float) -> LinkWatcher:
+    """Of eth0 of h0; what it tells and marks is in the ear."""
+    return LinkWatcher(
+        {"eth0": PortConfig(interface="eth0")},
+        one.sources["h0"],
+        one.clock,
+        ear,
+        marks=ear.marks,
+        set_mark=ear.mark,
+        sampling=SamplingConfig(**sampling),
+        origin="twin",
+    )
+
+
+async def stop(*tasks: "asyncio.Task[None]") -> None:
     """As an agent's end does."""
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @pytest.fixture

@@ -26,7 +26,6 @@ from hwd.bus.rejected_messages import STRANGERS_MOST
 from hwd.model.limit import Limit
 from hwd_agents.wire import Inventory, SpoolNote, State, encode, topic
 
-from .played import played, virtual
 from .world import LAB, Peer, World
 
 FLOOD_S = 60.0
@@ -41,7 +40,6 @@ def filler(kilobytes: int) -> dict[str, dict[str, bool | None]]:
     return {f"{number:0250}": {"carrier": None} for number in range(kilobytes * 4)}
 
 
-@played(World)
 async def test_birth_messages_of_ever_new_boots_are_recorded_at_a_limited_rate_and_the_newest_boot_stays(
     world: World,
 ) -> None:
@@ -62,9 +60,9 @@ async def test_birth_messages_of_ever_new_boots_are_recorded_at_a_limited_rate_a
     assert world.reached[Limit.AGENT_BIRTH] > 200
 
 
-@played(World)
-async def test_changing_birth_messages_of_one_boot_are_recorded_at_a_limited_rate_the_newest_last(world: World) -> None:
-    peer = await world.aligned_peer()
+async def test_changing_birth_messages_of_one_boot_are_recorded_at_a_limited_rate_the_newest_last(
+    world: World, peer: Peer
+) -> None:
     for number in range(round(FLOOD_S * 5)):
         peer.inventory = Inventory(kernel=f"6.{number}", states=filler(50))
         await peer.be_born()
@@ -78,9 +76,7 @@ async def test_changing_birth_messages_of_one_boot_are_recorded_at_a_limited_rat
     assert world.reached[Limit.AGENT_BIRTH] > 200
 
 
-@played(World)
-async def test_birth_that_is_too_large_is_garbage_and_counted(world: World) -> None:
-    peer = await world.aligned_peer()
+async def test_birth_that_is_too_large_is_garbage_and_counted(world: World, peer: Peer) -> None:
     peer.inventory = Inventory(states=filler(50), spool=SpoolNote(why="x" * BIRTH_MOST_BYTES))
     await peer.be_born()
     (told,) = await world.until("host.garbage")
@@ -89,11 +85,9 @@ async def test_birth_that_is_too_large_is_garbage_and_counted(world: World) -> N
     assert world.reached == {Limit.AGENT_BIRTH: 1}
 
 
-@played(World)
 async def test_host_that_goes_down_and_comes_up_all_the_time_is_listened_to_as_often_as_is_allowed(
-    world: World,
+    world: World, peer: Peer
 ) -> None:
-    peer = await world.aligned_peer()
     before = len(world.documents)
     for number in range(round(FLOOD_S * 100)):
         state = State(boot="boot-1", seq=number, state="up" if number % 2 else "lost")
@@ -105,8 +99,7 @@ async def test_host_that_goes_down_and_comes_up_all_the_time_is_listened_to_as_o
     assert world.reached[Limit.AGENT_STATE] > 2000
 
 
-@virtual
-async def test_events_beyond_the_allowance_are_refused() -> None:
+async def test_events_beyond_the_allowance_are_refused(virtual_time: None) -> None:
     reached: Counter[Limit] = Counter()
     allowance = Allowance("h0", lambda limit, detail: reached.update([limit]))
     taken = 0
@@ -118,9 +111,8 @@ async def test_events_beyond_the_allowance_are_refused() -> None:
     assert reached == {Limit.AGENT_EVENTS: FLOOD_S * 10}
 
 
-@virtual
 async def test_events_that_were_too_much_and_are_overtaken_by_others_are_not_lost(
-    monkeypatch: pytest.MonkeyPatch,
+    virtual_time: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was refused leaves a gap before what was small enough, and is refused again when it is sent again."""
     monkeypatch.setattr(allowance_module, "EVENTS_MOST", 2500)
@@ -136,7 +128,6 @@ async def test_events_that_were_too_much_and_are_overtaken_by_others_are_not_los
         assert world.reached[Limit.AGENT_EVENTS] > 0
 
 
-@played(World)
 async def test_events_of_ever_new_boots_are_taken_of_as_many_as_is_allowed_and_of_the_others_when_they_come_again(
     world: World,
 ) -> None:
@@ -165,7 +156,6 @@ async def test_events_of_ever_new_boots_are_taken_of_as_many_as_is_allowed_and_o
     assert world.of("host.lost") == []
 
 
-@played(World)
 async def test_of_past_boots_the_newest_alone_are_known(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_events, "PAST_BOOTS_MOST", 3)
     peer = world.peer()
@@ -184,7 +174,6 @@ async def test_of_past_boots_the_newest_alone_are_known(world: World, monkeypatc
     assert again == {boot: 2 if boot in boots[:2] else 1 for boot in boots}
 
 
-@played(World)
 async def test_messages_of_hosts_that_there_are_not_write_little_however_many_names_there_are(world: World) -> None:
     stranger: Peer = await world.aligned_peer()
     before = len(world.documents)

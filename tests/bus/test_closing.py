@@ -12,7 +12,6 @@ from hwd.bus.begin_work import begin_work
 from hwd_agents.bus.memory import MemoryBus
 from hwd_agents.wire import Ask, EndTransfers, TransfersEnded
 
-from .played import played, virtual
 from .world import Peer, World
 
 CLOSING_S = 1.0
@@ -37,7 +36,7 @@ def ask(peer: Peer, id: str) -> Ask:
     return Ask(boot=peer.boot, seq=1, id=id, expires_at_ns=expires_ns, verb=EndTransfers.VERB, arguments=arguments)
 
 
-@played(World, client=LeavesSlowly)
+@pytest.mark.parametrize("world", [{"client": LeavesSlowly}], indirect=True)
 async def test_an_ask_and_another_boot_that_come_while_it_closes_are_let_go(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -66,8 +65,7 @@ async def test_an_ask_and_another_boot_that_come_while_it_closes_are_let_go(
 
 
 @pytest.mark.parametrize("state", ["not begun", "closing", "ended"])
-@virtual
-async def test_work_that_its_group_does_not_take_is_let_go(state: str) -> None:
+async def test_work_that_its_group_does_not_take_is_let_go(virtual_time: None, state: str) -> None:
     done: list[str] = []
 
     async def work() -> None:

@@ -13,13 +13,11 @@ from hwd.bus.containment import WELL_AFTER_S, Containment
 from hwd_agents.wire import ClockNote, ClockUdp, encode, topic
 from hwd_drivers.core.documents import Document
 
-from .played import played, virtual
 from .world import LAB, Peer, World
 
 
-@virtual
 async def test_a_mark_is_told_once_and_taken_off_when_nothing_failed_for_a_while(
-    caplog: pytest.LogCaptureFixture,
+    virtual_time: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[tuple[str, str, str]] = []
     containment = Containment(lambda *each: told.append(each))
@@ -37,8 +35,7 @@ async def test_a_mark_is_told_once_and_taken_off_when_nothing_failed_for_a_while
     assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
 
 
-@virtual
-async def test_what_has_to_run_all_the_time_is_begun_anew_until_it_is_cancelled() -> None:
+async def test_what_has_to_run_all_the_time_is_begun_anew_until_it_is_cancelled(virtual_time: None) -> None:
     begun: list[float] = []
 
     async def fail() -> None:
@@ -69,7 +66,6 @@ EVENT: Mapping[str, Any] = {"carrier": True, "carrier_changes": 7, "unseen": 0}
         {},
     ],
 )
-@played(World)
 async def test_event_whose_data_has_the_wrong_type_ends_nothing_though_a_refresh_looks_at_it(
     world: World, data: Any
 ) -> None:
@@ -108,7 +104,7 @@ async def go_on(world: World, other: Peer) -> None:
         {"address": "fe80::1%nowhere", "port": 9, "key": "k"},
     ],
 )
-@played(World, clocks_by_udp=True)
+@pytest.mark.parametrize("world", [{"clocks_by_udp": True}], indirect=True)
 async def test_clock_address_or_key_that_cannot_be_used_ends_nothing(world: World, udp: dict[str, Any]) -> None:
     other = await world.aligned_peer("h1")
     peer = await world.aligned_peer()
@@ -124,7 +120,6 @@ async def test_clock_address_or_key_that_cannot_be_used_ends_nothing(world: Worl
     await world.until("host.event", host="h0")
 
 
-@played(World)
 async def test_event_on_which_the_daemon_fails_is_said_to_be_lost_and_those_around_it_are_not(world: World) -> None:
     def fail(document: Document) -> None:
         if document.kind == "host.event" and document.fact.to_data()["seq"] == 2:

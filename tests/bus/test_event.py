@@ -34,9 +34,6 @@ def data(kind: str, *, earliest_ns: int, one_sided: bool = False) -> HostEvent:
 def test_the_best_time_of_a_poll_is_the_middle_of_its_interval_and_of_a_notice_its_end() -> None:
     assert data("light", earliest_ns=8_000).best_ns == 8_000
     assert data("carrier", earliest_ns=8_000).best_ns == 9_000
-
-
-def test_an_event_without_an_earliest_is_placed_where_it_was_seen() -> None:
     told = data("light", earliest_ns=0, one_sided=True)
     assert told.best_ns == 9_000
     assert told.earliest_ns <= -1_000

@@ -21,7 +21,6 @@ from hwd_drivers.core.errors import HwdError
 
 from ..agents.wire import golden, samples
 from ..agents.wire.forgeries import WRONG, forged, forgeries, paths
-from .played import played
 from .world import LAB, Peer, World
 
 BOOT: Final = "boot-1"
@@ -91,7 +90,6 @@ fibres:
     [(1, 1_500), pytest.param(2, 100_000, marks=[pytest.mark.slow, pytest.mark.timeout(300)])],
     ids=["light", "full"],
 )
-@played(World)
 async def test_forged_messages_end_nothing_and_trouble_no_other_host(
     world: World, seed: int, count: int, tmp_path: Path
 ) -> None:

@@ -11,7 +11,6 @@ from hwd.bus.host_events import EventStore
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Command, Reply, State
 
-from .played import played
 from .world import Peer, World
 
 
@@ -33,9 +32,9 @@ async def changed(world: World, peer: Peer) -> None:
     await world.agreed(peer, peer.boot, 1)
 
 
-@played(World)
-async def test_daemon_that_starts_anew_shows_the_present_carrier_and_never_the_retained_one(world: World) -> None:
-    peer = await world.aligned_peer()
+async def test_daemon_that_starts_anew_shows_the_present_carrier_and_never_the_retained_one(
+    world: World, peer: Peer
+) -> None:
     await changed(world, peer)
     alignment = world.gateway.hosts()["h0"].alignment
     assert isinstance(alignment, Alignment)
@@ -49,9 +48,9 @@ async def test_daemon_that_starts_anew_shows_the_present_carrier_and_never_the_r
     assert world.of("host.event") == []
 
 
-@played(World)
-async def test_carrier_is_unknown_while_the_broker_is_away_and_the_present_one_when_it_is_back(world: World) -> None:
-    peer = await world.aligned_peer()
+async def test_carrier_is_unknown_while_the_broker_is_away_and_the_present_one_when_it_is_back(
+    world: World, peer: Peer
+) -> None:
     await asyncio.sleep(1)
     assert carrier(world) is True
     heard_ns = world.clock.wall_ns()
@@ -72,31 +71,21 @@ async def test_carrier_is_unknown_while_the_broker_is_away_and_the_present_one_w
     assert (view.up, view.cause) == (True, "")
 
 
-@played(World)
-async def test_daemon_cut_off_alone_asks_what_changed_meanwhile(world: World) -> None:
-    peer = await world.aligned_peer()
+async def test_daemon_cut_off_alone_asks_what_changed_meanwhile(world: World, peer: Peer) -> None:
     await asyncio.sleep(1)
     world.broker.cut("daemon")
     peer.carrier, peer.carrier_changes = False, 3
     await world.until("host.up", 2)
     assert carrier(world) is None  # the birth that the broker kept is not believed
-    await asyncio.sleep(5)
+    await asyncio.sleep(60)
     assert carrier(world) is False
     assert len(peer.refreshes) == 2
-
-
-@played(World)
-async def test_host_is_asked_once_for_each_time_that_it_comes_up(world: World) -> None:
-    peer = await world.aligned_peer()
-    await asyncio.sleep(60)
-    assert len(peer.refreshes) == 1
     await peer.say("state", State(boot="boot-1", seq=99, state="lost"), retain=True)
-    await world.until("host.up", 2)
+    await world.until("host.up", 3)
     await asyncio.sleep(60)
-    assert len(peer.refreshes) == 2
+    assert len(peer.refreshes) == 3, "once for each time that it comes up"
 
 
-@played(World)
 async def test_event_that_is_newer_than_the_answer_stands(world: World) -> None:
     peer = world.peer()
 
@@ -123,11 +112,9 @@ async def test_event_that_is_newer_than_the_answer_stands(world: World) -> None:
 @pytest.mark.parametrize(
     "data", [{}, {"at_ns": 1, "ports": {"eth0": {"carrier": "perhaps"}}}], ids=["nothing", "garbage"]
 )
-@played(World)
 async def test_answer_that_cannot_be_read_leaves_the_carrier_unknown_and_is_told_once(
-    world: World, data: dict[str, Any], caplog: pytest.LogCaptureFixture
+    world: World, peer: Peer, data: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    peer = await world.aligned_peer()
     await asyncio.sleep(1)
     peer.answers = lambda command: msgspec.structs.replace(peer.obey(command), data=data)
     world.broker.cut("daemon")
@@ -142,65 +129,48 @@ async def test_answer_that_cannot_be_read_leaves_the_carrier_unknown_and_is_told
     assert carrier(world) is True
 
 
-@played(World)
-async def test_lost_agent_is_in_the_log_once_and_so_is_its_return(
-    world: World, caplog: pytest.LogCaptureFixture
+async def test_the_loss_of_an_agent_and_its_return_are_in_the_log_once_and_that_of_the_broker_is_none(
+    world: World, peer: Peer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "hwd.bus.host_agent")
-    peer = await world.aligned_peer()
+
+    def said() -> list[str]:
+        found = [record for record in caplog.records if record.name == "hwd.bus.host_agent"]
+        caplog.clear()
+        return [f"{record.levelname} {record.getMessage()}" for record in found]
+
     await asyncio.sleep(1)
-    assert caplog.messages == []
-    await peer.stop()
-    world.broker.cut("h0 boot-1")
-    await asyncio.sleep(30)
-    peer.start()
-    await world.until("host.up", 2)
-    down, up = [record for record in caplog.records if record.name == "hwd.bus.host_agent"]
-    assert (down.levelname, up.levelname) == ("WARNING", "INFO")
-    assert down.getMessage().startswith("h0: agent down: ")
-    assert up.getMessage().startswith("h0: agent up again; nothing was heard of it for 3")
-
-
-@played(World)
-async def test_broker_that_was_away_is_not_the_loss_of_an_agent(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "hwd.bus.host_agent")
-    await world.aligned_peer()
     world.broker.stop()
     await asyncio.sleep(60)
     world.broker.start()
     await world.until("host.up", 2)
     await asyncio.sleep(20)
-    assert [record for record in caplog.records if record.name == "hwd.bus.host_agent"] == []
-
-
-@played(World)
-async def test_agent_that_died_while_the_broker_was_away_is_told_of_when_it_is_back(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    peer = await world.aligned_peer()
-    await asyncio.sleep(1)
+    assert said() == []
+    await peer.stop()
+    world.broker.cut("h0 boot-1")
+    await asyncio.sleep(30)
+    peer.start()
+    await world.until("host.up", 3)
+    down, up = said()
+    assert down.startswith("WARNING h0: agent down: ")
+    assert up.startswith("INFO h0: agent up again; nothing was heard of it for 3")
     world.broker.stop()
     await asyncio.sleep(10)
     await peer.stop()
     world.broker.start()
     await asyncio.sleep(60)
     assert not world.gateway.hosts()["h0"].up
-    said = [record for record in caplog.records if record.name == "hwd.bus.host_agent"]
-    assert [record.levelname for record in said] == ["WARNING"]
-
-
-@played(World)
-async def test_agent_that_was_stopped_is_no_warning(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "hwd.bus.host_agent")
-    peer = await world.aligned_peer()
+    (died,) = said()
+    assert died.startswith("WARNING "), "it died while the broker was away"
+    peer.start()
+    await world.until("host.up", 4)
+    said()
     peer.answers_clock = False
     await peer.say("state", State(boot="boot-1", seq=99, state="down"), retain=True)
     await asyncio.sleep(5)
-    (said,) = [record for record in caplog.records if record.name == "hwd.bus.host_agent"]
-    assert (said.levelname, said.getMessage()) == ("INFO", "h0: agent down: it stopped in order")
+    assert said() == ["INFO h0: agent down: it stopped in order"]
 
 
-@played(World)
 async def test_rdma_devices_are_as_they_are_now_too(world: World) -> None:
     peer = world.peer()
     peer.rdma = True

@@ -1,12 +1,14 @@
 """Two boots that claim to be one host: the current one stays until it stops, is lost, or does not answer."""
 
 import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
 
 from hwd.bus.host_view import HostView
 from hwd.bus.rival import ANSWER_WITHIN_S
 from hwd_agents.wire import State
 
-from .played import played
 from .world import PATIENCE_S, Peer, World
 
 
@@ -29,6 +31,11 @@ class Rivals(World):
         await asyncio.sleep(0.1)
         return agent
 
+    async def living(self, boot: str) -> Agent:
+        agent = await self.agent(boot)
+        await self.lives(boot)
+        return agent
+
     @property
     def h0(self) -> HostView:
         return self.gateway.hosts()["h0"]
@@ -43,10 +50,14 @@ class Rivals(World):
         return loop.time() - began_s
 
 
-@played(Rivals)
+@pytest.fixture
+async def rivals(virtual_time: None) -> AsyncIterator[Rivals]:
+    async with Rivals() as rivals:
+        yield rivals
+
+
 async def test_a_forged_birth_message_does_not_replace_an_agent_that_answers_and_is_reported(rivals: Rivals) -> None:
-    await rivals.agent("real")
-    await rivals.lives("real")
+    await rivals.living("real")
     forger = await rivals.agent("forged", answers=False)
     for _ in range(20):
         await forger.be_born()
@@ -59,10 +70,8 @@ async def test_a_forged_birth_message_does_not_replace_an_agent_that_answers_and
     assert rivals.h0.rival is None
 
 
-@played(Rivals)
 async def test_two_agents_that_both_answer_do_not_take_turns(rivals: Rivals) -> None:
-    first = await rivals.agent("first")
-    await rivals.lives("first")
+    first = await rivals.living("first")
     await rivals.agent("second")
     await asyncio.sleep(100)
     assert (rivals.h0.boot, rivals.h0.up, rivals.h0.rival) == ("first", True, "second")
@@ -71,10 +80,8 @@ async def test_two_agents_that_both_answer_do_not_take_turns(rivals: Rivals) -> 
     assert rivals.h0.rival is None
 
 
-@played(Rivals)
 async def test_an_agent_that_disconnected_or_was_lost_is_replaced_at_once(rivals: Rivals) -> None:
-    first = await rivals.agent("first")
-    await rivals.lives("first")
+    first = await rivals.living("first")
     await first.farewell()
     await first.stop()
     await rivals.agent("second")
@@ -86,36 +93,24 @@ async def test_an_agent_that_disconnected_or_was_lost_is_replaced_at_once(rivals
     assert await rivals.lives("third") < 0.1
 
 
-@played(Rivals)
-async def test_an_agent_that_does_not_answer_is_followed_within_seconds(rivals: Rivals) -> None:
-    first = await rivals.agent("first")
-    await rivals.lives("first")
+async def test_an_agent_that_does_not_answer_is_followed_and_comes_back_where_the_other_does_not_answer(
+    rivals: Rivals,
+) -> None:
+    real = await rivals.living("real")
     await asyncio.sleep(30)
-    first.answers_clock = False
-    await rivals.agent("second")
-    assert 2 < await rivals.lives("second") < 5
-
-
-@played(Rivals)
-async def test_an_agent_that_was_silent_for_a_while_comes_back_where_the_other_does_not_answer(rivals: Rivals) -> None:
-    real = await rivals.agent("real")
-    await rivals.lives("real")
     real.answers_clock = False
     await rivals.agent("forged", answers=False)
-    await rivals.lives("forged")
+    assert 2 < await rivals.lives("forged") < 5
     real.answers_clock = True
     await real.be_born()
     assert await rivals.lives("real") < 5
 
 
-@played(Rivals)
 async def test_an_agent_whose_place_another_took_gets_it_back_when_that_one_ends(rivals: Rivals) -> None:
     """Also where it had come back before that, and was refused as the other answered."""
-    real = await rivals.agent("real")
-    await rivals.lives("real")
+    real = await rivals.living("real")
     real.answers_clock = False
-    other = await rivals.agent("other")
-    await rivals.lives("other")
+    other = await rivals.living("other")
     real.answers_clock = True
     await real.be_born()
     await asyncio.sleep(20)
@@ -124,10 +119,8 @@ async def test_an_agent_whose_place_another_took_gets_it_back_when_that_one_ends
     assert await rivals.lives("real") < 5
 
 
-@played(Rivals)
 async def test_a_retained_forged_birth_message_does_not_win_after_a_reconnect_of_the_daemon(rivals: Rivals) -> None:
-    await rivals.agent("real")
-    await rivals.lives("real")
+    await rivals.living("real")
     await rivals.agent("forged", answers=False)
     await asyncio.sleep(10)
     rivals.broker.cut("daemon")
@@ -135,12 +128,10 @@ async def test_a_retained_forged_birth_message_does_not_win_after_a_reconnect_of
     assert (rivals.h0.boot, rivals.h0.up) == ("real", True)
 
 
-@played(Rivals)
 async def test_repeated_birth_messages_neither_delay_the_next_agent_nor_replace_one_that_answers(
     rivals: Rivals,
 ) -> None:
-    first = await rivals.agent("first")
-    await rivals.lives("first")
+    first = await rivals.living("first")
     await asyncio.sleep(30)
     second = await rivals.agent("second")
 
@@ -158,11 +149,9 @@ async def test_repeated_birth_messages_neither_delay_the_next_agent_nor_replace_
     await asyncio.wait([insisting])
 
 
-@played(Rivals)
 async def test_events_of_a_dead_boot_that_the_next_one_hands_on_are_no_sign_of_its_life(rivals: Rivals) -> None:
     """A killed agent and a restarted broker leave no will; the spool of the dead boot takes the next one a while."""
-    first = await rivals.agent("first")
-    await rivals.lives("first")
+    first = await rivals.living("first")
     await first.stop()
     second = await rivals.agent("second")
     came = asyncio.create_task(rivals.lives("second"))

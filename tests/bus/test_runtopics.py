@@ -2,26 +2,25 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Self
+
+import pytest
 
 from hwd.bus.runtopics import RunTopics
 from hwd.model.run import RunState, RunStatus
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_drivers.core.documents import Document
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
-
-from .played import played
+from hwd_drivers.twins.virtual_time import VirtualClock
 
 
 class Board:
     """The states that shall have a topic, and the topics."""
 
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
+    def __init__(self, clock: VirtualClock) -> None:
         self.kept: dict[str, RunStatus] = {}
         self.broker = MemoryBroker(latency_s=lambda: 0.001)
-        self.bus = MemoryBus(self.broker, "daemon", VirtualClock(loop, wall_start_ns=0))
+        self.bus = MemoryBus(self.broker, "daemon", clock)
         self.topics = RunTopics(self.bus, "lab", lambda: self.kept)
 
     async def __aenter__(self) -> Self:
@@ -42,7 +41,12 @@ class Board:
         return {topic.rpartition("/")[2]: json.loads(payload)["state"] for topic, payload in found}
 
 
-@played(Board)
+@pytest.fixture
+async def lab(clock: VirtualClock) -> AsyncIterator[Board]:
+    async with Board(clock) as lab:
+        yield lab
+
+
 async def test_last_state_of_each_run_is_retained(lab: Board) -> None:
     await asyncio.sleep(0.1)
     for state in ("queued", "running", "succeeded"):
@@ -52,7 +56,6 @@ async def test_last_state_of_each_run_is_retained(lab: Board) -> None:
     assert lab.retained() == {"a": "succeeded", "b": "queued"}
 
 
-@played(Board)
 async def test_all_is_published_again_to_a_broker_that_forgot_it(lab: Board) -> None:
     await asyncio.sleep(0.1)
     lab.tell("a", "running")
@@ -67,7 +70,6 @@ async def test_all_is_published_again_to_a_broker_that_forgot_it(lab: Board) -> 
     assert lab.retained() == {"a": "paused", "b": "queued"}
 
 
-@played(Board)
 async def test_topics_of_runs_that_are_kept_no_more_are_cleared(lab: Board) -> None:
     lab.broker.take("hwd/1/lab/runs/of-another-life", b'{"state": "running"}', 1, retain=True)
     await asyncio.sleep(0.1)

@@ -6,13 +6,6 @@ from hwd.bus.skew import skew
 
 
 @pytest.mark.parametrize(
-    ("daemon", "agent"), [("0.1.0", "0.1.7"), ("0.1.0", "0.2.0"), ("0.2.3", "0.1.0"), ("0.1.0", "0.0.9")]
-)
-def test_one_minor_version_apart_is_near_enough(daemon: str, agent: str) -> None:
-    assert skew(daemon, agent) == ""
-
-
-@pytest.mark.parametrize(
     ("daemon", "agent", "remedy"),
     [
         ("0.3.0", "0.1.9", "Upgrade the agent: hwd agent upgrade"),
@@ -21,10 +14,12 @@ def test_one_minor_version_apart_is_near_enough(daemon: str, agent: str) -> None
         ("0.9.0", "1.0.0", "Upgrade the daemon"),
     ],
 )
-def test_more_is_named_with_the_remedy(daemon: str, agent: str, remedy: str) -> None:
+def test_more_than_one_minor_version_apart_is_named_with_the_remedy(daemon: str, agent: str, remedy: str) -> None:
     assert skew(daemon, agent) == f"agent {agent} and daemon {daemon} are more than one minor version apart. {remedy}"
 
 
-@pytest.mark.parametrize("agent", ["", "new", "1", "1.x", "²³.1"])
-def test_what_is_no_version_is_named(agent: str) -> None:
-    assert repr(agent) in skew("0.1.0", agent)
+def test_one_minor_version_apart_is_near_enough_and_what_is_no_version_is_named() -> None:
+    for daemon, agent in (("0.1.0", "0.1.7"), ("0.1.0", "0.2.0"), ("0.2.3", "0.1.0"), ("0.1.0", "0.0.9")):
+        assert skew(daemon, agent) == ""
+    for agent in ("", "new", "1", "1.x", "²³.1"):
+        assert repr(agent) in skew("0.1.0", agent)

@@ -3,14 +3,14 @@
 import logging
 
 import pytest
+from msgspec.structs import replace
 
 from hwd.bus.allowance import Allowance
 from hwd.bus.host_agent import HostAgent
-from hwd_agents.wire import Birth, Inventory, PortNote, SourceNote, SpoolNote
-from hwd_drivers.twins.virtual_time import run_virtual
+from hwd_agents.wire import Birth, Inventory, SourceNote, SpoolNote
 
-from .played import played
-from .world import World
+from ..agents.wire import golden
+from .world import Peer, World
 
 FULL = "cannot write: No space left on device; events are kept in memory. Free space on its file system"
 RENAMED = (
@@ -19,57 +19,35 @@ RENAMED = (
 
 
 def birth(*, spool: str = "", link: str = "") -> Birth:
-    note = PortNote(
-        interface="eth3",
-        present=not link,
-        ip=None,
-        carrier=None if link else True,
-        carrier_changes=None if link else 2,
-        probe_port=None,
-        sources={"link": SourceNote(sees=[] if link else ["carrier"], origin="kernel", why_not=link)},
-    )
-    return Birth(
-        boot="boot-1",
-        seq=1,
-        host="h0",
-        testbed="lab",
-        version="0.1.0",
-        at_ns=0,
-        ports={"eth3": note},
-        inventory=Inventory(spool=SpoolNote(why=spool)),
-        spool_oldest_seq=1,
-        spool_next_seq=1,
-        spool_lost=0,
-    )
+    source = SourceNote(sees=[] if link else ["carrier"], origin="kernel", why_not=link)
+    note = replace(golden.NOTE, interface="eth3", present=not link, carrier=None if link else True)
+    ports = {"eth3": replace(note, carrier_changes=None if link else 2, sources={"link": source})}
+    return replace(golden.birth(Inventory(spool=SpoolNote(why=spool))), ports=ports)
 
 
-def test_a_full_disk_and_a_renamed_interface_are_in_the_log_once_and_so_is_their_end(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_full_disk_and_a_renamed_interface_are_in_the_log_once_and_so_is_their_end(
+    virtual_time: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "hwd.bus.host_agent")
-    tell = [birth(), birth(spool=FULL), birth(spool=FULL), birth(spool=FULL, link=RENAMED)]
-
-    async def take(*births: Birth) -> None:
-        for told in births:
-            host.take_birth(told, 0.0)
-
     host = HostAgent("h0", lambda kind, **data: None, lambda cause: None, Allowance("h0", lambda limit, detail: None))
-    run_virtual(take(*tell))
+    for told in (birth(), birth(spool=FULL), birth(spool=FULL), birth(spool=FULL, link=RENAMED)):
+        host.take_birth(told, 0.0)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", f"h0: spool: {FULL}"),
         ("WARNING", f"h0: eth3: {RENAMED}"),
     ]
     caplog.clear()
-    run_virtual(take(birth(link=RENAMED), birth()))
+    host.take_birth(birth(link=RENAMED), 0.0)
+    host.take_birth(birth(), 0.0)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("INFO", "h0: spool: well again"),
         ("INFO", "h0: eth3: well again"),
     ]
 
 
-@played(World)
-async def test_the_first_lost_events_of_a_host_are_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    peer = await world.aligned_peer()
+async def test_the_first_lost_events_of_a_host_are_in_the_log(
+    world: World, peer: Peer, caplog: pytest.LogCaptureFixture
+) -> None:
     for changes in (9, 15):
         await peer.send(peer.event(carrier=True, carrier_changes=changes, unseen=6))
     await world.until("host.lost", 2)

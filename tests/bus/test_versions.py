@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from hwd.bus.broker import EmbeddedBroker
 from hwd.bus.gateway import Gateway
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Incoming
@@ -99,13 +98,6 @@ async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(WITHIN_S):
         while not holds():  # noqa: ASYNC110 - what other processes do sets no event of ours
             await asyncio.sleep(0.02)
-
-
-@pytest.fixture
-async def url() -> AsyncIterator[str]:
-    broker = EmbeddedBroker()
-    yield await broker.start()
-    await broker.close()
 
 
 @asynccontextmanager

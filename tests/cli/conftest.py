@@ -1,21 +1,34 @@
 """A daemon and a switch twin as processes of their own, and the command line called as a program."""
 
+import asyncio
+import dataclasses
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from hwd.cli.run_command import run
+from hwd.cli.run_command import run as run_command
+from hwd.config.run_files.places import records_path
+from hwd.model.kinds import read_fact
+from hwd.model.recorded_run import Run
+from hwd.records import Records
+from hwd.report.export import read_jsonl
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.offload import InlineOffload
 
 HWD = (sys.executable, "-m", "hwd.cli")
+RECORDED = Path(__file__).parents[1] / "report" / "export" / "run.jsonl"
+FIRST, SECOND, EMPTY, REAL = "kl27i377", "other111", "empty222", "real3333"
 
 
 @dataclass(frozen=True)
@@ -70,7 +83,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def hwd(places: Path, capsys: pytest.CaptureFixture[str]) -> Hwd:
     def call(*arguments: str) -> Said:
         capsys.readouterr()
-        status = run(arguments)
+        status = run_command(arguments)
         said = capsys.readouterr()
         return Said(status, said.out, said.err)
 
@@ -125,3 +138,52 @@ def daemon(places: Path, testbed: Path) -> Iterator[int]:
             assert process.returncode == 0
         finally:
             process.kill()
+
+
+def recorded() -> tuple[Run, list[Document]]:
+    """The run that tests of reports have."""
+    with RECORDED.open("rb") as lines:
+        run, documents = read_jsonl(lines)
+        return run, [*documents]
+
+
+def fill(folder: Path, *runs: tuple[Run, list[Document]]) -> str:
+    """Put runs and their documents into the records of a data directory."""
+
+    async def write() -> None:
+        records = Records(f"sqlite:///{records_path(folder)}", InlineOffload())
+        await records.open()
+        for run, documents in runs:
+            await records.start_run(run)
+            await records.add_documents(documents, run=run.id)
+        records.close()
+
+    asyncio.run(write())
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A data directory with one run twice, under two ids, one that did nothing, and one in real time."""
+    run, documents = recorded()
+
+    def of(id: str) -> tuple[Run, list[Document]]:
+        facts = [(one, one.fact.to_data()) for one in documents]
+        own = [
+            dataclasses.replace(one, fact=read_fact(one.kind, {**data, "run": id})) if "run" in data else one
+            for one, data in facts
+        ]
+        return replace(run, id=id), own
+
+    real = replace(run, id=REAL, virtual_time=False)
+    return fill(tmp_path_factory.mktemp("data"), of(FIRST), of(SECOND), (replace(run, id=EMPTY), []), (real, []))
+
+
+@pytest.fixture
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The time zone of this machine, as the commands find it."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hwd.cli.apply_progress import ApplyProgress, step_line
+from hwd.cli.apply_progress import ApplyProgress
 from hwd.cli.output import Output
 from hwd.client.reconfiguration_follower import ReconfigurationFollower
 from hwd.model.answers import DocumentJson, DocumentList
@@ -22,12 +22,6 @@ def state(name: str, *, id: str = "r1") -> ReconfigurationState:
 def found(*facts: Fact, last: str = "b.9") -> DocumentList:
     sent = [DocumentJson.of(Document(at_ns=1, wall_ns=2, fact=fact)) for fact in facts]
     return DocumentList(last=last, missed=0, sent=sent)
-
-
-def test_a_step_says_what_it_makes_and_what_is_dark_meanwhile() -> None:
-    assert step_line(step(1, "begun")) == "step 1 of 2 begins: makes h0.eth0<->h1.eth0, dark meanwhile none"
-    assert step_line(step(2, "begun", made=6)).endswith("h0.eth3<->h1.eth3 and 2 links more, dark meanwhile none")
-    assert step_line(step(2, "done")) == "step 2 of 2 is done"
 
 
 def test_without_a_terminal_only_steps_and_long_states_have_a_line(capsys: pytest.CaptureFixture[str]) -> None:

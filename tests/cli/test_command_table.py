@@ -1,7 +1,6 @@
 """The commands against a daemon and a switch twin that are processes of their own."""
 
 import getpass
-import os
 import re
 import signal
 import socket
@@ -47,12 +46,6 @@ def test_status_fits_a_screen(hwd: Any) -> None:
     assert said.out.startswith("testbed desk, hwd ")
     assert "ocs1    up     Polatis" in said.out
     assert said.err == ""
-
-
-def test_json_leaves_stdout_to_the_program(hwd: Any) -> None:
-    said = hwd("status", "--json")
-    assert said.json["testbed"] == "desk"
-    assert "ocs1" in said.err
 
 
 def test_a_plan_is_printed_and_applied_by_its_hash(hwd: Any) -> None:
@@ -139,29 +132,6 @@ def test_an_interlock_is_overridden_by_its_name_with_a_reason(hwd: Any) -> None:
     assert hwd("apply", "ocs1:1A-8B", "--override", "overload=x").status == 3, "the testbed does not allow that"
 
 
-def test_overrides_that_mean_nothing_are_bad_input_all_at_once(hwd: Any) -> None:
-    wrong = ("loss=x", "overload", "overload= ", "rate=a", "rate=b")
-    said = hwd("plan", "ocs1:1A-8B", *(word for text in wrong for word in ("--override", text)))
-    assert said.status == 2
-    for text in (
-        "--override loss=x: no interlock 'loss'; there are input-power, loss-budget, overload, port-state, wear, rate",
-        "--override overload: write it as INTERLOCK=REASON",
-        "--override overload= : write it as INTERLOCK=REASON",
-        "--override rate=b: rate is overridden twice",
-    ):
-        assert text in said.err
-    by_hash = hwd("apply", "0" * 12, "--override", "rate=a")
-    assert by_hash.status == 2
-    assert "--override: a plan that is applied by its hash has what `hwd plan` was told" in by_hash.err
-
-
-@pytest.mark.parametrize("option", ["--mode safe", "--lease L", "--confirm-within 5", "--no-ready", "--steps"])
-def test_a_plan_that_is_applied_by_its_hash_takes_no_option_of_another_plan(hwd: Any, option: str) -> None:
-    said = hwd("apply", "0" * 12, *option.split())
-    assert said.status == 2
-    assert f"{option.split()[0]}: a plan that is applied by its hash has what `hwd plan` was told" in said.err
-
-
 @pytest.mark.parametrize("option", ["--dry-run", "--lease L", "--confirm-within 5", "--no-ready", "--steps"])
 def test_a_roll_back_of_what_is_under_way_takes_no_option_of_a_plan_and_moves_nothing(hwd: Any, option: str) -> None:
     applied = hwd("apply", "ocs1:5A-5B", "--confirm-within", "60", "--json").json["reconfiguration"]
@@ -169,19 +139,6 @@ def test_a_roll_back_of_what_is_under_way_takes_no_option_of_a_plan_and_moves_no
     assert said.status == 2
     assert f"{option.split()[0]}: it is for the way back to a state of the history" in said.err
     assert hwd("rollback", applied).status == 0, "it still awaits its confirm"
-
-
-def test_what_means_nothing_is_bad_input(hwd: Any) -> None:
-    said = hwd("plan", "rign", "rail=0")
-    assert said.status == 2
-    assert "ring" in said.err
-
-
-def test_a_topology_file_is_named_with_its_line(hwd: Any, tmp_path: Path) -> None:
-    (tmp_path / "t.yaml").write_text("topology: t\nlinks:\n  - h0.eth0 <-> h1.eth0\n")
-    said = hwd("plan", str(tmp_path / "t.yaml"))
-    assert said.status == 2
-    assert f"{tmp_path}/t.yaml:3: links[0]" in said.err
 
 
 def test_leases_keep_others_out(hwd: Any) -> None:
@@ -233,29 +190,12 @@ def test_records_are_read_without_the_daemon_too(hwd: Any, playbook: str, places
     assert hwd("show", run, "--data", data).out == hwd("show", run).out
 
 
-def test_a_bad_playbook_starts_nothing(hwd: Any, tmp_path: Path) -> None:
-    (tmp_path / "bad.yaml").write_text("playbook: bad\nshows: x\nsteps:\n  - jump: 1\n")
-    before = hwd("runs").out
-    said = hwd("run", str(tmp_path / "bad.yaml"))
-    assert said.status == 2
-    assert f"{tmp_path}/bad.yaml:4: " in said.err
-    assert hwd("runs").out == before
-
-
 def test_watch_shows_what_happened(hwd: Any) -> None:
     hwd("apply", "ocs1:7A-7B")
     said = hwd("watch", "--after", "0", "--kind", "daemon.", "--count", "1", "--json")
     assert said.status == 0
     assert said.json["kind"] == "daemon.started"
     assert "switch.up switch=ocs1" in hwd("watch", "--after", "0", "--kind", "switch.up", "--count", "1").out
-
-
-def test_a_run_that_is_not_there_is_bad_input(hwd: Any) -> None:
-    for command in ("show", "report"):
-        said = hwd(command, "nosuch")
-        assert said.status == 2
-        assert "not in the records" in said.err
-    assert hwd("abort", "nosuch").status == 3
 
 
 def test_a_second_daemon_is_refused_with_the_pid_of_the_first(testbed: Path, daemon: int) -> None:
@@ -298,26 +238,6 @@ def test_runs_are_queued_paused_resumed_and_taken_out(hwd: Any, playbook: str, t
     assert hwd("run", playbook, "--json").json["outcome"] == "succeeded", "it waits for those before it"
     assert {run["state"] for run in hwd("runs", "--json").json[:3]} == {"succeeded", "aborted"}
     assert hwd("pause", running["run"]).status == 3
-
-
-def test_a_start_that_is_no_time_is_bad_input(hwd: Any, playbook: str) -> None:
-    for arguments in (("--at", "soon"), ("--at", "2020-01-01 10:00"), ("--in", "-1"), ("--in", "1", "--at", "22:30")):
-        said = hwd("run", playbook, *arguments)
-        assert said.status == 2, arguments
-        assert "--" in said.err
-    assert hwd("queue").out == "no run waits\n"
-
-
-def test_a_reader_that_has_enough_is_no_error() -> None:
-    command = f"{sys.executable} -m hwd.cli watch --after 0 --json | head -1"
-    ended = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command + "; exit 0"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        env={**os.environ},
-    )
-    assert "Traceback" not in ended.stderr
 
 
 def test_reader_that_goes_changes_neither_what_is_applied_nor_the_exit_status(hwd: Any) -> None:

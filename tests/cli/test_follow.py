@@ -1,24 +1,25 @@
-"""What `hwd run` says on the way, against a daemon that goes away and comes back."""
+"""What `hwd run` says on the way, against a server that answers by a script."""
 
 import contextlib
 import json
 import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from hwd.cli.follow import follow
 from hwd.cli.output import Output
-from hwd.client import Client, event_stream
+from hwd.client import Client
 from hwd.model.answers import AcceptedRun
 from hwd.model.documents.runs import RunNote, RunStep
 from hwd.model.run import RunState, RunStatus
 from hwd_drivers.core.documents import Document, Fact
-from hwd_drivers.core.errors import LinkError
+
+from ..client.conftest import Scripted, server
+
+__all__ = ["server"]
 
 END = RunStatus(
     run="k3v9", playbook="smoke", state=RunState.SUCCEEDED, steps=2, queued_wall_ns=1, safe_state="as-applied"
@@ -31,66 +32,14 @@ STARTED = AcceptedRun(
 )
 
 
-class Daemon(ThreadingHTTPServer):
-    """Its event stream: one of `streams` for each connection, then the connection ends; after the last
-    they are empty.
-    """
-
-    daemon_threads = False
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.streams: list[list[Fact]] = []
-        self.told = 0
-        self.interrupts = 0
-
-    def stream(self) -> bytes:
-        text = ""
-        for fact in self.streams.pop(0) if self.streams else []:
-            self.told += 1
-            document = Document(at_ns=1, wall_ns=2, fact=fact)
-            text += f"event: document\nid: b.{self.told}\ndata: {json.dumps(document.to_data())}\n\n"
-        return text.encode()
+def streamed(*facts: Fact) -> str:
+    """The event stream until its connection ends."""
+    documents = [Document(at_ns=1, wall_ns=2, fact=fact).to_data() for fact in facts]
+    return "".join(f"event: document\nid: b.{at}\ndata: {json.dumps(one)}\n\n" for at, one in enumerate(documents, 1))
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: Daemon
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
-        self.wfile.write(self.server.stream())
-        if self.server.interrupts:
-            self.server.interrupts -= 1
-            os.kill(os.getpid(), signal.SIGINT)
-
-    def do_POST(self) -> None:
-        body = json.dumps({"run": "k3v9", "outcome": "aborted", "why": "", "safe_state": "as-applied"}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@pytest.fixture
-def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
-    monkeypatch.setattr(event_stream, "PAUSES_S", (0.001,) * 4)
-    made = Daemon()
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join()
-
-
-def followed(daemon: Daemon) -> RunStatus:
-    with Client(f"http://127.0.0.1:{daemon.server_address[1]}") as hwd:
+def followed(server: Scripted) -> RunStatus:
+    with Client(server.url) as hwd:
         return follow(hwd, Output(json=False), STARTED)
 
 
@@ -121,43 +70,18 @@ def step(number: int, what: str, state: str) -> Fact:
     return RunStep(run="k3v9", step=number, what=what, state=state, done=number - 1, total=2, expected_s=None)
 
 
-def said_by(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Without what a log handler of an earlier test writes about its closed stream."""
-    lines = capsys.readouterr().err.splitlines()
-    return [line for line in lines if line.startswith(("step ", "the daemon ", "16 pairs"))]
-
-
-def test_a_daemon_that_goes_away_is_told_of_while_it_is_waited_for(
-    daemon: Daemon, capsys: pytest.CaptureFixture[str]
-) -> None:
-    daemon.streams = [[step(1, "apply ring", "started")], [], [END]]
-    assert followed(daemon) == END
-    said = said_by(capsys)
-    assert said[0] == "step 1 of 2: apply ring"
-    assert said[1].endswith("does not answer; waiting for it, up to 0 s (Ctrl-C leaves)")
-    assert said[2:] == ["the daemon answers again"]
-
-
-def test_a_daemon_that_stays_away_is_not_waited_for_for_ever(
-    daemon: Daemon, capsys: pytest.CaptureFixture[str]
-) -> None:
-    daemon.streams = [[step(1, "apply ring", "started")]]
-    with pytest.raises(LinkError, match="did not come back"):
-        followed(daemon)
-    assert capsys.readouterr().err.count("does not answer") == 1
-
-
-def test_a_note_is_said_once_with_its_figures(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_note_is_said_once_with_its_figures(server: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
     text = "16 pairs took 12 ms"
     note = RunNote(run="k3v9", text=text)
-    daemon.streams = [[step(1, f"note {text}", "started"), note, step(1, f"note {text}", "done"), END]]
-    followed(daemon)
-    assert said_by(capsys) == [text]
+    server.answers = [streamed(step(1, f"note {text}", "started"), note, step(1, f"note {text}", "done"), END)]
+    assert followed(server) == END
+    assert [line for line in capsys.readouterr().err.splitlines() if "pairs" in line] == [text]
 
 
-def test_abort_by_ctrl_c_is_told_in_a_line_of_its_own(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    daemon.streams = [[RUNNING], [END]]
-    daemon.interrupts = 1
+def test_abort_by_ctrl_c_is_told_in_a_line_of_its_own(server: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.answers = [streamed(RUNNING), streamed(END)]
+    server.posted = json.dumps({"run": "k3v9", "outcome": "aborted", "why": "", "safe_state": "as-applied"})
+    server.interrupts = 1
     with terminal(monkeypatch, keys=b"y\n") as written:
-        assert followed(daemon) == END
+        assert followed(server) == END
     assert b"\r\x1b[2Kaborting run k3v9\r\n" in b"".join(written)

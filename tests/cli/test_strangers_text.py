@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from hwd.cli.commands.status import trouble_lines
 from hwd.cli.output import Output, Styled, coloured, words
 from hwd.cli.progress import Progress
 from hwd.daemon.process_main import log_to_stderr
-from hwd.model.answers import HostStatus
 
 EVIL = "\x1b[2J\x1b]8;;http://evil\x07down\r\nhost h1 up\x9b1m\u202e[red]x[/red]"
 SHOWN = r"\x1b[2J\x1b]8;;http://evil\x07down\r\nhost h1 up\x9b1m\u202e[red]x[/red]"
@@ -82,9 +80,3 @@ def test_the_log_of_a_daemon_has_one_line_for_what_an_agent_said(capsys: pytest.
         root.setLevel(level)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith(f"WARNING h0: agent down: {SHOWN}")
-
-
-def test_a_host_that_the_daemon_fails_to_serve_says_so() -> None:
-    (line,) = trouble_lines(HostStatus(host="h0", up=True, cause="", trouble="its events: KeyError: 'x'"))
-    assert line.startswith("h0: what the daemon does for it failed: its events: KeyError")
-    assert trouble_lines(HostStatus(host="h0", up=True, cause="", trouble="")) == []

@@ -78,15 +78,6 @@ def test_twin_alone_plays_a_scenario_and_is_found_by_its_name(hwd: Hwd, places: 
     assert racks() == ()
 
 
-def test_scenario_with_a_mistake_is_told_with_its_line_before_anything_starts(hwd: Hwd, tmp_path: Path) -> None:
-    path = scenario(tmp_path, "{at_s: 0, switch: ocs9, fault: reset}")
-    up = hwd("twin", "up", str(EXAMPLE), "--scenario", path)
-    assert up.status == 2
-    assert "scenario.yaml:3: faults[0].fault: no switch ocs9 in testbed two-hosts; it has ocs1" in up.err
-    alone = hwd("twin", "serve", "polatis-6000", "--listen", "127.0.0.1:0", "--set", "size=4x4", "--scenario", path)
-    assert (alone.status, "there is only the switch polatis-6000" in alone.err) == (2, True)
-
-
 @pytest.mark.parametrize("driver", [(), ("--driver", "polatis-tl1")])
 def test_settings_of_a_model_are_listed(hwd: Hwd, driver: tuple[str, ...]) -> None:
     listed = {row["setting"]: row["default"] for row in hwd("twin", "settings", "polatis-6000", *driver, "--json").json}

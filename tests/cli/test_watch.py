@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
@@ -14,6 +13,8 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import PortOverride
 from hwd_drivers.devices.facts import SwitchOverride, SwitchRestarted
+
+from .conftest import HWD
 
 OVERRUN = SwitchOverrun(switch="ocs1", reconfiguration="r1", lost=["1A-2B", "3A-4B"], window_s=0.0123)
 RESTARTED = SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-2B"], uptime_s=None, unheard_s=7.5)
@@ -48,49 +49,34 @@ def test_json_of_an_event_is_the_whole_document(fact: Fact, capsys: pytest.Captu
     assert json.loads(capsys.readouterr().out) == {"id": "b.1", **document(fact).to_data()}
 
 
+def watching(*words: str) -> "subprocess.Popen[str]":
+    command = [*HWD, "watch", *words, "--json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
 @pytest.mark.timeout(60)
-def test_watch_since_begins_with_what_has_happened(hwd, daemon: int) -> None:  # type: ignore[no-untyped-def]
+def test_watch_since_begins_with_what_has_happened_and_ends_after_so_many(hwd, daemon: int) -> None:  # type: ignore[no-untyped-def]
     before_ns = SystemClock().wall_ns()
     assert hwd("apply", "ocs1:1A-2B", "--no-ready").status == 0
+    begin_ns = SystemClock().wall_ns()
     said = hwd("watch", "--kind", "reconfiguration.state", "--since", "1m", "--count", "1", "--json")
     assert said.status == 0
     assert json.loads(said.out)["wall_ns"] >= before_ns
-
-
-@pytest.mark.timeout(60)
-def test_watch_since_leaves_out_what_happened_before(hwd, daemon: int) -> None:  # type: ignore[no-untyped-def]
-    assert hwd("apply", "ocs1:1A-2B", "--no-ready").status == 0
-    begin_ns = SystemClock().wall_ns()
-    words = ["watch", "--kind", "reconfiguration.", "--since", "0s", "--count", "1", "--json"]
-    with subprocess.Popen([sys.executable, "-m", "hwd.cli", *words], stdout=subprocess.PIPE, text=True) as process:
+    with watching("--kind", "reconfiguration.", "--since", "0s", "--count", "1") as process:
         while process.poll() is None:
             assert hwd("apply", "ocs1:none", "--no-ready").status == 0
             assert hwd("apply", "ocs1:1A-2B", "--no-ready").status == 0
         assert process.stdout is not None
-        assert json.loads(process.stdout.read())["wall_ns"] > begin_ns
-
-
-@pytest.mark.timeout(60)
-def test_watch_ends_after_so_many_events_those_of_the_past_counted(hwd, daemon: int) -> None:  # type: ignore[no-untyped-def]
-    assert hwd("apply", "ocs1:1A-2B", "--no-ready").status == 0
+        assert json.loads(process.stdout.read())["wall_ns"] > begin_ns, "what happened before is left out"
     now_ns = SystemClock().wall_ns()
-    said = hwd("watch", "--since", "1m", "--count", "3", "--json")
-    assert said.status == 0
-    walls_ns = [json.loads(line)["wall_ns"] for line in said.out.splitlines()]
-    assert len(walls_ns) == 3
-    assert max(walls_ns) < now_ns
-    words = ["watch", "--kind", "reconfiguration.ended", "--since", "1m", "--count", "50", "--json"]
-    with subprocess.Popen([sys.executable, "-m", "hwd.cli", *words], stdout=subprocess.PIPE, text=True) as process:
+    lines = hwd("watch", "--since", "1m", "--count", "3", "--json").out.splitlines()
+    assert len(lines) == 3, "those of the past count"
+    assert all(json.loads(line)["wall_ns"] < now_ns for line in lines)
+    with watching("--kind", "reconfiguration.ended", "--since", "1m", "--count", "500") as process:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["kind"] == "reconfiguration.ended"
         assert process.poll() is None, "there are fewer yet, and it waits for the rest"
         process.kill()
-    assert hwd("watch", "--count", "0").status == 2
-
-
-def test_watch_since_and_after_are_not_both_taken(hwd) -> None:  # type: ignore[no-untyped-def]
-    said = hwd("watch", "--since", "1m", "--after", "0")
-    assert (said.status, said.err) == (2, "hwd: bad input: --after, --since: name one of them\n")
 
 
 def test_events_that_the_daemon_no_longer_has_are_not_called_missed_before_the_first_one() -> None:

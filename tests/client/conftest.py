@@ -1,5 +1,7 @@
 """A server that answers by a script: it cuts, restarts and refuses as it is told."""
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +15,7 @@ from hwd.model.answers import Problem
 
 class Scripted(ThreadingHTTPServer):
     """Answers each request with the next of `answers`; with the last one again and again. A status of 200 unless an
-    answer begins with `problem`.
+    answer begins with `problem`. `posted`: what a POST is answered instead; `interrupts`: so many Ctrl-C after answers.
     """
 
     daemon_threads = False
@@ -22,6 +24,8 @@ class Scripted(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers: list[str] = [""]
         self.kind = "text/event-stream"
+        self.posted = ""
+        self.interrupts = 0
         self.asked: list[str] = []
         self.asked_after: list[str | None] = []
 
@@ -35,7 +39,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.do_GET()
+        if self.server.posted:
+            self._say("application/json", self.server.posted)
+        else:
+            self.do_GET()
 
     def do_DELETE(self) -> None:
         self.do_GET()
@@ -52,8 +59,14 @@ class _Handler(BaseHTTPRequestHandler):
             problem = Problem(type="t", title="bad input", status=422, detail="no such id", exit_status=2)
             self.wfile.write(msgspec.json.encode(problem))
             return
+        self._say(script.kind, answer)
+        if script.interrupts:
+            script.interrupts -= 1
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def _say(self, kind: str, answer: str) -> None:
         self.send_response(200)
-        self.send_header("Content-Type", script.kind)
+        self.send_header("Content-Type", kind)
         self.end_headers()
         self.wfile.write(answer.encode())
 

@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,36 +19,28 @@ def place(testbed: str, port: int) -> DaemonPlace:
     return DaemonPlace(testbed=testbed, pid=7, http=f"http://127.0.0.1:{port}", mqtt="mqtt://h:2", data_dir="/d")
 
 
-def test_what_is_named_wins(environment: dict[str, str]) -> None:
-    assert find_daemon("http://a:1/", {**environment, "HWD_URL": "http://b:2"}) == "http://a:1"
-    assert find_daemon(None, {**environment, "HWD_URL": "http://b:2"}) == "http://b:2"
+@contextmanager
+def running(environment: dict[str, str], *testbeds: str) -> Iterator[None]:
+    """Daemons of these testbeds, at ports 1, 2 and so on."""
+    with ExitStack() as stack:
+        for port, name in enumerate(testbeds, 1):
+            stack.enter_context(Announcement(run_dir(name, environment) / "daemon.json")).write(place(name, port))
+        yield
 
 
-def test_the_only_daemon_is_found(environment: dict[str, str]) -> None:
-    with Announcement(run_dir("bed", environment) / "daemon.json") as announcement:
-        announcement.write(place("bed", 1))
+def test_what_is_named_wins_else_the_only_daemon_is_found(environment: dict[str, str]) -> None:
+    with running(environment, "bed"):
+        assert find_daemon("http://a:1/", {**environment, "HWD_URL": "http://b:2"}) == "http://a:1"
+        assert find_daemon(None, {**environment, "HWD_URL": "http://b:2"}) == "http://b:2"
         assert find_daemon(None, environment) == "http://127.0.0.1:1"
-
-
-def test_without_a_daemon_it_says_how_to_start_one(environment: dict[str, str]) -> None:
     with pytest.raises(LinkError, match="hwd serve TESTBED"):
         find_daemon(None, environment)
 
 
-def test_of_several_daemons_it_asks_which(environment: dict[str, str]) -> None:
-    paths = [run_dir(name, environment) / "daemon.json" for name in ("a", "b")]
-    with Announcement(paths[0]) as first, Announcement(paths[1]) as second:
-        first.write(place("a", 1))
-        second.write(place("b", 2))
+def test_of_several_daemons_it_asks_which_and_one_is_found_by_its_testbed(environment: dict[str, str]) -> None:
+    with running(environment, "a", "b"):
         with pytest.raises(ConfigError, match=r"--url http://127\.0\.0\.1:2   b at"):
             find_daemon(None, environment)
-
-
-def test_of_several_daemons_one_is_found_by_its_testbed(environment: dict[str, str]) -> None:
-    paths = [run_dir(name, environment) / "daemon.json" for name in ("a", "b")]
-    with Announcement(paths[0]) as first, Announcement(paths[1]) as second:
-        first.write(place("a", 1))
-        second.write(place("b", 2))
         with Client.find(environment={**environment, "HWD_URL": "http://c:3"}, testbed="b") as client:
             assert client.url == "http://127.0.0.1:2"
         with pytest.raises(LinkError, match="testbed c: no daemon of it runs here; those that do: a, b"):

@@ -1,6 +1,9 @@
+"""What a client makes of problem documents, of answers of others, and of none."""
+
 import httpx
 import pytest
 
+from hwd.client.connection import unreachable
 from hwd.client.problem import error_of, raise_for_problem
 from hwd.model.answers import Problem
 from hwd.web.problem import problem_of
@@ -63,3 +66,29 @@ def test_an_answer_of_somebody_else_is_a_protocol_error(content: bytes) -> None:
     response = httpx.Response(502, content=content, request=httpx.Request("GET", "http://h/x"))
     with pytest.raises(ProtocolError, match=r"http://h/x: status 502 without a problem document"):
         raise_for_problem(response)
+
+
+REMEDY = (
+    "`hwd serve TESTBED` starts one, which first settles the reconfigurations that a killed one left "
+    "open in its journal; --url or HWD_URL names another"
+)
+GONE = "the connection ended before its answer came"
+
+
+@pytest.mark.parametrize(
+    ("error", "how", "found"),
+    [
+        (
+            httpx.RemoteProtocolError("Server disconnected without sending a response."),
+            GONE,
+            "Server disconnected without sending a response",
+        ),
+        (httpx.ConnectError("[Errno 111] Connection refused"), "cannot be reached", "Connection refused"),
+        (httpx.ReadError(""), GONE, "ReadError"),
+    ],
+    ids=["ends in a stop", "ends in a word", "says nothing"],
+)
+def test_a_daemon_that_is_gone_is_named_with_what_was_found_and_what_becomes_of_its_journal(
+    error: Exception, how: str, found: str
+) -> None:
+    assert str(unreachable("http://127.0.0.1:1", error)) == f"daemon http://127.0.0.1:1: {how}: {found}. {REMEDY}"

@@ -1,9 +1,12 @@
 """Jobs in a small world, in virtual time: what its tests do to it, and planes that they run."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+import pytest
 
 from hwd.jobs.verification.recorded_operations import operations_of
 from hwd.model.answers import JobStatus
@@ -16,6 +19,7 @@ from hwd.model.plane import (
     Grant,
     Intent,
     Job,
+    Plane,
     Route,
     StaticRoute,
     Switch,
@@ -32,16 +36,46 @@ from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.errors import RefusedError
 
 F = TypeVar("F", bound=Fact)
+P = TypeVar("P")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 STATIC = "plane: static topology=ring"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """The job `go`. `entry`: more of its keys; `plane`: the plane `own`; `actions`: more host_actions of its testbed.
+
+    `steps`: operations of each rank, of `seconds` and at most `within_s`.
+    """
+
+    entry: str = STATIC
+    plane: Plane | None = None
+    steps: int = 3
+    within_s: float = 60.0
+    seconds: float = 0.2
+    actions: str = "route, "
+
+
+def of_job(**changes: Any) -> pytest.MarkDecorator:
+    """The job of the lab of this test is so."""
+    return pytest.mark.parametrize("work", [Work(**changes)], ids=[pytest.HIDDEN_PARAM])
+
+
+def of_jobs(**works: Work) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("work", works.values(), ids=works)
 
 
 class Lab:
     """What a test does to the world."""
 
-    def __init__(self, world: World, records_url: str) -> None:
+    def __init__(self, world: World, records_url: str, plane: Plane | None) -> None:
         self.world = world
         self._records_url = records_url
+        self._plane = plane
+
+    def plane(self, kind: type[P]) -> P:
+        assert isinstance(self._plane, kind)
+        return self._plane
 
     @property
     def service(self) -> Service:
@@ -78,16 +112,14 @@ class Lab:
         return ",".join(str(one.crossconnect) for one in mirror.readings(self.world.clock.monotonic_ns()))
 
 
-async def trains(
-    world: World, host: str, environment: Mapping[str, str], *, steps: int, within_s: float, seconds: float
-) -> int:
+async def trains(world: World, host: str, environment: Mapping[str, str], work: Work) -> int:
     """A rank that makes so many collectives with all others; the one of h1 comes late to each."""
     rank = JobRank(world, host, environment)
     await rank.join()
     try:
-        for _ in range(steps):
+        for _ in range(work.steps):
             await asyncio.sleep(0.3 if host == "h1" else 0)
-            await rank.collective("world", "all-reduce", seconds=seconds, within_s=within_s)
+            await rank.collective("world", "all-reduce", seconds=work.seconds, within_s=work.within_s)
     except RefusedError:
         return 1
     return 0
@@ -115,11 +147,14 @@ class Routes:
 
 
 class Alternates:
-    """Goes from one target to the other for each operation."""
+    """Goes from one target to the other for each operation; `links`: of the second one, if not all."""
+
+    def __init__(self, links: int | None = None) -> None:
+        self._links = links
 
     def targets(self, job: Job, view: View) -> dict[str, Target]:
-        self._gathering = Gathering(job.groups)
-        return dict.fromkeys("ab", Target(links=view.topology("ring")))
+        self._gathering, links = Gathering(job.groups), view.topology("ring")
+        return {"a": Target(links=links), "b": Target(links=links[: self._links])}
 
     def on(self, event: Event) -> Iterator[Action]:
         if isinstance(event, Intent) and self._gathering.come(event):
@@ -128,13 +163,16 @@ class Alternates:
             yield Grant(ranks=(0, 1))
 
 
-Test = Callable[[Lab], Coroutine[Any, Any, None]]
-RunLab = Callable[..., None]
+def asked(index: int) -> Callable[[JobStatus], bool]:
+    """Rank 0 has come to its operation of this number."""
+    return lambda status: status.ranks[0].operation.startswith(f"all-reduce {index} of")
 
 
-async def start(lab: Lab) -> str:
-    """In the daemon's process: what it starts dies with that."""
-    return (await lab.world.nodes.run_in_node(DAEMON, lab.service.start_job(JobBody(name="go"), None))).id
+async def start(lab: Lab, is_so: Callable[[JobStatus], object] = lambda status: True) -> str:
+    """In the daemon's process: what it starts dies with that. Returns when it is so."""
+    job = (await lab.world.nodes.run_in_node(DAEMON, lab.service.start_job(JobBody(name="go"), None))).id
+    await when(lab, job, is_so)
+    return job
 
 
 async def when(lab: Lab, job: str, is_so: Callable[[JobStatus], object]) -> JobStatus:

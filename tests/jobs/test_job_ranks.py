@@ -4,10 +4,10 @@ import asyncio
 import getpass
 import os
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple
+from typing import Any, Self, TypeVar, TypeVarTuple
 
 import pytest
 
@@ -20,8 +20,9 @@ from hwd.model.testbed import Host, HostTwin
 from hwd.rollout.processes.host_processes import HostProcesses
 from hwd.twin.kernel import Keeper
 from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Json
 from hwd_drivers.core.ids import RandomIds
-from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.offload import InlineOffload, Offload
 
 from .job_record import job_record
 
@@ -56,15 +57,39 @@ class Ends:
             self.all.set()
 
 
-@asynccontextmanager
-async def host_processes(folder: Path) -> AsyncIterator[HostProcesses]:
-    """Of `HOST`, a twin host with a network of its own."""
-    async with Keeper() as keeper:
-        await keeper.start(["h0"], folder / "run")
-        place = RackPlace(
-            testbed="two", pid=os.getpid(), hosts={"h0": {"kernel": True, "keeper": str(keeper.path), "agent": None}}
-        )
-        yield HostProcesses(lambda: place, SystemClock(), InlineOffload())
+class Stage:
+    """A job of two ranks that run this script on `HOST`, a twin host with a network of its own."""
+
+    def __init__(self, tmp_path: Path, script: str) -> None:
+        self.ends = Ends(2)
+        self._tmp_path = tmp_path
+        self._job = record(script)
+        self._stack = AsyncExitStack()
+        self.folder = tmp_path / "jobs" / self._job.id
+
+    async def __aenter__(self) -> Self:
+        keeper = await self._stack.enter_async_context(Keeper())
+        await keeper.start(["h0"], self._tmp_path / "run")
+        await self._stack.enter_async_context(asyncio.timeout(60))
+        hosts: dict[str, dict[str, Json]] = {"h0": {"kernel": True, "keeper": str(keeper.path), "agent": None}}
+        place = RackPlace(testbed="two", pid=os.getpid(), hosts=hosts)
+        self._processes = HostProcesses(lambda: place, SystemClock(), InlineOffload())
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._stack.__aexit__(*error)
+
+    def ranks(self, offload: Offload | None = None) -> JobRanks:
+        """Those of one daemon."""
+        offload = offload or InlineOffload()
+        return JobRanks(self._job, {"h0": HOST}, self._processes, folder=self.folder, offload=offload, on_end=self.ends)
+
+    async def end(self, ranks: JobRanks) -> None:
+        await self.ends.all.wait()
+        assert await ranks.stop(within_s=5) == ""
+
+    def logs(self) -> list[str]:
+        return [(self.folder / f"rank{number}.log").read_text() for number in range(2)]
 
 
 class EndsAfterWrite:
@@ -92,20 +117,13 @@ async def test_output_of_a_rank_is_kept_up_to_a_limit_and_then_said_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_ranks, "LOG_MOST_BYTES", 10)
-    job, ends = (
-        record("echo rank $HWD_RANK; echo; sleep 0.2; echo more; sleep 0.2; echo and more; exit $HWD_RANK"),
-        Ends(2),
-    )
-    async with host_processes(tmp_path) as processes:
-        folder = tmp_path / "jobs" / job.id
-        ranks = JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=InlineOffload(), on_end=ends)
+    stage = Stage(tmp_path, "echo rank $HWD_RANK; echo; sleep 0.2; echo more; sleep 0.2; echo and more; exit $HWD_RANK")
+    async with stage:
+        ranks = stage.ranks()
         await ranks.start()
-        async with asyncio.timeout(30):
-            await ends.all.wait()
-        assert await ranks.stop(within_s=5) == ""
-    assert ends.found == {0: ProgramEnd(status=0), 1: ProgramEnd(status=1)}
-    for number in range(2):
-        text = (folder / f"rank{number}.log").read_text()
+        await stage.end(ranks)
+    assert stage.ends.found == {0: ProgramEnd(status=0), 1: ProgramEnd(status=1)}
+    for number, text in enumerate(stage.logs()):
         assert text == f"rank {number}\n\nmore\n\n[hwd: what comes after this is not kept]\n"
         assert ranks.last_words(number) == "and more"
 
@@ -113,14 +131,11 @@ async def test_output_of_a_rank_is_kept_up_to_a_limit_and_then_said_to_go_on(
 @pytest.mark.parametrize(("address", "met"), [("10.5.0.1", "10.5.0.1"), (None, "none")], ids=["address", "no address"])
 async def test_ranks_have_the_variables_of_torchrun(tmp_path: Path, address: str | None, met: str) -> None:
     text = "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE ${MASTER_ADDR:-none} $MASTER_PORT"
-    job, ends = record(text), Ends(2)
-    async with host_processes(tmp_path) as processes, asyncio.timeout(30):
-        folder = tmp_path / "jobs" / job.id
-        ranks = JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=InlineOffload(), on_end=ends)
+    async with Stage(tmp_path, text) as stage:
+        ranks = stage.ranks()
         await ranks.start(address=address)
-        await ends.all.wait()
-        assert await ranks.stop(within_s=5) == ""
-    words = [(folder / f"rank{number}.log").read_text().split() for number in range(2)]
+        await stage.end(ranks)
+    words = [one.split() for one in stage.logs()]
     assert [one[:5] for one in words] == [["0", "2", "0", "2", met], ["1", "2", "1", "2", met]]
     ports = {int(one[5]) for one in words}
     assert len(ports) == 1
@@ -137,14 +152,9 @@ async def test_output_is_in_the_log_once_where_some_was_dropped_and_the_daemon_i
         while [ ! -e {tmp_path}/again ]; do sleep 0.05; done
         echo last; exit 3
     """
-    job, ends = record(script), Ends(2)
-    folder = tmp_path / "jobs" / job.id
-    async with host_processes(tmp_path) as processes, asyncio.timeout(60):
-        left, killed = EndsAfterWrite(folder, "first\n"), EndsAfterWrite(folder, "were dropped")
-        first, second, third = (
-            JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=offload, on_end=ends)
-            for offload in (left, killed, InlineOffload())
-        )
+    async with Stage(tmp_path, script) as stage:
+        left, killed = EndsAfterWrite(stage.folder, "first\n"), EndsAfterWrite(stage.folder, "were dropped")
+        first, second, third = stage.ranks(left), stage.ranks(killed), stage.ranks()
         await first.start()
         await left.ended.wait()
         await first.leave()
@@ -157,57 +167,34 @@ async def test_output_is_in_the_log_once_where_some_was_dropped_and_the_daemon_i
         third.take_over()
         await third.attach()
         (tmp_path / "again").touch()
-        await ends.all.wait()
-        assert await third.stop(within_s=5) == ""
+        await stage.end(third)
         await second.leave()
-    assert ends.found == {0: ProgramEnd(status=3), 1: ProgramEnd(status=3)}
-    for number in range(2):
-        text = (folder / f"rank{number}.log").read_text()
+    assert stage.ends.found == {0: ProgramEnd(status=3), 1: ProgramEnd(status=3)}
+    for text in stage.logs():
         dropped = r"\[hwd: (\d+) bytes of output were dropped while no daemon was attached\]"
         assert re.fullmatch(rf"first\n({dropped}\n)+x*\nlast\n", text), text[:200]
         assert sum(map(int, re.findall(dropped, text))) + text.count("x") == 3_000_000, text[:200]
 
 
+@pytest.mark.parametrize("is_full", [False, True])
 async def test_what_a_killed_daemon_wrote_is_in_the_log_once_and_the_next_one_knows_the_last_line(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
 ) -> None:
-    job, ends = record("echo no memory; exit 1"), Ends(2)
-    folder = tmp_path / "jobs" / job.id
-    async with host_processes(tmp_path) as processes, asyncio.timeout(30):
-        killed = EndsAfterWrite(folder, "no memory\n")
-        first = JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=killed, on_end=ends)
+    script, marks, log, last = "echo no memory; exit 1", "no memory\n", "no memory\n", "no memory"
+    if is_full:
+        monkeypatch.setattr(job_ranks, "LOG_MOST_BYTES", 10)
+        script = f"echo 0123456789; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo more"
+        marks, last = "not kept", "more"
+        log = "0123456789\n\n[hwd: what comes after this is not kept]\n"
+    async with Stage(tmp_path, script) as stage:
+        killed = EndsAfterWrite(stage.folder, marks)
+        first, second = stage.ranks(killed), stage.ranks()
         await first.start()
         await killed.ended.wait()
-        second = JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=InlineOffload(), on_end=ends)
-        second.take_over()
-        await second.attach()
-        await ends.all.wait()
-        assert await second.stop(within_s=5) == ""
-        await first.leave()
-    for number in range(2):
-        assert (folder / f"rank{number}.log").read_text() == "no memory\n"
-        assert second.last_words(number) == "no memory"
-
-
-async def test_a_full_log_stays_as_it_is_when_the_next_daemon_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job_ranks, "LOG_MOST_BYTES", 10)
-    job, ends = record(f"echo 0123456789; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo more"), Ends(2)
-    folder = tmp_path / "jobs" / job.id
-    async with host_processes(tmp_path) as processes, asyncio.timeout(30):
-        killed = EndsAfterWrite(folder, "not kept")
-        first = JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=killed, on_end=ends)
-        await first.start()
-        await killed.ended.wait()
-        second = JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=InlineOffload(), on_end=ends)
         second.take_over()
         await second.attach()
         (tmp_path / "go").touch()
-        await ends.all.wait()
-        assert await second.stop(within_s=5) == ""
+        await stage.end(second)
         await first.leave()
-    for number in range(2):
-        text = (folder / f"rank{number}.log").read_text()
-        assert text == "0123456789\n\n[hwd: what comes after this is not kept]\n"
-        assert second.last_words(number) == "more"
+    assert stage.logs() == [log] * 2
+    assert [second.last_words(number) for number in range(2)] == [last] * 2

@@ -15,7 +15,6 @@ from hwd.model.testbed import Host, NicPort, Setting, Testbed
 from hwd.ports.ledger import Ledger
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, LinkError
-from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..modules import LR4
 from .job_record import job_record
@@ -87,6 +86,7 @@ def routes(hosts: PlayedHosts) -> JobRoutes:
 async def test_hosts_whose_routes_are_the_same_are_left_alone_and_others_are_put_back_first(
     hosts: PlayedHosts, routes: JobRoutes
 ) -> None:
+    routes.begin(JOB)
     await routes.set(JOB, (STRAIGHT, BACK))
     assert sorted(hosts.asked) == ["h0.eth0 to 10.0.0.2/32", "h1.eth0 to 10.0.0.1/32"]
     hosts.asked.clear()
@@ -95,42 +95,39 @@ async def test_hosts_whose_routes_are_the_same_are_left_alone_and_others_are_put
     hosts.asked.clear()
     await routes.set(JOB, (BACK,))
     assert hosts.asked == ["put back h0"]
+    await routes.end(JOB)
+    assert hosts.set == {"h0": set(), "h1": set()}, "at the end of the job, while its lease stands"
+
+
+async def test_host_that_is_away_is_waited_for_and_then_named(
+    virtual_time: None, hosts: PlayedHosts, routes: JobRoutes
+) -> None:
+    loop = asyncio.get_running_loop()
+    hosts.away.add("h1")
+    loop.call_later(10, hosts.away.clear)
+    await routes.keep(JOB, (STRAIGHT, BACK))
+    assert 10 <= loop.time() < 11
+    assert len(hosts.set["h1"]) == 1
+    hosts.away.add("h0")
+    with pytest.raises(LinkError, match="h0: its agent is not connected"):
+        await routes.keep(JOB, ())
+    assert loop.time() >= 10 + AWAY_S
+    hosts.away.clear()
     await routes.set(JOB, ())
     assert hosts.set == {"h0": set(), "h1": set()}
 
 
-def test_host_that_is_away_is_waited_for_and_then_named(hosts: PlayedHosts) -> None:
-    async def main() -> None:
-        routes = JobRoutes(TESTBED, hosts, Ledger())
-        loop = asyncio.get_running_loop()
-        hosts.away.add("h1")
-        loop.call_later(10, hosts.away.clear)
-        await routes.keep(JOB, (STRAIGHT, BACK))
-        assert 10 <= loop.time() < 11
-        assert len(hosts.set["h1"]) == 1
-        hosts.away.add("h0")
-        with pytest.raises(LinkError, match="h0: its agent is not connected"):
-            await routes.keep(JOB, ())
-        assert loop.time() >= 10 + AWAY_S
-        hosts.away.clear()
-        await routes.set(JOB, ())
-        assert hosts.set == {"h0": set(), "h1": set()}
-
-    run_virtual(main())
-
-
-def test_host_that_is_away_does_not_hold_up_the_end_of_its_job(hosts: PlayedHosts) -> None:
-    async def main() -> None:
-        routes, loop = JobRoutes(TESTBED, hosts, Ledger()), asyncio.get_running_loop()
-        hosts.away.add("h1")
-        with pytest.raises(LinkError, match="h1: its agent is not connected"):
-            await routes.keep(JOB, (STRAIGHT, BACK), is_over=lambda: loop.time() >= 3)
-        assert 3 <= loop.time() < 4
-        with pytest.raises(LinkError, match="h1: its agent is not connected"):
-            await routes.resume(JOB, (STRAIGHT, BACK), {"h0"}, is_over=lambda: loop.time() >= 6)
-        assert 6 <= loop.time() < 7
-
-    run_virtual(main())
+async def test_host_that_is_away_does_not_hold_up_the_end_of_its_job(
+    virtual_time: None, hosts: PlayedHosts, routes: JobRoutes
+) -> None:
+    loop = asyncio.get_running_loop()
+    hosts.away.add("h1")
+    with pytest.raises(LinkError, match="h1: its agent is not connected"):
+        await routes.keep(JOB, (STRAIGHT, BACK), is_over=lambda: loop.time() >= 3)
+    assert 3 <= loop.time() < 4
+    with pytest.raises(LinkError, match="h1: its agent is not connected"):
+        await routes.resume(JOB, (STRAIGHT, BACK), {"h0"}, is_over=lambda: loop.time() >= 6)
+    assert 6 <= loop.time() < 7
 
 
 async def test_next_daemon_sets_all_anew_and_takes_nothing_from_hosts_that_are_busy(
@@ -151,15 +148,6 @@ async def test_next_daemon_puts_back_what_may_be_left_where_there_are_no_routes(
     await routes.resume(JOB, (), {"h0"})
     assert hosts.set == {"h0": {"old"}, "h1": set()}, "h0 is busy"
     await routes.set(JOB, ())
-    assert hosts.set == {"h0": set(), "h1": set()}
-
-
-async def test_all_is_put_back_at_the_end_of_the_job_while_its_lease_stands(
-    hosts: PlayedHosts, routes: JobRoutes
-) -> None:
-    routes.begin(JOB)
-    await routes.set(JOB, (STRAIGHT, BACK))
-    await routes.end(JOB)
     assert hosts.set == {"h0": set(), "h1": set()}
 
 

@@ -23,7 +23,6 @@ from hwd.model.plane import (
     Intent,
     Job,
     NotReady,
-    Plane,
     Prepare,
     Refuse,
     Switch,
@@ -32,44 +31,41 @@ from hwd.model.plane import (
     View,
 )
 from hwd.planes import Gathering
-from hwd.sim.world import DAEMON, agent_node
+from hwd.sim.world import agent_node
 from hwd_drivers.core.errors import RefusedError
 
-from .job_lab import STATIC, Alternates, Lab, Routes, RunLab, ended, start, when
+from .job_lab import STATIC, Alternates, Lab, Routes, Work, asked, ended, of_job, of_jobs, start, when
 
 
-def test_job_ends_over_the_light_of_its_plane_and_holds_nothing(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        status = await ended(lab, await start(lab))
-        assert (status.state, status.why) == ("succeeded", "")
-        assert [one.why for one in lab.emitted(JobSwitched)] == [""]
-        assert lab.service.status().leases == []
-        assert lab.service.sets() == []
-        assert lab.world.processes.running == []
-
-    run_lab(test)
-
-
-def test_output_from_far_behind_its_end_is_empty_wherever_that_is(run_lab: RunLab, tmp_path: Path) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        log = tmp_path / "jobs" / job / "rank0.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_bytes(b"step 1\n")
-        for first in (0, 5, 7, 8, 1 << 31, 1 << 53, (1 << 63) - 1):
-            found = await lab.service.job_output(job, 0, first)
-            data = b"step 1\n"[first:]
-            assert (found.data, found.first, found.next) == (data, first, first + len(data))
-
-    run_lab(test)
+async def test_job_ends_over_the_light_of_its_plane_and_holds_nothing(lab: Lab) -> None:
+    job = await start(lab)
+    with pytest.raises(RefusedError, match=f"`hwd job stop {job}`"):
+        await lab.service.abort_run(job, by="ada")
+    status = await ended(lab, job)
+    assert (status.state, status.why) == ("succeeded", "")
+    assert [one.why for one in lab.emitted(JobSwitched)] == [""]
+    assert lab.service.status().leases == []
+    assert lab.service.sets() == []
+    assert lab.world.processes.running == []
+    with pytest.raises(RefusedError, match=f"^job {job}: none of this id is under way$"):
+        lab.service.stop_job(job, ByBody(by="ada"), None)
 
 
-def test_rank_whose_program_has_a_fault_ends_and_its_job_fails(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        status = await ended(lab, await start(lab))
-        assert (status.state, "ended with status 1: FailedError" in status.why) == ("failed", True)
+async def test_output_from_far_behind_its_end_is_empty_wherever_that_is(lab: Lab, tmp_path: Path) -> None:
+    job = await start(lab)
+    log = tmp_path / "jobs" / job / "rank0.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_bytes(b"step 1\n")
+    for first in (0, 5, 7, 8, 1 << 31, 1 << 53, (1 << 63) - 1):
+        found = await lab.service.job_output(job, 0, first)
+        data = b"step 1\n"[first:]
+        assert (found.data, found.first, found.next) == (data, first, first + len(data))
 
-    run_lab(test, within_s=0.1)  # each collective takes longer
+
+@of_job(within_s=0.1)
+async def test_rank_whose_program_has_a_fault_ends_and_its_job_fails(lab: Lab) -> None:
+    status = await ended(lab, await start(lab))
+    assert (status.state, "ended with status 1: FailedError" in status.why) == ("failed", True)
 
 
 class Prepares:
@@ -88,46 +84,42 @@ class Prepares:
             yield Prepare(id="further", target=self._ring)
 
 
-@pytest.mark.parametrize(("kind", "plane"), [(STATIC, None), ("plane: own", Prepares())], ids=["switch", "and prepare"])
-def test_stop_does_not_wait_for_a_switch_whose_links_do_not_come(
-    run_lab: RunLab, kind: str, plane: Plane | None
-) -> None:
-    async def test(lab: Lab) -> None:
-        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
-        job = await start(lab)
-        await when(lab, job, lambda status: status.moving)
-        await asyncio.sleep(3)
-        assert lab.light() != ""
-        lab.service.stop_job(job, ByBody(by="ada"), None)
-        began_s = asyncio.get_running_loop().time()
-        assert (await ended(lab, job)).state == "stopped"
-        assert asyncio.get_running_loop().time() - began_s < 12
-        [end] = lab.emitted(ReconfigurationEnded)
-        assert (end.outcome, end.why) == ("rolled-back", "stopped")
-        assert lab.emitted(JobSwitched) == []  # whose failures raise an alert: this was asked for
-        assert lab.light() == ""
-        assert lab.service.status().leases == []
-
-    run_lab(test, entry=f"{kind}, ready_within_s: 120", plane=plane)
+@of_jobs(
+    switch=Work(entry=f"{STATIC}, ready_within_s: 120"),
+    and_prepare=Work(entry="plane: own, ready_within_s: 120", plane=Prepares()),
+)
+async def test_stop_does_not_wait_for_a_switch_whose_links_do_not_come(lab: Lab) -> None:
+    lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+    job = await start(lab, lambda status: status.moving)
+    await asyncio.sleep(3)
+    assert lab.light() != ""
+    lab.service.stop_job(job, ByBody(by="ada"), None)
+    began_s = asyncio.get_running_loop().time()
+    assert (await ended(lab, job)).state == "stopped"
+    assert asyncio.get_running_loop().time() - began_s < 12
+    [end] = lab.emitted(ReconfigurationEnded)
+    assert (end.outcome, end.why) == ("rolled-back", "stopped")
+    assert lab.emitted(JobSwitched) == []  # whose failures raise an alert: this was asked for
+    assert lab.light() == ""
+    assert lab.service.status().leases == []
 
 
-def test_target_that_is_prepared_behind_a_switch_holds_up_no_answer(run_lab: RunLab) -> None:
-    class Refuses(Prepares):
-        def on(self, event: Event) -> Iterator[Action]:
-            for action in super().on(event):
-                yield action
-                if isinstance(action, Prepare):
-                    yield Refuse(ranks=(0,), why="enough")
+class Refuses(Prepares):
+    def on(self, event: Event) -> Iterator[Action]:
+        for action in super().on(event):
+            yield action
+            if isinstance(action, Prepare):
+                yield Refuse(ranks=(0,), why="enough")
 
-    async def test(lab: Lab) -> None:
-        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
-        began_s = asyncio.get_running_loop().time()
-        status = await ended(lab, await start(lab))
-        assert "It had been refused: enough" in status.why
-        assert asyncio.get_running_loop().time() - began_s < 12
-        assert lab.service.sets() == []
 
-    run_lab(test, entry="plane: own, ready_within_s: 120", plane=Refuses())
+@of_job(entry="plane: own, ready_within_s: 120", plane=Refuses())
+async def test_target_that_is_prepared_behind_a_switch_holds_up_no_answer(lab: Lab) -> None:
+    lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+    began_s = asyncio.get_running_loop().time()
+    status = await ended(lab, await start(lab))
+    assert "It had been refused: enough" in status.why
+    assert asyncio.get_running_loop().time() - began_s < 12
+    assert lab.service.sets() == []
 
 
 class Adds:
@@ -163,22 +155,19 @@ class Adds:
         yield Prepare(id="further", target=self._further)
 
 
-@pytest.mark.parametrize("is_moving", [False, True])
-def test_set_serves_until_the_switch_to_a_target_that_it_does_not_have(run_lab: RunLab, is_moving: bool) -> None:
-    plane = Adds(is_moving=is_moving)
-
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
-        assert lab.service.sets() != []
-        assert (await ended(lab, job)).state == "succeeded"
-        first, second = lab.emitted(ReconfigurationStarted)
-        assert (first.target, second.prepared_set) == ("ring", UNSET)
-        assert lab.service.sets() == []
-        [found] = await lab.service.verify_job(job)
-        assert found.breaches == []
-
-    run_lab(test, entry="plane: own", plane=plane, steps=2)
+@of_jobs(
+    first=Work(entry="plane: own", plane=Adds(is_moving=False), steps=2),
+    meanwhile=Work(entry="plane: own", plane=Adds(is_moving=True), steps=2),
+)
+async def test_set_serves_until_the_switch_to_a_target_that_it_does_not_have(lab: Lab) -> None:
+    job = await start(lab, asked(1))
+    assert lab.service.sets() != []
+    assert (await ended(lab, job)).state == "succeeded"
+    first, second = lab.emitted(ReconfigurationStarted)
+    assert (first.target, second.prepared_set) == ("ring", UNSET)
+    assert lab.service.sets() == []
+    [found] = await lab.service.verify_job(job)
+    assert found.breaches == []
 
 
 class Regions:
@@ -209,79 +198,68 @@ class Regions:
             self._ready = ()
 
 
+@of_job(entry="plane: own, ready_within_s: 3", plane=Regions())
 @pytest.mark.parametrize("killed", [False, True])
-def test_region_whose_links_do_not_come_holds_up_no_other(run_lab: RunLab, killed: bool) -> None:
-    plane = Regions()
-
-    async def test(lab: Lab) -> None:
-        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
-        job = await start(lab)
-        status = await when(lab, job, lambda status: status.at)
-        (there,), (stuck,) = [status.at], [status.moving]
-        assert {there, stuck} == {"region0", "region1"}
-        both = lab.emitted(ReconfigurationStarted)
-        assert len({port for one in both for link in one.links for port in link.link.split("<->")}) == 4
-        assert len(lab.emitted(JobSwitched)) == 1
-        status = await when(lab, job, lambda status: status.not_ready)
-        assert status.not_ready.startswith(f"{stuck}: ")
-        assert (status.at, "h1.eth0" in status.not_ready) == (there, True)
-        if killed:
-            lab.kill_daemon()
-        lab.set_fault({"port": "h1.eth0", "fault": "clear"})
-        if killed:
-            lab.world.start_daemon()
-            await lab.world.settled()
-        assert (await ended(lab, job)).state == "succeeded"
-        assert lab.service.sets() == []
-        assert [one.target for one in lab.emitted(JobSwitched) if one.target == there] == [there], "it moved once"
-        [found] = await lab.service.verify_job(job)
-        assert (found.breaches, found.operations) == ([], 6)
-        assert not [one for one in found.unshown if "is not in the records" in one], "the light of both regions is"
-
-    run_lab(test, entry="plane: own, ready_within_s: 3", plane=plane)
-
-
-@pytest.mark.parametrize("after_s", [0.05, 0.5, 2.0])
-@pytest.mark.parametrize("is_power", [False, True])
-def test_regions_wait_for_what_a_killed_daemon_has_left_of_their_moves(
-    run_lab: RunLab, is_power: bool, after_s: float
-) -> None:
-    plane = Regions()
-
-    async def test(lab: Lab) -> None:
-        for port in ("h1.eth0", "h1.eth1"):
-            lab.set_fault({"port": port, "fault": "unplug"})
-        job = await start(lab)
-        await when(lab, job, lambda status: status.moving)
-        await asyncio.sleep(after_s)
-        (lab.cut_power if is_power else lab.kill_daemon)()
-        for port in ("h1.eth0", "h1.eth1"):
-            lab.set_fault({"port": port, "fault": "clear"})
+async def test_region_whose_links_do_not_come_holds_up_no_other(lab: Lab, killed: bool) -> None:
+    lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+    job = await start(lab)
+    status = await when(lab, job, lambda status: status.at)
+    (there,), (stuck,) = [status.at], [status.moving]
+    assert {there, stuck} == {"region0", "region1"}
+    both = lab.emitted(ReconfigurationStarted)
+    assert len({port for one in both for link in one.links for port in link.link.split("<->")}) == 4
+    assert len(lab.emitted(JobSwitched)) == 1
+    status = await when(lab, job, lambda status: status.not_ready)
+    assert status.not_ready.startswith(f"{stuck}: ")
+    assert (status.at, "h1.eth0" in status.not_ready) == (there, True)
+    if killed:
+        lab.kill_daemon()
+    lab.set_fault({"port": "h1.eth0", "fault": "clear"})
+    if killed:
         lab.world.start_daemon()
         await lab.world.settled()
-        assert (await ended(lab, job)).state == "succeeded"
-        assert {one.target for one in plane.heard if isinstance(one, Applied)} == {"region0", "region1"}
-        assert not [one.why for one in plane.heard if isinstance(one, NotReady)]
-        [found] = await lab.service.verify_job(job)
-        assert found.breaches == []
+    assert (await ended(lab, job)).state == "succeeded"
+    assert lab.service.sets() == []
+    assert [one.target for one in lab.emitted(JobSwitched) if one.target == there] == [there], "it moved once"
+    [found] = await lab.service.verify_job(job)
+    assert (found.breaches, found.operations) == ([], 6)
+    assert not [one for one in found.unshown if "is not in the records" in one], "the light of both regions is"
 
-    run_lab(test, entry="plane: own, ready_within_s: 120", plane=plane)
+
+@of_job(entry="plane: own, ready_within_s: 120", plane=Regions())
+@pytest.mark.parametrize("after_s", [0.05, 2.0])
+@pytest.mark.parametrize("is_power", [False, True])
+async def test_regions_wait_for_what_a_killed_daemon_has_left_of_their_moves(
+    lab: Lab, is_power: bool, after_s: float
+) -> None:
+    plane = lab.plane(Regions)
+    for port in ("h1.eth0", "h1.eth1"):
+        lab.set_fault({"port": port, "fault": "unplug"})
+    job = await start(lab, lambda status: status.moving)
+    await asyncio.sleep(after_s)
+    (lab.cut_power if is_power else lab.kill_daemon)()
+    for port in ("h1.eth0", "h1.eth1"):
+        lab.set_fault({"port": port, "fault": "clear"})
+    lab.world.start_daemon()
+    await lab.world.settled()
+    assert (await ended(lab, job)).state == "succeeded"
+    assert {one.target for one in plane.heard if isinstance(one, Applied)} == {"region0", "region1"}
+    assert not [one.why for one in plane.heard if isinstance(one, NotReady)]
+    [found] = await lab.service.verify_job(job)
+    assert found.breaches == []
 
 
-def test_regions_whose_ports_light_of_before_joins_wait_for_each_other(run_lab: RunLab) -> None:
+@of_job(entry="plane: own, ready_within_s: 3", plane=Regions())
+async def test_regions_whose_ports_light_of_before_joins_wait_for_each_other(lab: Lab) -> None:
     """Nobody knows of it before the switch is read, so both are let go."""
-    plane = Regions()
-
-    async def test(lab: Lab) -> None:
-        straight = "h0.eth0<->h1.eth0, h0.eth1<->h1.eth1"
-        await lab.service.apply(ReconfigurationBody(what=straight, by="ada"))
-        status = await ended(lab, await start(lab))
-        assert (status.state, status.why) == ("succeeded", "")
-        assert {one.target for one in plane.heard if isinstance(one, Applied)} == {"region0", "region1"}
-        assert len(plane.heard) == 2
-        assert [one.why for one in lab.emitted(JobSwitched)] == ["", ""]
-
-    run_lab(test, entry="plane: own, ready_within_s: 3", plane=plane)
+    plane = lab.plane(Regions)
+    straight = "h0.eth0<->h1.eth0, h0.eth1<->h1.eth1"
+    await lab.service.apply(ReconfigurationBody(what=straight, by="ada"))
+    status = await ended(lab, await start(lab))
+    assert (status.state, status.why) == ("succeeded", "")
+    assert {one.target for one in plane.heard if isinstance(one, Applied)} == {"region0", "region1"}
+    assert len(plane.heard) == 2
+    assert [one.why for one in lab.emitted(JobSwitched)] == ["", ""]
 
 
 class TriesAgain:
@@ -298,22 +276,18 @@ class TriesAgain:
             yield Switch(target=f"t{self.tries}")
 
 
-def test_plane_that_tries_again_and_again_is_paced_by_port(run_lab: RunLab) -> None:
-    plane = TriesAgain()
-
-    async def test(lab: Lab) -> None:
-        lab.set_fault({"switch": "ocs1", "fault": "stick", "ends": ["1A", "2A", "3A", "4A"]})
-        job = await start(lab)
-        await when(lab, job, lambda status: status.moving)
-        await asyncio.sleep(10)
-        assert 10 < plane.tries <= 10 / PACE_S + 2
-        status = await lab.service.job(job)
-        assert status.not_ready.startswith(f"t{plane.tries - 1}: "), "of one region the last one is said"
-        assert ";" not in status.not_ready.split(": ")[0]
-        lab.service.stop_job(job, ByBody(by="ada"), None)
-        assert (await ended(lab, job)).state == "stopped"
-
-    run_lab(test, entry="plane: own, ready_within_s: 3, answer_within_s: 60", plane=plane)
+@of_job(entry="plane: own, ready_within_s: 3, answer_within_s: 60", plane=TriesAgain())
+async def test_plane_that_tries_again_and_again_is_paced_by_port(lab: Lab) -> None:
+    plane = lab.plane(TriesAgain)
+    lab.set_fault({"switch": "ocs1", "fault": "stick", "ends": ["1A", "2A", "3A", "4A"]})
+    job = await start(lab, lambda status: status.moving)
+    await asyncio.sleep(10)
+    assert 10 < plane.tries <= 10 / PACE_S + 2
+    status = await lab.service.job(job)
+    assert status.not_ready.startswith(f"t{plane.tries - 1}: "), "of one region the last one is said"
+    assert ";" not in status.not_ready.split(": ")[0]
+    lab.service.stop_job(job, ByBody(by="ada"), None)
+    assert (await ended(lab, job)).state == "stopped"
 
 
 class Sixteen:
@@ -334,275 +308,193 @@ class Sixteen:
             yield Refuse(ranks=(0,), why="enough")
 
 
-def test_target_that_was_not_reached_may_go_at_once(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
-        job = await start(lab)
-        status = await ended(lab, job)
-        assert "It had been refused: enough" in status.why
-
-    run_lab(test, entry="plane: own, ready_within_s: 3", plane=Sixteen())
+@of_job(entry="plane: own, ready_within_s: 3", plane=Sixteen())
+async def test_target_that_was_not_reached_may_go_at_once(lab: Lab) -> None:
+    lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+    job = await start(lab)
+    status = await ended(lab, job)
+    assert "It had been refused: enough" in status.why
 
 
-def test_set_is_not_released_before_it_is_known_where_a_killed_daemon_has_left_it(run_lab: RunLab) -> None:
-    plane = Adds(is_moving=True)
-
-    async def test(lab: Lab) -> None:
-        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
-        job = await start(lab)
-        await when(lab, job, lambda status: status.moving)
-        await asyncio.sleep(1)
-        lab.kill_daemon()
-        lab.set_fault({"port": "h1.eth0", "fault": "clear"})
-        lab.world.start_daemon()
-        await lab.world.settled()
-        assert (await ended(lab, job)).state == "succeeded"
-        assert [one for one in plane.heard if isinstance(one, NotReady)] == []
-        [found] = await lab.service.verify_job(job)
-        assert found.breaches == []
-
-    run_lab(test, entry="plane: own", plane=plane, steps=2)
+@of_job(entry="plane: own", plane=Adds(is_moving=True), steps=2)
+async def test_set_is_not_released_before_it_is_known_where_a_killed_daemon_has_left_it(lab: Lab) -> None:
+    plane = lab.plane(Adds)
+    lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+    job = await start(lab, lambda status: status.moving)
+    await asyncio.sleep(1)
+    lab.kill_daemon()
+    lab.set_fault({"port": "h1.eth0", "fault": "clear"})
+    lab.world.start_daemon()
+    await lab.world.settled()
+    assert (await ended(lab, job)).state == "succeeded"
+    assert [one for one in plane.heard if isinstance(one, NotReady)] == []
+    [found] = await lab.service.verify_job(job)
+    assert found.breaches == []
 
 
-def test_switch_that_has_not_begun_does_not_hold_up_the_end_of_its_job(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
-        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
-        await when(lab, job, lambda status: status.moving == "b")
-        lab.kill_daemon()
-        lab.world.kill(agent_node("h0"))  # which may be sending, for all that the next daemon knows
-        lab.world.start_daemon()
-        await asyncio.sleep(10)
-        assert (await lab.service.job(job)).moving == "b"
-        lab.service.stop_job(job, ByBody(by="ada"), None)
-        began_s = asyncio.get_running_loop().time()
-        assert (await ended(lab, job)).state == "stopped"
-        assert asyncio.get_running_loop().time() - began_s < 5
-        assert [one.why for one in lab.emitted(JobSwitched)] == [""]
-        assert lab.service.sets() == []
-
-    run_lab(test, entry="plane: own, ready_within_s: 120", plane=Alternates())
+@of_job(entry="plane: own, ready_within_s: 120", plane=Alternates())
+async def test_switch_that_has_not_begun_does_not_hold_up_the_end_of_its_job(lab: Lab) -> None:
+    job = await start(lab, asked(1))
+    lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+    await when(lab, job, lambda status: status.moving == "b")
+    lab.kill_daemon()
+    lab.world.kill(agent_node("h0"))  # which may be sending, for all that the next daemon knows
+    lab.world.start_daemon()
+    await asyncio.sleep(10)
+    assert (await lab.service.job(job)).moving == "b"
+    lab.service.stop_job(job, ByBody(by="ada"), None)
+    began_s = asyncio.get_running_loop().time()
+    assert (await ended(lab, job)).state == "stopped"
+    assert asyncio.get_running_loop().time() - began_s < 5
+    assert [one.why for one in lab.emitted(JobSwitched)] == [""]
+    assert lab.service.sets() == []
 
 
-@pytest.mark.parametrize("after_s", [0.05, 0.2, 0.4, 0.6, 0.9, 1.2])
-def test_operation_that_a_daemon_let_go_after_its_absence_has_all_its_time(run_lab: RunLab, after_s: float) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await asyncio.sleep(after_s)
-        lab.kill_daemon()
-        await asyncio.sleep(4)
-        lab.world.start_daemon()
-        await lab.world.settled()
-        status = await ended(lab, job)
-        assert (status.state, status.why) == ("succeeded", "")
-
-    run_lab(test, within_s=1.0)
+@of_job(entry="plane: own, answer_within_s: 3", plane=Prepares())
+@pytest.mark.parametrize("after_s", [0.1, 0.3, 0.5])
+async def test_set_that_a_job_has_outgrown_is_not_left_over_a_killed_daemon(lab: Lab, after_s: float) -> None:
+    job = await start(lab)
+    await asyncio.sleep(after_s)
+    lab.kill_daemon()
+    lab.world.start_daemon()
+    await lab.world.settled()
+    await ended(lab, job)
+    assert lab.service.sets() == []
+    assert lab.service.status().leases == []
 
 
-@pytest.mark.parametrize("after_s", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
-def test_set_that_a_job_has_outgrown_is_not_left_over_a_killed_daemon(run_lab: RunLab, after_s: float) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await asyncio.sleep(after_s)
-        lab.kill_daemon()
-        lab.world.start_daemon()
-        await lab.world.settled()
-        await ended(lab, job)
-        assert lab.service.sets() == []
-        assert lab.service.status().leases == []
+class Waits:
+    """Lets nobody go."""
 
-    run_lab(test, entry="plane: own, answer_within_s: 3", plane=Prepares())
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        return {"ring": Target(links=view.topology("ring"))}
+
+    def on(self, event: Event) -> tuple[Action, ...]:
+        return (Switch(target="ring"),) if isinstance(event, Intent) and event.rank == 0 else ()
 
 
-def test_what_is_not_ready_and_what_has_failed_is_said(run_lab: RunLab) -> None:
-    class Waits:
-        """Lets nobody go."""
-
-        def targets(self, job: Job, view: View) -> dict[str, Target]:
-            return {"ring": Target(links=view.topology("ring"))}
-
-        def on(self, event: Event) -> tuple[Action, ...]:
-            return (Switch(target="ring"),) if isinstance(event, Intent) and event.rank == 0 else ()
-
-    async def test(lab: Lab) -> None:
-        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
-        job = await start(lab)
-        status = await when(lab, job, lambda status: status.not_ready)
-        assert status.not_ready.startswith("ring: ")
-        assert "h1.eth0" in status.not_ready
-        assert status.failed == []
-        lab.world.kill(agent_node("h1"))
-        await asyncio.sleep(AWAY_S + 3)
-        assert (await lab.service.job(job)).failed == ["h1"]
-
-    run_lab(test, entry="plane: own, ready_within_s: 2, answer_within_s: 60", plane=Waits())
+@of_job(entry="plane: own, ready_within_s: 2, answer_within_s: 60", plane=Waits())
+async def test_what_is_not_ready_and_what_has_failed_is_said(lab: Lab) -> None:
+    lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+    job = await start(lab)
+    status = await when(lab, job, lambda status: status.not_ready)
+    assert status.not_ready.startswith("ring: ")
+    assert "h1.eth0" in status.not_ready
+    assert status.failed == []
+    lab.world.kill(agent_node("h1"))
+    await asyncio.sleep(AWAY_S + 3)
+    assert (await lab.service.job(job)).failed == ["h1"]
 
 
-def test_light_that_a_restart_of_its_switch_took_is_brought_back(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        assert (await when(lab, job, lambda status: status.at)).at == "static"
-        lit = lab.light()
-        lab.set_fault({"switch": "ocs1", "fault": "reboot", "seconds": 8.0})
-        back = await when(lab, job, lambda status: status.moves_of_others)
-        assert "from static by a restart of ocs1" in back.moves_of_others[0]
-        assert (back.state, back.at, lab.light()) == ("running", "static", lit)
-        assert [one.is_over for one in lab.emitted(JobMoved)] == [False, True]
-
-    run_lab(test, steps=100)
+@of_job(steps=100)
+async def test_light_that_a_restart_of_its_switch_took_is_brought_back(lab: Lab) -> None:
+    job = await start(lab)
+    assert (await when(lab, job, lambda status: status.at)).at == "static"
+    lit = lab.light()
+    lab.set_fault({"switch": "ocs1", "fault": "reboot", "seconds": 8.0})
+    back = await when(lab, job, lambda status: status.moves_of_others)
+    assert "from static by a restart of ocs1" in back.moves_of_others[0]
+    assert (back.state, back.at, lab.light()) == ("running", "static", lit)
+    assert [one.is_over for one in lab.emitted(JobMoved)] == [False, True]
 
 
-def test_port_without_a_carrier_is_not_said_to_have_its_light(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.at)
-        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
-        status = await when(lab, job, lambda status: status.failed)
-        assert ("h1.eth0" in status.failed, status.moved) == (True, ""), "its switches have the light"
-        assert {one.why for one in lab.emitted(JobFailure)} == {
-            "it has no carrier, though the target of its plane lights it"
-        }
-
-    run_lab(test, steps=100)
+@of_job(steps=100)
+async def test_port_without_a_carrier_is_not_said_to_have_its_light(lab: Lab) -> None:
+    job = await start(lab, lambda status: status.at)
+    lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+    status = await when(lab, job, lambda status: status.failed)
+    assert ("h1.eth0" in status.failed, status.moved) == (True, ""), "its switches have the light"
+    assert {one.why for one in lab.emitted(JobFailure)} == {
+        "it has no carrier, though the target of its plane lights it"
+    }
 
 
-def test_plane_hears_of_a_failure_while_its_route_waits_for_a_host_that_is_away(run_lab: RunLab) -> None:
-    plane = Routes()
-
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
-        lab.world.kill(agent_node("h0"))
-        await asyncio.sleep(AWAY_S + 10)
-        assert [one.hosts for one in plane.heard if isinstance(one, Failure)] == [("h0",)]
-        assert [one.state for one in (await lab.service.job(job)).ranks] == ["waiting", "waiting"]
-        lab.service.stop_job(job, ByBody(by="ada"), None)
-        assert (await ended(lab, job)).state == "stopped"
-
-    run_lab(test, entry="plane: own, answer_within_s: 10", plane=plane, steps=2)
+@of_job(entry="plane: own, answer_within_s: 10", plane=Routes(), steps=2)
+async def test_plane_hears_of_a_failure_while_its_route_waits_for_a_host_that_is_away(lab: Lab) -> None:
+    plane = lab.plane(Routes)
+    job = await start(lab, asked(1))
+    lab.world.kill(agent_node("h0"))
+    await asyncio.sleep(AWAY_S + 10)
+    assert [one.hosts for one in plane.heard if isinstance(one, Failure)] == [("h0",)]
+    assert [one.state for one in (await lab.service.job(job)).ranks] == ["waiting", "waiting"]
+    lab.service.stop_job(job, ByBody(by="ada"), None)
+    assert (await ended(lab, job)).state == "stopped"
 
 
-@pytest.mark.parametrize("after_s", [0.05, 0.2, 0.4, 0.6, 0.9, 1.2])
-@pytest.mark.parametrize("killed", ["daemon", "agent", "both"])
-def test_job_holds_what_it_promises_over_a_killed_daemon_and_a_killed_agent(
-    run_lab: RunLab, killed: str, after_s: float
+@pytest.mark.parametrize(
+    "after_s", [0.05, 0.4, 0.9, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.2, 0.6, 1.2))]
+)
+@pytest.mark.parametrize(
+    ("killed", "away_s", "work"),
+    [("daemon", 4, Work(within_s=1.0)), ("agent", 1, Work()), ("both", 1, Work())],
+    ids=["daemon", "agent", "both"],
+)
+async def test_job_holds_what_it_promises_over_a_killed_daemon_and_a_killed_agent(
+    lab: Lab, killed: str, away_s: float, after_s: float
 ) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await asyncio.sleep(after_s)
-        if killed in ("daemon", "both"):
-            lab.kill_daemon()
-        if killed in ("agent", "both"):
-            lab.world.kill(agent_node("h0"))
-        await asyncio.sleep(1)
-        if killed in ("daemon", "both"):
-            lab.world.start_daemon()
-        if killed in ("agent", "both"):
-            lab.world.start_agent("h0")
-        await lab.world.settled()
-        again_s = asyncio.get_running_loop().time()
-        status = await ended(lab, job)
-        assert (status.state, status.why) == ("succeeded", "")
-        assert asyncio.get_running_loop().time() - again_s < 12
-        [found] = await lab.service.verify_job(job)
-        assert found.breaches == [], [str(one) for one in found.breaches]
-        assert found.operations == 6
-        assert lab.service.status().leases == []
-
-    run_lab(test)
-
-
-def test_end_that_an_agent_tells_later_than_its_program_ends_is_measured(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[0].state == "sending")
-        lab.world.bus_delay_s = 0.8  # programs end over another way
-        assert (await ended(lab, job)).state == "succeeded"
-        assert await lab.unmeasured(job) == []
-
-    run_lab(test, steps=1)
-
-
-def test_end_that_a_killed_agent_took_with_it_is_told_by_its_rank(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
-        await when(lab, job, lambda status: status.ranks[0].state == "sending")
-        lab.world.broker.stop()
-        await asyncio.sleep(0.5)  # the rank has ended it, and its agent cannot tell the daemon
+    """What was let go before an absence that is longer than its time, or after it, has all its time."""
+    job = await start(lab)
+    await asyncio.sleep(after_s)
+    if killed in ("daemon", "both"):
+        lab.kill_daemon()
+    if killed in ("agent", "both"):
         lab.world.kill(agent_node("h0"))
-        lab.world.broker.start()
+    await asyncio.sleep(away_s)
+    if killed in ("daemon", "both"):
+        lab.world.start_daemon()
+    if killed in ("agent", "both"):
         lab.world.start_agent("h0")
-        assert (await ended(lab, job)).state == "succeeded"
-        assert await lab.unmeasured(job) == []
-
-    run_lab(test)
-
-
-def test_who_aborts_a_job_is_told_how_to_stop_it(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        with pytest.raises(RefusedError, match=f"`hwd job stop {job}`"):
-            await lab.service.abort_run(job, by="ada")
-        await ended(lab, job)
-
-    run_lab(test)
+    await lab.world.settled()
+    again_s = asyncio.get_running_loop().time()
+    status = await ended(lab, job)
+    assert (status.state, status.why) == ("succeeded", "")
+    assert asyncio.get_running_loop().time() - again_s < 12
+    [found] = await lab.service.verify_job(job)
+    assert found.breaches == [], [str(one) for one in found.breaches]
+    assert found.operations == 6
+    assert lab.service.status().leases == []
 
 
-def test_to_stop_a_job_that_has_ended_is_refused(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await ended(lab, job)
-        with pytest.raises(RefusedError, match=f"^job {job}: none of this id is under way$"):
-            lab.service.stop_job(job, ByBody(by="ada"), None)
-
-    run_lab(test)
+@of_job(steps=1)
+async def test_end_that_an_agent_tells_later_than_its_program_ends_is_measured(lab: Lab) -> None:
+    job = await start(lab, lambda status: status.ranks[0].state == "sending")
+    lab.world.bus_delay_s = 0.8  # programs end over another way
+    assert (await ended(lab, job)).state == "succeeded"
+    assert await lab.unmeasured(job) == []
 
 
-def test_job_whose_lease_is_taken_from_it_fails_and_says_so(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
-        [lease] = lab.service.leases()
-        await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(lease.lease, kick=True, by="ada"))
-        status = await ended(lab, job)
-        assert status.state == "failed"
-        assert "its lease has ended, so others may take its light: " in status.why
-        assert lease.lease in status.why
-        assert lab.service.leases() == []
-        assert lab.world.processes.running == []
-
-    run_lab(test, steps=50)
+async def test_end_that_a_killed_agent_took_with_it_is_told_by_its_rank(lab: Lab) -> None:
+    job = await start(lab, asked(1))
+    await when(lab, job, lambda status: status.ranks[0].state == "sending")
+    lab.world.broker.stop()
+    await asyncio.sleep(0.5)  # the rank has ended it, and its agent cannot tell the daemon
+    lab.world.kill(agent_node("h0"))
+    lab.world.broker.start()
+    lab.world.start_agent("h0")
+    assert (await ended(lab, job)).state == "succeeded"
+    assert await lab.unmeasured(job) == []
 
 
-def test_job_whose_plane_sets_routes_that_the_testbed_does_not_allow_does_not_go_on(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        status = await ended(lab, await start(lab))
-        assert status.state == "failed"
-        assert "route is not among the host_actions of testbed two-hosts" in status.why
-
-    run_lab(test, entry="plane: own", plane=Routes(), steps=2, actions="")
+@of_job(entry="plane: own", plane=Routes(), steps=2, actions="")
+async def test_job_whose_plane_sets_routes_that_the_testbed_does_not_allow_does_not_go_on(lab: Lab) -> None:
+    status = await ended(lab, await start(lab))
+    assert status.state == "failed"
+    assert "route is not among the host_actions of testbed two-hosts" in status.why
 
 
-def test_rank_that_waited_too_long_for_light_that_is_on_its_way_says_so(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
-        status = await ended(lab, await start(lab))
-        assert "waited 2 s for plane static to answer all-reduce 0 of world" in status.why
-        assert "all its ranks came to it; its light is on the way to static" in status.why
-
-    run_lab(test, entry=f"{STATIC}, answer_within_s: 2, ready_within_s: 20")
+@of_job(entry=f"{STATIC}, answer_within_s: 2, ready_within_s: 20")
+async def test_rank_that_waited_too_long_for_light_that_is_on_its_way_says_so(lab: Lab) -> None:
+    lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+    status = await ended(lab, await start(lab))
+    assert "waited 2 s for plane static to answer all-reduce 0 of world" in status.why
+    assert "all its ranks came to it; its light is on the way to static" in status.why
 
 
-def test_job_whose_ranks_were_lost_has_failed_a_minute_after_its_longest_time(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[0].operation)
-        for program in lab.world.processes.running:
-            lab.world.nodes.kill(f"program {program}")  # nobody hears how it ends
-        status = await ended(lab, job)
-        assert (status.state, status.why) == ("failed", "its longest time of 5 s is over")
-        assert lab.world.clock.wall_ns() - status.started_wall_ns == pytest.approx(65e9, abs=2e8)
-
-    run_lab(test, entry=f"{STATIC}, within_s: 5, answer_within_s: 100")
+@of_job(entry=f"{STATIC}, within_s: 5, answer_within_s: 100")
+async def test_job_whose_ranks_were_lost_has_failed_a_minute_after_its_longest_time(lab: Lab) -> None:
+    job = await start(lab, lambda status: status.ranks[0].operation)
+    for program in lab.world.processes.running:
+        lab.world.nodes.kill(f"program {program}")  # nobody hears how it ends
+    status = await ended(lab, job)
+    assert (status.state, status.why) == ("failed", "its longest time of 5 s is over")
+    assert lab.world.clock.wall_ns() - status.started_wall_ns == pytest.approx(65e9, abs=2e8)

@@ -1,23 +1,18 @@
 """The light of a job that somebody else moves: no rank is let go until it is back, or the job fails and says who."""
 
 import asyncio
-from collections.abc import Iterator
-
-import pytest
 
 from hwd.jobs.light_watch import BACK_WITHIN_S, MOVED_MOST
 from hwd.model.answers import JobStatus
 from hwd.model.bodies import ByBody
-from hwd.model.documents.jobs import JobEnded, JobGranted, JobMoved, JobSwitched
+from hwd.model.documents.jobs import JobEnded, JobGranted, JobMoved, JobOverridden, JobSwitched
 from hwd.model.documents.leases import LeaseReleased
-from hwd.model.plane import Action, Applied, Event, Grant, Intent, Job, Switch, Target, View
-from hwd.planes import Gathering
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import Crossconnect
 
-from .job_lab import Lab, RunLab, ended, start, when
+from .job_lab import Alternates, Lab, Work, asked, ended, of_job, of_jobs, start, when
 from .test_job_run import Regions
 
 POLL_S = 6.0
@@ -62,223 +57,181 @@ def light_of(lab: Lab) -> list[str]:
     return lab.light().split(",")
 
 
-@pytest.mark.parametrize("kind", ["set", "regions"])
-def test_light_that_is_taken_at_a_front_panel_is_brought_back_and_who_is_said(run_lab: RunLab, kind: str) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
-        lit = lab.light()
-        taken, *_ = light_of(lab)
-        take(lab, taken)
-        moved = await when(lab, job, lambda status: status.moved or status.moves_of_others)
-        assert "another client of ocs1, or at its front panel" in (moved.moved or moved.moves_of_others[0])
-        back = await when(lab, job, lambda status: status.moves_of_others)
-        assert (lab.light(), back.state, back.moved) == (lit, "running", "")
-        gone, over = lab.emitted(JobMoved)
-        assert (taken in gone.what, gone.is_over, over.is_over) == (True, False, True)
-        assert len(lab.emitted(JobSwitched)) == (1 if kind == "set" else 2), "its plane hears nothing of it"
-        granted = len(lab.emitted(JobGranted))
-        assert (await ended(lab, job)).state == "succeeded"
-        assert len(lab.emitted(JobGranted)) > granted
-        (found,) = await lab.service.verify_job(job)
-        assert {one.kind for one in found.breaches} <= {"dark"}, "of what was under way before the daemon could see it"
-
-    entry = "plane: static topology=ring" if kind == "set" else "plane: own"
-    run_lab(test, entry=entry, plane=None if kind == "set" else Regions(), steps=60)
+@of_jobs(set=Work(steps=60), regions=Work(entry="plane: own", plane=Regions(), steps=60))
+async def test_light_that_is_taken_at_a_front_panel_is_brought_back_and_who_is_said(lab: Lab, work: Work) -> None:
+    job = await start(lab, asked(1))
+    lit = lab.light()
+    taken, *_ = light_of(lab)
+    take(lab, taken)
+    moved = await when(lab, job, lambda status: status.moved or status.moves_of_others)
+    assert "another client of ocs1, or at its front panel" in (moved.moved or moved.moves_of_others[0])
+    back = await when(lab, job, lambda status: status.moves_of_others)
+    assert (lab.light(), back.state, back.moved) == (lit, "running", "")
+    gone, over = lab.emitted(JobMoved)
+    assert (taken in gone.what, gone.is_over, over.is_over) == (True, False, True)
+    assert len(lab.emitted(JobSwitched)) == (1 if work.plane is None else 2), "its plane hears nothing of it"
+    granted = len(lab.emitted(JobGranted))
+    assert (await ended(lab, job)).state == "succeeded"
+    assert len(lab.emitted(JobGranted)) > granted
+    (found,) = await lab.service.verify_job(job)
+    assert {one.kind for one in found.breaches} <= {"dark"}, "of what was under way before the daemon could see it"
 
 
-def test_nobody_is_let_go_while_the_light_is_away(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
+@of_job(entry="plane: static topology=ring, ready_within_s: 2", steps=40)
+async def test_nobody_is_let_go_while_the_light_is_away(lab: Lab) -> None:
+    job = await start(lab, asked(1))
+    await at_rest(lab, job)
+    lab.set_fault({"port": "h1.eth0", "fault": "unplug"})  # what is taken cannot be brought back
+    take(lab, light_of(lab)[0])
+    status = await when(lab, job, lambda status: status.moved)
+    granted = len(lab.emitted(JobGranted))
+    await asyncio.sleep(BACK_WITHIN_S / 2)
+    status = await lab.service.job(job)
+    assert (status.state, status.at, len(lab.emitted(JobGranted))) == ("running", "", granted)
+    lab.set_fault({"port": "h1.eth0", "fault": "clear"})
+    back = await when(lab, job, lambda status: not status.moved)
+    assert back.at == "static"
+    status = await ended(lab, job)
+    assert (status.state, status.why) == ("succeeded", "")
+
+
+@of_job(entry="plane: static topology=ring, ready_within_s: 2", steps=400)
+async def test_light_that_cannot_be_brought_back_fails_its_job_which_names_who_moved_it(lab: Lab) -> None:
+    job = await start(lab, lambda status: status.at)
+    await at_rest(lab, job)
+    lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+    taken, *_ = light_of(lab)
+    take(lab, taken)
+    began_s = asyncio.get_running_loop().time()
+    status = await ended(lab, job)
+    assert BACK_WITHIN_S <= asyncio.get_running_loop().time() - began_s < BACK_WITHIN_S + POLL_S + 30
+    assert status.state == "failed"
+    assert f"another client of ocs1, or at its front panel: -{taken}" in status.why
+    assert f"could not be brought back within {BACK_WITHIN_S:g} s" in status.why
+    assert lab.service.status().leases == []
+
+
+@of_job(entry="plane: static topology=ring", steps=60)
+async def test_light_that_is_taken_again_while_its_way_back_is_recorded_is_brought_back_again(lab: Lab) -> None:
+    job = await start(lab, lambda status: status.at)
+    await at_rest(lab, job)
+    lit, (taken, *_) = lab.light(), light_of(lab)
+    take(lab, taken)
+    await when(lab, job, lambda status: status.moved)
+    lab.world.records_disk.delay_s = lambda: POLL_S  # before what it writes, and after it
+    granted = await until_moves(lab, 2)
+    assert lab.light() == lit
+    take(lab, taken)
+    assert await until_moves(lab, 3) == granted
+    lab.world.records_disk.delay_s = lambda: 0.0
+    assert await until_moves(lab, 4) == granted, "nobody was let go in the dark"
+    assert lab.light() == lit
+    status = await ended(lab, job)
+    assert (status.state, len(status.moves_of_others)) == ("succeeded", 2)
+
+
+@of_job(entry="plane: static topology=ring, ready_within_s: 2", steps=400)
+async def test_job_that_ends_while_its_light_is_away_says_so_and_who_moved_it(lab: Lab) -> None:
+    job = await start(lab, lambda status: status.at)
+    await at_rest(lab, job)
+    lab.set_fault({"port": "h1.eth0", "fault": "unplug"})  # what is taken cannot be brought back
+    taken, *_ = light_of(lab)
+    take(lab, taken)
+    await when(lab, job, lambda status: status.moved)
+    await lab.world.nodes.run_in_node(DAEMON, stop(lab, job))
+    status = await ended(lab, job)
+    words = f"moved from static by another client of ocs1, or at its front panel: -{taken}"
+    assert (status.state, f"its light had been {words}" in status.why) == ("stopped", True)
+    assert status.why.endswith("and was not back")
+    (line,) = status.moves_of_others
+    assert line.endswith("not back at its end")
+
+
+@of_job(steps=400)
+async def test_light_that_is_moved_again_and_again_fails_its_job(lab: Lab) -> None:
+    job = await start(lab, lambda status: status.at)
+    for number in range(MOVED_MOST + 1):
+        await operate(lab, job, "before", f"look {number}")
+    status = await ended(lab, job)
+    assert status.state == "failed"
+    assert "its light was moved 4 times within 60 s, the last time from static by ben (unverified): look 3" in (
+        status.why
+    )
+    (end,) = lab.emitted(JobEnded)
+    assert end.why == status.why
+    assert {one.verified for one in lab.emitted(JobOverridden)} == {False}
+
+
+@of_job(steps=12)
+async def test_rank_of_a_job_switches_its_set_by_its_key_and_its_plane_has_the_last_word(lab: Lab) -> None:
+    job = await start(lab)
+    await at_rest(lab, job)
+    (held,), lit = lab.service.sets(), lab.light()
+    assert lab.world.daemon is not None
+    key = lab.world.daemon.service._jobs._runs[job].record.key
+    rank = await Rank.connect(lab.world, "h0")
+    answer = await rank.switch_set(held.id, "before", key=key)
+    while answer["outcome"] == "refused" and "in flight" in answer["why"]:
         await at_rest(lab, job)
-        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})  # what is taken cannot be brought back
-        take(lab, light_of(lab)[0])
-        status = await when(lab, job, lambda status: status.moved)
-        granted = len(lab.emitted(JobGranted))
-        await asyncio.sleep(BACK_WITHIN_S / 2)
-        status = await lab.service.job(job)
-        assert (status.state, status.at, len(lab.emitted(JobGranted))) == ("running", "", granted)
-        lab.set_fault({"port": "h1.eth0", "fault": "clear"})
-        back = await when(lab, job, lambda status: not status.moved)
-        assert back.at == "static"
-        status = await ended(lab, job)
-        assert (status.state, status.why) == ("succeeded", "")
-
-    run_lab(test, entry="plane: static topology=ring, ready_within_s: 2", steps=40)
-
-
-def test_light_that_cannot_be_brought_back_fails_its_job_which_names_who_moved_it(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.at)
-        await at_rest(lab, job)
-        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
-        taken, *_ = light_of(lab)
-        take(lab, taken)
-        began_s = asyncio.get_running_loop().time()
-        status = await ended(lab, job)
-        assert BACK_WITHIN_S <= asyncio.get_running_loop().time() - began_s < BACK_WITHIN_S + POLL_S + 30
-        assert status.state == "failed"
-        assert f"another client of ocs1, or at its front panel: -{taken}" in status.why
-        assert f"could not be brought back within {BACK_WITHIN_S:g} s" in status.why
-        assert lab.service.status().leases == []
-
-    run_lab(test, entry="plane: static topology=ring, ready_within_s: 2", steps=400)
-
-
-def test_light_that_is_taken_again_while_its_way_back_is_recorded_is_brought_back_again(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.at)
-        await at_rest(lab, job)
-        lit, (taken, *_) = lab.light(), light_of(lab)
-        take(lab, taken)
-        await when(lab, job, lambda status: status.moved)
-        lab.world.records_disk.delay_s = lambda: POLL_S  # before what it writes, and after it
-        granted = await until_moves(lab, 2)
-        assert lab.light() == lit
-        take(lab, taken)
-        assert await until_moves(lab, 3) == granted
-        lab.world.records_disk.delay_s = lambda: 0.0
-        assert await until_moves(lab, 4) == granted, "nobody was let go in the dark"
-        assert lab.light() == lit
-        status = await ended(lab, job)
-        assert (status.state, len(status.moves_of_others)) == ("succeeded", 2)
-
-    run_lab(test, entry="plane: static topology=ring", steps=60)
-
-
-def test_job_that_ends_while_its_light_is_away_says_so_and_who_moved_it(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.at)
-        await at_rest(lab, job)
-        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})  # what is taken cannot be brought back
-        taken, *_ = light_of(lab)
-        take(lab, taken)
-        await when(lab, job, lambda status: status.moved)
-        await lab.world.nodes.run_in_node(DAEMON, stop(lab, job))
-        status = await ended(lab, job)
-        words = f"moved from static by another client of ocs1, or at its front panel: -{taken}"
-        assert (status.state, f"its light had been {words}" in status.why) == ("stopped", True)
-        assert status.why.endswith("and was not back")
-        (line,) = status.moves_of_others
-        assert line.endswith("not back at its end")
-
-    run_lab(test, entry="plane: static topology=ring, ready_within_s: 2", steps=400)
-
-
-def test_light_that_is_moved_again_and_again_fails_its_job(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.at)
-        for number in range(MOVED_MOST + 1):
-            await operate(lab, job, "before", f"look {number}")
-        status = await ended(lab, job)
-        assert status.state == "failed"
-        assert "its light was moved 4 times within 60 s, the last time from static by ben (unverified): look 3" in (
-            status.why
-        )
-        (end,) = lab.emitted(JobEnded)
-        assert end.why == status.why
-
-    run_lab(test, steps=400)
-
-
-def test_rank_of_a_job_switches_its_set_by_its_key_and_its_plane_has_the_last_word(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await at_rest(lab, job)
-        (held,), lit = lab.service.sets(), lab.light()
-        assert lab.world.daemon is not None
-        key = lab.world.daemon.service._jobs._runs[job].record.key
-        rank = await Rank.connect(lab.world, "h0")
         answer = await rank.switch_set(held.id, "before", key=key)
-        while answer["outcome"] == "refused" and "in flight" in answer["why"]:
-            await at_rest(lab, job)
-            answer = await rank.switch_set(held.id, "before", key=key)
-        assert answer["outcome"] == "switched", answer
-        back = await when(lab, job, lambda status: status.moves_of_others)
-        assert "rank on h0 (unverified)" in back.moves_of_others[0]
-        assert (await ended(lab, job)).state == "succeeded"
-        (found,) = await lab.service.verify_job(job)
-        assert found.breaches == []
-        assert lab.light() == lit
-
-    run_lab(test, steps=12)
+    assert answer["outcome"] == "switched", answer
+    back = await when(lab, job, lambda status: status.moves_of_others)
+    assert "rank on h0 (unverified)" in back.moves_of_others[0]
+    assert (await ended(lab, job)).state == "succeeded"
+    (found,) = await lab.service.verify_job(job)
+    assert found.breaches == []
+    assert lab.light() == lit
 
 
-@pytest.mark.parametrize("kind", ["set", "regions"])
-def test_light_that_was_taken_while_the_daemon_was_away_is_back_before_anybody_is_let_go(
-    run_lab: RunLab, kind: str
+@of_jobs(set=Work(steps=5), regions=Work(entry="plane: own", plane=Regions(), steps=5))
+async def test_light_that_was_taken_while_the_daemon_was_away_is_back_before_anybody_is_let_go(
+    lab: Lab, work: Work
 ) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 2 of"))
-        lit = lab.light()
-        lab.kill_daemon()
-        await asyncio.sleep(2)  # what was let go has ended
-        take(lab, light_of(lab)[0])
-        granted = len(lab.emitted(JobGranted))
-        lab.world.start_daemon()
-        await lab.world.settled()
-        await when(lab, job, lambda status: len(lab.emitted(JobGranted)) > granted)
-        assert lab.light() == lit
-        status = await ended(lab, job)
-        assert (status.state, status.why) == ("succeeded", "")
-        (found,) = await lab.service.verify_job(job)
-        assert found.breaches == []
-        if kind == "regions":
-            assert "while the daemon was away" in lab.emitted(JobMoved)[0].by
-
-    entry = "plane: static topology=ring" if kind == "set" else "plane: own"
-    run_lab(test, entry=entry, plane=None if kind == "set" else Regions(), steps=5)
+    job = await start(lab, asked(2))
+    lit = lab.light()
+    lab.kill_daemon()
+    await asyncio.sleep(2)  # what was let go has ended
+    take(lab, light_of(lab)[0])
+    granted = len(lab.emitted(JobGranted))
+    lab.world.start_daemon()
+    await lab.world.settled()
+    await when(lab, job, lambda status: len(lab.emitted(JobGranted)) > granted)
+    assert lab.light() == lit
+    status = await ended(lab, job)
+    assert (status.state, status.why) == ("succeeded", "")
+    (found,) = await lab.service.verify_job(job)
+    assert found.breaches == []
+    if work.plane is not None:
+        assert "while the daemon was away" in lab.emitted(JobMoved)[0].by
 
 
-class Slow:
-    """Switches to another target for each operation, which its links hold up."""
-
-    def targets(self, job: Job, view: View) -> dict[str, Target]:
-        self._gathering, links = Gathering(job.groups), view.topology("ring")
-        return {"both": Target(links=links), "one": Target(links=links[:1])}
-
-    def on(self, event: Event) -> Iterator[Action]:
-        if isinstance(event, Intent) and self._gathering.come(event):
-            yield Switch(target=("both", "one")[event.operation.index % 2])
-        if isinstance(event, Applied):
-            yield Grant(ranks=(0, 1))
-
-
-def test_light_that_is_moved_under_a_plane_that_moves_it_holds_what_it_promises(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.at)
-        refused = 0
-        for number in range(3):
-            await asyncio.sleep(0.07 * number)
-            try:
-                await operate(lab, job, "before", f"look {number}")
-            except RefusedError as error:  # its own move is under way, or a rank sends
-                refused += "reconfiguration" in str(error) or "in flight" in str(error)
-        status = await ended(lab, job)
-        assert (status.state, status.why) == ("succeeded", "")
-        (found,) = await lab.service.verify_job(job)
-        assert found.breaches == []
-        assert refused + len([one for one in lab.emitted(JobMoved) if not one.is_over]) >= 1
-
-    run_lab(test, entry="plane: own", plane=Slow(), steps=10)
+@of_job(entry="plane: own", plane=Alternates(links=1), steps=10)
+async def test_light_that_is_moved_under_a_plane_that_moves_it_holds_what_it_promises(lab: Lab) -> None:
+    job = await start(lab, lambda status: status.at)
+    refused = 0
+    for number in range(3):
+        await asyncio.sleep(0.07 * number)
+        try:
+            await operate(lab, job, "before", f"look {number}")
+        except RefusedError as error:  # its own move is under way, or a rank sends
+            refused += "reconfiguration" in str(error) or "in flight" in str(error)
+    status = await ended(lab, job)
+    assert (status.state, status.why) == ("succeeded", "")
+    (found,) = await lab.service.verify_job(job)
+    assert found.breaches == []
+    assert refused + len([one for one in lab.emitted(JobMoved) if not one.is_over]) >= 1
 
 
-def test_job_whose_lease_is_kicked_lets_nobody_go_from_that_moment_on(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.at)
-        (lease,) = lab.service.leases()
-        kick = lab.service.release_lease(lease.lease, kick=True, by="ada", why="the night run")
-        await lab.world.nodes.run_in_node(DAEMON, kick)
-        assert lab.emitted(LeaseReleased)
-        assert lab.service.status().jobs[0].state == "stopping", "it did not wait for its next tick"
-        assert (await ended(lab, job)).state == "failed"
-
-    run_lab(test, steps=50)
+@of_job(steps=50)
+async def test_job_whose_lease_is_kicked_lets_nobody_go_from_that_moment_on(lab: Lab) -> None:
+    job = await start(lab, lambda status: status.at)
+    (lease,) = lab.service.leases()
+    kick = lab.service.release_lease(lease.lease, kick=True, by="ada", why="the night run")
+    await lab.world.nodes.run_in_node(DAEMON, kick)
+    assert lab.emitted(LeaseReleased)
+    assert lab.service.status().jobs[0].state == "stopping", "it did not wait for its next tick"
+    status = await ended(lab, job)
+    assert status.state == "failed"
+    assert "its lease has ended, so others may take its light: " in status.why
+    assert lease.lease in status.why
+    assert (lab.service.leases(), lab.world.processes.running) == ([], [])

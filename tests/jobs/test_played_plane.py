@@ -145,20 +145,19 @@ class Counting:
             yield Grant(ranks=(event.rank,))
 
 
-async def test_plane_that_counts_ticks_is_found_out(event_log: EventLog) -> None:
-    first = played(Counting(Tick), event_log)
+@pytest.mark.parametrize(
+    ("counted", "by_then"), [(Tick, Tick), (Done, Intent)], ids=["counts ticks", "is another version"]
+)
+async def test_plane_that_answers_otherwise_than_before_is_found_out(
+    event_log: EventLog, counted: type[Event], by_then: type[Event]
+) -> None:
+    first = played(Counting(counted), event_log)
     for at in range(3):
         first.tell(at_s=float(at))
-    first.tell(*intents()[:1], at_s=4.0)
+    first.tell(*intents(), at_s=4.0)
     with pytest.raises(PlaneError, match="not deterministic: Intent") as found:
-        await played(Counting(Tick), event_log).play_again()
+        await played(Counting(by_then), event_log).play_again()
     assert found.value.breach is Breach.NOT_DETERMINISTIC
-
-
-async def test_another_version_of_a_plane_is_found_out(event_log: EventLog) -> None:
-    played(Counting(Done), event_log).tell(*intents(), at_s=1.0)
-    with pytest.raises(PlaneError, match="not deterministic"):
-        await played(Counting(Intent), event_log).play_again()
 
 
 class ByDemand:

@@ -19,65 +19,56 @@ from hwd.model.plane import (
 )
 from hwd_drivers.core.documents import Json
 
-from .job_lab import STATIC, Alternates, Lab, Routes, RunLab, ended, start, when
+from .job_lab import STATIC, Alternates, Lab, Routes, asked, ended, of_job, start, when
 
 
-@pytest.mark.parametrize("lost_s", [0.05, 0.15, 0.25, 0.45, 0.65, 0.85, 1.05])
-def test_job_that_lost_what_its_plane_was_told_last_with_the_power_ends_and_says_so(
-    run_lab: RunLab, lost_s: float
+@of_job(entry=f"{STATIC}, answer_within_s: 10", steps=5)
+@pytest.mark.parametrize("lost_s", [0.05, 0.15, 0.45, 0.85])
+async def test_job_that_lost_what_its_plane_was_told_last_with_the_power_ends_and_says_so(
+    lab: Lab, lost_s: float
 ) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
-        await asyncio.sleep(0.1)
-        lab.world.records_disk.hang()
-        await asyncio.sleep(lost_s)
-        lab.cut_power()
-        lab.world.records_disk.mend()
-        await asyncio.sleep(1)
-        lab.world.start_daemon()
-        await lab.world.settled()
-        status = await ended(lab, job)
-        if lost_s < 0.1:  # nothing has happened
-            assert (status.state, status.why) == ("succeeded", "")
-        else:
-            assert status.state == "failed"
-            assert "the daemon's machine lost its power" in status.why
-        [found] = await lab.service.verify_job(job)
-        assert found.breaches == [], [str(one) for one in found.breaches]
-        assert lab.service.status().leases == []
-        assert lab.service.sets() == []
-
-    run_lab(test, entry=f"{STATIC}, answer_within_s: 10", steps=5)
+    job = await start(lab, asked(1))
+    await asyncio.sleep(0.1)
+    lab.world.records_disk.hang()
+    await asyncio.sleep(lost_s)
+    lab.cut_power()
+    lab.world.records_disk.mend()
+    await asyncio.sleep(1)
+    lab.world.start_daemon()
+    await lab.world.settled()
+    status = await ended(lab, job)
+    if lost_s < 0.1:  # nothing has happened
+        assert (status.state, status.why) == ("succeeded", "")
+    else:
+        assert status.state == "failed"
+        assert "the daemon's machine lost its power" in status.why
+    [found] = await lab.service.verify_job(job)
+    assert found.breaches == [], [str(one) for one in found.breaches]
+    assert lab.service.status().leases == []
+    assert lab.service.sets() == []
 
 
-def test_no_light_moves_before_why_is_in_the_records(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[1].state == "sending")
-        lab.world.records_disk.hang()
-        await when(lab, job, lambda status: status.moving == "b")
-        await asyncio.sleep(5)
-        assert len(lab.emitted(ReconfigurationStarted)) == 1
-        lab.world.records_disk.mend()
-        await ended(lab, job)
-        assert [one.target for one in lab.emitted(JobSwitched)] == ["a", "b", "a"]
-
-    run_lab(test, entry="plane: own, answer_within_s: 20", plane=Alternates())
+@of_job(entry="plane: own, answer_within_s: 20", plane=Alternates())
+async def test_no_light_moves_before_why_is_in_the_records(lab: Lab) -> None:
+    job = await start(lab, lambda status: status.ranks[1].state == "sending")
+    lab.world.records_disk.hang()
+    await when(lab, job, lambda status: status.moving == "b")
+    await asyncio.sleep(5)
+    assert len(lab.emitted(ReconfigurationStarted)) == 1
+    lab.world.records_disk.mend()
+    await ended(lab, job)
+    assert [one.target for one in lab.emitted(JobSwitched)] == ["a", "b", "a"]
 
 
-def test_light_waits_for_records_that_refuse_and_who_waits_for_it_hears_why(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[1].state == "sending")
-        lab.world.records_disk.refuse("disk I/O error")
-        await when(lab, job, lambda status: status.moving == "b")
-        await asyncio.sleep(12)
-        assert [one.target for one in lab.emitted(JobSwitched)] == ["a"], "it is no failure of the target"
-        lab.world.records_disk.mend()
-        assert "; what it was told cannot be recorded: records: disk I/O error" in (await ended(lab, job)).why
-
-    run_lab(test, entry="plane: own, answer_within_s: 10", plane=Alternates())
+@of_job(entry="plane: own, answer_within_s: 10", plane=Alternates())
+async def test_light_waits_for_records_that_refuse_and_who_waits_for_it_hears_why(lab: Lab) -> None:
+    job = await start(lab, lambda status: status.ranks[1].state == "sending")
+    lab.world.records_disk.refuse("disk I/O error")
+    await when(lab, job, lambda status: status.moving == "b")
+    await asyncio.sleep(12)
+    assert [one.target for one in lab.emitted(JobSwitched)] == ["a"], "it is no failure of the target"
+    lab.world.records_disk.mend()
+    assert "; what it was told cannot be recorded: records: disk I/O error" in (await ended(lab, job)).why
 
 
 @pytest.fixture
@@ -108,68 +99,58 @@ class RoutesOnce(Routes):
                 yield action
 
 
-def test_routes_are_not_set_before_why_is_in_the_records(run_lab: RunLab, settings_done: list[tuple[str, str]]) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[1].state == "sending")
-        lab.world.records_disk.hang()
-        second = await when(lab, job, lambda status: status.ranks[1].operation.startswith("all-reduce 1 of"))
-        assert second.ranks[0].state == "waiting"
-        await asyncio.sleep(3)
-        assert settings_done == []
-        lab.world.records_disk.mend()
-        assert (await ended(lab, job)).state == "succeeded"
-        assert ("h0", "set") in settings_done
-
-    run_lab(test, entry="plane: own, answer_within_s: 20", plane=RoutesOnce(), steps=2)
+@of_job(entry="plane: own, answer_within_s: 20", plane=RoutesOnce(), steps=2)
+async def test_routes_are_not_set_before_why_is_in_the_records(lab: Lab, settings_done: list[tuple[str, str]]) -> None:
+    job = await start(lab, lambda status: status.ranks[1].state == "sending")
+    lab.world.records_disk.hang()
+    second = await when(lab, job, lambda status: status.ranks[1].operation.startswith("all-reduce 1 of"))
+    assert second.ranks[0].state == "waiting"
+    await asyncio.sleep(3)
+    assert settings_done == []
+    lab.world.records_disk.mend()
+    assert (await ended(lab, job)).state == "succeeded"
+    assert ("h0", "set") in settings_done
 
 
-def test_routes_of_a_host_that_sends_are_left_alone_after_a_power_cut(
-    run_lab: RunLab, settings_done: list[tuple[str, str]]
+@of_job(entry="plane: own, answer_within_s: 10", plane=RoutesOnce(), steps=3, seconds=8.0)
+async def test_routes_of_a_host_that_sends_are_left_alone_after_a_power_cut(
+    lab: Lab, settings_done: list[tuple[str, str]]
 ) -> None:
-    async def test(lab: Lab) -> None:
-        def is_third(status: JobStatus) -> bool:
-            return status.ranks[0].operation.startswith("all-reduce 2 of")
+    def is_third(status: JobStatus) -> bool:
+        return status.ranks[0].operation.startswith("all-reduce 2 of")
 
-        job = await start(lab)
-        await when(lab, job, is_third)
-        await asyncio.sleep(0.1)  # that rank 0 has come is in the records; rank 1 comes 0.3 s after it
-        lab.world.records_disk.hang()
-        await asyncio.sleep(1)
-        sending = {one.host for one in (await lab.service.job(job)).ranks if one.state == "sending"}
-        settings_done.clear()
-        lab.cut_power()
-        lab.world.records_disk.mend()
-        lab.world.start_daemon()
-        await lab.world.settled()
-        await asyncio.sleep(3)
-        assert not sending & {host for host, what in settings_done if what == "put back"}
-        assert (await ended(lab, job)).state == "succeeded"
-
-    run_lab(test, entry="plane: own, answer_within_s: 10", plane=RoutesOnce(), steps=3, seconds=8.0)
+    job = await start(lab, is_third)
+    await asyncio.sleep(0.1)  # that rank 0 has come is in the records; rank 1 comes 0.3 s after it
+    lab.world.records_disk.hang()
+    await asyncio.sleep(1)
+    sending = {one.host for one in (await lab.service.job(job)).ranks if one.state == "sending"}
+    settings_done.clear()
+    lab.cut_power()
+    lab.world.records_disk.mend()
+    lab.world.start_daemon()
+    await lab.world.settled()
+    await asyncio.sleep(3)
+    assert not sending & {host for host, what in settings_done if what == "put back"}
+    assert (await ended(lab, job)).state == "succeeded"
 
 
-def test_daemon_whose_records_fail_as_it_starts_goes_on_with_its_jobs_later(run_lab: RunLab) -> None:
+async def test_daemon_whose_records_fail_as_it_starts_goes_on_with_its_jobs_later(lab: Lab) -> None:
     """Seed 9551: it ended."""
 
-    async def test(lab: Lab) -> None:
-        async def started() -> None:
-            while True:
-                if lab.world.daemon is not None:
-                    return
-                await asyncio.sleep(0.01)
+    async def started() -> None:
+        while True:
+            if lab.world.daemon is not None:
+                return
+            await asyncio.sleep(0.01)
 
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[1].state == "sending")
-        lab.kill_daemon()
-        lab.world.records_disk.delay_s = lambda: 0.2
-        lab.world.start_daemon()
-        await started()
-        lab.world.records_disk.refuse("database or disk is full")
-        await asyncio.sleep(3)
-        lab.world.records_disk.mend()
-        lab.world.records_disk.delay_s = lambda: 0.0
-        await asyncio.sleep(AGAIN_S)
-        assert (await ended(lab, job)).state == "succeeded"
-
-    run_lab(test)
+    job = await start(lab, lambda status: status.ranks[1].state == "sending")
+    lab.kill_daemon()
+    lab.world.records_disk.delay_s = lambda: 0.2
+    lab.world.start_daemon()
+    await started()
+    lab.world.records_disk.refuse("database or disk is full")
+    await asyncio.sleep(3)
+    lab.world.records_disk.mend()
+    lab.world.records_disk.delay_s = lambda: 0.0
+    await asyncio.sleep(AGAIN_S)
+    assert (await ended(lab, job)).state == "succeeded"

@@ -178,28 +178,23 @@ async def test_running_program_is_in_the_status_and_takes_signals(desk: Desk) ->
         await desk.hwd.signal_program("nosuch", "USR1")
 
 
-REFUSALS = {
-    "name": (("h0", "rm"), RefusedError, r"h0: rm: not among the programs of the testbed file for h0: shell, hello"),
-    "path": (("h0", "/bin/sh"), RefusedError, r"h0: /bin/sh: not among .*programs: \{sh: \{command"),
-    "host": (("h1", "hello"), RefusedError, r"h1: hello: not among the programs of the testbed file for h1: shell"),
-    "argument": (("h0", "hello", "-n"), RefusedError, r"h0: hello: it takes no arguments"),
-    "no host": (("h9", "hello"), ConfigError, r"'h9' is no host of testbed two"),
-    "no kernel": (("h1", "shell", "true"), RefusedError, r"h1: is a twin without a kernel"),
-    "no way": (("h2", "shell", "true"), RefusedError, r"h2: the testbed file does not say how to reach it"),
-    "no file": (("h0", "missing"), FailedError, r"h0: cannot start /no/such/program: No such file or directory"),
-}
+REFUSALS: list[tuple[tuple[str, ...], type[HwdError], str]] = [
+    (("h0", "rm"), RefusedError, r"h0: rm: not among the programs of the testbed file for h0: shell, hello"),
+    (("h0", "/bin/sh"), RefusedError, r"h0: /bin/sh: not among .*programs: \{sh: \{command"),
+    (("h1", "hello"), RefusedError, r"h1: hello: not among the programs of the testbed file for h1: shell"),
+    (("h0", "hello", "-n"), RefusedError, r"h0: hello: it takes no arguments"),
+    (("h9", "hello"), ConfigError, r"'h9' is no host of testbed two"),
+    (("h1", "shell", "true"), RefusedError, r"h1: is a twin without a kernel"),
+    (("h2", "shell", "true"), RefusedError, r"h2: the testbed file does not say how to reach it"),
+    (("h0", "missing"), FailedError, r"h0: cannot start /no/such/program: No such file or directory"),
+]
 
 
-@pytest.mark.parametrize(("words", "kind", "why"), REFUSALS.values(), ids=REFUSALS)
-async def test_what_cannot_run_is_refused_with_the_reason(
-    desk: Desk, words: tuple[str, ...], kind: type[HwdError], why: str
-) -> None:
-    with pytest.raises(kind, match=why):
-        await desk.said(*words)
-    assert desk.daemon.service.programs() == []
-
-
-async def test_rack_that_is_down_is_named(desk: Desk, rack: dict[str, RackPlace]) -> None:
+async def test_what_cannot_run_is_refused_with_the_reason(desk: Desk, rack: dict[str, RackPlace]) -> None:
+    for words, kind, why in REFUSALS:
+        with pytest.raises(kind, match=why):
+            await desk.said(*words)
+        assert desk.daemon.service.programs() == [], words
     rack.clear()
     with pytest.raises(LinkError, match=r"h0: its twin rack is not up\. Start it with `hwd twin up TESTBED`"):
         await desk.said("h0", "hello")
@@ -238,15 +233,21 @@ class Unreachable:
         raise AssertionError
 
 
-async def test_program_that_is_starting_when_the_daemon_ends_is_refused_and_none_starts_after_it(
-    tmp_path: Path,
-) -> None:
+@pytest.fixture
+def unreachable() -> Unreachable:
+    return Unreachable()
+
+
+@pytest.fixture
+def programs(tmp_path: Path, unreachable: Unreachable) -> Programs:
     file = tmp_path / "two.yaml"
     file.write_text(TESTBED)
-    unreachable = Unreachable()
-    programs = Programs(
-        load(file).require(), unreachable, clock=SystemClock(), ids=RandomIds(), sink=lambda document: None
-    )
+    return Programs(load(file).require(), unreachable, clock=SystemClock(), ids=RandomIds(), sink=lambda document: None)
+
+
+async def test_program_that_is_starting_when_the_daemon_ends_is_refused_and_none_starts_after_it(
+    programs: Programs, unreachable: Unreachable
+) -> None:
     starting = asyncio.create_task(programs.start("h2", ["shell", "true"], None))
     async with asyncio.timeout(WITHIN_S):
         await unreachable.asked.wait()
@@ -256,13 +257,9 @@ async def test_program_that_is_starting_when_the_daemon_ends_is_refused_and_none
                 await start
 
 
-async def test_caller_that_is_cancelled_while_a_program_starts_stays_cancelled(tmp_path: Path) -> None:
-    file = tmp_path / "two.yaml"
-    file.write_text(TESTBED)
-    unreachable = Unreachable()
-    programs = Programs(
-        load(file).require(), unreachable, clock=SystemClock(), ids=RandomIds(), sink=lambda document: None
-    )
+async def test_caller_that_is_cancelled_while_a_program_starts_stays_cancelled(
+    programs: Programs, unreachable: Unreachable
+) -> None:
     starting = asyncio.create_task(programs.start("h2", ["shell", "true"], None))
     async with asyncio.timeout(WITHIN_S):
         await unreachable.asked.wait()
@@ -273,13 +270,8 @@ async def test_caller_that_is_cancelled_while_a_program_starts_stays_cancelled(t
 
 
 async def test_more_programs_than_a_host_may_have_are_refused_in_words_and_other_hosts_have_theirs(
-    tmp_path: Path,
+    programs: Programs,
 ) -> None:
-    file = tmp_path / "two.yaml"
-    file.write_text(TESTBED)
-    programs = Programs(
-        load(file).require(), Unreachable(), clock=SystemClock(), ids=RandomIds(), sink=lambda document: None
-    )
     starting = [asyncio.create_task(programs.start("h2", ["shell", "true"], None)) for _ in range(MOST_ON_HOST)]
     await asyncio.sleep(0)
     why = f"h2: shell: {MOST_ON_HOST} programs run on h2 already, the most on one host at a time. End one first"

@@ -17,23 +17,37 @@ from typing import Any, Self
 
 import pytest
 
+from . import container
+from .container import Container
+from .door import Guest
 from .image import Image, ImageUnavailableError, open_image
 from .machine import Machine, missing
 
 
 class Machines:
-    """Starts machines of one image, and kills them at its end."""
+    """Starts machines and containers of one image, and kills them at its end."""
 
     def __init__(self, image: Image) -> None:
         self._image = image
         self._folder = Path(tempfile.mkdtemp(prefix="hwd-m-"))
-        self.started: list[Machine] = []
+        self.started: list[Guest] = []
 
     def start(self, name: str, **how: Any) -> Machine:
         """As `Machine.start`; returns at once, so that several start together."""
-        folder = self._folder / f"{name}-{len(self.started)}"
-        self.started.append(Machine.start(name, self._image, folder, **how))
-        return self.started[-1]
+        machine = Machine.start(name, self._image, self._place(name), **how)
+        self.started.append(machine)
+        return machine
+
+    def contain(self, name: str, **how: Any) -> Container:
+        """As `Container.start`: a fresh host without a kernel of its own."""
+        if why := container.missing():
+            pytest.skip(why)
+        made = Container.start(name, self._image, self._place(name), **how)
+        self.started.append(made)
+        return made
+
+    def _place(self, name: str) -> Path:
+        return self._folder / f"{name}-{len(self.started)}"
 
     def words(self) -> str:
         """The ends of all consoles."""

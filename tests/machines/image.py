@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,79 +30,11 @@ PACKAGES: Final = (
 DISK_MB: Final = 1500
 """Sparse: what is not written takes no room."""
 
-MODULES_LEFT_OUT: Final = (
-    "sound",
-    "drivers/gpu",
-    "drivers/media",
-    "drivers/net/wireless",
-    "drivers/net/ethernet",
-    "drivers/iio",
-    "drivers/staging",
-    "drivers/usb",
-    "drivers/scsi",
-    "drivers/isdn",
-    "drivers/mtd",
-    "drivers/ata",
-    "drivers/md",
-    "drivers/bluetooth",
-    "net/bluetooth",
-    "net/mac80211",
-    "net/wireless",
-    "fs/btrfs",
-    "fs/xfs",
-    "fs/ocfs2",
-    "fs/gfs2",
-    "fs/ceph",
-    "fs/nfs",
-    "fs/cifs",
-    "fs/smb",
-)
-
-# --- what is on the disk before its packages are set up, and after
-
-BEFORE: Final[Mapping[str, str]] = {
-    "etc/dpkg/dpkg.cfg.d/hwd": "force-unsafe-io\npath-exclude=/usr/share/doc/*\npath-exclude=/usr/share/man/*\n"
-    "path-exclude=/usr/share/locale/*\n"
-    + "".join(f"path-exclude=/lib/modules/*/kernel/{folder}/*\n" for folder in MODULES_LEFT_OUT),
-    "etc/initramfs-tools/conf.d/hwd": "MODULES=list\nCOMPRESS=lz4\nRUNSIZE=10%\n",
-    "etc/initramfs-tools/modules": "virtio_pci\nvirtio_blk\next4\n",
-}
-
-LUGGAGE: Final = "/mnt"
-"""Where a machine has what its test gave it: /dev/vdb, read-only."""
-
-AFTER: Final[Mapping[str, str]] = {
-    "hwd-init": f"""#!/bin/sh
-mount -t tmpfs tmp /tmp
-mount -o ro /dev/vdb {LUGGAGE}
-exec sh {LUGGAGE}/guest/init.sh
-""",
-    "etc/hostname": "fresh\n",
-    "etc/fstab": f"/dev/vda / ext4 rw,errors=remount-ro 0 0\n/dev/vdb {LUGGAGE} ext4 ro 0 0\n",
-    "etc/systemd/network/mgmt.network": "[Match]\nName=eth0\n[Network]\nAddress=10.0.2.15/24\nLinkLocalAddressing=no\n",
-    "etc/systemd/system/hwd-door.service": f"""[Unit]
-Description=the door for the tests
-After=local-fs.target systemd-networkd.service
-RequiresMountsFor={LUGGAGE}
-[Service]
-ExecStart=/usr/bin/python3 -E -S -u {LUGGAGE}/guest/door.py
-StandardOutput=tty
-TTYPath=/dev/console
-KillMode=process
-[Install]
-WantedBy=multi-user.target
-""",
-    # Each fresh host has keys of its own, which its test gave it.
-    "etc/systemd/system/ssh.service.d/hwd.conf": f"""[Unit]
-RequiresMountsFor={LUGGAGE}
-[Service]
-ExecStartPre=
-ExecStartPre=/bin/sh -c 'cp {LUGGAGE}/etc/ssh/ssh_host_* /etc/ssh/ && chmod 600 /etc/ssh/ssh_host_*_key'
-ExecStartPre=/bin/sh -c 'install -D -m 600 {LUGGAGE}/root/authorized_keys /root/.ssh/authorized_keys'
-ExecStartPre=/usr/sbin/sshd -t
-""",
-}
-
+BEFORE: Final = Path(__file__).parent / "disk" / "before"
+AFTER: Final = BEFORE.with_name("after")
+"""What is on the disk before its packages are set up, and after. What a machine has of its test is in /mnt: /dev/vdb,
+read-only; each fresh host has keys of its own, which its test gave it.
+"""
 MASKED: Final = (
     "apt-daily.timer",
     "apt-daily-upgrade.timer",
@@ -110,6 +42,7 @@ MASKED: Final = (
     "e2scrub_all.timer",
     "e2scrub_reap.service",
     "fstrim.timer",
+    "console-getty.service",  # it would take the console of a container from the door
     "getty@tty1.service",
     "serial-getty@ttyS0.service",
     "systemd-timesyncd.service",
@@ -187,19 +120,8 @@ def _make(folder: Path, say: Callable[[str], None]) -> None:
         found = sorted((root / "boot").glob(f"{name}*-*"))
         shutil.copy(found[-1], folder / name)
         (folder / name).chmod(0o644)
-    _do(
-        "mke2fs",
-        "-q",
-        "-t",
-        "ext4",
-        "-O",
-        "^has_journal",
-        "-d",
-        str(root),
-        str(folder / "disk"),
-        f"{DISK_MB}M",
-        log=folder / "log",
-    )
+    options = ("-q", "-t", "ext4", "-O", "^has_journal", "-d", str(root))
+    _do("mke2fs", *options, str(folder / "disk"), f"{DISK_MB}M", log=folder / "log")
     shutil.rmtree(root)
     say("machines: the image is made")
 
@@ -225,12 +147,18 @@ def _link(path: Path, target: str) -> None:
     path.symlink_to(target)
 
 
-def _write(root: Path, files: Mapping[str, str]) -> None:
-    for name, text in files.items():
+def _write(root: Path, files: Path) -> None:
+    for name, text in _texts(files):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o755 if text.startswith("#!") else 0o644)
+
+
+def _texts(files: Path) -> Iterator[tuple[Path, str]]:
+    for path in sorted(files.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(files), path.read_text()
 
 
 def _do(program: str, *arguments: str, log: Path) -> None:
@@ -257,8 +185,8 @@ def _mirror() -> tuple[str, ...]:
 
 
 def _key() -> str:
-    parts = [SUITE, *PACKAGES, str(DISK_MB), *MODULES_LEFT_OUT, *MASKED]
-    parts += [text for files in (BEFORE, AFTER) for pair in files.items() for text in pair]
+    parts = [SUITE, *PACKAGES, str(DISK_MB), *MASKED]
+    parts += [str(text) for files in (BEFORE, AFTER) for pair in _texts(files) for text in pair]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 

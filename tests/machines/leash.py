@@ -12,6 +12,11 @@ from typing import Final
 PR_SET_PDEATHSIG: Final = 1
 
 
+def leashed() -> list[str]:
+    """What to put before a command, for one that this process starts."""
+    return [sys.executable, "-E", "-S", "-P", __file__, str(os.getpid())]
+
+
 def main(parent: int, command: list[str]) -> None:
     """Become the program; the leash stays on it."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .image import Image, ImageUnavailableError, open_image
+from .image import ImageUnavailableError, open_image
 
 pytestmark = pytest.mark.root
 
@@ -85,20 +85,20 @@ def test_one_that_is_there_is_taken_and_what_was_left_half_made_is_not(programs:
     assert [one.name for one in cache.iterdir() if one.is_dir()] == [first.disk.parent.name]
     assert open_image(cache, silent) == first
     assert made(tmp_path) == 1
-    assert is_whole(first)
+    assert (first.kernel.read_text(), first.initrd.read_text(), first.disk.exists()) == ("kernel\n", "initrd\n", True)
 
 
-def is_whole(image: Image) -> bool:
-    return image.kernel.read_text() == "kernel\n" and image.initrd.read_text() == "initrd\n" and image.disk.exists()
-
-
-def test_without_a_mirror_it_cannot_be_had(programs: Path, tmp_path: Path) -> None:
-    place(programs, debootstrap=NO_MIRROR)
-    with pytest.raises(ImageUnavailableError, match="needs a mirror of Debian: E: Failed getting release file"):
-        open_image(tmp_path / "cache", silent)
-
-
-def test_anything_else_that_fails_is_no_reason_to_skip(programs: Path, tmp_path: Path) -> None:
-    place(programs, debootstrap=BROKEN)
-    with pytest.raises(RuntimeError, match="debootstrap ended with status 1:\nE: it fell over"):
+@pytest.mark.parametrize(
+    ("debootstrap", "kind", "words"),
+    [
+        (NO_MIRROR, ImageUnavailableError, "needs a mirror of Debian: E: Failed getting release file"),
+        (BROKEN, RuntimeError, "debootstrap ended with status 1:\nE: it fell over"),
+    ],
+    ids=["without a mirror it cannot be had", "anything else is no reason to skip"],
+)
+def test_one_that_cannot_be_made_says_why(
+    programs: Path, tmp_path: Path, debootstrap: str, kind: type[Exception], words: str
+) -> None:
+    place(programs, debootstrap=debootstrap)
+    with pytest.raises(kind, match=words):
         open_image(tmp_path / "cache", silent)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from .fixtures import Machines
-from .machine import Boot, cable
+from .machine import cable
 
 pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(900)]
 
@@ -39,7 +39,7 @@ async def test_a_fresh_host_has_systemd_and_an_ssh_server_and_no_way_out(machine
     for name in ("ssh/ssh_host_ed25519_key", "key"):
         await _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name))
     luggage = {"etc/ssh": tmp_path / "ssh", "root/authorized_keys": tmp_path / "key.pub"}
-    host = machines.start("fresh", boot=Boot.SYSTEMD, luggage=luggage)
+    host = machines.contain("fresh", luggage=luggage)
     await host.up()
     place, port = host.ssh
     key = (tmp_path / "ssh/ssh_host_ed25519_key.pub").read_text()

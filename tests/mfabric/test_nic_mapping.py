@@ -4,13 +4,11 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.mfabric.nic_mapping import OpticalPort, nic_links
 from hwd.mfabric.reconfigure_ocs import Links
-from hwd_drivers.core.errors import ConfigError
 
 Port = OpticalPort[tuple[int, int]]
 
@@ -118,19 +116,6 @@ def test_two_links_of_two_servers_go_to_two_nodes_on_both_ends() -> None:
     """The example of section 5.2."""
     ports = [server(0, [0, 0, 1]), server(1, [0, 1, 1])]
     assert nic_links({(0, 1): 2}, ports) == [((0, 0), (1, 1)), ((0, 2), (1, 0))]
-
-
-@pytest.mark.parametrize(
-    ("links", "why"),
-    [
-        ({(0, 1): 2}, "server 1: 2 links, and it has 1 optical NIC ports"),
-        ({(0, 2): 1}, "links between servers 0 and 2: there are ports of 2, from 0 on"),
-        ({(1, 0): 1}, "links between servers 1 and 0"),
-    ],
-)
-def test_links_that_do_not_fit_the_ports_are_refused(links: Links, why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
-        nic_links(links, [server(0, [0, 1]), server(1, [0])])
 
 
 def test_pair_with_no_link_has_none() -> None:

@@ -1,12 +1,9 @@
 """Synthetic traces: the same for a seed, and made as they say."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from hwd.mfabric.traces import synthetic_trace
-from hwd_drivers.core.errors import ConfigError
 
 
 def test_trace_of_a_seed_is_always_the_same() -> None:
@@ -58,19 +55,3 @@ def test_less_concentration_sends_an_expert_to_fewer() -> None:
         for concentration in (0.05, 1.0)
     ]
     assert largest[0] > 0.6 > 0.4 > largest[1]
-
-
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        ({"iterations": 0}, "iterations: is 0, and has to be at least 1"),
-        ({"layers": 0}, "layers: is 0"),
-        ({"experts": -1}, "experts: is -1"),
-        ({"tokens": 0}, "tokens: is 0"),
-        ({"concentration": 0.0}, "concentration: is 0, and has to be finite and above 0"),
-        ({"drift": float("nan")}, "drift: is nan, and has to be finite and at least 0"),
-    ],
-)
-def test_bad_sizes_are_refused(changes: dict[str, Any], why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
-        synthetic_trace(1, **({"iterations": 1, "layers": 1, "experts": 1} | changes))

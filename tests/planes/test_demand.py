@@ -1,5 +1,7 @@
 """The demand that a plane is told of, from what the ranks of its job announce."""
 
+from typing import Any
+
 from hwd.model.plane import CommunicationGroup, Demand, Intent, Job, Rank
 from hwd.planes import AnnouncedDemand
 from hwd_agents.wire import Operation, OperationKind
@@ -15,11 +17,12 @@ JOB = Job(
 
 
 def between(
-    *ranks: int, kind: OperationKind, group: str = "all", peer: int | None = None
+    *ranks: int, kind: OperationKind = OperationKind.ALL_TO_ALL, group: str = "all", **more: Any
 ) -> dict[tuple[str, str], float]:
     """What these ranks announce with an operation of 800 bytes."""
     demand = AnnouncedDemand(JOB, every_s=1.0)
-    operation = Operation(group=group, kind=kind, index=0, size_bytes=800, peer=peer)
+    fields: dict[str, Any] = {"group": group, "kind": kind, "index": 0, "size_bytes": 800, **more}
+    operation = Operation(**fields)
     for rank in ranks:
         demand.take(Intent(rank=rank, operation=operation), at_s=0.0)
     due = demand.due(at_s=1.0)
@@ -58,7 +61,4 @@ def test_each_period_tells_what_came_in_it() -> None:
 
 
 def test_parts_that_an_all_to_all_says_are_counted_as_they_are() -> None:
-    demand = AnnouncedDemand(JOB, every_s=1.0)
-    operation = Operation(group="all", kind=OperationKind.ALL_TO_ALL, index=0, size_bytes=18, parts=(1, 2, 5, 10))
-    demand.take(Intent(rank=1, operation=operation), at_s=0.0)
-    assert demand.due(at_s=1.0) == Demand(bytes_between={("h0", "h1"): 15.0})
+    assert between(1, size_bytes=18, parts=(1, 2, 5, 10)) == {("h0", "h1"): 15.0}

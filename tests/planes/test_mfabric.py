@@ -1,7 +1,7 @@
 """The plane of mFabric: where the light is at each all-to-all of layers with experts, and when it moves."""
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 import numpy as np
@@ -139,11 +139,6 @@ def iteration(played: Played, layers: list[list[list[int]]]) -> Iterator[tuple[i
         played.light()
 
 
-def test_demands_of_these_tests_want_other_light() -> None:
-    assert wanted(RING) == {("h0", "h1"): 1, ("h0", "h3"): 1, ("h1", "h2"): 1, ("h2", "h3"): 1}
-    assert wanted(CROSSED) == {("h0", "h1"): 1, ("h0", "h2"): 1, ("h1", "h3"): 1, ("h2", "h3"): 1}
-
-
 def test_all_but_the_first_one_of_a_layer_go_over_light_for_their_demand() -> None:
     played = Played("mfabric layers=2")
     layers = [RING, CROSSED]
@@ -172,6 +167,8 @@ def test_light_moves_while_experts_compute_and_the_next_one_waits_for_it() -> No
 
 
 def test_first_one_that_blocks_goes_over_light_for_its_own_demand() -> None:
+    assert wanted(RING) == {("h0", "h1"): 1, ("h0", "h3"): 1, ("h1", "h2"): 1, ("h2", "h3"): 1}
+    assert wanted(CROSSED) == {("h0", "h1"): 1, ("h0", "h2"): 1, ("h1", "h3"): 1, ("h2", "h3"): 1}
     played = Played("mfabric layers=2 first=block")
     for layer, _ in iteration(played, [RING, CROSSED]):
         assert played.lit == wanted([RING, CROSSED][layer])
@@ -434,30 +431,20 @@ def test_it_keeps_the_rules_of_planes(first: str) -> None:
     assert check_plane(lambda: MFABRIC.make({"layers": "2", "first": first}), jobs=60) > 20
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("mfabric", "layers=: is the number of layers with experts"),
-        ("mfabric layers=0", "layers=0: is the number of layers"),
-        ("mfabric layers=1 first=now", "first=now is none of block, reuse, random, predict"),
-        ("mfabric layers=1 variant=go", "variant=go is none of skip, stop"),
-        ("mfabric layers=1 degree=x", "degree=x is no whole number"),
-        ("mfabric layers=1 seed=-1", "seed=-1 is no whole number"),
-    ],
-)
-def test_wrong_arguments_are_refused(text: str, why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
-        Played(text)
-
-
-def test_more_ranks_than_can_be_predicted_in_time_are_refused() -> None:
+def test_wrong_arguments_and_racks_are_refused_before_anything_moves() -> None:
     ranks = tuple(Rank(number=number, host="h0", gpu=None) for number in range(65))
-    job = Job(id="k3v9a1xx", ranks=ranks, groups={})
-    plane = MFABRIC.make({"layers": "1", "first": "predict"})
-    with pytest.raises(ConfigError, match="first=predict: 65 ranks, over the 64"):
-        plane.targets(job, view_of(rack(4, 2), job))
-
-
-def test_hosts_without_a_packet_switch_are_refused_before_anything_moves() -> None:
-    with pytest.raises(ConfigError, match="h0, h1, h2, h3: no NIC port on a packet switch"):
-        Played("mfabric layers=1", electrical=False)
+    many = Job(id="k3v9a1xx", ranks=ranks, groups={})
+    predicting = MFABRIC.make({"layers": "1", "first": "predict"})
+    refusals: list[tuple[Callable[[], object], str]] = [
+        (lambda: Played("mfabric"), "layers=: is the number of layers with experts"),
+        (lambda: Played("mfabric layers=0"), "layers=0: is the number of layers"),
+        (lambda: Played("mfabric layers=1 first=now"), "first=now is none of block, reuse, random, predict"),
+        (lambda: Played("mfabric layers=1 variant=go"), "variant=go is none of skip, stop"),
+        (lambda: Played("mfabric layers=1 degree=x"), "degree=x is no whole number"),
+        (lambda: Played("mfabric layers=1 seed=-1"), "seed=-1 is no whole number"),
+        (lambda: Played("mfabric layers=1", electrical=False), "h0, h1, h2, h3: no NIC port on a packet switch"),
+        (lambda: predicting.targets(many, view_of(rack(4, 2), many)), "first=predict: 65 ranks, over the 64"),
+    ]
+    for call, why in refusals:
+        with pytest.raises(ConfigError, match=why):
+            call()

@@ -1,7 +1,6 @@
 """RegionalLight and the actor say the same of the light, whatever regions share ports, and whatever does not arrive."""
 
 import random
-from collections.abc import Iterable, Mapping
 from itertools import combinations
 
 import pytest
@@ -10,33 +9,21 @@ from hypothesis import strategies as st
 
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
-from hwd.model.plane import Action, Applied, Event, Job, NotReady, PortView, Rank, Switch, Target, Tick, View
+from hwd.model.plane import Applied, Job, NotReady, PortView, Rank, Switch, Tick, View
 from hwd.planes import PlaneActor, RegionalLight
+
+from .conftest import Scripted
 
 PORTS = [NicPortId(host=f"h{host}", port="eth0") for host in range(32)]
 JOB = Job(id="j", ranks=tuple(Rank(number=n, host=port.host) for n, port in enumerate(PORTS)), groups={})
 VIEW = View(ports={port: PortView() for port in PORTS}, topology=lambda text: ())
 
 
-class Told:
-    """Answers with what it is told to."""
-
-    def __init__(self) -> None:
-        self.answers: list[Action] = []
-
-    def targets(self, job: Job, view: View) -> Mapping[str, Target]:
-        return {}
-
-    def on(self, event: Event) -> Iterable[Action]:
-        answers, self.answers = self.answers, []
-        return answers
-
-
 class Both:
     """One light, as the plane knows it and as the actor does."""
 
     def __init__(self) -> None:
-        self.plane, self.light = Told(), RegionalLight()
+        self.plane, self.light = Scripted({}), RegionalLight()
         self.actor = PlaneActor(self.plane, JOB, VIEW)
 
     def go(self, region: frozenset[NicPortId], links: list[Link]) -> str:

@@ -36,18 +36,15 @@ T = TypeVar("T")
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "two-hosts.yaml").read_text()
 SEED = 7
-SELDOM_S = 0.05
+SELDOM_S = 0.25
 """Between two looks at light. These tests do not measure when it comes, and looks would take half of their time."""
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"
 """Both ways to join its four ports in two links between the hosts."""
 TARGETS = {"straight": {"what": STRAIGHT}, "crossed": {"what": CROSSED}}
 
 
-def pytest_asyncio_loop_factories(
-    config: pytest.Config, item: pytest.Item
-) -> Mapping[str, type[asyncio.SelectorEventLoop]]:
-    """In virtual time, but for tests with threads."""
-    return {"loop": asyncio.SelectorEventLoop if "threads" in getattr(item, "fixturenames", ()) else VirtualLoop}
+def pytest_asyncio_loop_factories() -> Mapping[str, type[VirtualLoop]]:
+    return {"virtual": VirtualLoop}
 
 
 def of_testbed(text: str) -> pytest.MarkDecorator:
@@ -136,8 +133,9 @@ class Lab:
 
     async def prepare(self, targets: Mapping[str, Any] = TARGETS, **more: Any) -> PreparedSetStatus:
         """A prepared set, under a new lease of all ports where none is named."""
+        caller = more.pop("caller", None)
         body = {"lease": more.pop("lease", None) or await self.lease("all", for_s=3600.0), **more, "targets": targets}
-        return await self.in_daemon(self.service.prepare(msgspec.convert(body, PrepareBody)))
+        return await self.in_daemon(self.service.prepare(msgspec.convert(body, PrepareBody), caller))
 
     async def switch(self, prepared: PreparedSetStatus, target: str, **more: Any) -> ReconfigurationStatus:
         return await self.in_daemon(self.service.switch(prepared.id, target, **more))

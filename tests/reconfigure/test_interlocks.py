@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import UNSET
@@ -49,29 +48,24 @@ def overridden(fact: ReconfigurationStarted) -> list[Interlock]:
 
 
 @of_testbed(LOSSY)
-async def test_an_apply_that_is_refused_sends_nothing_and_is_counted_by_its_interlock(lab: Lab) -> None:
-    with pytest.raises(RefusedError, match=r"interlock loss-budget refused: h0\.eth0<->h1\.eth0: .* over the budget"):
-        await lab.apply(STRAIGHT)
-    assert not lab.emitted(ReconfigurationStarted)
-    assert lab.light() == set()
-    (refused,) = lab.emitted(InterlockRefused)
-    assert (refused.interlock, refused.subject, refused.subjects) == ("loss-budget", "h0.eth0<->h1.eth0", 2)
-    assert refused.limit == pytest.approx(1.7)
-    assert (refused.unit, refused.run) == ("dB", None)
-    assert refusals(lab) == {"loss-budget": 1}
-    assert not lab.service.status().reconfigurations, "nothing is held"
-
-
-@of_testbed(LOSSY)
-async def test_a_plan_that_is_refused_is_shown_whole_and_not_applied_by_its_hash(lab: Lab) -> None:
+async def test_what_is_refused_is_planned_whole_and_sends_nothing_and_is_counted_by_its_interlock(lab: Lab) -> None:
     plan = await lab.plan(STRAIGHT)
     assert [one.subject for one in plan.refused] == ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"]
     assert str(plan).endswith("refused by loss-budget")
     assert lab.emitted(PlanMade)[0].plan == plan
     assert refusals(lab) == {"loss-budget": 1}
+    with pytest.raises(RefusedError, match=r"interlock loss-budget refused: h0\.eth0<->h1\.eth0: .* over the budget"):
+        await lab.apply(STRAIGHT)
+    refused = lab.emitted(InterlockRefused)[-1]
+    assert (refused.interlock, refused.subject, refused.subjects) == ("loss-budget", "h0.eth0<->h1.eth0", 2)
+    assert refused.limit == pytest.approx(1.7)
+    assert (refused.unit, refused.run) == ("dB", None)
     with pytest.raises(RefusedError, match="interlock loss-budget"):
         await lab.apply("", hash=plan.hash)
-    assert refusals(lab) == {"loss-budget": 2}
+    assert refusals(lab) == {"loss-budget": 3}
+    assert not lab.emitted(ReconfigurationStarted)
+    assert lab.light() == set()
+    assert not lab.service.status().reconfigurations, "nothing is held"
 
 
 @of_testbed(LOSSY + ALLOWED)
@@ -117,6 +111,7 @@ async def test_a_playbook_overrides_in_its_apply_step(lab: Lab) -> None:
 
 @of_testbed(EXAMPLE + "interlocks: {rate: {changes: {ocs1: 2}, per_s: 30}}\n")
 async def test_a_switch_that_was_changed_too_often_is_left_alone_until_the_window_is_over(lab: Lab) -> None:
+    plan = await lab.plan("ocs1:5A-6B")
     for what in (STRAIGHT, CROSSED):
         await lab.apply(what)
     with pytest.raises(RefusedError, match=r"interlock rate refused: ocs1: it was changed 2 times in the last 30 s"):
@@ -124,26 +119,12 @@ async def test_a_switch_that_was_changed_too_often_is_left_alone_until_the_windo
     assert (await lab.apply(CROSSED)).outcome == "confirmed", "nothing moves by it"
     await asyncio.sleep(31)
     assert (await lab.apply(STRAIGHT)).outcome == "confirmed"
-
-
-@of_testbed(EXAMPLE + "interlocks: {rate: {changes: {ocs1: 2}, per_s: 30}}\n")
-async def test_a_plan_from_before_the_rate_was_used_up_is_not_applied(lab: Lab) -> None:
-    plan = await lab.plan("ocs1:5A-6B")
-    await lab.apply("ocs1:7A-8B")
-    await lab.apply("ocs1:7A-none")
+    await lab.apply("ocs1:none")
     with pytest.raises(RefusedError, match=f"plan {plan.hash}: its interlocks find something else now"):
         await lab.apply("", hash=plan.hash)
 
 
 # --- the way back
-
-
-async def make_way_back(lab: Lab, **more: Any) -> None:
-    """Light that every interlock refuses is there, and an apply that none refuses takes it away."""
-    lab.connect(STRAIGHT)
-    applying = lab.apply("ocs1:none", **more)
-    await lab.in_daemon(applying)  # so that its time dies with the daemon
-    assert lab.light() == set()
 
 
 async def check_way_back(lab: Lab) -> None:
@@ -159,43 +140,33 @@ async def check_way_back(lab: Lab) -> None:
 
 
 @of_testbed(ALL_WRONG)
-async def test_every_interlock_refuses_the_way_forward_and_none_a_roll_back(lab: Lab) -> None:
-    await make_way_back(lab, confirm_within_s=60)
-    assert (await lab.service.roll_back(None)).outcome == "rolled-back"
-    await check_way_back(lab)
-
-
-@of_testbed(ALL_WRONG)
-async def test_none_refuses_the_way_back_of_an_expired_confirm(lab: Lab) -> None:
-    await make_way_back(lab, confirm_within_s=60)
-    await asyncio.sleep(61)
-    (ended,) = lab.emitted(ReconfigurationEnded)
-    assert ended.outcome == "rolled-back"
-    await check_way_back(lab)
-
-
-@of_testbed(ALL_WRONG)
-async def test_none_refuses_the_recovery_after_a_crash(lab: Lab) -> None:
-    await lab.in_daemon(make_way_back(lab, confirm_within_s=600))  # its timer dies with it
-    await asyncio.sleep(1)  # the records are written behind
-    lab.world.kill(DAEMON)
-    await asyncio.sleep(600)  # the time to confirm it is over when the daemon is back
-    lab.world.start_daemon()
-    await lab.until(DaemonRecovered)
-    await lab.world.settled()
-    assert lab.emitted(DaemonRecovered)[0].outcome == "rolled-back"
-    await check_way_back(lab)
-
-
-@of_testbed(ALL_WRONG)
-async def test_none_refuses_the_abort_of_a_run(lab: Lab) -> None:
-    playbook = "playbook: dark\nshows: x\nsteps:\n  - apply: {pairs: 'ocs1:none'}\n  - wait: {for_s: 600}\n"
+@pytest.mark.parametrize("way", ["asked for", "not confirmed", "recovery", "abort of a run"])
+async def test_every_interlock_refuses_the_way_forward_and_none_a_roll_back(lab: Lab, way: str) -> None:
+    """Light that every interlock refuses is there, and an apply that none refuses takes it away."""
     lab.connect(STRAIGHT)
-    run = (await lab.service.start_run(text=playbook, file="dark.yaml", parameters={})).run
-    await lab.until(ReconfigurationCommanded)
-    await asyncio.sleep(5)
+    run = ""
+    if way == "abort of a run":
+        run = await lab.start_run("apply: {pairs: 'ocs1:none'}", "wait: {for_s: 600}")
+        await lab.until(ReconfigurationCommanded)
+        await asyncio.sleep(5)
+    else:
+        await lab.apply("ocs1:none", confirm_within_s=60)
     assert lab.light() == set()
-    assert (await lab.service.abort_run(run, by="ada")).safe_state == "before-apply"
+    match way:
+        case "asked for":
+            assert (await lab.service.roll_back(None)).outcome == "rolled-back"
+        case "not confirmed":
+            await asyncio.sleep(61)
+            assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["rolled-back"]
+        case "recovery":
+            await asyncio.sleep(1)  # the records are written behind
+            lab.world.kill(DAEMON)
+            await asyncio.sleep(600)  # the time to confirm it is over when the daemon is back
+            lab.world.start_daemon()
+            await lab.until(DaemonRecovered)
+            assert lab.emitted(DaemonRecovered)[0].outcome == "rolled-back"
+        case _:
+            assert (await lab.service.abort_run(run, by="ada")).safe_state == "before-apply"
     await check_way_back(lab)
 
 

@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from hwd.model.documents.daemon import DaemonRecovered, JournalOpen
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
-from hwd_drivers.core.errors import LinkError, NotReadyError
+from hwd.model.documents.reconfigurations import ReconfigurationState
+from hwd_drivers.core.errors import NotReadyError
 
 from .conftest import CROSSED, STRAIGHT, Lab
 
@@ -46,25 +45,6 @@ async def test_after_a_way_back_the_old_links_are_there_and_the_new_ones_are_not
     assert lab.metrics("hwd_reconfigurations_total")[("rolled-back",)] == 1
     await asyncio.sleep(15)
     assert ready(lab) == {}  # their carrier is back, and nobody measured a transfer
-
-
-async def test_what_stays_open_is_told_until_it_is_undone(lab: Lab) -> None:
-    await lab.apply(STRAIGHT, ready_within_s=15)
-    applying = asyncio.create_task(lab.apply(CROSSED, ready_within_s=15))
-    await asyncio.sleep(0.1)  # virtual: the switch answers after 200 ms
-    lab.cut_switch()
-    with pytest.raises(LinkError, match="ocs1"):
-        await applying
-    if not lab.emitted(JournalOpen):
-        await lab.until(JournalOpen)
-    assert lab.metrics("hwd_journal_open") == {(): 1}
-    (told,) = lab.emitted(JournalOpen)
-    assert told.reconfiguration == lab.emitted(ReconfigurationEnded)[-1].reconfiguration
-    assert "ocs1" in told.why
-    lab.faults.refusing = False
-    await lab.until(DaemonRecovered)
-    assert lab.metrics("hwd_journal_open") == {(): 0}
-    assert lab.metrics("hwd_recoveries_total")[("rolled-back",)] == 1
 
 
 async def test_while_the_broker_is_away_no_carrier_is_known_and_then_the_present_ones_are(lab: Lab) -> None:

@@ -56,17 +56,20 @@ async def test_a_wanted_end_that_is_blocked_is_warned_of_and_no_success(lab: Lab
     assert stays.warnings == [said.format("it stays so")]
 
 
-@pytest.mark.parametrize("port", ["ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0"])
-async def test_what_another_lease_covers_is_not_made_dark(lab: Lab, port: str) -> None:
+async def test_what_another_lease_covers_is_not_made_dark(lab: Lab) -> None:
     """Neither the port itself, nor one whose light goes through it."""
     await lab.apply(STRAIGHT, ready_within_s=15)
-    lease = await lab.service.take_lease(holder="ben", ports=[port], for_s=600)
-    for to in ("force-blocked", "normal"):
-        with pytest.raises(RefusedError, match=f"{port}: leased to ben"):
-            await lab.service.override("ocs1", ["1A"], to, by="ada")
-    assert lab.emitted(SwitchOverride) == []
+    for port in ("ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0"):
+        lease = await lab.lease(port, holder="ben")
+        for to in ("force-blocked", "normal"):
+            with pytest.raises(RefusedError, match=f"{port}: leased to ben"):
+                await lab.service.override("ocs1", ["1A"], to, by="ada")
+        assert lab.emitted(SwitchOverride) == []
+        await lab.service.release_lease(lease)
+    await lab.lease("ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0", holder="kim")
     await lab.service.override("ocs1", ["2A"], "force-blocked", by="ada")
-    await lab.service.override("ocs1", ["1A"], "force-blocked", lease=str(lease.lease), by="ben")
+    (lease,) = [one.lease for one in lab.service.leases()]
+    await lab.service.override("ocs1", ["1A"], "force-blocked", lease=lease, by="kim")
     assert switch(lab)["blocked"] == ["1A", "2A"]
 
 

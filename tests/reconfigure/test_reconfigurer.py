@@ -3,7 +3,7 @@ import asyncio
 import msgspec
 import pytest
 
-from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.documents.daemon import DaemonRecovered, JournalOpen
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
@@ -25,11 +25,9 @@ from hwd_drivers.core.errors import (
     HwdError,
     LinkError,
     LoginError,
-    NotReadyError,
     RefusedError,
     StalePlanError,
 )
-from hwd_drivers.core.values import PortSide
 from hwd_drivers.devices.facts import SwitchCommand, SwitchRead
 from hwd_drivers.twins.server import Denial
 
@@ -58,21 +56,13 @@ async def test_apply_is_read_back_ready_and_confirmed(lab: Lab) -> None:
         }
 
 
-async def test_second_apply_moves_all_pairs_in_one_command(lab: Lab) -> None:
-    await lab.apply(STRAIGHT, ready_within_s=15)
-    await lab.apply(CROSSED, ready_within_s=15)
+async def test_second_apply_moves_all_pairs_in_one_command_and_the_same_again_moves_nothing(lab: Lab) -> None:
+    for what in (STRAIGHT, CROSSED, CROSSED):
+        assert (await lab.apply(what, ready_within_s=15)).outcome == "confirmed"
     assert lab.light() == wanted(CROSSED)
     assert [one.commands for one in lab.emitted(ReconfigurationCommanded)] == [1, 1]
     assert all(reading.ours for reading in lab.emitted(SwitchRead))
-
-
-async def test_same_again_moves_nothing_and_every_link_never_left(lab: Lab) -> None:
-    await lab.apply(STRAIGHT, ready_within_s=15)
-    again = await lab.apply(STRAIGHT, ready_within_s=15)
-    assert again.outcome == "confirmed"
-    assert len(lab.emitted(ReconfigurationCommanded)) == 1
-    links = lab.emitted(Timeline)[1].links
-    assert all(link.kept for link in links)
+    assert all(link.kept for link in lab.emitted(Timeline)[-1].links)
 
 
 async def test_denial_in_the_middle_rolls_back_with_the_switchs_own_words(lab: Lab) -> None:
@@ -86,38 +76,29 @@ async def test_denial_in_the_middle_rolls_back_with_the_switchs_own_words(lab: L
     assert lab.service.leases() == []
 
 
-async def test_mirror_that_is_stuck_is_no_success(lab: Lab) -> None:
-    await lab.apply(STRAIGHT, ready_within_s=15)
-    ends = [PortSide.parse(text) for text in ("1A", "4B")]
-    lab.faults.stick(ends)
-    with pytest.raises((FailedError, NotReadyError)):
-        await lab.apply(CROSSED, ready_within_s=15)
-    assert lab.emitted(ReconfigurationEnded)[-1].outcome in ("rolled-back", "failed")
-
-
-async def test_switch_lost_in_the_middle_is_brought_back_when_it_answers(lab: Lab) -> None:
+async def test_switch_lost_in_the_middle_is_told_until_it_is_brought_back_when_it_answers(lab: Lab) -> None:
     await lab.apply(STRAIGHT, ready_within_s=15)
     applying = asyncio.create_task(lab.apply(CROSSED, ready_within_s=15))
     await asyncio.sleep(0.1)  # virtual: the switch answers after 200 ms
     lab.cut_switch()
     with pytest.raises(LinkError, match="ocs1"):
         await applying
-    assert lab.emitted(ReconfigurationEnded)[-1].outcome == "failed"
+    ended = lab.emitted(ReconfigurationEnded)[-1]
+    assert ended.outcome == "failed"
     with pytest.raises((RefusedError, LinkError)):
         await lab.apply(CROSSED)
+    if not lab.emitted(JournalOpen):
+        await lab.until(JournalOpen)
+    assert lab.metrics("hwd_journal_open") == {(): 1}
+    (told,) = lab.emitted(JournalOpen)
+    assert (told.reconfiguration, "ocs1" in told.why) == (ended.reconfiguration, True)
     lab.faults.refusing = False
     await lab.until(DaemonRecovered)
+    assert lab.metrics("hwd_journal_open") == {(): 0}
+    assert lab.metrics("hwd_recoveries_total")[("rolled-back",)] == 1
     assert lab.light() == wanted(STRAIGHT)
     await lab.apply(CROSSED, ready_within_s=15)
     assert lab.light() == wanted(CROSSED)
-
-
-async def test_link_not_ready_in_time_goes_back(lab: Lab) -> None:
-    await lab.apply(STRAIGHT, ready_within_s=15)
-    with pytest.raises(NotReadyError, match=r"not ready within 1 s: h0.eth0<->h1.eth1") as raised:
-        await lab.apply(CROSSED, ready_within_s=1)
-    assert raised.value.exit_status == 5
-    assert lab.light() == wanted(STRAIGHT)
 
 
 async def test_half_a_link_is_never_ready(lab: Lab) -> None:
@@ -126,23 +107,18 @@ async def test_half_a_link_is_never_ready(lab: Lab) -> None:
     assert not [event for event in lab.emitted(HostEvent) if event.type in ("firmware", "carrier")]
 
 
-async def test_hash_of_an_older_state_is_refused(lab: Lab) -> None:
-    plan = await lab.plan(CROSSED)
-    await lab.apply(STRAIGHT)
-    with pytest.raises(RefusedError, match="the switches differ"):
-        await lab.apply("", hash=plan.hash)
-    plan = await lab.plan(CROSSED)
-    assert (await lab.apply("", hash=plan.hash)).outcome == "confirmed"
-    assert lab.light() == wanted(CROSSED)
-
-
-async def test_plan_touches_nothing(lab: Lab) -> None:
+async def test_plan_touches_nothing_and_its_hash_is_refused_for_another_state(lab: Lab) -> None:
     plan = await lab.plan(STRAIGHT)
     assert msgspec.to_builtins(plan.moves) == [
         {"switch": "ocs1", "remove": [], "add": ["1A-3B", "2A-4B", "3A-1B", "4A-2B"], "keep": []}
     ]
-    assert lab.light() == set()
-    assert lab.emitted(SwitchCommand) == []
+    assert (lab.light(), lab.emitted(SwitchCommand)) == (set(), [])
+    await lab.apply(CROSSED)
+    with pytest.raises(RefusedError, match="the switches differ"):
+        await lab.apply("", hash=plan.hash)
+    plan = await lab.plan(STRAIGHT)
+    assert (await lab.apply("", hash=plan.hash)).outcome == "confirmed"
+    assert lab.light() == wanted(STRAIGHT)
 
 
 async def test_lease_of_another_refuses_by_name(lab: Lab) -> None:
@@ -178,7 +154,7 @@ async def test_switch_that_is_silent_before_the_first_command_has_not_moved(lab:
     assert lab.emitted(SwitchCommand) == []
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.001, 0.1, 0.25, 2.0])
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 2.0])
 async def test_daemon_killed_at_any_stage_goes_back_at_its_next_start(lab: Lab, after_s: float) -> None:
     await lab.apply(STRAIGHT, ready_within_s=15)
     task = asyncio.create_task(lab.apply(CROSSED, ready_within_s=15))

@@ -13,6 +13,8 @@ from hwd_drivers.core.offload import InlineOffload, ThreadOffload
 
 from .facts import power
 
+Restart = Callable[..., Awaitable[Records]]
+
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
@@ -20,7 +22,7 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def restart(url: str) -> AsyncIterator[Callable[..., Awaitable[Records]]]:
+async def restart(url: str) -> AsyncIterator[Restart]:
     """The records on one file, by each call as the next daemon opens them; those before were closed."""
     opened: list[Records] = []
 
@@ -75,4 +77,4 @@ def started() -> Run:
 
 @pytest.fixture
 def flood() -> list[Document]:
-    return [power(n) for n in range(5_000)]
+    return [power(n) for n in range(3_000)]

@@ -1,7 +1,6 @@
 """Stored demands in the records: their matrices, the bounds of their number and size, and a file of before."""
 
 import struct
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -9,7 +8,7 @@ from hwd.model.demand import DemandKey, NewDemand
 from hwd.records import Records, demand_table
 from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
 
-Restart = Callable[..., Awaitable[Records]]
+from .conftest import Restart
 
 
 def demand(name: str = "moe", *, amount: float = 5.0, layers: int = 2) -> NewDemand:

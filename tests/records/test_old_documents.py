@@ -1,6 +1,6 @@
 """Old documents outside of runs are deleted in batches, but for those that something still needs."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -17,8 +17,7 @@ from hwd_agents.wire import Selected
 from hwd_drivers.core.documents import Document, Fact
 
 from . import facts
-
-Restart = Callable[..., Awaitable[Records]]
+from .conftest import Restart
 
 DOCUMENTS, OF_HISTORY = DocumentGroup.DOCUMENTS, DocumentGroup.HISTORY
 

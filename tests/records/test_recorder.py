@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,9 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import BugError, FailedError
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchPower
-from hwd_drivers.twins.virtual_time import run_virtual
 
+from .conftest import Restart
 from .facts import document, event, power, run_ended, run_started
-
-Restart = Callable[..., Awaitable[Records]]
 
 
 async def runs_of(records: Records) -> list[tuple[str, str | None]]:
@@ -42,25 +41,26 @@ async def test_documents_are_on_the_disk_after_a_flush_in_their_order(records: R
     assert [stored.document for stored in await records.documents()] == flood
 
 
-def test_writer_writes_by_itself_and_leaves_nothing_at_its_end(flood: list[Document]) -> None:
-    async def scenario() -> None:
-        records = Records("sqlite://", InlineOffload())
-        await records.open()
-        sink = RecordingSink(records)
-        writer = asyncio.create_task(sink.run())
-        for one in flood[:2500]:
+@asynccontextmanager
+async def writing(sink: RecordingSink) -> AsyncIterator[None]:
+    """Its writer runs, in virtual time."""
+    writer = asyncio.create_task(sink.run())
+    yield
+    writer.cancel()
+    await asyncio.wait([writer])
+
+
+@pytest.mark.usefixtures("virtual_time")
+async def test_writer_writes_by_itself_and_leaves_nothing_at_its_end(memory: Records, flood: list[Document]) -> None:
+    sink = RecordingSink(memory)
+    async with writing(sink):
+        for one in flood[:200]:
             sink(one)
         await asyncio.sleep(1)
-        assert [stored.document for stored in await records.documents()] == flood[:2500]
-        for one in flood[2500:]:
+        assert [stored.document for stored in await memory.documents()] == flood[:200]
+        for one in flood[200:300]:
             sink(one)
-        writer.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await writer
-        assert [stored.document for stored in await records.documents()] == flood
-        records.close()
-
-    run_virtual(scenario(), seed=1)
+    assert [stored.document for stored in await memory.documents()] == flood[:300]
 
 
 async def test_documents_find_their_run(memory: Records) -> None:
@@ -125,34 +125,26 @@ async def test_full_disk_fails_the_run_and_heals(
     assert len(await roomy.documents(run=started.id)) == held > 0, "what was recorded stays readable"
 
 
-def test_what_waited_is_written_once_there_is_room_again(
-    tmp_path: Path, flood: list[Document], caplog: pytest.LogCaptureFixture
+@pytest.mark.usefixtures("virtual_time")
+async def test_what_waited_is_written_once_there_is_room_again(
+    restart: Restart, tmp_path: Path, flood: list[Document], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario() -> None:
-        records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload(), max_bytes=526_384)
-        await records.open()
-        await records.add_documents(flood[:3000], run="old")
-        sink = RecordingSink(records)
-        writer = asyncio.create_task(sink.run())
-        for one in flood[3000:4000]:
+    caplog.set_level(logging.INFO, logger="hwd.records.recorder")
+    records = await restart(max_bytes=411_696)
+    await records.add_documents(flood[:2000], run="old")
+    sink = RecordingSink(records)
+    async with writing(sink):
+        for one in flood[2000:]:
             sink(one)
         await asyncio.sleep(60)
-        failures = [sink.failure]
-        connection = sqlite3.connect(tmp_path / "records.db")
-        connection.execute("DELETE FROM documents WHERE run = 'old'")
-        connection.commit()
-        connection.close()
+        failed = sink.failure
+        assert isinstance(failed, FailedError)
+        with closing(sqlite3.connect(tmp_path / "records.db")) as connection, connection:
+            connection.execute("DELETE FROM documents WHERE run = 'old'")
         await asyncio.sleep(2)
-        failures.append(sink.failure)
-        assert [type(failure) for failure in failures] == [FailedError, type(None)]
+        assert sink.failure is None
         assert sink.dropped == 0
-        assert [stored.document for stored in await records.documents()] == flood[3000:4000]
-        writer.cancel()
-        await asyncio.wait([writer])
-        records.close()
-
-    with caplog.at_level(logging.INFO):
-        run_virtual(scenario(), seed=1)
+        assert [stored.document for stored in await records.documents()] == flood[2000:]
     levels = [record.levelname for record in caplog.records if record.name == "hwd.records.recorder"]
     assert levels == ["WARNING", "INFO"], "once when it breaks, once when it heals"
 
@@ -256,51 +248,34 @@ async def test_end_that_means_nothing_keeps_no_other(memory: Records, caplog: py
     assert (await memory.run("b")).outcome is RunOutcome.SUCCEEDED
 
 
-def test_end_that_cannot_be_written_is_said_and_tried_again_each_second(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.usefixtures("virtual_time")
+async def test_end_that_cannot_be_written_is_said_and_tried_again_each_second(
+    restart: Restart, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The table of runs is locked by a rule of its own, so that documents can be written and one end cannot."""
-
-    async def scenario() -> None:
-        records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload())
-        await records.open()
-        for run in runs_named("a", "b"):
-            await records.start_run(run)
-        sink = RecordingSink(records)
-        writer = asyncio.create_task(sink.run())
-        connection = sqlite3.connect(tmp_path / "records.db")
-        with connection:
-            connection.execute(
-                "CREATE TRIGGER no BEFORE UPDATE ON runs WHEN new.id = 'a' BEGIN SELECT RAISE(FAIL, 'disk is full'); "
-                "END"
-            )
-        with pytest.raises(FailedError, match="cannot end run a: disk is full"):
-            await sink.end_run("a", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
-        assert "cannot end run a" in str(sink.failure)
-
-        sink(document(RunNote(run="b", text="x")))
-        await sink.end_run("b", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=3)
-        assert (await records.run("b")).outcome is RunOutcome.SUCCEEDED, (
-            "the end of another run is no matter of this one"
-        )
-
-        attempts = len(caplog.records)
-        await asyncio.sleep(60)
-        assert len(caplog.records) == attempts, "said once"
-        assert "cannot end run a" in str(sink.failure)
-        connection.execute("DROP TRIGGER no")
-        connection.commit()
-        connection.close()
+    caplog.set_level(logging.INFO, logger="hwd.records.recorder")
+    records = await restart()
+    for run in runs_named("a", "b"):
+        await records.start_run(run)
+    sink = RecordingSink(records)
+    rule = "BEFORE UPDATE ON runs WHEN new.id = 'a' BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
+    async with writing(sink):
+        with closing(sqlite3.connect(tmp_path / "records.db")) as connection:
+            connection.execute(f"CREATE TRIGGER no {rule}")
+            with pytest.raises(FailedError, match="cannot end run a: disk is full"):
+                await sink.end_run("a", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
+            sink(document(RunNote(run="b", text="x")))
+            await sink.end_run("b", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=3)
+            assert (await records.run("b")).outcome is RunOutcome.SUCCEEDED, "the end of another is no matter of it"
+            attempts = len(caplog.records)
+            await asyncio.sleep(60)
+            assert len(caplog.records) == attempts, "said once"
+            assert "cannot end run a" in str(sink.failure)
+            connection.execute("DROP TRIGGER no")
         await asyncio.sleep(2)
         assert sink.failure is None
         ended = await records.run("a")
         assert (ended.outcome, ended.ended_wall_ns) == (RunOutcome.SUCCEEDED, 2)
-        writer.cancel()
-        await asyncio.wait([writer])
-        records.close()
-
-    with caplog.at_level(logging.INFO, logger="hwd.records.recorder"):
-        run_virtual(scenario(), seed=1)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
 

@@ -55,22 +55,6 @@ async def test_any_name_of_a_folder_is_its_own_place(name: str, tmp_path: Path, 
     assert await ids(folder / "records.db") == ["aa"]
 
 
-async def test_two_folders_whose_names_differ_behind_a_question_mark_share_nothing(
-    tmp_path: Path, started: Run
-) -> None:
-    for name in ("a", "b"):
-        (tmp_path / f"rack?{name}").mkdir()
-        (await written(tmp_path / f"rack?{name}" / "records.db", replace(started, id=name))).close()
-    assert [await ids(tmp_path / f"rack?{name}" / "records.db") for name in ("a", "b")] == [["a"], ["b"]]
-
-
-async def test_reading_changes_nothing_after_an_orderly_end(tmp_path: Path, started: Run) -> None:
-    (await written(tmp_path / "records.db", replace(started, id="aa"))).close()
-    before = state(tmp_path)
-    assert await ids(tmp_path / "records.db") == ["aa"]
-    assert state(tmp_path) == before
-
-
 @pytest.mark.parametrize("copied", [("", "-wal", "-shm"), ("", "-wal")], ids=["all files", "without the index"])
 async def test_reading_sees_the_log_that_a_crash_has_left_and_changes_nothing(
     copied: tuple[str, ...], tmp_path: Path, started: Run

@@ -47,41 +47,31 @@ def free_bytes(path: Path) -> int:
     return found.f_bavail * found.f_bsize
 
 
-def test_reserve_takes_its_room_and_gives_it_up_once(small_disk: Path) -> None:
-    reserve = Reserve(small_disk / "reserve")
-    reserve.hold()
-    assert free_bytes(small_disk) == 0
-    assert reserve.release()
-    assert free_bytes(small_disk) == BYTES
-    assert not reserve.release()
-
-
-def test_reserve_takes_what_there_is_and_the_rest_when_there_is_more(small_disk: Path) -> None:
-    (small_disk / "other").write_bytes(b"x" * (BYTES // 2 + 1))
-    reserve = Reserve(small_disk / "reserve")
-    reserve.hold()
-    assert (small_disk / "reserve").stat().st_size == BYTES // 2 - PAGE
-    assert free_bytes(small_disk) == 0
-    (small_disk / "other").unlink()
-    reserve.hold()
-    assert (small_disk / "reserve").stat().st_size == BYTES
-
-
-def test_reserve_on_a_full_disk_holds_nothing(small_disk: Path) -> None:
-    (small_disk / "other").write_bytes(b"x" * (BYTES - LEAST_BYTES + 1))
-    reserve = Reserve(small_disk / "reserve")
-    reserve.hold()
-    assert not reserve.release()
-    assert not (small_disk / "reserve").exists()
-
-
-def test_the_reserve_of_an_earlier_process_is_found_by_the_next_one_on_a_full_disk(small_disk: Path) -> None:
+def test_reserve_takes_its_room_and_gives_it_up_once_to_the_next_process_too(small_disk: Path) -> None:
     Reserve(small_disk / "reserve").hold()
+    assert free_bytes(small_disk) == 0
     risen = Reserve(small_disk / "reserve")
     risen.hold()
     assert free_bytes(small_disk) == 0
     assert risen.release()
     assert free_bytes(small_disk) == BYTES
+    assert not risen.release()
+
+
+def test_reserve_takes_what_there_is_and_the_rest_when_there_is_more(small_disk: Path) -> None:
+    other, path = small_disk / "other", small_disk / "reserve"
+    other.write_bytes(b"x" * (BYTES - LEAST_BYTES + 1))
+    reserve = Reserve(path)
+    reserve.hold()
+    assert not reserve.release()
+    assert not path.exists()
+    other.write_bytes(b"x" * (BYTES // 2 + 1))
+    reserve.hold()
+    assert path.stat().st_size == BYTES // 2 - PAGE
+    assert free_bytes(small_disk) == 0
+    other.unlink()
+    reserve.hold()
+    assert path.stat().st_size == BYTES
 
 
 async def test_what_a_crash_left_open_is_closed_on_a_full_disk(started: Run, own_disk: OwnDisk) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
 from xml.etree import ElementTree
 
 import msgspec
@@ -11,14 +10,13 @@ from msgspec.structs import replace
 from hwd.model.documents.runs import RunJob
 from hwd.model.instant import Knowledge
 from hwd.model.recorded_run import RunOutcome
-from hwd.report import RunReport, compare
+from hwd.report import compare
 from hwd.report.figures.comparison import comparison_figure
 from hwd.report.figures.render import specification, svg
 from hwd.report.page.html import html
 from hwd.timeline import Stage, StageName, Timeline
 
-MakeRun = Callable[..., RunReport]
-MakeTimeline = Callable[..., Timeline]
+from .stage import make_run, make_timeline
 
 
 def slower(timeline: Timeline, by_ns: int) -> Timeline:
@@ -38,7 +36,7 @@ def slower(timeline: Timeline, by_ns: int) -> Timeline:
     return msgspec.convert(data, Timeline)
 
 
-def test_what_became_slower_is_found_and_nothing_else(make_run: MakeRun) -> None:
+def test_what_became_slower_is_found_and_nothing_else() -> None:
     first = make_run("a", repeats=14)
     second = dataclasses.replace(
         make_run("b", repeats=14), timelines=tuple(slower(one, 50_000_000) for one in first.timelines)
@@ -55,14 +53,14 @@ def test_what_became_slower_is_found_and_nothing_else(make_run: MakeRun) -> None
     assert found.remarks == ()
 
 
-def test_few_reconfigurations_are_remarked(make_run: MakeRun) -> None:
+def test_few_reconfigurations_are_remarked() -> None:
     found = compare(make_run("a", repeats=2), make_run("b", repeats=2))
     assert any("fewer than 6 reconfigurations" in remark for remark in found.remarks)
     assert all(row.shift_within_s is None for row in found.rows)
     assert json.loads(msgspec.json.encode(found))["rows"][0]["shift_within_s"] is None
 
 
-def test_what_makes_runs_hard_to_compare_is_said(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+def test_what_makes_runs_hard_to_compare_is_said() -> None:
     first = make_run("a")
     other = make_run("b", virtual_time=True, timelines=(make_timeline(what="torus"),))
     run = replace(other.run, testbed_text="x", playbook_text="y", parameters={"repeats": 9}, version="9")
@@ -80,14 +78,14 @@ def test_what_makes_runs_hard_to_compare_is_said(make_run: MakeRun, make_timelin
     assert {row.topology for row in found.rows} == {""}
 
 
-def test_topology_of_one_run_only_is_remarked_and_left_out(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+def test_topology_of_one_run_only_is_remarked_and_left_out() -> None:
     more = (*make_run().timelines, make_timeline(what="torus"))
     found = compare(make_run("a"), make_run("b", timelines=more))
     assert "only in run b: torus" in found.remarks
     assert "torus" not in {row.topology for row in found.rows}
 
 
-def test_page_of_two_runs_has_the_comparison_with_its_origins(make_run: MakeRun) -> None:
+def test_page_of_two_runs_has_the_comparison_with_its_origins() -> None:
     page = html([make_run("a"), make_run("b"), make_run("c")])
     assert "Run b against run a" in page
     assert "Run c against run a" in page
@@ -95,7 +93,7 @@ def test_page_of_two_runs_has_the_comparison_with_its_origins(make_run: MakeRun)
     assert "against run" not in html([make_run("a")])
 
 
-def test_figure_has_a_row_for_each_stage_and_survives_hostile_ids(make_run: MakeRun) -> None:
+def test_figure_has_a_row_for_each_stage_and_survives_hostile_ids() -> None:
     found = compare(make_run("<a&\x00", repeats=14), make_run('"b>\ud800', repeats=14))
     figure = comparison_figure(found)
     for width in (900.0, 411.0):
@@ -104,9 +102,7 @@ def test_figure_has_a_row_for_each_stage_and_survives_hostile_ids(make_run: Make
     assert {(row["stage"], row["delta"]) for row in drawn} == {(row.stage, row.delta) for row in found.rows}
 
 
-def test_runs_without_a_stage_in_common_say_why_and_nothing_else(
-    make_run: MakeRun, make_timeline: MakeTimeline
-) -> None:
+def test_runs_without_a_stage_in_common_say_why_and_nothing_else() -> None:
     moved, still = make_run("a"), make_run("b", timelines=())
     job = RunJob(
         run="b",
@@ -142,9 +138,7 @@ def test_runs_without_a_stage_in_common_say_why_and_nothing_else(
     assert "2 runs compared" not in page
 
 
-def test_topology_that_both_moved_and_of_which_they_saw_other_stages_is_named(
-    make_run: MakeRun, make_timeline: MakeTimeline
-) -> None:
+def test_topology_that_both_moved_and_of_which_they_saw_other_stages_is_named() -> None:
     timeline = make_timeline()
     unseen = tuple(Stage(name=name, knowledge=Knowledge.UNKNOWN, why="no source") for name in StageName)
     silent = replace(timeline, links=[replace(link, stages=unseen) for link in timeline.links])
@@ -153,7 +147,7 @@ def test_topology_that_both_moved_and_of_which_they_saw_other_stages_is_named(
     assert "have nothing in common to compare of ring: run a saw" in found.nothing
 
 
-def test_run_that_did_not_succeed_is_compared_and_said_to_be_part_of_one(make_run: MakeRun) -> None:
+def test_run_that_did_not_succeed_is_compared_and_said_to_be_part_of_one() -> None:
     whole, part = make_run("a"), make_run("b")
     part = dataclasses.replace(part, run=replace(part.run, outcome=RunOutcome.ABORTED))
     found = compare(whole, part)
@@ -163,6 +157,6 @@ def test_run_that_did_not_succeed_is_compared_and_said_to_be_part_of_one(make_ru
     assert compare(whole, whole).remarks[0] == "both are run a"
 
 
-def test_sweep_of_one_run_only_is_said_to_be_none_of_the_other(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+def test_sweep_of_one_run_only_is_said_to_be_none_of_the_other() -> None:
     swept = make_run("b", timelines=(make_timeline(sweep={"nics": "ideal"}),))
     assert "the sweep values differ: none in run a and nics=ideal in run b" in compare(make_run("a"), swept).remarks

@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 from hwd.config.playbook.playbook import load_playbook
 from hwd.config.playbook.playbook_schema import Cut
 from hwd.report import RunReport, compare, stage_table
-from hwd.report.conditions import Conditions, RunTimings
+from hwd.report.conditions import RunTimings
 from hwd.report.figures.figures import Figures, distributions, links, typical_figures
 from hwd.report.figures.render import specification
 from hwd.report.grouping import compared_with, group_samples, notes, split_by, swept
@@ -20,13 +19,13 @@ from hwd.report.page.html import html
 from hwd.timeline import StageName, Timeline
 from hwd_drivers.core.errors import ConfigError
 
-MakeTimeline = Callable[..., Timeline]
-MakeRun = Callable[..., RunReport]
+from .stage import make_run, make_timeline
+
 PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 
 
 @pytest.fixture
-def negotiated(make_run: MakeRun, make_timeline: MakeTimeline) -> RunReport:
+def negotiated() -> RunReport:
     """Auto-negotiation on, then off, on NICs that the testbed file gives the times of negotiating ones."""
     timelines = [
         make_timeline(seed, what="pairs", sweep={"negotiates": words}, autoneg=words == "on")
@@ -61,9 +60,7 @@ def test_swept_values_have_rows_of_their_own_each_beside_the_figure_of_its_own_s
     assert beside_off == ["no auto-negotiation", "rapid repeats"]
 
 
-def test_setting_in_force_counts_and_not_the_text_of_the_testbed(
-    make_timeline: MakeTimeline, make_run: MakeRun
-) -> None:
+def test_setting_in_force_counts_and_not_the_text_of_the_testbed() -> None:
     report = make_run(timelines=(make_timeline(autoneg=False),))
     assert report.lab.named == {"polatis-opus", "opus-cx6dx-autoneg"}
     (under,) = group_samples([report], ()).conditions.values()
@@ -101,9 +98,7 @@ def test_comparison_sets_like_beside_like(negotiated: RunReport) -> None:
     assert [row.shift_s for row in rows] == [0, 0]
 
 
-def test_runs_that_differ_by_the_one_value_that_each_sweeps_are_compared_by_topology(
-    negotiated: RunReport, make_timeline: MakeTimeline
-) -> None:
+def test_runs_that_differ_by_the_one_value_that_each_sweeps_are_compared_by_topology(negotiated: RunReport) -> None:
     on, off = (
         dataclasses.replace(
             negotiated,
@@ -135,7 +130,7 @@ def test_page_tells_a_total_for_each_value_and_no_mixture(negotiated: RunReport)
     assert 3 < by_words["off"] < 4 < 6 < by_words["on"] < 7
 
 
-def test_runs_compared_have_a_total_each(make_run: MakeRun) -> None:
+def test_runs_compared_have_a_total_each() -> None:
     page = html([make_run("a"), make_run("b", virtual_time=True)])
     found = re.findall(
         r"<span>from command to first transfer, median of (\d+) in \d reconfigurations?, ([ab], \w+)</span>", page
@@ -143,25 +138,21 @@ def test_runs_compared_have_a_total_each(make_run: MakeRun) -> None:
     assert sorted(found) == [("4", "a, pairs"), ("4", "b, pairs"), ("8", "a, ring"), ("8", "b, ring")]
 
 
-@pytest.fixture
-def dwelt(make_timeline: MakeTimeline) -> Callable[..., Timeline]:
+def dwelt(seed: int, dwell_s: float | None, *, slow: bool = False, what: str = "ring") -> Timeline:
     """A reconfiguration after a dwell; after a short one the NICs took twice as long."""
-
-    def made(seed: int, dwell_s: float | None, *, slow: bool = False, what: str = "ring") -> Timeline:
-        timeline = make_timeline(seed, what=what, autoneg=None if slow else False)
-        return replace(timeline, links=[replace(link, dwell_s=dwell_s) for link in timeline.links])
-
-    return made
+    timeline = make_timeline(seed, what=what, autoneg=None if slow else False)
+    return replace(timeline, links=[replace(link, dwell_s=dwell_s) for link in timeline.links])
 
 
-def test_dwells_between_which_durations_differ_have_rows_totals_and_maps_of_their_own(
-    make_run: MakeRun, dwelt: Callable[..., Timeline]
-) -> None:
+def groups(report: RunReport, *by: str) -> set[tuple[str, ...]]:
+    return {row.group for row in stage_table([report], by=by)}
+
+
+def test_dwells_between_which_durations_differ_have_rows_totals_and_maps_of_their_own() -> None:
     timelines = (dwelt(0, None), dwelt(1, 3.5, slow=True), dwelt(2, 5.5), dwelt(3, 3.4, slow=True), dwelt(4, 5.6))
     report = make_run(timelines=timelines)
-    groups = {row.group for row in stage_table([report], by=(Cut.TOPOLOGY,))}
     short, long, unknown = "dwell 3.400 to 3.500 s", "dwell 5.500 to 5.600 s", "dwell unknown"
-    assert groups == {("ring", short), ("ring", long), ("ring", unknown)}
+    assert groups(report, Cut.TOPOLOGY) == {("ring", short), ("ring", long), ("ring", unknown)}
     turnarounds = {
         row.group[1]: row.median_s or 0
         for row in stage_table([report], by=(Cut.TOPOLOGY,))
@@ -177,20 +168,20 @@ def test_dwells_between_which_durations_differ_have_rows_totals_and_maps_of_thei
     assert maps == [f"Links by stage · {words}" for words in (short, long, unknown)] + ["Links by repeat: turnaround"]
 
 
-def test_dwells_with_like_durations_are_pooled(make_run: MakeRun, dwelt: Callable[..., Timeline]) -> None:
+def test_dwells_with_like_durations_are_pooled() -> None:
     report = make_run(timelines=tuple(dwelt(seed, dwell_s) for seed, dwell_s in enumerate((None, 5.0, 20.0, 450.0))))
-    assert {row.group for row in stage_table([report], by=(Cut.TOPOLOGY,))} == {("ring",)}
+    assert groups(report, Cut.TOPOLOGY) == {("ring",)}
     assert [*notes(report)] == []
 
 
-def test_topologies_that_are_told_apart_need_no_dwell(make_run: MakeRun, dwelt: Callable[..., Timeline]) -> None:
+def test_topologies_that_are_told_apart_need_no_dwell() -> None:
     timelines = [dwelt(1, 3.5, slow=True), dwelt(2, 5.5, what="pairs"), dwelt(3, 3.4, slow=True)]
     report = make_run(timelines=tuple(timelines))
-    assert {row.group for row in stage_table([report], by=(Cut.TOPOLOGY,))} == {("ring",), ("pairs",)}
-    assert len({row.group for row in stage_table([report], by=())}) == 2
+    assert groups(report, Cut.TOPOLOGY) == {("ring",), ("pairs",)}
+    assert len(groups(report)) == 2
 
 
-def test_short_dwells_are_compared_with_short_ones(make_run: MakeRun, dwelt: Callable[..., Timeline]) -> None:
+def test_short_dwells_are_compared_with_short_ones() -> None:
     first = make_run("a", timelines=tuple(dwelt(n, (3.5, 5.5)[n % 2], slow=not n % 2) for n in range(12)))
     second = make_run("b", timelines=tuple(dwelt(n, (3.6, 5.5)[n % 2], slow=not n % 2) for n in range(12)))
     rows = [row for row in compare(first, second).rows if row.stage is StageName.TURNAROUND]
@@ -202,7 +193,7 @@ def test_short_dwells_are_compared_with_short_ones(make_run: MakeRun, dwelt: Cal
     assert "ring: only in the first run: dwell 3.500 s" in found.remarks
 
 
-def test_unlike_dwells_are_not_compared_in_silence(make_run: MakeRun, dwelt: Callable[..., Timeline]) -> None:
+def test_unlike_dwells_are_not_compared_in_silence() -> None:
     def run(id: str, *dwells_s: float | None) -> RunReport:
         return make_run(id, timelines=tuple(dwelt(n, dwells_s[n % len(dwells_s)]) for n in range(6)))
 
@@ -214,7 +205,7 @@ def test_unlike_dwells_are_not_compared_in_silence(make_run: MakeRun, dwelt: Cal
     assert rows == ["ring · dwell 20.00 s"], "not the shortest with the shortest"
 
 
-def test_a_difference_by_the_sweep_is_not_told_as_one_by_dwell(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+def test_a_difference_by_the_sweep_is_not_told_as_one_by_dwell() -> None:
     def swept_and_dwelt(seed: int, on: bool) -> Timeline:
         timeline = make_timeline(seed, sweep={"negotiates": on}, autoneg=on)
         return replace(timeline, links=[replace(link, dwell_s=9.0 if on else 20.0) for link in timeline.links])
@@ -223,9 +214,7 @@ def test_a_difference_by_the_sweep_is_not_told_as_one_by_dwell(make_run: MakeRun
     assert [*notes(report)] == []
 
 
-def test_typical_waterfalls_show_one_topology_and_name_their_runs(
-    make_run: MakeRun, make_timeline: MakeTimeline
-) -> None:
+def test_typical_waterfalls_show_one_topology_and_name_their_runs() -> None:
     first = make_run("a", timelines=(make_timeline(1, what="ring"), make_timeline(2, what="pairs", links=6)))
     second = make_run("b", timelines=(make_timeline(3, what="ring"),))
     found = [*typical_figures([first, second])]
@@ -238,18 +227,18 @@ def test_typical_waterfalls_show_one_topology_and_name_their_runs(
     assert ends[:3] == ends[3:], "what is compared by eye has one scale"
 
 
-def test_a_topology_that_moved_nothing_is_said_to_have_stayed(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+def test_a_topology_that_moved_nothing_is_said_to_have_stayed() -> None:
     page = html([make_run(timelines=(make_timeline(1), make_timeline(2, what="pairs", links=0, kept=3)))])
     assert "stayed, as it was there before: pairs." in page
 
 
-def test_links_can_be_split_by(make_run: MakeRun) -> None:
+def test_links_can_be_split_by() -> None:
     groups = {row.group for row in stage_table([make_run(repeats=2)], by=(Cut.LINK, Cut.STAGE))}
     assert ("h0.eth0<->h1.eth2",) in groups
     assert len(groups) == 4
 
 
-def test_part_that_nobody_knows_is_refused(make_run: MakeRun) -> None:
+def test_part_that_nobody_knows_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"by moon: figures cannot be split by it. Use topology, stage, link, sweep"):
         stage_table([make_run()], by=("topology", "moon"))
 
@@ -263,14 +252,14 @@ def test_part_that_nobody_knows_is_refused_when_the_playbook_is_read(part: str, 
     assert "sweep" in str(problem)
 
 
-def test_several_runs_are_apart_unless_it_is_said_otherwise(negotiated: RunReport, make_run: MakeRun) -> None:
+def test_several_runs_are_apart_unless_it_is_said_otherwise(negotiated: RunReport) -> None:
     assert split_by([negotiated], None) == (Cut.SWEEP, Cut.TOPOLOGY, Cut.STAGE)
     assert split_by([negotiated, negotiated], None) == (Cut.RUN, Cut.SWEEP, Cut.TOPOLOGY, Cut.STAGE)
     assert split_by([negotiated, make_run()], None)[:1] == (Cut.RUN,)
     assert split_by([negotiated, negotiated], ("topology",)) == (Cut.TOPOLOGY,)
 
 
-def test_text_that_another_yaml_takes_for_a_date_stays_a_text(make_run: MakeRun) -> None:
+def test_text_that_another_yaml_takes_for_a_date_stays_a_text() -> None:
     """YAML 1.1 sees a thirteenth month in it, and stumbles."""
     report = make_run(asks="parameters: {since: 2027-13-45, off: 1:30}\nreport: {compare_with: opus-testbed}\n")
     assert compared_with([report]) == "opus-testbed"
@@ -279,7 +268,7 @@ def test_text_that_another_yaml_takes_for_a_date_stays_a_text(make_run: MakeRun)
 
 
 @pytest.mark.parametrize("text", ["", "{", "- a\n", "report: [1]\n", "report: {by: [switch]}\n", "\x00"])
-def test_playbook_that_cannot_be_read_any_more_has_the_usual_report(make_run: MakeRun, text: str) -> None:
+def test_playbook_that_cannot_be_read_any_more_has_the_usual_report(text: str) -> None:
     report = make_run()
     old = dataclasses.replace(report, run=replace(report.run, playbook_text=text, testbed_text=text))
     assert compared_with([old]) is None
@@ -287,17 +276,7 @@ def test_playbook_that_cannot_be_read_any_more_has_the_usual_report(make_run: Ma
     assert RunTimings.of(old.run) == RunTimings()
 
 
-@pytest.mark.parametrize("name", ["opus-timeline", "rapid-repeats"])
-def test_shipped_playbooks_that_sweep_are_cut_by_what_they_sweep(name: str) -> None:
-    playbook = load_playbook(PLAYBOOKS / f"{name}.yaml").require()
-    assert playbook.report.by[0] == Cut.SWEEP
-
-
-def test_swept_values_in_words() -> None:
+def test_shipped_playbooks_that_sweep_are_cut_by_what_they_sweep() -> None:
+    for name in ("opus-timeline", "rapid-repeats"):
+        assert load_playbook(PLAYBOOKS / f"{name}.yaml").require().report.by[0] == Cut.SWEEP
     assert swept({"a": True, "b": 0.5, "c": "on"}) == "a=true, b=0.5, c=on"
-    assert swept({}) == ""
-
-
-def test_conditions_add_up() -> None:
-    one, other = Conditions(timings=frozenset({"a"}), autoneg=frozenset({True})), Conditions(autoneg=frozenset({False}))
-    assert one | other == Conditions(timings=frozenset({"a"}), autoneg=frozenset({True, False}))

@@ -38,13 +38,3 @@ def test_playbook_may_choose_the_paper() -> None:
     chosen = figures(Conditions(timings=frozenset({"polatis-opus"})), compare_with="mfabric-prototype")
     assert {figure.paper for figure in chosen} == {"mfabric"}
     assert figures(Conditions(timings=frozenset()), compare_with="nobody") == ()
-
-
-def test_figure_of_nics_that_negotiate_stands_beside_such_only() -> None:
-    """On hardware nothing is drawn from a timing: what was set of the NICs says which figure is meant."""
-    for negotiates, condition in ((True, "auto-negotiation"), (False, "no auto-negotiation")):
-        chosen = figures(Conditions(autoneg=frozenset({negotiates})), compare_with="opus-testbed")
-        firmware = [figure.condition for figure in chosen if figure.stage is StageName.FIRMWARE]
-        assert firmware == [condition, "rapid repeats"]
-    both = figures(Conditions(autoneg=frozenset({True, False})), compare_with="opus-testbed")
-    assert len([figure for figure in both if figure.stage is StageName.FIRMWARE]) == 3

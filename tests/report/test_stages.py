@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -14,8 +13,8 @@ from hwd.report.conditions import RunTimings
 from hwd.report.stages import turnaround_rows
 from hwd.timeline import StageName, Timeline
 
-MakeTimeline = Callable[..., Timeline]
-MakeRun = Callable[..., RunReport]
+from .stage import make_run, make_timeline
+
 GOLDEN = Path(__file__).with_name("stage_table.txt")
 
 
@@ -32,12 +31,12 @@ def as_measured(timeline: Timeline) -> Timeline:
     return msgspec.json.decode(text, type=Timeline)
 
 
-def test_text_for_the_terminal(make_run: MakeRun) -> None:
+def test_text_for_the_terminal() -> None:
     rows = stage_table([make_run(repeats=4), make_run("b7", repeats=60, virtual_time=True)])
     assert stage_text(rows) == GOLDEN.read_text()
 
 
-def test_row_beside_the_figure_that_its_timing_was_made_from_is_fitted(make_run: MakeRun) -> None:
+def test_row_beside_the_figure_that_its_timing_was_made_from_is_fitted() -> None:
     rows = stage_table([make_run()], by=())
     carrier = row(rows, StageName.CARRIER)
     assert carrier.origin is Origin.FITTED
@@ -45,32 +44,21 @@ def test_row_beside_the_figure_that_its_timing_was_made_from_is_fitted(make_run:
     assert all(figure.endswith("[fitted to it]") for figure in carrier.papers)
 
 
-def test_nothing_measured_on_hardware_is_called_fitted(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+def test_nothing_measured_on_hardware_is_called_fitted() -> None:
     report = make_run(timelines=(as_measured(make_timeline()),))
     rows = stage_table([report, dataclasses.replace(report, lab=RunTimings())], by=())
     assert {one.origin for one in rows} == {Origin.MEASURED}
     assert not any("fitted to it" in figure for one in rows for figure in one.papers)
 
 
-def test_word_reproduced_is_only_ever_denied(make_run: MakeRun) -> None:
-    text = stage_text(stage_table([make_run()]))
-    assert text.count("reproduced") == text.count("never called reproduced") == 1
-
-
-def test_real_and_virtual_time_have_rows_of_their_own(make_run: MakeRun) -> None:
-    rows = stage_table([make_run(), make_run("b", virtual_time=True)], by=())
-    firmware = [one for one in rows if one.stage is StageName.FIRMWARE]
-    assert [(one.time, one.n) for one in firmware] == [("real time", 12), ("virtual time", 12)]
-
-
-def test_table_is_split_by_what_is_asked_for(make_run: MakeRun) -> None:
+def test_table_is_split_by_what_is_asked_for() -> None:
     runs = [make_run("a", repeats=2), make_run("b", repeats=2)]
     assert {one.group for one in stage_table(runs, by=("run", "topology", "stage"))} == {
         ("a", "ring"), ("a", "pairs"), ("b", "ring"), ("b", "pairs"),
     }  # fmt: skip
 
 
-def test_run_has_the_same_figures_alone_and_beside_others_in_whatever_order(make_run: MakeRun) -> None:
+def test_run_has_the_same_figures_alone_and_beside_others_in_whatever_order() -> None:
     a, b = make_run("a7", repeats=24), make_run("b7", repeats=14)
 
     def figures(reports: list[RunReport]) -> list[StageRow]:
@@ -84,7 +72,7 @@ def test_run_has_the_same_figures_alone_and_beside_others_in_whatever_order(make
     assert turnarounds == [*turnaround_rows([a])]
 
 
-def test_stage_that_nobody_saw_has_a_row_without_figures(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+def test_stage_that_nobody_saw_has_a_row_without_figures() -> None:
     blind = make_timeline(hide=frozenset((f"h{host}.eth{port}", "firmware") for host in range(4) for port in range(4)))
     rows = stage_table([make_run(timelines=(blind,))])
     firmware = row(rows, StageName.FIRMWARE)

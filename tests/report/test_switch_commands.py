@@ -3,19 +3,19 @@
 import dataclasses
 import random
 import re
-from collections.abc import Callable
 from xml.etree import ElementTree
 
 import pytest
 
 from hwd.model.instant import Origin
-from hwd.report import RunReport
 from hwd.report.conditions import Conditions
 from hwd.report.figures.control_by_pairs import by_pairs_figure, of_pairs
 from hwd.report.figures.render import specification, svg
 from hwd.report.papers import FIGURES, figures
 from hwd.report.stages import pairs_rows
 from hwd.report.switch_commands import Commanded, PairsRow, pairs_table
+
+from .stage import make_run
 
 
 def command(
@@ -120,7 +120,7 @@ def test_fitted_is_said_and_never_called_reproduced(fitted: bool, words: str) ->
     assert len(re.findall("reproduced", told)) == (1 if fitted else 0)
 
 
-def test_runs_compared_have_rows_and_colours_of_their_own(make_run: Callable[..., RunReport]) -> None:
+def test_runs_compared_have_rows_and_colours_of_their_own() -> None:
     runs = [dataclasses.replace(make_run(id), commands=(command(1, 0.04), command(4, 0.05))) for id in ("a", "b")]
     assert [(row.of, row.pairs, row.n) for row in pairs_rows(runs)] == [
         ("a", 1, 1), ("a", 4, 1), ("b", 1, 1), ("b", 4, 1)

@@ -1,16 +1,14 @@
 """What a report says of the window between read and write, and of what others lost in it."""
 
-from collections.abc import Callable
-
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded
 from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.recorded_run import Run
-from hwd.report import RunReport
 from hwd.report.page.html import html
 from hwd.report.run_report import of_documents
 from hwd_drivers.core.documents import Document
 
-MakeRun = Callable[..., RunReport]
+from .stage import make_run
+
 RUN = Run(id="20270110-a1b2", playbook="p", testbed="t", version="0", started_wall_ns=1, testbed_text="")
 
 
@@ -40,7 +38,7 @@ def test_window_and_what_was_lost_stand_in_the_report() -> None:
     assert lost in page[page.index("What went wrong") :]
 
 
-def test_a_run_of_before_says_that_nobody_recorded_it(make_run: MakeRun) -> None:
+def test_a_run_of_before_says_that_nobody_recorded_it() -> None:
     report = make_run()
     assert str(report.guard) == "not recorded"
     assert "overrun" not in html([report])

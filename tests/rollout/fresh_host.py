@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,7 @@ import pytest
 from hwd.bus.broker import EmbeddedBroker
 from hwd.rollout.births import Births
 
-from ..machines.fixtures import Machines
-from ..machines.machine import HOST_IP, Boot, Machine
+from ..machines.door import HOST_IP, Guest
 from ..system.job_rack import install_plane
 
 PASSWORD = "geheim42"
@@ -61,7 +60,7 @@ class Operator:
     folder: Path
     environment: dict[str, str]
     births: Births
-    host: Machine
+    host: Guest
 
     async def hwd(self, verb: str, *hosts: str, ahead: Path | None = None, broker: str | None = None) -> "Said":
         environment = self.environment if broker is None else {**self.environment, "HWD_BROKER": broker}
@@ -112,16 +111,14 @@ class Said:
 
 
 @asynccontextmanager
-async def operating(
-    machines: Machines, folder: Path, cache: Path, *, through: tuple[str, ...] = ()
-) -> AsyncIterator[Operator]:
+async def operating(start: Callable[..., Guest], folder: Path, cache: Path) -> AsyncIterator[Operator]:
     """A fresh host that takes the operator's key, and a broker with a password."""
     (folder / "ssh").mkdir()
     for name in ("ssh/ssh_host_ed25519_key", "key"):
         keygen = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name))
         assert await (await asyncio.create_subprocess_exec(*keygen)).wait() == 0
     luggage = {"etc/ssh": folder / "ssh", "root/authorized_keys": folder / "key.pub"}
-    host = machines.start("fresh", boot=Boot.SYSTEMD, luggage=luggage, through=through)
+    host = start("fresh", luggage=luggage)
     broker = EmbeddedBroker(users={"hwd": PASSWORD})
     url = (await broker.start()).replace("//", f"//hwd:{PASSWORD}@")
     try:

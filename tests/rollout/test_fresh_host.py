@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ..machines.door import HOST_IP
 from ..machines.fixtures import Machines
-from ..machines.machine import HOST_IP
 from .fresh_host import PASSWORD, PROGRAM, operating
 
 pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(1500)]
@@ -53,7 +53,7 @@ def ahead(folder: Path, number: str, **changes: tuple[str, str]) -> Path:
 async def test_a_fresh_host_is_deployed_to_examined_upgraded_rolled_back_and_left_as_it_was(
     machines: Machines, tmp_path: Path, cache: Path
 ) -> None:
-    async with operating(machines, tmp_path, cache) as operator:
+    async with operating(machines.contain, tmp_path, cache) as operator:
         births = operator.births
         before = (await operator.on_host(LIST)).splitlines()
 

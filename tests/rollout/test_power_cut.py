@@ -5,12 +5,14 @@ import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ..machines.fixtures import Machines
 from ..machines.image import Image
+from ..machines.machine import Boot
 from .fresh_host import operating
 
 pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(1500)]
@@ -30,9 +32,8 @@ def journalled(machine_image: Image, tmp_path: Path) -> Iterator[Machines]:
 async def test_a_host_whose_power_fails_during_the_install_is_finished_by_the_next_deploy(
     journalled: Machines, tmp_path: Path, cache: Path
 ) -> None:
-    async with operating(
-        journalled, tmp_path, cache, through=("sh", "-c", 'exec "$@" -action reboot=reset', "sh")
-    ) as operator:
+    start = partial(journalled.start, boot=Boot.SYSTEMD, through=("sh", "-c", 'exec "$@" -action reboot=reset', "sh"))
+    async with operating(start, tmp_path, cache) as operator:
         cut = asyncio.create_task(operator.hwd("deploy"))
         await operator.on_host(
             "until ls /opt/hwd-agent/*/lib/python3*/site-packages/msgspec 2>/dev/null; do sleep 0.5; done"

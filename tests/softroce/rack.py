@@ -13,8 +13,9 @@ import yaml
 
 from hwd_drivers.core.clock import SystemClock
 
+from ..machines.door import HOST_IP
 from ..machines.fixtures import Machines
-from ..machines.machine import HOST_IP, Machine
+from ..machines.machine import Machine
 from ..system.conftest import Lab
 
 UP_WITHIN_S = 150.0

@@ -292,6 +292,10 @@ async def test_event_is_in_force_at_once_and_for_its_window_after_the_last(rack:
         DaemonStarted(version="1", pid=7, testbed="t", data_dir="/data"),
         msgspec.structs.replace(RECOVERED, outcome="crashed"),
         SwitchRestarted(switch="ocs1", sign="uptime", lost=[], uptime_s=1.0, unheard_s=2.0),
+        JobGranted(job="k3v9", entry="trains", rank=2, operation="o", stall_s=RULES["JobStalled"].limit),
+        JobSwitched(job="k3v9", entry="trains", target="ring", reconfiguration="r1", why="", seconds=1.0),
+        JobEnded(job="k3v9", entry="trains", outcome="succeeded", why="", seconds=9.0),
+        JobEnded(job="k3w0", entry="trains", outcome="stopped", why="stopped by ada", seconds=9.0),
     ],
     ids=lambda fact: type(fact).__name__,
 )
@@ -300,36 +304,29 @@ def test_what_is_well_or_unknown_is_no_alert(rack: Rack, fact: Fact) -> None:
     assert rack.names(1.0) == rack.names(3600.0) == []
 
 
-def test_held_entry_of_the_journal_that_needs_no_decision_any_more_is_only_open(rack: Rack) -> None:
+def test_held_entry_of_the_journal_that_needs_no_decision_any_more_is_open_until_it_is_finished(
+    rack: Rack,
+) -> None:
     rack.tell(journal_open(held=True))
     assert rack.names(15.0) == ["JournalHeld", "JournalOpen"]
     rack.tell(journal_open(held=False))
     assert rack.names() == ["JournalOpen"]
-
-
-def test_switch_of_a_set_that_is_finished_after_a_crash_is_open_no_more(rack: Rack) -> None:
-    rack.tell(journal_open(held=False))
-    id = journal_open(held=False).reconfiguration
-    rack.tell(ReconfigurationEnded(reconfiguration=id, run=None, outcome="failed", why="", seconds=1.0))
+    rack.tell(ended("failed"))
     assert "JournalOpen" in rack.names(15.0)
-    rack.tell(ReconfigurationEnded(reconfiguration=id, run=None, outcome="confirmed", why="", seconds=1.0))
+    rack.tell(ended("confirmed"))
     assert "JournalOpen" not in rack.names(15.0)
 
 
 def test_nothing_of_a_host_is_in_force_but_that_its_agent_is_away(rack: Rack) -> None:
-    rack.tell(birth(carrier=True, rdma=False), birth("h1", carrier=False), STARTED, aligned(2_000_000))
-    rack.tell(ReconfigurationEnded(reconfiguration="r1", run=None, outcome="confirmed", why="", seconds=1.0))
+    told = birth(carrier=True, rdma=False), birth("h1", carrier=False)
+    rack.tell(*told, STARTED, aligned(2_000_000))
+    rack.tell(*told, after_s=59.0)
+    assert sorted(rack.names(1.0)) == ["LinkNotReady", "RdmaDown"], "a birth that says the same does not begin anew"
+    rack.tell(ended("confirmed"))
     assert sorted(rack.names(300.0)) == ["ClockErrorLarge", "LinkNotReady", "RdmaDown"]
     rack.tell(HostDown(host="h0", boot="b", cause="will"), HostDown(host="h1", boot="b", cause="will"))
     assert rack.names() == []
     assert rack.names(60.0) == ["AgentDown", "AgentDown"]
-
-
-def test_birth_that_says_the_same_does_not_begin_anew(rack: Rack) -> None:
-    told = birth(carrier=True, rdma=False), birth("h1", carrier=False)
-    rack.tell(*told, STARTED)
-    rack.tell(*told, after_s=59.0)
-    assert sorted(rack.names(1.0)) == ["LinkNotReady", "RdmaDown"]
 
 
 def test_late_events_of_an_earlier_boot_say_nothing_of_the_present(rack: Rack) -> None:
@@ -377,17 +374,6 @@ def test_carriers_that_a_reconfiguration_moves_do_not_flap(rack: Rack) -> None:
     flap(rack, 11, 12, 13)
     assert rack.names() == []
     assert rack.names(1.0) == ["CarrierFlaps"], "five minutes after the last one ended"
-
-
-def test_jobs_that_go_well_raise_no_alert(rack: Rack) -> None:
-    at_limit_s = RULES["JobStalled"].limit
-    rack.tell(
-        JobGranted(job="k3v9", entry="trains", rank=2, operation="world/0/7", stall_s=at_limit_s),
-        JobSwitched(job="k3v9", entry="trains", target="ring", reconfiguration="r1", why="", seconds=1.0),
-        JobEnded(job="k3v9", entry="trains", outcome="succeeded", why="", seconds=9.0),
-        JobEnded(job="k3w0", entry="trains", outcome="stopped", why="stopped by ada", seconds=9.0),
-    )
-    assert rack.names() == []
 
 
 def test_worst_is_the_first(rack: Rack) -> None:

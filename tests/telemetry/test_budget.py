@@ -176,7 +176,7 @@ NAMES = st.text(st.characters(), max_size=12)
 
 @settings(max_examples=10)
 @given(st.lists(st.tuples(NAMES, NAMES, NAMES), min_size=20, max_size=60, unique=True))
-def test_no_names_from_outside_go_beyond_the_budget(names: list[tuple[str, str, str]]) -> None:
+def test_no_names_from_outside_go_beyond_the_budget_or_break_the_rendering(names: list[tuple[str, str, str]]) -> None:
     metrics = Metrics(Budget(switches=1, ends=2, hosts=1, ports=2, lanes=8))
     for one, two, three in names:
         metrics(told(SwitchUp(switch=one, vendor="", model="", serial="", firmware="", down_s=0.0)))
@@ -191,4 +191,8 @@ def test_no_names_from_outside_go_beyond_the_budget(names: list[tuple[str, str, 
         metrics(told(ReconfigurationEnded(reconfiguration=one, run=None, outcome=three, why="", seconds=1.0)))
         metrics(told(timeline(ready_link(f"{one}<->{two}", StageName.READY))))
     assert samples(metrics) <= metrics.limit
-    assert "hwd_series_refused_total 0.0" not in bytes(metrics.render()).decode()
+    text = bytes(metrics.render()).decode()
+    assert "hwd_series_refused_total 0.0" not in text
+    sample = r'\w+(\{(\w+="([^"\\\n]|\\[n"\\])*",?)*\})? -?(\d+\.\d+|\d+(\.\d+)?e[+-]\d+)'
+    for line in text.split("\n")[:-1]:
+        assert line.startswith("# ") or re.fullmatch(sample, line), line

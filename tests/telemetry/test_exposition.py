@@ -244,7 +244,9 @@ def test_promtool_has_nothing_to_say_to_a_rack_odd_characters_or_a_family_in_par
     assert (said.returncode, said.stdout, said.stderr) == (0, b"", b"")
 
 
-def test_exemplar_leads_from_a_bucket_to_its_reconfiguration(metrics: Metrics, rack: None) -> None:
+def test_exemplar_leads_from_a_bucket_to_its_reconfiguration_and_the_text_format_has_none(
+    metrics: Metrics, rack: None
+) -> None:
     exposition = metrics.render(PROMETHEUS_2)
     assert exposition.content_type == OPENMETRICS
     exemplars = {
@@ -254,12 +256,9 @@ def test_exemplar_leads_from_a_bucket_to_its_reconfiguration(metrics: Metrics, r
         if ("stage", "firmware") in labels
     }
     assert exemplars == {"6.0": ((("reconfiguration", "r1"),), 6.0, 0.0)}
-
-
-def test_text_format_has_no_exemplars(metrics: Metrics, rack: None) -> None:
-    exposition = metrics.render("text/plain")
-    assert exposition.content_type == TEXT
-    text = bytes(exposition).decode()
+    plain = metrics.render("text/plain")
+    assert plain.content_type == TEXT
+    text = bytes(plain).decode()
     assert " # " not in "".join(line for line in text.splitlines() if not line.startswith("#"))
     assert "# EOF" not in text
 

@@ -3,13 +3,10 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from hwd.model.documents.daemon import (
@@ -25,17 +22,15 @@ from hwd.model.documents.jobs import JobEnded, JobMeasured, JobResumed, JobSwitc
 from hwd.model.documents.leases import LeaseReleased, LeaseRenewed
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.model.documents.switches import SwitchDrift
-from hwd.model.fault import Clear
 from hwd.model.instant import Instant, InstantName
-from hwd.model.kinds import KINDS
 from hwd.model.run import RunState, RunStatus
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.reconfigure.apply.reconfiguration import Outcome, State
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.metrics import RECONFIGURATION_OUTCOMES, RECONFIGURATION_STATES
 from hwd.telemetry.optics import Optics
-from hwd_agents.wire import Inventory, WallClock
-from hwd_agents.wire.events import CarrierData, InterfaceData, LightData, MonitorData, RdmaData, ReadyData
+from hwd_agents.wire import Inventory
+from hwd_agents.wire.events import CarrierData, InterfaceData, LightData, MonitorData
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import PortOverride
 from hwd_drivers.devices.facts import (
@@ -275,88 +270,12 @@ def test_two_daemons_in_one_process_share_nothing() -> None:
     assert value(other, "hwd_bus_connected") is None
 
 
-NAMES = st.text(st.characters(), max_size=300)
-NUMBERS = st.floats(-1e300, 1e300)
-"""A sum of some is finite too."""
-MAYBE = st.none() | st.booleans()
-PLAIN: dict[Any, st.SearchStrategy[Any]] = {
-    str: NAMES,
-    int: st.integers(0, 2**64),
-    float: NUMBERS,
-    bool: st.booleans(),
-    NoneType: st.none(),
-    UnsetType: st.just(UNSET),
-    Any: st.none(),
-}
-EVENT_DATA = (CarrierData, InterfaceData, LightData, MonitorData, RdmaData, ReadyData)
-NESTED: dict[tuple[Any, str], st.SearchStrategy[Any]] = {
-    (HostBirth, "ports"): st.dictionaries(
-        NAMES,
-        st.builds(port_state, interface=NAMES, carrier=MAYBE, carrier_changes=st.none() | PLAIN[int], rdma=MAYBE),
-        max_size=3,
-    ),
-    (HostBirth, "inventory"): st.just(UNSET) | st.just(Inventory()),
-    (HostBirth, "wall_clock"): st.none() | st.builds(WallClock, synchronised_by=NAMES, error_s=NUMBERS),
-    (HostEvent, "data"): st.deferred(
-        lambda: st.one_of([st.dictionaries(NAMES, MAYBE, max_size=3), *(structs(data) for data in EVENT_DATA)])
-    ),
-    (LinkTimeline, "instants"): st.lists(st.sampled_from([NEVER_LEFT, UNKNOWN]), max_size=2).map(tuple),
-    (Timeline, "commands"): st.just([]),
-    (Timeline, "ends"): st.just([]),
-}
-"""By struct and field: JSON inside a document."""
-
-
-def structs(type: Any) -> st.SearchStrategy[Any]:
-    """Structs of a type with any values in their fields."""
-    if type is Clear:  # the only one whose fields bar each other
-        return st.one_of(st.builds(Clear), *(st.builds(Clear, **{name: NAMES}) for name in ("switch", "port", "host")))
-    fields = {
-        one.name: NESTED[type, one.name] if (type, one.name) in NESTED else values(one.type)
-        for one in msgspec.structs.fields(type)
-    }
-    return st.builds(type, **fields)
-
-
-def values(type: Any) -> st.SearchStrategy[Any]:
-    """Values of the type of a field."""
-    origin, inner = get_origin(type), get_args(type)
-    if type in PLAIN:
-        return PLAIN[type]
-    if origin is None:
-        return structs(type) if issubclass(type, msgspec.Struct) else st.sampled_from(type)
-    if origin in (Union, UnionType):
-        return st.one_of([values(one) for one in inner])
-    if origin is Annotated:
-        return values(inner[0])
-    if origin is Literal:
-        return st.sampled_from(inner)
-    if origin is dict:
-        return st.dictionaries(values(inner[0]), values(inner[1]), max_size=3)
-    assert origin in (list, tuple)
-    return st.lists(values(inner[0]), max_size=3)
-
-
-@given(st.lists(st.sampled_from(sorted(KINDS.values(), key=lambda fact: fact.KIND)).flatmap(structs), max_size=5))
-def test_nothing_from_outside_breaks_the_rendering(facts: list[Fact]) -> None:
-    metrics = Metrics(SMALL)
-    for fact in facts:
-        metrics(Document(at_ns=0, wall_ns=0, fact=fact))
-    sample = r'\w+(\{(\w+="([^"\\\n]|\\[n"\\])*",?)*\})? -?(\d+\.\d+|\d+(\.\d+)?e[+-]\d+)'
-    for line in bytes(metrics.render()).decode().split("\n")[:-1]:
-        assert line.startswith("# ") or re.fullmatch(sample, line), line
-
-
 @given(st.text(st.characters(), max_size=250))
 def test_label_value_is_as_the_document_has_it_in_utf_8_and_at_most_200_characters(name: str) -> None:
     metrics = Metrics(SMALL)
     metrics(Document(at_ns=0, wall_ns=0, fact=SwitchDown(switch=name, cause="")))
     expected = name[:200].encode("utf-8", "replace").decode()
     assert value(metrics, "hwd_switch_up", switch=expected) == 0
-
-
-ONE_LANE = MonitorData(rx_power_dbm=[-4.0], tx_power_dbm=[2.0], bias_ma=[50.0], temperature_c=None)
-OF_PORT = {"host": "h0", "device": "enp65s0f0"}
 
 
 def test_light_of_ports_that_somebody_makes_up_is_not_kept_beyond_the_limit_of_the_series() -> None:

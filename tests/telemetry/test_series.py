@@ -10,13 +10,6 @@ def lines(metric: Series | Buckets) -> list[str]:
     return [line for line in generate_latest(metric).decode().splitlines() if not line.startswith("#")]
 
 
-def test_value_that_is_set_again_replaces_its_line() -> None:
-    series = Series("g", "", "host", limit=2)
-    series.set(1, "h0")
-    series.set(2.5, "h0")
-    assert lines(series) == ['g{host="h0"} 2.5']
-
-
 def test_drop_takes_what_begins_so_and_nothing_else() -> None:
     series = Series("g", "", "switch", "port", limit=9)
     for switch, port in (("ocs1", "1"), ("ocs1", "2"), ("ocs2", "1")):
@@ -56,16 +49,14 @@ def test_room_that_was_dropped_can_be_used_again() -> None:
     series.set(1, "h1")
     assert (lines(series), series.refused) == (['g{host="h0"} 1.0'], 1)
     series.set(2, "h0")
+    assert lines(series) == ['g{host="h0"} 2.0']
     series.drop("h0")
     series.set(1, "h1")
     assert (lines(series), series.refused) == (['g{host="h1"} 1.0'], 1)
-
-
-def test_labels_that_are_cut_to_the_same_are_one_series() -> None:
-    series = Series("g", "", "host", limit=9)
-    series.set(1, "x" * 200 + "a")
-    series.set(2, "x" * 200 + "b")
-    assert len(series) == 1
+    cut = Series("g", "", "host", limit=9)
+    cut.set(1, "x" * 200 + "a")
+    cut.set(2, "x" * 200 + "b")
+    assert len(cut) == 1, "labels that are cut to the same are one series"
 
 
 def test_histograms_over_the_limit_are_refused() -> None:
@@ -76,15 +67,12 @@ def test_histograms_over_the_limit_are_refused() -> None:
     assert len(lines(buckets)) == len(buckets)
 
 
-def test_each_bucket_counts_what_is_at_most_its_bound() -> None:
+def test_each_bucket_counts_what_is_at_most_its_bound_from_100_us_to_60_s() -> None:
+    """And the kernel's carrier is in the first."""
     buckets = Buckets("s", "", limit=SERIES)
     for seconds in (*BOUNDS_S, 1000.0):
         buckets.observe(seconds)
     counts = [float(line.split()[1]) for line in lines(buckets) if line.startswith("s_bucket{")]
     assert counts == [*range(1, len(BOUNDS_S) + 2)]
-
-
-def test_bounds_go_from_100_us_to_60_s_and_the_kernels_carrier_is_in_the_first() -> None:
     assert (BOUNDS_S[0], BOUNDS_S[-1]) == (100e-6, 60.0)
     assert list(BOUNDS_S) == sorted(set(BOUNDS_S))
-    assert BOUNDS_S[0] > 70e-6

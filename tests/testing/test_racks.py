@@ -20,19 +20,19 @@ WITHIN_S = 60
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytester: pytest.Pytester) -> Path:
     """Run and data directories of the session inside."""
     for name in [name for name in os.environ if name.startswith("HWD_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HWD_RUN_DIR", str(tmp_path / "run"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    pytester.makeini(INI)
     return tmp_path
 
 
 @pytest.mark.slow
 def test_a_session_has_a_rack_of_its_own_that_goes_with_it(places: Path, pytester: pytest.Pytester) -> None:
     """Its daemon is not in the user's run directory: `hwd status` beside it means another one."""
-    pytester.makeini(INI)
     pytester.makepyfile("""
         import json, os
         from hwd.config.run_files.places import daemon_of, rack_of
@@ -62,7 +62,6 @@ def test_job_runs_to_its_end_under_a_lease_of_its_own_and_is_verified(places: Pa
     entry = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: static topology=ring, arguments: true"
     jobs = f"jobs: {{train: {{command: [{sys.executable}, {ring}], {entry}}}}}\n"
     pytester.path.joinpath("rack.yaml").write_text(f"{DEFAULT_TESTBED.read_text()}\n{jobs}")
-    pytester.makeini(INI)
     pytester.makepyfile("""
         import pytest
         from hwd_drivers.core.errors import FailedError
@@ -89,7 +88,6 @@ def test_job_runs_to_its_end_under_a_lease_of_its_own_and_is_verified(places: Pa
 
 @pytest.mark.slow
 def test_a_killed_session_leaves_no_process(places: Path, pytester: pytest.Pytester) -> None:
-    pytester.makeini(INI)
     path = pytester.makepyfile("""
         import os, signal
         from hwd.config.run_files.places import daemon_of, rack_of
@@ -118,7 +116,6 @@ def test_a_killed_session_leaves_no_process(places: Path, pytester: pytest.Pytes
 
 @pytest.mark.slow
 def test_a_dead_daemon_is_told_of_with_its_last_words(places: Path, pytester: pytest.Pytester) -> None:
-    pytester.makeini(INI)
     pytester.makepyfile("""
         import os, signal
         from hwd.config.run_files.places import daemon_of
@@ -151,7 +148,6 @@ def wait_until_gone(pid: int) -> None:
 
 
 def test_a_testbed_with_problems_is_told_of_by_line(places: Path, pytester: pytest.Pytester) -> None:
-    pytester.makeini(INI)
     (pytester.path / "bad.yaml").write_text("testbed: bad\nswitches: {}\nhots: {}\nfibres: []\n")
     pytester.makepyfile("def test_one(lab): pass")
     result = pytester.runpytest_inprocess("--hwd-testbed", "bad.yaml")
@@ -162,19 +158,8 @@ def test_a_testbed_with_problems_is_told_of_by_line(places: Path, pytester: pyte
 @pytest.fixture
 def switch() -> Iterator[str]:
     """Address of a switch that nobody knows as a twin."""
-    command = (
-        sys.executable,
-        "-m",
-        "hwd.cli",
-        "twin",
-        "serve",
-        "polatis-6000",
-        "--listen",
-        "127.0.0.1:0",
-        "--set",
-        "size=8x8",
-        "--json",
-    )
+    words = "twin serve polatis-6000 --listen 127.0.0.1:0 --set size=8x8 --json"
+    command = (sys.executable, "-m", "hwd.cli", *words.split())
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         try:
@@ -187,7 +172,6 @@ def switch() -> Iterator[str]:
 def test_on_glass_circuits_are_made_and_faults_are_skipped_by_name(
     places: Path, pytester: pytest.Pytester, switch: str
 ) -> None:
-    pytester.makeini(INI)
     (pytester.path / "desk.yaml").write_text(
         "testbed: desk\n"
         "switches:\n"

@@ -1,6 +1,5 @@
 """A story teller: documents of one reconfiguration of the link h0.eth0<->h1.eth0, in milliseconds after the command."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +14,8 @@ from hwd.model.documents.reconfigurations import (
     StartedMove,
 )
 from hwd.model.documents.runs import RunHost
-from hwd.model.instant import Origin
-from hwd.timeline import Timeline, build_timeline
+from hwd.model.instant import Instant, InstantName, Knowledge, Origin
+from hwd.timeline import Sample, Stage, StageName, Timeline, build_timeline
 from hwd.timeline.host_action import HostAction
 from hwd_agents.wire import Observation
 
@@ -155,9 +154,36 @@ class Story:
         )
 
 
-@pytest.fixture
-def new_story() -> Callable[[], Story]:
-    return Story
+def sample(
+    seconds: float | None,
+    reconfiguration: int = 0,
+    *,
+    stage: StageName = StageName.FIRMWARE,
+    error_s: float = 0.0,
+    origin: Origin = Origin.TWIN,
+    group: str = "ring",
+    virtual: bool = False,
+    link: int = 0,
+    dwell_s: float | None = None,
+) -> Sample:
+    """What one link took in one reconfiguration; None: it was not seen."""
+    limits = None
+    if seconds is not None:
+        earliest_ns, latest_ns = round((seconds - error_s) * 1e9), round((seconds + error_s) * 1e9)
+        limits = (
+            Instant.seen(InstantName.COMMANDED, earliest_ns=0, latest_ns=0),
+            Instant.seen(InstantName.LIGHT, earliest_ns=earliest_ns, latest_ns=latest_ns),
+        )
+    knowledge = Knowledge.UNKNOWN if seconds is None else Knowledge.SEEN
+    return Sample(
+        group=(group,),
+        stage=Stage(name=stage, knowledge=knowledge, seconds=seconds, error_s=error_s, origin=origin),
+        virtual_time=virtual,
+        reconfiguration=f"r{reconfiguration}",
+        link=f"l{link}",
+        limits=limits,
+        dwell_s=dwell_s,
+    )
 
 
 @pytest.fixture

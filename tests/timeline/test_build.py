@@ -9,10 +9,9 @@ from hwd.model.instant import InstantName, Knowledge, Origin
 from hwd.model.kinds import read_fact
 from hwd.timeline import StageName
 
-START_NS = 1_000_000_000_000
-MS = 1_000_000
+from .conftest import LINK, MS, START_NS, Story
 
-Story = Any  # the fixture's class: tests do not import each other
+KEPT = {"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": ["ocs1:5A-6B"]}
 
 
 def ms(at_ns: int) -> float:
@@ -41,16 +40,13 @@ def test_usual_link_has_every_stage(story: Story) -> None:
     assert link.stage(StageName.CONTROL).error_s == 0
 
 
-def test_link_takes_the_earliest_dark_and_the_latest_of_the_rest(story: Story) -> None:
+def test_link_takes_the_earliest_dark_and_the_latest_of_the_rest_with_the_bounds_of_that(story: Story) -> None:
     (link,) = story.tell().links
     assert ms(link.instant(InstantName.DARK).at_ns) == 5
     assert link.instant(InstantName.DARK).source == "h0.eth0 module"
     for name in (InstantName.LIGHT, InstantName.FIRMWARE, InstantName.CARRIER, InstantName.RDMA, InstantName.READY):
         assert link.instant(name).source.startswith("h1.eth0"), name
     assert ms(link.instant(InstantName.READY).at_ns) == 6251
-
-
-def test_bounds_of_a_link_are_those_of_the_later_end(story: Story) -> None:
     story.without("h0.eth0", "firmware")
     story.event("h0.eth0", "firmware", 6100.9, error_ms=0.05, source="phy", up=True)
     firmware = story.tell().links[0].instant(InstantName.FIRMWARE)
@@ -170,29 +166,24 @@ def test_what_was_before_the_command_does_not_count(story: Story) -> None:
     assert ms(story.tell().ends[0].instant(InstantName.DARK).at_ns) == 5
 
 
-def test_only_switches_of_its_own_crossconnects_count_for_a_link(story: Story) -> None:
+@pytest.mark.parametrize(
+    ("of_link", "limits_ms"),
+    [
+        ({"crossconnects": ["ocs1:1A-2B", "ocs1:2A-1B"]}, (0, 200)),
+        ({"switches": ["ocs1"]}, (0, 200)),
+        ({"crossconnects": ["ocs1:1A-2B", "ocs1:2A-1B", "ocs2:1A-2B"]}, (-3, 900)),
+    ],
+    ids=["of one of two", "by name", "of both"],
+)
+def test_switches_of_its_own_crossconnects_count_for_a_link(
+    story: Story, of_link: dict[str, Any], limits_ms: tuple[float, float]
+) -> None:
+    story.links = [{"link": LINK, "kept": False, **of_link}]
     story.moves.append({"switch": "ocs2", "remove": [], "add": ["1A-2B"]})
     story.command("ocs2", -3, 900)
     (link,) = story.tell().links
-    assert ms(link.instant(InstantName.COMMANDED).at_ns) == 0
-    assert ms(link.instant(InstantName.ACKNOWLEDGED).at_ns) == 200
-
-
-def test_link_over_two_switches_waits_for_both(story: Story) -> None:
-    story.links[0]["crossconnects"].append("ocs2:1A-2B")
-    story.moves.append({"switch": "ocs2", "remove": [], "add": ["1A-2B"]})
-    story.command("ocs2", -3, 900)
-    (link,) = story.tell().links
-    assert ms(link.instant(InstantName.COMMANDED).at_ns) == -3
-    assert ms(link.instant(InstantName.ACKNOWLEDGED).at_ns) == 900
-
-
-def test_link_may_name_its_switches_instead(story: Story) -> None:
-    del story.links[0]["crossconnects"]
-    story.links[0]["switches"] = ["ocs1"]
-    story.moves.append({"switch": "ocs2", "remove": [], "add": ["1A-2B"]})
-    story.command("ocs2", -3, 900)
-    assert ms(story.tell().links[0].instant(InstantName.ACKNOWLEDGED).at_ns) == 200
+    sent, answered = link.instant(InstantName.COMMANDED), link.instant(InstantName.ACKNOWLEDGED)
+    assert (ms(sent.at_ns), ms(answered.at_ns)) == limits_ms
 
 
 def test_what_an_agent_sampled_of_an_instant_of_a_later_version_is_told(story: Story) -> None:
@@ -209,17 +200,13 @@ def test_switch_that_never_answered_is_unknown_by_name(story: Story) -> None:
     assert link.stage(StageName.OPTICAL).seconds == pytest.approx(0.101)
 
 
-def test_kept_link_never_left_anything(story: Story) -> None:
-    story.links.append({"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": ["ocs1:5A-6B"]})
+def test_kept_link_never_left_anything_and_is_a_breach_where_it_went_dark(story: Story) -> None:
+    story.links.append(KEPT)
     timeline = story.tell()
     kept = timeline.links[1]
     assert {instant.knowledge for instant in kept.instants} == {Knowledge.NEVER_LEFT}
     assert {stage.seconds for stage in kept.stages} == {None}
     assert timeline.breaches == []
-
-
-def test_kept_link_that_went_dark_is_a_breach(story: Story) -> None:
-    story.links.append({"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": ["ocs1:5A-6B"]})
     story.event("h2.eth0", "dark", 7, source="module")
     timeline = story.tell()
     assert timeline.breaches == ["h2.eth0: kept link h2.eth0<->h3.eth0 lost its light (module)"]
@@ -229,7 +216,7 @@ def test_kept_link_that_went_dark_is_a_breach(story: Story) -> None:
 
 def test_kept_link_that_a_run_took_down_itself_is_no_breach_and_is_told(story: Story) -> None:
     """The peer's NIC was set; its firmware took a second, and our carrier went with it."""
-    story.links.append({"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": ["ocs1:5A-6B"]})
+    story.links.append(KEPT)
     story.event("h2.eth0", "carrier", 300, source="netlink", carrier=False)
     assert len(story.tell().breaches) == 1
     story.act("h3.eth0", from_ms=-200, to_ms=800)
@@ -247,7 +234,7 @@ def test_kept_link_that_a_run_took_down_itself_is_no_breach_and_is_told(story: S
 def test_what_was_done_elsewhere_or_long_before_or_later_explains_nothing(
     story: Story, port: str, from_ms: float, to_ms: float
 ) -> None:
-    story.links.append({"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": ["ocs1:5A-6B"]})
+    story.links.append(KEPT)
     story.event("h2.eth0", "carrier", 300, source="netlink", carrier=False)
     story.act(port, from_ms=from_ms, to_ms=to_ms)
     timeline = story.tell()
@@ -255,7 +242,7 @@ def test_what_was_done_elsewhere_or_long_before_or_later_explains_nothing(
 
 
 def test_fall_that_nobody_planned_is_a_breach_beside_one_that_a_run_made(story: Story) -> None:
-    story.links.append({"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": ["ocs1:5A-6B"]})
+    story.links.append(KEPT)
     for at_ms in (300, 9000):
         story.event("h2.eth0", "carrier", at_ms, source="netlink", carrier=False)
     story.act("h2.eth0", from_ms=290, to_ms=310)
@@ -272,46 +259,37 @@ def test_fall_after_ready_that_a_run_made_is_no_breach(story: Story) -> None:
     assert timeline.explained[0].startswith("h0.eth0: carrier fell again")
 
 
-def test_what_is_swept_and_set_stands_in_the_timeline(story: Story) -> None:
-    story.sweep = {"negotiates": "off"}
-    story.settings = {"h0.eth0": {"autoneg": False}}
-    timeline = story.tell()
-    assert (timeline.sweep, timeline.settings) == ({"negotiates": "off"}, {"h0.eth0": {"autoneg": False}})
-    assert read_fact("timeline", msgspec.json.encode(timeline)) == timeline
-
-
-def test_wrong_peer_is_why_ready_is_unknown(story: Story) -> None:
+def test_wrong_peer_is_why_ready_is_unknown_and_ready_of_another_reconfiguration_is_not_ours(story: Story) -> None:
     story.without("h0.eth0", "ready")
+    story.event("h0.eth0", "ready", 6200, reconfiguration="r0", peer="h1.eth0")
+    assert story.tell().ends[0].instant(InstantName.READY).why == "no transfer succeeded in 500 tries"
     story.event("h0.eth0", "wrong-peer", 6200, reconfiguration="r1", expected="h1.eth0", found="h3.eth0")
     ready = story.tell().ends[0].instant(InstantName.READY)
     assert ready.why == "the peer is h3.eth0, and should be h1.eth0"
 
 
-def test_ready_of_another_reconfiguration_is_not_ours(story: Story) -> None:
-    story.without("h0.eth0", "ready")
-    story.event("h0.eth0", "ready", 6200, reconfiguration="r0", peer="h1.eth0")
-    ready = story.tell().ends[0].instant(InstantName.READY)
-    assert ready.why == "no transfer succeeded in 500 tries"
-
-
 def test_long_stage_is_as_weak_as_what_its_length_is_made_of(story: Story) -> None:
-    for event in story.events:
-        event["origin"] = "fitted" if event["type"] in ("firmware", "light", "dark") else "kernel"
-    (link,) = story.tell().links
-    origins = {stage.name: stage.origin for stage in link.stages}
-    assert origins[StageName.CONTROL] is Origin.MEASURED
-    assert origins[StageName.OPTICAL] is Origin.FITTED
-    assert origins[StageName.FIRMWARE] is Origin.FITTED
-    assert origins[StageName.CARRIER] is Origin.TWIN, "the fitted part lies before it"
-    assert origins[StageName.RDMA] is Origin.KERNEL
-    assert origins[StageName.TURNAROUND] is Origin.FITTED
-    assert origins[StageName.ACTIVATION] is Origin.FITTED
+    def origins(*fitted: str) -> dict[StageName, Origin | None]:
+        for event in story.events:
+            event["origin"] = "fitted" if event["type"] in fitted else "kernel"
+        (link,) = story.tell().links
+        return {stage.name: stage.origin for stage in link.stages}
 
-
-def test_answer_of_a_twin_switch_has_the_origin_of_the_twin(story: Story) -> None:
+    assert origins("firmware", "light", "dark") == {
+        StageName.CONTROL: Origin.MEASURED,
+        StageName.OPTICAL: Origin.FITTED,
+        StageName.FIRMWARE: Origin.FITTED,
+        StageName.CARRIER: Origin.TWIN,  # the fitted part lies before it
+        StageName.RDMA: Origin.KERNEL,
+        StageName.READY: Origin.KERNEL,
+        StageName.TURNAROUND: Origin.FITTED,
+        StageName.ACTIVATION: Origin.FITTED,
+    }
     story.origins["ocs1"] = Origin.FITTED
-    (link,) = story.tell().links
-    assert link.stage(StageName.CONTROL).origin is Origin.FITTED
+    found = origins("dark", "light", "firmware", "rdma")
+    assert found[StageName.CONTROL] is Origin.FITTED, "the answer of a twin switch"
+    assert found[StageName.READY] is Origin.KERNEL, "a first transfer on a kernel host, even after a drawn rdma"
+    assert found[StageName.CARRIER] is Origin.TWIN
 
 
 def test_event_that_cannot_be_read_is_left_out_and_told(story: Story) -> None:
@@ -321,10 +299,13 @@ def test_event_that_cannot_be_read_is_left_out_and_told(story: Story) -> None:
 
 
 def test_document_keeps_all_of_a_timeline(story: Story) -> None:
-    story.links.append({"link": "h2.eth0<->h3.eth0", "kept": True, "crossconnects": []})
+    story.links.append({**KEPT, "crossconnects": []})
     story.without("h1.eth0", "rdma")
     story.event("h0.eth0", "carrier", 8250, source="netlink", carrier=False)
+    story.sweep = {"negotiates": "off"}
+    story.settings = {"h0.eth0": {"autoneg": False}}
     timeline = story.tell()
+    assert (timeline.sweep, timeline.settings) == ({"negotiates": "off"}, {"h0.eth0": {"autoneg": False}})
     assert read_fact("timeline", msgspec.json.encode(timeline)) == timeline
 
 
@@ -337,11 +318,3 @@ def test_notice_is_dated_by_its_stamp_and_not_by_the_middle_of_its_bounds(story:
     assert stage.seconds == pytest.approx(0.001)
     assert stage.error_s is not None
     assert stage.error_s >= 0.003
-
-
-def test_first_transfer_on_a_kernel_host_is_a_kernel_figure_even_after_a_drawn_rdma(story: Story) -> None:
-    for event in story.events:
-        event["origin"] = "kernel" if event["type"] in ("carrier", "ready") else "fitted"
-    (link,) = story.tell().links
-    assert link.stage(StageName.READY).origin is Origin.KERNEL
-    assert link.stage(StageName.CARRIER).origin is Origin.TWIN

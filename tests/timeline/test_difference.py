@@ -7,28 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.model.instant import Instant, InstantName, Knowledge, Origin
-from hwd.timeline import Difference, Sample, Stage, StageName, difference
+from hwd.timeline import Difference, Sample, difference
 from hwd.timeline.difference import RECONFIGURATIONS_NEEDED, Size
 
-STAGE = StageName.FIRMWARE
-
-
-def sample(seconds: float, reconfiguration: int = 0, *, error_s: float = 0.0) -> Sample:
-    stage = Stage(name=STAGE, knowledge=Knowledge.SEEN, seconds=seconds, error_s=error_s, origin=Origin.TWIN)
-    limits = (
-        Instant.seen(InstantName.COMMANDED, earliest_ns=0, latest_ns=0),
-        Instant.seen(
-            InstantName.LIGHT, earliest_ns=round((seconds - error_s) * 1e9), latest_ns=round((seconds + error_s) * 1e9)
-        ),
-    )
-    return Sample(
-        group=("ring",),
-        stage=stage,
-        virtual_time=False,
-        reconfiguration=f"r{reconfiguration}",
-        limits=limits,
-    )
+from .conftest import sample
 
 
 def apart(a: list[Sample], b: list[Sample], *, resamples: int = 400) -> Difference:
@@ -125,9 +107,7 @@ def test_few_reconfigurations_have_no_interval() -> None:
 
 
 def test_side_without_a_value_is_no_difference() -> None:
-    stage = Stage(name=STAGE, knowledge=Knowledge.UNKNOWN, why="no source")
-    unseen = Sample(group=(), stage=stage, virtual_time=False, reconfiguration="r")
-    assert difference([unseen], [sample(1)]) is None
+    assert difference([sample(None)], [sample(1)]) is None
 
 
 def test_same_values_give_the_same_intervals_in_whatever_order() -> None:

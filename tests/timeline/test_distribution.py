@@ -8,30 +8,14 @@ from statistics import NormalDist
 
 import pytest
 
-from hwd.model.instant import Instant, InstantName, Knowledge, Origin
-from hwd.timeline import Distribution, Sample, Stage, StageName, distribution
+from hwd.timeline import Distribution, distribution
 
-
-def sample(seconds: float, *, reconfiguration: int, error_s: float = 0.0) -> Sample:
-    stage = Stage(
-        name=StageName.OPTICAL, knowledge=Knowledge.SEEN, seconds=seconds, error_s=error_s, origin=Origin.TWIN
-    )
-    limits = (
-        Instant.seen(InstantName.COMMANDED, earliest_ns=0, latest_ns=0),
-        Instant.seen(
-            InstantName.LIGHT, earliest_ns=round((seconds - error_s) * 1e9), latest_ns=round((seconds + error_s) * 1e9)
-        ),
-    )
-    return Sample(
-        group=("ring",), stage=stage, virtual_time=False, limits=limits, reconfiguration=f"r{reconfiguration}"
-    )
+from .conftest import sample
 
 
 def of(values: Iterable[float], *, error_s: float = 0.0) -> Distribution:
     """Each value in a reconfiguration of its own."""
-    found = distribution(
-        [sample(value, reconfiguration=number, error_s=error_s) for number, value in enumerate(values)]
-    )
+    found = distribution([sample(value, number, error_s=error_s) for number, value in enumerate(values)])
     assert found is not None
     return found
 
@@ -74,7 +58,7 @@ def test_band_holds_it_where_links_of_a_reconfiguration_go_together(spread_s: fl
     for _ in range(100):
         middles = [draw.gauss(10, 1) for _ in range(6)]
         links = [
-            sample(draw.gauss(middle, spread_s), reconfiguration=number)
+            sample(draw.gauss(middle, spread_s), number)
             for number, middle in enumerate(middles)
             for _ in range((8, 8, 8, 8, 8, 2)[number])
         ]
@@ -98,16 +82,14 @@ def test_band_holds_where_values_are_only_known_to_lie_within_bounds() -> None:
 
 
 def test_reconfigurations_are_what_the_band_counts() -> None:
-    found = distribution([sample(0.2 + number, reconfiguration=number) for number in range(8) for _ in range(16)])
+    found = distribution([sample(0.2 + number, number) for number in range(8) for _ in range(16)])
     assert found is not None
     assert (len(found.best_s), found.reconfigurations) == (128, 8)
     assert found.half_width == pytest.approx(math.sqrt(math.log(40) / 16))
 
 
 def test_reconfiguration_with_most_of_the_links_counts_for_most_of_the_curve() -> None:
-    uneven = [sample(0.2, reconfiguration=0) for _ in range(95)] + [
-        sample(0.3, reconfiguration=number) for number in range(1, 6)
-    ]
+    uneven = [sample(0.2, 0) for _ in range(95)] + [sample(0.3, number) for number in range(1, 6)]
     found = distribution(uneven)
     assert found is not None
     assert found.half_width is not None
@@ -115,12 +97,11 @@ def test_reconfiguration_with_most_of_the_links_counts_for_most_of_the_curve() -
 
 
 def test_no_band_is_stated_below_six_reconfigurations() -> None:
-    found = distribution([sample(0.2, reconfiguration=number) for number in range(5) for _ in range(64)])
+    found = distribution([sample(0.2, number) for number in range(5) for _ in range(64)])
     assert found is not None
     assert (len(found.best_s), found.reconfigurations, found.half_width) == (320, 5, None)
     assert (found.low, found.high) == ((), ())
 
 
 def test_nothing_seen_has_no_distribution() -> None:
-    stage = Stage(name=StageName.OPTICAL, knowledge=Knowledge.UNKNOWN, why="no source")
-    assert distribution([Sample(group=(), stage=stage, virtual_time=False, reconfiguration="r")]) is None
+    assert distribution([sample(None)]) is None

@@ -8,7 +8,7 @@ import pytest
 from hwd.model.kinds import read_fact
 from hwd.timeline import RcOutcome, RcRecovery, Timeline
 
-Story = Any  # the fixture's class: tests do not import each other
+from .conftest import Story
 
 
 def told(story: Story, end: str, at_ms: float, outcome: str = "completed", **more: Any) -> None:
@@ -41,22 +41,19 @@ def test_it_is_timed_from_the_carrier_of_its_end_and_is_no_part_of_ready(story: 
     assert found.error_s == pytest.approx(0.001 + carrier.error_ns / 1e9)
     assert of(timeline, "h1.eth0") is None
     assert (timeline.links, timeline.breaches) == (without.links, [])
+    assert read_fact("timeline", msgspec.json.encode(timeline)) == timeline
 
 
-def test_what_was_made_anew_keeps_why_and_stands_before_the_failure(story: Story) -> None:
+def test_a_failure_alone_has_no_time_and_what_was_made_anew_keeps_why_and_stands_before_it(story: Story) -> None:
     told(story, "h0.eth0", 540.0, "failed", why="retry count exceeded")
+    found = of(story.tell(), "h0.eth0")
+    assert found is not None
+    assert (found.outcome, found.after_carrier_s, found.error_s) == (RcOutcome.FAILED, None, None)
     told(story, "h0.eth0", 6280.0, "re-made")
     found = of(story.tell(), "h0.eth0")
     assert found is not None
     assert (found.outcome, found.why) == (RcOutcome.RE_MADE, "retry count exceeded")
     assert found.after_carrier_s is not None
-
-
-def test_a_failure_alone_has_no_time(story: Story) -> None:
-    told(story, "h0.eth0", 540.0, "failed", why="retry count exceeded")
-    found = of(story.tell(), "h0.eth0")
-    assert found is not None
-    assert (found.outcome, found.after_carrier_s, found.error_s) == (RcOutcome.FAILED, None, None)
 
 
 def test_one_of_another_reconfiguration_does_not_count(story: Story) -> None:
@@ -71,9 +68,3 @@ def test_nonsense_is_left_out_and_named(story: Story) -> None:
     (breach,) = timeline.breaches
     assert "rc-recovery" in breach
     assert "'soon'" in breach
-
-
-def test_it_survives_its_document(story: Story) -> None:
-    told(story, "h0.eth0", 6300.0)
-    timeline = story.tell()
-    assert read_fact("timeline", msgspec.json.encode(timeline)) == timeline

@@ -1,7 +1,6 @@
 """The order of instants."""
 
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from hwd.model.instant import Instant, InstantName
 from hwd.timeline.rules import CHAINS, breaches
 
-Story = Any
+from .conftest import Story
 
 TIMES = st.lists(st.integers(0, 1000), min_size=8, max_size=8)
 
@@ -53,13 +52,9 @@ def test_breach_follows_from_the_bounds_that_it_prints_wherever_the_best_estimat
         assert earliest_ms - latest_ms == pytest.approx(by_ms, abs=0.0021)
 
 
-def test_disorder_within_the_bounds_is_no_breach(story: Story) -> None:
+def test_disorder_within_the_bounds_and_an_answer_before_the_light_are_no_breach(story: Story) -> None:
     story.without("h0.eth0", "firmware")
     story.event("h0.eth0", "firmware", 6101.15, source="phy", up=True)
-    assert story.tell().breaches == []
-
-
-def test_answer_before_the_light_is_no_breach(story: Story) -> None:
     story.commanded.clear()
     story.command("ocs1", 0, 1)
     assert story.tell().breaches == []

@@ -28,14 +28,6 @@ PLAYBOOK = f"playbook: one\nshows: nothing\nsteps:\n  - apply: {{pairs: '{PAIR}'
 SLOW = PLAYBOOK + "  - wait: {for_s: 0.3}\n" * 2 + "  - wait: {for_s: 300}\n"
 
 
-async def test_a_plan_is_applied_by_its_hash(client: Any) -> None:
-    plan = await client.plan(what=PAIR)
-    assert msgspec.to_builtins(plan.moves) == [{"switch": "ocs1", "remove": [], "add": ["1A-2B"], "keep": []}]
-    result = await client.apply_hash(plan.hash)
-    assert result.outcome == "confirmed"
-    assert (await client.plan(what=PAIR)).empty
-
-
 async def test_an_apply_has_the_id_that_its_caller_chose_and_no_second_one_has_it(desk: Desk, client: Any) -> None:
     result = await client.apply(what=PAIR, confirm_within_s=60, id="mine0001")
     assert result.id == "mine0001"
@@ -81,14 +73,6 @@ async def test_an_override_is_part_of_the_body_and_comes_back_with_its_reason(de
         await client.plan(what="ocs1:1A-8B", overrides={"overload": "x"})
 
 
-async def test_what_is_not_confirmed_can_be_rolled_back(client: Any) -> None:
-    result = await client.apply(what=PAIR, confirm_within_s=60)
-    assert result.state == "awaiting-confirm"
-    assert [one.reconfiguration for one in await client.reconfigurations()] == [result.reconfiguration]
-    assert (await client.roll_back()).outcome == "rolled-back"
-    assert not (await client.plan(what=PAIR)).empty
-
-
 async def test_a_roll_back_of_what_has_ended_names_the_way_to_an_earlier_state(client: Any) -> None:
     with pytest.raises(RefusedError, match=r"under way\. `hwd rollback --to ID` goes back .* `hwd history` lists$"):
         await client.roll_back()
@@ -96,13 +80,6 @@ async def test_a_roll_back_of_what_has_ended_names_the_way_to_an_earlier_state(c
     with pytest.raises(RefusedError, match=rf"has ended, .*\. `hwd rollback --to {ended}` goes back"):
         await client.roll_back(ended)
     with pytest.raises(RefusedError, match=r"The last one, [^`]*$"):
-        await client.confirm()
-
-
-async def test_confirm_keeps_it(client: Any) -> None:
-    result = await client.apply(what=PAIR, confirm_within_s=60)
-    assert (await client.confirm(result.reconfiguration)).outcome == "confirmed"
-    with pytest.raises(RefusedError, match="no reconfiguration is under way"):
         await client.confirm()
 
 
@@ -151,16 +128,6 @@ async def test_a_lease_is_revoked_without_a_body_too(desk: Desk, client: Any) ->
     for text in (b"", b"null"):
         lease = await client.take_lease(holder="me", ports=["ocs1.1"], for_s=60)
         assert (await desk.ask("POST", f"/api/v1/leases/{lease.id}/kick", text)).is_success
-    assert await client.leases() == []
-
-
-async def test_leases_are_taken_renewed_and_given_back(client: Any) -> None:
-    lease = await client.take_lease(holder="me", ports=["ocs1.1"], for_s=60)
-    with pytest.raises(RefusedError, match="leased to me"):
-        await client.apply(what=PAIR)
-    assert (await client.apply(what=PAIR, lease=lease.lease)).outcome == "confirmed"
-    assert (await client.renew_lease(lease.lease, for_s=600)).left_s > 500
-    await client.kick_lease(lease.lease)
     assert await client.leases() == []
 
 
@@ -250,21 +217,6 @@ async def test_kick_is_recorded_with_who_and_why_and_its_holder_reads_both(desk:
     assert (kicked.holder, kicked.why, kicked.by, kicked.reason) == ("ada", "kicked", "ben", "the night run begins")
 
 
-async def test_a_run_leaves_its_documents(desk: Desk, client: Any) -> None:
-    started = await client.start_run(text=PLAYBOOK, file="/one.yaml")
-    kinds = []
-    async with client.events(after=started.after, kinds=["run."]) as events:
-        while (event := await anext(events)).document.kind != "run.ended":
-            kinds.append(event.document.kind)
-    assert kinds[0] == "run.started"
-    assert event.document.fact.outcome == "succeeded"
-    await desk.daemon.service.wait_run(started.run)
-    run = await client.run(started.run[:4])
-    assert run.outcome == "succeeded"
-    documents = await client.run_documents(run.id)
-    assert {"run.step", "reconfiguration.started", "switch.command"} <= {document.kind for document in documents}
-
-
 @pytest.mark.parametrize("count", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE])
 async def test_pieces_of_an_array_are_one_array(count: int) -> None:
     async def items() -> AsyncIterator[Json]:
@@ -274,14 +226,6 @@ async def test_pieces_of_an_array_are_one_array(count: int) -> None:
     pieces = [piece async for piece in array(items())]
     assert json.loads("".join(pieces)) == [{"n": number, "text": "a \u2028 \udc80"} for number in range(count)]
     assert len(pieces) == count // PIECE + 1
-
-
-async def test_an_aborted_run_says_by_whom(desk: Desk, client: Any) -> None:
-    desk.twin.faults.silent = True
-    started = await client.start_run(text=PLAYBOOK, file="/one.yaml")
-    end = await client.abort(started.run, by="a test")
-    assert end.outcome == "aborted"
-    assert "a test" in end.why
 
 
 async def test_runs_wait_pause_and_go_on_over_http(desk: Desk, client: Any) -> None:
@@ -342,20 +286,6 @@ async def test_every_answer_has_a_type_in_the_openapi_document(desk: Desk) -> No
     assert untyped == ["/api/v1/hosts/{host}/programs", "/api/v1/events", "/metrics"], "they are streams of text"
     named = set(re.findall(r'"#/components/schemas/(\w+)"', text))
     assert named <= document["components"]["schemas"].keys()
-
-
-async def test_a_form_on_a_page_of_others_kicks_nobody(desk: Desk, client: Any) -> None:
-    lease = (await client.take_lease(holder="ada", ports=["ocs1.1"], for_s=60.0)).lease
-    port = desk.url.rpartition(":")[2]
-    foreign = {
-        "Origin": "http://evil.example",
-        "Sec-Fetch-Site": "cross-site",
-        "Cookie": f"hwd-{port}=a-session-of-the-desk",
-    }
-    for path in (f"leases/{lease}/kick", "reconfigurations/-/rollback"):
-        answer = await desk.call(httpx.post, f"{desk.url}/api/v1/{path}", headers=foreign)
-        assert answer.status_code == 403, answer.text
-    assert [one.lease for one in await client.leases()] == [lease]
 
 
 async def test_a_call_without_the_token_is_refused(desk: Desk) -> None:

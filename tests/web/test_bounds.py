@@ -45,6 +45,12 @@ async def url(reached: list[tuple[Limit, str]]) -> AsyncIterator[str]:
     await server.stop()
 
 
+@pytest.fixture
+async def client(url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=url, trust_env=False, verify=NO_TLS) as client:
+        yield client
+
+
 async def raw(url: str, data: bytes) -> bytes:
     """What a server answers to these bytes, until it closes."""
     host, _, port = url.removeprefix("http://").partition(":")
@@ -63,18 +69,19 @@ async def pieces(count: int, piece: bytes = b" " * 65536) -> AsyncIterator[bytes
         yield piece
 
 
-async def test_bodies_up_to_the_limit_are_taken_and_more_is_refused(url: str, reached: list[tuple[Limit, str]]) -> None:
+async def test_bodies_up_to_the_limit_are_taken_and_more_is_refused(
+    client: httpx.AsyncClient, reached: list[tuple[Limit, str]]
+) -> None:
     most = BODY_BYTES_MAX // 65536
-    async with httpx.AsyncClient(base_url=url, trust_env=False, verify=NO_TLS) as client:
-        assert (await client.post("/", content=b" " * BODY_BYTES_MAX)).json() == {"bytes": BODY_BYTES_MAX}
-        assert (await client.post("/", content=pieces(most))).json() == {"bytes": BODY_BYTES_MAX}
-        assert reached == []
-        for body in (b" " * (BODY_BYTES_MAX + 1), pieces(most + 1)):
-            answer = await client.post("/", content=body)
-            assert (answer.status_code, answer.json()["title"]) == (413, "bad input")
-            assert answer.headers["content-type"] == "application/problem+json"
-            assert f"{BODY_BYTES_MAX}" in answer.json()["detail"]
-        assert (await client.post("/", content=b"{}")).json() == {"bytes": 2}, "the next is served as ever"
+    assert (await client.post("/", content=b" " * BODY_BYTES_MAX)).json() == {"bytes": BODY_BYTES_MAX}
+    assert (await client.post("/", content=pieces(most))).json() == {"bytes": BODY_BYTES_MAX}
+    assert reached == []
+    for body in (b" " * (BODY_BYTES_MAX + 1), pieces(most + 1)):
+        answer = await client.post("/", content=body)
+        assert (answer.status_code, answer.json()["title"]) == (413, "bad input")
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert f"{BODY_BYTES_MAX}" in answer.json()["detail"]
+    assert (await client.post("/", content=b"{}")).json() == {"bytes": 2}, "the next is served as ever"
     assert [limit for limit, _ in reached] == [Limit.HTTP_BODY] * 2
 
 
@@ -87,16 +94,15 @@ async def test_a_stated_length_is_believed_before_a_byte_of_it_is_read(
     assert (await raw(url, head.replace(b"99", b"9" * 5000))).startswith(b"HTTP/1.1 400 ")
 
 
-async def test_a_head_has_its_limits(url: str, reached: list[tuple[Limit, str]]) -> None:
-    async with httpx.AsyncClient(base_url=url, trust_env=False, verify=NO_TLS) as client:
-        assert (await client.get("/" + "x" * (URL_BYTES_MAX - 3))).status_code == 200
-        assert (await client.get("/" + "x" * URL_BYTES_MAX)).status_code == 414
-        assert (await client.get("/?" + "x" * URL_BYTES_MAX)).status_code == 414
-        assert (await client.get("/", headers={"X": "x" * (HEAD_BYTES_MAX - 500)})).status_code == 200
-        many = {f"X{number}": "x" * 100 for number in range(HEAD_BYTES_MAX // 100)}
-        for headers in ({"X": "x" * HEAD_BYTES_MAX}, many):
-            answer = await client.get("/", headers=headers)
-            assert (answer.status_code, answer.json()["title"]) == (431, "bad input")
+async def test_a_head_has_its_limits(client: httpx.AsyncClient, reached: list[tuple[Limit, str]]) -> None:
+    assert (await client.get("/" + "x" * (URL_BYTES_MAX - 3))).status_code == 200
+    assert (await client.get("/" + "x" * URL_BYTES_MAX)).status_code == 414
+    assert (await client.get("/?" + "x" * URL_BYTES_MAX)).status_code == 414
+    assert (await client.get("/", headers={"X": "x" * (HEAD_BYTES_MAX - 500)})).status_code == 200
+    many = {f"X{number}": "x" * 100 for number in range(HEAD_BYTES_MAX // 100)}
+    for headers in ({"X": "x" * HEAD_BYTES_MAX}, many):
+        answer = await client.get("/", headers=headers)
+        assert (answer.status_code, answer.json()["title"]) == (431, "bad input")
     assert [limit for limit, _ in reached] == [Limit.HTTP_HEAD] * 4
 
 
@@ -115,14 +121,13 @@ async def test_what_is_no_http_is_told_so_and_is_no_limit(url: str, reached: lis
     assert reached == []
 
 
-async def test_json_that_goes_too_deep_is_refused(url: str, reached: list[tuple[Limit, str]]) -> None:
-    async with httpx.AsyncClient(base_url=url, trust_env=False, verify=NO_TLS) as client:
-        deep = b"[" * DEPTH_MAX + b"]" * DEPTH_MAX
-        assert (await client.post("/", content=deep)).status_code == 200
-        for body in (b"[%b]" % deep, b'{"a":' * 100_000, b"[" * BODY_BYTES_MAX, b'["\\' + b"[" * 40 + b'",' + deep):
-            answer = await client.post("/", content=body)
-            assert (answer.status_code, answer.json()["exit_status"]) == (422, 2)
-        assert (await client.post("/", content=b'"' + b"[" * 1000 + b'"')).status_code == 200
+async def test_json_that_goes_too_deep_is_refused(client: httpx.AsyncClient, reached: list[tuple[Limit, str]]) -> None:
+    deep = b"[" * DEPTH_MAX + b"]" * DEPTH_MAX
+    assert (await client.post("/", content=deep)).status_code == 200
+    for body in (b"[%b]" % deep, b'{"a":' * 100_000, b"[" * BODY_BYTES_MAX, b'["\\' + b"[" * 40 + b'",' + deep):
+        answer = await client.post("/", content=body)
+        assert (answer.status_code, answer.json()["exit_status"]) == (422, 2)
+    assert (await client.post("/", content=b'"' + b"[" * 1000 + b'"')).status_code == 200
     assert [limit for limit, _ in reached] == [Limit.HTTP_DEPTH] * 4
 
 

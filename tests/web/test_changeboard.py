@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET, structs
 
-from hwd.model.answers import SwitchChange
 from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
@@ -46,11 +45,6 @@ class Board:
             self.now_ns += 100
             self.documents.append(document(fact, self.now_ns))
             self.board(self.documents[-1])
-
-    def last(self, switch: str = "ocs1") -> SwitchChange:
-        change = self.board.last(switch)
-        assert change is not None
-        return change
 
     def words(self, switch: str) -> str:
         change = self.board.last(switch)
@@ -176,17 +170,21 @@ def test_reconfigurations_without_an_end_are_not_remembered_for_ever(board: Boar
     board.tell(commanded("r0"))
     assert board.board.last("ocs1") is None
     board.tell(commanded("r1"))
-    assert board.last().reconfiguration == "r1"
+    change = board.board.last("ocs1")
+    assert change is not None
+    assert change.reconfiguration == "r1"
 
 
 # --- after a restart
 
 
-async def recorded(documents: list[Document]) -> Changeboard:
-    """What a new process of the daemon reads."""
+async def recorded(documents: list[Document], deleted_before: int = 0) -> Changeboard:
+    """What a new process of the daemon reads; of documents outside of the history, the older ones were deleted."""
     records = Records("sqlite://", InlineOffload())
     await records.open()
     await records.add_documents(documents)
+    cutoffs = {DocumentGroup.DOCUMENTS: Cutoff(before_wall_ns=WALL_NS + deleted_before, why="too old")}
+    await records.old_documents.delete(Batch(), cutoffs, frozenset())
     board = Changeboard(SWITCHES)
     await board.load(records)
     records.close()
@@ -196,7 +194,7 @@ async def recorded(documents: list[Document]) -> Changeboard:
 async def test_last_changes_are_read_from_the_records(board: Board) -> None:
     board.tell(started(lease="a1", holder="ada"), commanded(), ended(), read("5A-6B", switch="ocs2"))
     again = await recorded(board.documents)
-    assert [again.last(one) for one in SWITCHES] == [board.last(one) for one in SWITCHES]
+    assert [again.last(one) for one in SWITCHES] == [board.board.last(one) for one in SWITCHES]
 
 
 async def test_reconfiguration_that_a_crash_cut_off_ends_by_the_recovery_of_the_next_process(board: Board) -> None:
@@ -213,16 +211,9 @@ async def test_change_is_unknown_where_a_later_one_may_have_been_deleted(board: 
     """The history outlasts other documents: that the switch lost all by a restart later is deleted."""
     board.tell(started("r1"), commanded("r1"), ended("r1"), RESTARTED)
     board.tell(structs.replace(RESTARTED, switch="ocs2"))
-    records = Records("sqlite://", InlineOffload())
-    await records.open()
-    await records.add_documents(board.documents)
-    cutoffs = {DocumentGroup.DOCUMENTS: Cutoff(before_wall_ns=WALL_NS + 450, why="too old")}
-    await records.old_documents.delete(Batch(), cutoffs, frozenset())
-    again = Changeboard(SWITCHES)
-    await again.load(records)
-    records.close()
+    again = await recorded(board.documents, deleted_before=450)
     assert again.last("ocs1") is None
-    assert again.last("ocs2") == board.last("ocs2")
+    assert again.last("ocs2") == board.board.last("ocs2")
 
 
 async def test_change_older_than_what_is_read_is_unknown_and_not_an_older_one(board: Board) -> None:
@@ -232,9 +223,8 @@ async def test_change_older_than_what_is_read_is_unknown_and_not_an_older_one(bo
     again = await recorded([*quiet, *busy])
     assert again.last("ocs1") is None, "a foreign change came after r0, and was not read"
     again = await recorded([*quiet, *busy[1:]])
-    assert again.last("ocs1") == board.last()
+    assert again.last("ocs1") == board.board.last("ocs1")
     late = [replace(one, at_ns=one.at_ns + 5000, wall_ns=one.wall_ns + 5000) for one in quiet]
-    again = await recorded([*busy, *late])
-    change = again.last("ocs1")
+    change = (await recorded([*busy, *late])).last("ocs1")
     assert change is not None
     assert change.origin == "other"

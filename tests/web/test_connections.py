@@ -3,8 +3,8 @@
 import asyncio
 import os
 import resource
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+import socket
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
 from hwd.model.limit import Limit
@@ -81,9 +82,17 @@ class Served:
             ]
         )
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    @property
+    def place(self) -> tuple[str, int]:
         host, _, port = self.url.removeprefix("http://").partition(":")
-        return await asyncio.open_connection(host, int(port))
+        return host, int(port)
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(*self.place)
+
+    def server(self, app: ASGIApp) -> HttpServer:
+        sock = listen("127.0.0.1", 0)
+        return HttpServer(app, sock, before_stop=lambda: None, reached=self.tell, most=MOST, time_scale=SCALE)
 
     def client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, trust_env=False, verify=NO_TLS)
@@ -92,14 +101,7 @@ class Served:
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
     made = Served()
-    server = HttpServer(
-        made.app(),
-        listen("127.0.0.1", 0),
-        before_stop=lambda: None,
-        reached=made.tell,
-        most=MOST,
-        time_scale=SCALE,
-    )
+    server = made.server(made.app())
     made.url = await server.start()
     yield made
     await server.stop()
@@ -239,9 +241,7 @@ async def test_who_comes_when_all_are_busy_is_told_so(served: Served) -> None:
 
 async def test_strangers_that_read_no_answer_keep_nobody_out_who_has_a_token(served: Served) -> None:
     door = Door(served.app(), tokens=frozenset({TOKEN}), session="s" * 16, local=True)
-    server = HttpServer(
-        door, listen("127.0.0.1", 0), before_stop=lambda: None, reached=served.tell, most=MOST, time_scale=SCALE
-    )
+    server = served.server(door)
     first, served.url = served.url, await server.start()
     strangers = [await served.connect() for _ in range(MOST)]
     for _, writer in strangers:
@@ -271,13 +271,12 @@ async def test_out_of_descriptors_it_rests_says_so_once_and_serves_again(
             reader, writer = await served.connect()
             spare = os.dup(0)
             os.close(spare)
-            waiting = []
-            for _ in range(3):  # the kernel takes them; whether they are accepted is another thing
-                waiting.append(_connecting(served))
+            waiting = [socket.socket() for _ in range(3)]  # their descriptors are there before the limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (spare, hard))
             try:
-                for one in waiting:
-                    await one()
+                for one in waiting:  # the kernel takes them; whether they are accepted is another thing
+                    one.setblocking(False)
+                    await asyncio.get_running_loop().sock_connect(one, served.place)
                 async with asyncio.timeout(10):
                     while Limit.DESCRIPTORS not in served.reached:
                         assert await anext(lines) == "tick"
@@ -288,34 +287,11 @@ async def test_out_of_descriptors_it_rests_says_so_once_and_serves_again(
                 assert (await another.get("/quick")).text == "0"
             assert await anext(lines) == "tick"
             writer.close()
+            for one in waiting:
+                one.close()
     said = [record.getMessage() for record in caplog.records if record.name.startswith("hwd")]
     assert len([line for line in said if "no connection can be accepted: Too many open files" in line]) == 1
     assert len([line for line in said if "connections are accepted again" in line]) == 1
-
-
-def _connecting(served: Served) -> Callable[[], Awaitable[Any]]:
-    """A connection whose descriptor is there before it is made."""
-    import socket
-
-    sock = socket.socket()
-    sock.setblocking(False)
-    host, _, port = served.url.removeprefix("http://").partition(":")
-
-    async def connect() -> None:
-        await asyncio.get_running_loop().sock_connect(sock, (host, int(port)))
-        _kept.append(sock)
-
-    return connect
-
-
-_kept: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def none_kept() -> Any:
-    yield
-    while _kept:
-        _kept.pop().close()
 
 
 def test_the_most_follows_from_the_descriptors_of_the_process() -> None:

@@ -1,12 +1,11 @@
 """Stored demands over HTTP: bytes in, matrices out, and topologies that read them by name."""
 
-import httpx
 import numpy as np
 import pytest
 
 from hwd.client import AsyncClient
 from hwd.web.demand_calls import MEDIA_TYPES
-from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
+from hwd_drivers.core.errors import ConfigError, UnknownError
 
 from .conftest import FOUR_HOSTS, Desk
 from .demand_files import TABLE, npz
@@ -77,24 +76,6 @@ async def test_demand_is_added_listed_shown_and_removed(desk: Desk, client: Asyn
 
 async def test_who_says_nothing_of_himself_is_a_caller_of_the_api(client: AsyncClient) -> None:
     assert (await client.add_demand("moe", TABLE)).by == "a caller of the HTTP API"
-
-
-async def test_second_demand_of_a_name_is_refused_unless_it_replaces(client: AsyncClient) -> None:
-    await client.add_demand("moe", TABLE)
-    with pytest.raises(RefusedError, match="there is one of that name"):
-        await client.add_demand("moe", TABLE)
-    assert (await client.add_demand("moe", b"h0,h1\n0,1\n1,0\n", replace=True)).hosts == ["h0", "h1"]
-
-
-async def test_demand_without_a_token_is_refused(desk: Desk) -> None:
-    async with httpx.AsyncClient(base_url=desk.url, trust_env=False) as http:
-        for method, path in (
-            ("POST", "demands?name=x"),
-            ("GET", "demands"),
-            ("GET", "demands/x"),
-            ("DELETE", "demands/x"),
-        ):
-            assert (await http.request(method, f"/api/v1/{path}")).status_code == 401
 
 
 async def test_playbook_reads_stored_demands(desk: Desk, client: AsyncClient) -> None:

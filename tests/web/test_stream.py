@@ -4,10 +4,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from hwd.model.answers import DocumentList
 from hwd.model.kinds import UnreadFact
 from hwd.web import hub as hub_module
-from hwd.web import stream
 from hwd.web.hub import Hub
 from hwd.web.stream import EventStream
 from hwd_drivers.core.documents import Document
@@ -57,21 +55,6 @@ async def test_an_event_carries_its_document_and_an_id(hub: Hub, events: AsyncGe
     assert json.loads(event["data"]) == {"kind": "switch.down", "at_ns": 1, "wall_ns": 2, "data": data}
 
 
-async def test_a_document_of_another_version_is_passed_through(hub: Hub, events: AsyncGenerator[bytes, None]) -> None:
-    hub(document("switch.painted"))
-    [event] = await read(events, 1)
-    assert json.loads(event["data"]) == {"kind": "switch.painted", "at_ns": 1, "wall_ns": 2, "data": {"switch": "ocs1"}}
-
-
-async def test_a_listener_goes_on_where_it_was(hub: Hub, made: EventStream) -> None:
-    for kind in ("switch.up", "switch.down", "bus.up"):
-        hub(document(kind))
-    events = made.follow(made.after("b.2"))
-    [event] = await read(events, 1)
-    await events.aclose()
-    assert event["id"] == "b.3"
-
-
 async def test_an_id_of_an_earlier_daemon_begins_with_the_oldest() -> None:
     made = EventStream(Hub(), boot="new")
     assert made.after("old.5000") == 0
@@ -104,14 +87,6 @@ async def test_what_was_forgotten_is_counted(hub: Hub, events: AsyncGenerator[by
     assert first["id"] == "b.3"
 
 
-async def test_silence_is_broken_by_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "HEARTBEAT_S", 0.001)
-    events = EventStream(Hub(), boot="b").follow(None)
-    said = [await anext(events), await anext(events)]
-    assert said == [b": events of hwd\nid: b.0\n\n", b": still here\nid: b.0\n\n"]
-    await events.aclose()
-
-
 def test_heartbeats_come_by_time_whatever_is_left_out_and_say_where_to_go_on() -> None:
     async def main() -> list[tuple[float, bytes]]:
         hub, loop = Hub(), asyncio.get_running_loop()
@@ -133,6 +108,8 @@ def test_heartbeats_come_by_time_whatever_is_left_out_and_say_where_to_go_on() -
 
     said = run_virtual(main())
     assert [at_s for at_s, _ in said] == [0, 0, 10, 20]
+    assert said[0][1] == b": events of hwd\nid: b.0\n\n"
+    assert said[2][1].startswith(b": still here\nid: b.")
     ids = [int(one.decode().strip().rpartition("b.")[2]) for _, one in said]
     assert ids[0] == 0
     assert all(abs(id - at_s) <= 1 for id, at_s in zip(ids, (0, 10, 20, 30), strict=True))
@@ -165,20 +142,6 @@ async def test_what_came_before_the_stop_is_still_heard(hub: Hub, made: EventStr
         hub(document(kind))
     made.stop()
     assert len([event async for event in events]) == 3
-
-
-def test_what_is_kept_is_told_at_once(hub: Hub, made: EventStream) -> None:
-    for kind in ("switch.up", "switch.down", "bus.up"):
-        hub(document(kind))
-    told = made.snapshot(made.after("b.1"), ("switch.",))
-    assert (told.last, told.missed) == ("b.3", 0)
-    assert [one.kind for one in told.documents] == ["switch.down"]
-
-
-def test_without_an_id_only_the_last_is_told() -> None:
-    hub = Hub()
-    hub(document("switch.up"))
-    assert EventStream(hub, boot="b").snapshot(None) == DocumentList(last="b.1", missed=0, sent=[])
 
 
 def test_what_is_kept_no_more_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hwd.bus.broker import EmbeddedBroker
 from hwd_agents.bus.protocol import Bus
 
 PATIENCE_S = 20.0
@@ -62,6 +63,19 @@ async def start_mosquitto(
     yield start
     for each in started:
         await each.kill()
+
+
+async def start_amqtt() -> tuple[str, Callable[[], Awaitable[None]]]:
+    broker = EmbeddedBroker()
+    return await broker.start(), broker.close
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    """Of an embedded broker."""
+    url, close = await start_amqtt()
+    yield url
+    await close()
 
 
 class Mosquitto:

@@ -6,17 +6,18 @@ Real ones stand behind a wire that can be cut.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import pytest
 
-from hwd.bus.broker import EmbeddedBroker
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Bus, Incoming, Will
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws
+
+from .conftest import start_amqtt
 
 T = TypeVar("T")
 PATIENCE_S = 20.0
@@ -27,239 +28,6 @@ Inbox = asyncio.Queue[Incoming]
 Run = Callable[..., contextlib.AbstractAsyncContextManager[None]]
 Kill = Callable[[], Awaitable[None]]
 Start = Callable[[], Awaitable[tuple[str, Kill]]]
-
-
-class Rig(Protocol):
-    """A broker and its clients; what happens to the connection of a client can be asked for."""
-
-    def bus(self, client_id: str, *, will: Will | None = None) -> Bus: ...
-
-    def hold(self, client_id: str) -> None:
-        """Nothing of this client reaches the broker from now on."""
-
-    def cut(self, client_id: str) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    async def start(self) -> None: ...
-
-
-@pytest.fixture(params=["memory", "amqtt", "mosquitto"])
-async def rig(request: pytest.FixtureRequest, start_mosquitto: Start) -> AsyncIterator[Rig]:
-    """A broker of each kind, for the clients alice, bob and carol."""
-    if request.param == "memory":
-        yield MemoryRig()
-        return
-    wired = WiredRig(start_amqtt if request.param == "amqtt" else start_mosquitto)
-    try:
-        await wired.open(*CLIENTS)
-        yield wired
-    finally:
-        await wired.close()
-
-
-async def test_message_reaches_those_who_subscribed(rig: Rig, run_buses: Run) -> None:
-    alice, bob, carol = (rig.bus(each) for each in CLIENTS)
-    to_bob, to_carol = listen(bob, "t/+/event"), listen(carol, "t/#")
-    async with run_buses(alice, bob, carol):
-        await alice.publish("t/h0/state", b"1")
-        await alice.publish("t/h0/event", b"2")
-        assert await payloads(to_bob, 1) == [b"2"]
-        assert await payloads(to_carol, 2) == [b"1", b"2"]
-
-
-async def test_stamp_of_arrival_lies_between_publish_and_handling(rig: Rig, run_buses: Run) -> None:
-    alice, bob = rig.bus("alice"), rig.bus("bob")
-    inbox = listen(bob, "t")
-    async with run_buses(alice, bob):
-        before_ns = SystemClock().monotonic_ns()
-        await alice.publish("t", b"x")
-        came = await following(inbox)
-        assert before_ns < came.at_ns < SystemClock().monotonic_ns()
-
-
-async def test_retained_message_is_kept_for_who_comes_later(rig: Rig, run_buses: Run) -> None:
-    alice, bob, carol = (rig.bus(each) for each in CLIENTS)
-    to_bob, to_carol = listen(bob, "t/#"), listen(carol, "t/#")
-    async with run_buses(alice, bob):
-        await alice.publish("t/state", b"old", qos=1, retain=True)
-        await alice.publish("t/state", b"new", qos=1, retain=True)
-        await alice.publish("t/event", b"passing", qos=1)
-        assert [(each.payload, each.retained) for each in await several(to_bob, 3)] == [
-            (b"old", False),
-            (b"new", False),
-            (b"passing", False),
-        ]
-        async with run_buses(carol):
-            came = await following(to_carol)
-            assert (came.topic, came.payload, came.retained) == ("t/state", b"new", True)
-            await alice.publish("t/event", b"mark", qos=1)
-            assert await payloads(to_carol, 1) == [b"mark"]
-
-
-async def test_empty_retained_message_takes_the_kept_one_away(rig: Rig, run_buses: Run) -> None:
-    alice, carol = rig.bus("alice"), rig.bus("carol")
-    inbox = listen(carol, "t/#")
-    async with run_buses(alice):
-        await alice.publish("t/state", b"old", qos=1, retain=True)
-        await alice.publish("t/state", b"", qos=1, retain=True)
-        async with run_buses(carol):
-            await alice.publish("t/event", b"mark", qos=1)
-            assert await payloads(inbox, 1) == [b"mark"]
-
-
-async def test_will_is_published_and_kept_when_the_client_is_lost(rig: Rig, run_buses: Run) -> None:
-    alice, bob, carol = rig.bus("alice", will=WILL), rig.bus("bob"), rig.bus("carol")
-    to_bob, to_carol = listen(bob, "t/+/state"), listen(carol, "t/+/state")
-    async with run_buses(bob), run_buses(alice):
-        rig.cut("alice")
-        assert await payloads(to_bob, 1) == [b"lost"]
-        async with run_buses(carol):
-            came = await following(to_carol)
-            assert (came.payload, came.retained) == (b"lost", True)
-
-
-async def test_orderly_end_publishes_no_will(rig: Rig, run_buses: Run) -> None:
-    alice, bob, carol = rig.bus("alice", will=WILL), rig.bus("bob"), rig.bus("carol")
-    inbox = listen(bob, "t/#")
-    async with run_buses(bob, carol):
-        async with run_buses(alice):
-            await alice.publish("t/alice/state", b"down", qos=1)
-        await carol.publish("t/mark", b"mark", qos=1)
-        assert await payloads(inbox, 2) == [b"down", b"mark"]
-
-
-@pytest.mark.parametrize("qos", [0, 1])
-async def test_order_within_a_topic_is_the_senders(rig: Rig, run_buses: Run, qos: int) -> None:
-    alice, bob = rig.bus("alice"), rig.bus("bob")
-    inbox = listen(bob, "t")
-    sent = [b"%d" % number for number in range(200)]
-    async with run_buses(alice, bob):
-        async with asyncio.TaskGroup() as tasks:
-            for payload in sent:
-                tasks.create_task(alice.publish("t", payload, qos=qos))
-        assert await payloads(inbox, len(sent)) == sent
-
-
-async def test_publish_without_connection_is_refused(rig: Rig) -> None:
-    alice = rig.bus("alice")
-    assert not alice.connected
-    with pytest.raises(LinkError, match="cannot publish t: not connected"):
-        await alice.publish("t", b"x")
-
-
-async def test_loss_before_the_acknowledgement_is_an_error_and_sending_again_arrives(rig: Rig, run_buses: Run) -> None:
-    alice, bob = rig.bus("alice"), rig.bus("bob")
-    inbox = listen(bob, "t")
-    downs, ups = listen_to_connection(alice)
-    async with run_buses(alice, bob):
-        rig.hold("alice")
-        lost = asyncio.create_task(alice.publish("t", b"first", qos=1))
-        asyncio.get_running_loop().call_soon(rig.cut, "alice")
-        with pytest.raises(LinkError, match="t was not"):
-            await within(lost)
-        await within(downs.get())
-        await within(ups.get())
-        await within(ups.get())
-        await alice.publish("t", b"first", qos=1)
-        await alice.publish("t", b"second", qos=1)
-        came = await payloads(inbox, 2)
-        if came == [b"first", b"first"]:  # the lost one had come through after all: a duplicate
-            came = [b"first", *await payloads(inbox, 1)]
-        assert came == [b"first", b"second"]
-
-
-async def test_clients_come_back_with_their_subscriptions_when_the_broker_restarts(rig: Rig, run_buses: Run) -> None:
-    alice, bob = rig.bus("alice"), rig.bus("bob")
-    inbox = listen(bob, "t/+")
-    downs, ups = listen_to_connection(bob)
-    alice_downs, alice_ups = listen_to_connection(alice)
-    async with run_buses(alice, bob):
-        await rig.stop()
-        assert await within(downs.get())
-        assert await within(alice_downs.get())
-        assert (alice.connected, bob.connected) == (False, False)
-        await rig.start()
-        for each in (ups, alice_ups):
-            await within(each.get())
-            await within(each.get())
-        assert (alice.connected, bob.connected) == (True, True)
-        await alice.publish("t/x", b"again", qos=1)
-        assert await payloads(inbox, 1) == [b"again"]
-    assert downs.empty()
-
-
-async def test_subscription_while_running_gets_what_is_kept_and_what_comes(rig: Rig, run_buses: Run) -> None:
-    alice, bob = rig.bus("alice"), rig.bus("bob")
-    async with run_buses(alice, bob):
-        await alice.publish("t/kept", b"kept", qos=1, retain=True)
-        inbox = listen(bob, "t/+")
-        assert await payloads(inbox, 1) == [b"kept"]
-        await alice.publish("t/new", b"new")
-        assert await payloads(inbox, 1) == [b"new"]
-
-
-async def test_error_of_a_handler_ends_the_run(rig: Rig, run_buses: Run) -> None:
-    alice, bob = rig.bus("alice"), rig.bus("bob")
-
-    def fail(incoming: Incoming) -> None:
-        raise ValueError(f"cannot take {incoming.topic}")
-
-    bob.subscribe("t", fail)
-    up = asyncio.Event()
-    bob.on_up(up.set)
-    run = asyncio.create_task(bob.run())
-    await within(up.wait())
-    async with run_buses(alice):
-        await alice.publish("t", b"x", qos=1)
-        with pytest.raises(ValueError, match="cannot take t"):
-            await within(run)
-    assert not bob.connected
-
-
-async def test_large_message_arrives_whole(rig: Rig, run_buses: Run) -> None:
-    alice, bob = rig.bus("alice"), rig.bus("bob")
-    inbox = listen(bob, "t")
-    payload = bytes(range(256)) * 2048
-    async with run_buses(alice, bob):
-        await alice.publish("t", payload, qos=1)
-        assert await payloads(inbox, 1) == [payload]
-
-
-def listen(bus: Bus, topic_filter: str) -> Inbox:
-    inbox: Inbox = asyncio.Queue()
-    bus.subscribe(topic_filter, inbox.put_nowait)
-    return inbox
-
-
-def listen_to_connection(bus: Bus) -> tuple[asyncio.Queue[str], asyncio.Queue[str]]:
-    downs: asyncio.Queue[str] = asyncio.Queue()
-    ups: asyncio.Queue[str] = asyncio.Queue()
-    bus.on_down(downs.put_nowait)
-    bus.on_up(lambda: ups.put_nowait("up"))
-    return downs, ups
-
-
-async def within(awaitable: Awaitable[T]) -> T:
-    async with asyncio.timeout(PATIENCE_S):
-        return await awaitable
-
-
-async def following(inbox: Inbox) -> Incoming:
-    return await within(inbox.get())
-
-
-async def several(inbox: Inbox, count: int) -> list[Incoming]:
-    return [await following(inbox) for _ in range(count)]
-
-
-async def payloads(inbox: Inbox, count: int) -> list[bytes]:
-    return [each.payload for each in await several(inbox, count)]
-
-
-async def start_amqtt() -> tuple[str, Kill]:
-    broker = EmbeddedBroker()
-    return await broker.start(), broker.close
 
 
 class MemoryRig:
@@ -301,6 +69,7 @@ class WiredRig:
         return MqttBus(url, client_id, SystemClock(), Draws(1), will)
 
     def hold(self, client_id: str) -> None:
+        """Nothing of this client reaches the broker from now on."""
         self._wires[client_id].passing.clear()
 
     def cut(self, client_id: str) -> None:
@@ -384,3 +153,194 @@ class Wire:
             writer.write(data)
             await writer.drain()
         raise ConnectionResetError("one side ended")
+
+
+Rig = MemoryRig | WiredRig
+"""A broker and its clients; what happens to the connection of a client can be asked for."""
+
+
+@pytest.fixture(params=["memory", "amqtt", "mosquitto"])
+async def rig(request: pytest.FixtureRequest, start_mosquitto: Start) -> AsyncIterator[Rig]:
+    """A broker of each kind, for the clients alice, bob and carol."""
+    if request.param == "memory":
+        yield MemoryRig()
+        return
+    wired = WiredRig(start_amqtt if request.param == "amqtt" else start_mosquitto)
+    try:
+        await wired.open(*CLIENTS)
+        yield wired
+    finally:
+        await wired.close()
+
+
+async def test_message_reaches_those_who_subscribed_whole_and_stamped(rig: Rig, run_buses: Run) -> None:
+    alice, bob, carol = (rig.bus(each) for each in CLIENTS)
+    to_bob, to_carol = listen(bob, "t/+/event"), listen(carol, "t/#")
+    large = bytes(range(256)) * 2048
+    async with run_buses(alice, bob, carol):
+        before_ns = SystemClock().monotonic_ns()
+        await alice.publish("t/h0/state", b"1")
+        await alice.publish("t/h0/event", b"2")
+        came = await following(to_bob)
+        assert came.payload == b"2"
+        assert before_ns < came.at_ns < SystemClock().monotonic_ns()
+        await alice.publish("t/h0/event", large, qos=1)
+        assert await payloads(to_bob, 1) == [large]
+        assert await payloads(to_carol, 3) == [b"1", b"2", large]
+
+
+async def test_retained_message_is_kept_for_who_comes_later_until_an_empty_one_takes_it_away(
+    rig: Rig, run_buses: Run
+) -> None:
+    alice, bob, carol = (rig.bus(each) for each in CLIENTS)
+    to_bob, to_carol = listen(bob, "t/#"), listen(carol, "t/#")
+    async with run_buses(alice, bob):
+        await alice.publish("t/state", b"old", qos=1, retain=True)
+        await alice.publish("t/state", b"new", qos=1, retain=True)
+        await alice.publish("t/event", b"passing", qos=1)
+        came = [(each.payload, each.retained) for each in await several(to_bob, 3)]
+        assert came == [(b"old", False), (b"new", False), (b"passing", False)]
+        async with run_buses(carol):
+            kept = await following(to_carol)
+            assert (kept.topic, kept.payload, kept.retained) == ("t/state", b"new", True)
+            await alice.publish("t/event", b"mark", qos=1)
+            assert await payloads(to_carol, 1) == [b"mark"]
+        await alice.publish("t/state", b"", qos=1, retain=True)
+        async with run_buses(carol):
+            await alice.publish("t/event", b"mark", qos=1)
+            assert await payloads(to_carol, 1) == [b"mark"]
+
+
+async def test_will_is_published_and_kept_when_the_client_is_lost_and_not_after_an_orderly_end(
+    rig: Rig, run_buses: Run
+) -> None:
+    alice, bob, carol = rig.bus("alice", will=WILL), rig.bus("bob"), rig.bus("carol")
+    to_bob, to_carol = listen(bob, "t/+/state"), listen(carol, "t/+/state")
+    async with run_buses(bob):
+        async with run_buses(alice):
+            await alice.publish("t/alice/state", b"down", qos=1)
+        await bob.publish("t/mark/state", b"mark", qos=1)
+        assert await payloads(to_bob, 2) == [b"down", b"mark"]
+        async with run_buses(alice):
+            rig.cut("alice")
+            assert await payloads(to_bob, 1) == [b"lost"]
+            async with run_buses(carol):
+                came = await following(to_carol)
+                assert (came.payload, came.retained) == (b"lost", True)
+
+
+async def test_order_within_a_topic_is_the_senders_and_without_connection_nothing_is_sent(
+    rig: Rig, run_buses: Run
+) -> None:
+    alice, bob = rig.bus("alice"), rig.bus("bob")
+    inbox = listen(bob, "t")
+    assert not alice.connected
+    with pytest.raises(LinkError, match="cannot publish t: not connected"):
+        await alice.publish("t", b"x")
+    sent = [b"%d" % number for number in range(200)]
+    async with run_buses(alice, bob):
+        for qos in (0, 1):
+            async with asyncio.TaskGroup() as tasks:
+                for payload in sent:
+                    tasks.create_task(alice.publish("t", payload, qos=qos))
+            assert await payloads(inbox, len(sent)) == sent, qos
+
+
+async def test_loss_before_the_acknowledgement_is_an_error_and_sending_again_arrives(rig: Rig, run_buses: Run) -> None:
+    alice, bob = rig.bus("alice"), rig.bus("bob")
+    inbox = listen(bob, "t")
+    downs, ups = listen_to_connection(alice)
+    async with run_buses(alice, bob):
+        rig.hold("alice")
+        lost = asyncio.create_task(alice.publish("t", b"first", qos=1))
+        asyncio.get_running_loop().call_soon(rig.cut, "alice")
+        with pytest.raises(LinkError, match="t was not"):
+            await within(lost)
+        await within(downs.get())
+        await within(ups.get())
+        await within(ups.get())
+        await alice.publish("t", b"first", qos=1)
+        await alice.publish("t", b"second", qos=1)
+        came = await payloads(inbox, 2)
+        if came == [b"first", b"first"]:  # the lost one had come through after all: a duplicate
+            came = [b"first", *await payloads(inbox, 1)]
+        assert came == [b"first", b"second"]
+
+
+async def test_clients_come_back_with_their_subscriptions_when_the_broker_restarts(rig: Rig, run_buses: Run) -> None:
+    alice, bob = rig.bus("alice"), rig.bus("bob")
+    inbox = listen(bob, "t/+")
+    downs, ups = listen_to_connection(bob)
+    alice_downs, alice_ups = listen_to_connection(alice)
+    async with run_buses(alice, bob):
+        await rig.stop()
+        assert await within(downs.get())
+        assert await within(alice_downs.get())
+        assert (alice.connected, bob.connected) == (False, False)
+        await rig.start()
+        for each in (ups, alice_ups):
+            await within(each.get())
+            await within(each.get())
+        assert (alice.connected, bob.connected) == (True, True)
+        await alice.publish("t/x", b"again", qos=1)
+        assert await payloads(inbox, 1) == [b"again"]
+    assert downs.empty()
+
+
+async def test_subscription_while_running_gets_what_is_kept_and_what_comes(rig: Rig, run_buses: Run) -> None:
+    alice, bob = rig.bus("alice"), rig.bus("bob")
+    async with run_buses(alice, bob):
+        await alice.publish("t/kept", b"kept", qos=1, retain=True)
+        inbox = listen(bob, "t/+")
+        assert await payloads(inbox, 1) == [b"kept"]
+        await alice.publish("t/new", b"new")
+        assert await payloads(inbox, 1) == [b"new"]
+
+
+async def test_error_of_a_handler_ends_the_run(rig: Rig, run_buses: Run) -> None:
+    alice, bob = rig.bus("alice"), rig.bus("bob")
+
+    def fail(incoming: Incoming) -> None:
+        raise ValueError(f"cannot take {incoming.topic}")
+
+    bob.subscribe("t", fail)
+    up = asyncio.Event()
+    bob.on_up(up.set)
+    run = asyncio.create_task(bob.run())
+    await within(up.wait())
+    async with run_buses(alice):
+        await alice.publish("t", b"x", qos=1)
+        with pytest.raises(ValueError, match="cannot take t"):
+            await within(run)
+    assert not bob.connected
+
+
+def listen(bus: Bus, topic_filter: str) -> Inbox:
+    inbox: Inbox = asyncio.Queue()
+    bus.subscribe(topic_filter, inbox.put_nowait)
+    return inbox
+
+
+def listen_to_connection(bus: Bus) -> tuple[asyncio.Queue[str], asyncio.Queue[str]]:
+    downs: asyncio.Queue[str] = asyncio.Queue()
+    ups: asyncio.Queue[str] = asyncio.Queue()
+    bus.on_down(downs.put_nowait)
+    bus.on_up(lambda: ups.put_nowait("up"))
+    return downs, ups
+
+
+async def within(awaitable: Awaitable[T]) -> T:
+    async with asyncio.timeout(PATIENCE_S):
+        return await awaitable
+
+
+async def following(inbox: Inbox) -> Incoming:
+    return await within(inbox.get())
+
+
+async def several(inbox: Inbox, count: int) -> list[Incoming]:
+    return [await following(inbox) for _ in range(count)]
+
+
+async def payloads(inbox: Inbox, count: int) -> list[bytes]:
+    return [each.payload for each in await several(inbox, count)]

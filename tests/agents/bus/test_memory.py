@@ -6,18 +6,12 @@ import pytest
 
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.protocol import Will
-from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.twins.nodes import NodeKilled, Nodes
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, run_virtual
 
-from ..conftest import virtual
-
-
-def clock() -> Clock:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualLoop)
-    return VirtualClock(loop, wall_start_ns=0)
+from ...virtual_time import running_loop
+from ..conftest import stop
 
 
 async def up(*buses: MemoryBus) -> list[asyncio.Task[None]]:
@@ -30,39 +24,33 @@ async def up(*buses: MemoryBus) -> list[asyncio.Task[None]]:
     return runs
 
 
-async def stop(runs: list[asyncio.Task[None]]) -> None:
-    for run in runs:
-        run.cancel()
-    await asyncio.gather(*runs, return_exceptions=True)
-
-
-@virtual
-async def test_qos1_message_comes_twice_where_that_is_asked_for() -> None:
+async def test_qos1_message_comes_twice_where_that_is_asked_for(clock: VirtualClock) -> None:
     broker = MemoryBroker()
     broker.repeat_qos1 = True
-    alice, bob = MemoryBus(broker, "alice", clock()), MemoryBus(broker, "bob", clock())
+    alice, bob = MemoryBus(broker, "alice", clock), MemoryBus(broker, "bob", clock)
     got: list[bytes] = []
     bob.subscribe("t", lambda incoming: got.append(incoming.payload))
     runs = await up(alice, bob)
     await alice.publish("t", b"once", qos=0)
     await alice.publish("t", b"twice", qos=1)
     await asyncio.sleep(1)
-    await stop(runs)
+    await stop(*runs)
     assert got == [b"once", b"twice", b"twice"]
 
 
 def test_latency_delays_each_way_and_never_reorders() -> None:
     async def main() -> list[tuple[bytes, int]]:
+        clock = VirtualClock(running_loop(), wall_start_ns=0)
         delays = Draws(7).stream("delays")
         broker = MemoryBroker(latency_s=lambda: delays.choice([0.001, 0.1]))
-        alice, bob = MemoryBus(broker, "alice", clock()), MemoryBus(broker, "bob", clock())
+        alice, bob = MemoryBus(broker, "alice", clock), MemoryBus(broker, "bob", clock)
         got: list[tuple[bytes, int]] = []
         bob.subscribe("t", lambda incoming: got.append((incoming.payload, incoming.at_ns)))
         runs = await up(alice, bob)
         for number in range(50):
             await alice.publish("t", b"%d" % number)
         await asyncio.sleep(1)
-        await stop(runs)
+        await stop(*runs)
         return got
 
     got = run_virtual(main())
@@ -71,12 +59,11 @@ def test_latency_delays_each_way_and_never_reorders() -> None:
     assert got == run_virtual(main())
 
 
-@virtual
-async def test_dead_node_loses_its_connection_and_its_will_is_published() -> None:
+async def test_dead_node_loses_its_connection_and_its_will_is_published(clock: VirtualClock) -> None:
     nodes = Nodes()
     broker = MemoryBroker(nodes=nodes)
-    daemon = MemoryBus(broker, "daemon", clock())
-    agent = MemoryBus(broker, "h0", clock(), Will(topic="state", payload=b"lost"))
+    daemon = MemoryBus(broker, "daemon", clock)
+    agent = MemoryBus(broker, "h0", clock, Will(topic="state", payload=b"lost"))
     got: list[bytes] = []
     daemon.subscribe("state", lambda incoming: got.append(incoming.payload))
     runs = await up(daemon)
@@ -88,18 +75,17 @@ async def test_dead_node_loses_its_connection_and_its_will_is_published() -> Non
     nodes.kill("h0")
     await asyncio.sleep(10)
     assert (got, broker.clients()) == ([b"lost"], ("daemon",))
-    await stop(runs)
+    await stop(*runs)
     with pytest.raises(NodeKilled):
         await life
 
 
-@virtual
-async def test_newer_session_of_a_client_takes_over() -> None:
+async def test_newer_session_of_a_client_takes_over(clock: VirtualClock) -> None:
     broker = MemoryBroker()
-    first, second = MemoryBus(broker, "same", clock()), MemoryBus(broker, "same", clock())
+    first, second = MemoryBus(broker, "same", clock), MemoryBus(broker, "same", clock)
     causes: list[str] = []
     first.on_down(causes.append)
     runs = [*await up(first), *await up(second)]
     await asyncio.sleep(0.05)
-    await stop(runs)
+    await stop(*runs)
     assert causes == ["the connection was cut"]

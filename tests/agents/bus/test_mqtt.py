@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from hwd.bus.broker import EmbeddedBroker
-from hwd_agents.bus.mqtt import RETRY_FIRST_S, BrokerUrl, MqttBus
+from hwd_agents.bus.mqtt import RETRY_FIRST_S, BrokerUrl, MqttBus, _recovering_cancel
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LinkError
 from hwd_drivers.core.ids import Draws
+
+from ..conftest import stop
+from .conftest import start_amqtt
 
 Run = Callable[..., contextlib.AbstractAsyncContextManager[None]]
 Start = Callable[..., Awaitable[tuple[str, Callable[[], Awaitable[None]]]]]
@@ -58,9 +61,7 @@ def test_other_urls_are_refused_without_showing_the_password(url: str) -> None:
     assert "secret" not in str(refused.value)
 
 
-async def test_url_is_asked_for_before_each_connect(run_buses: Run) -> None:
-    broker = EmbeddedBroker()
-    url = await broker.start()
+async def test_url_is_asked_for_before_each_connect(url: str, run_buses: Run) -> None:
     answers = iter([None, None, url])
 
     def find() -> str:
@@ -71,23 +72,11 @@ async def test_url_is_asked_for_before_each_connect(run_buses: Run) -> None:
     bus = new_bus(find)
     async with run_buses(bus):
         assert bus.address == url
-    await broker.close()
 
 
-async def test_unix_socket_serves_as_well(start_mosquitto: Start, run_buses: Run, tmp_path: Path) -> None:
-    await start_mosquitto()
-    bus = new_bus(f"unix:{tmp_path / 'm.sock'}")
-    inbox: asyncio.Queue[bytes] = asyncio.Queue()
-    bus.subscribe("t", lambda incoming: inbox.put_nowait(incoming.payload))
-    async with run_buses(bus), asyncio.timeout(PATIENCE_S):
-        await bus.publish("t", b"x", qos=1)
-        assert await inbox.get() == b"x"
-
-
-async def test_qos1_does_not_wait_for_delayed_acknowledgements(run_buses: Run) -> None:
+async def test_qos1_does_not_wait_for_delayed_acknowledgements(url: str, run_buses: Run) -> None:
     """Without TCP_NODELAY each takes 44 ms."""
-    broker = EmbeddedBroker()
-    bus = new_bus(await broker.start())
+    bus = new_bus(url)
     loop = asyncio.get_running_loop()
     took_s = []
     async with run_buses(bus):
@@ -95,8 +84,23 @@ async def test_qos1_does_not_wait_for_delayed_acknowledgements(run_buses: Run) -
             start_s = loop.time()
             await bus.publish("t", b"x", qos=1)
             took_s.append(loop.time() - start_s)
-    await broker.close()
     assert sorted(took_s)[10] < 0.02
+
+
+async def first_warning(url: str, caplog: pytest.LogCaptureFixture) -> str:
+    """What a bus says, once, of a broker that it cannot be connected to."""
+    caplog.set_level(logging.WARNING, "hwd_agents")
+    said = asyncio.Event()
+    watch = logging.Handler()
+    watch.emit = lambda record: said.set()  # type: ignore[method-assign]
+    logging.getLogger("hwd_agents.bus.subscriptions").addHandler(watch)
+    run = asyncio.create_task(new_bus(url).run())
+    async with asyncio.timeout(PATIENCE_S):
+        await said.wait()
+    logging.getLogger("hwd_agents.bus.subscriptions").removeHandler(watch)
+    await stop(run)
+    (text,) = [record.getMessage() for record in caplog.records if record.name.startswith("hwd_agents")]
+    return text
 
 
 @pytest.mark.parametrize("kind", ["amqtt", "mosquitto"])
@@ -105,29 +109,25 @@ async def test_wrong_password_is_said_once_without_it(
 ) -> None:
     if kind == "mosquitto":
         (tmp_path / "passwords").write_text("")
-        url, stop = await start_mosquitto(f"allow_anonymous false\npassword_file {tmp_path / 'passwords'}")
+        url, kill = await start_mosquitto(f"allow_anonymous false\npassword_file {tmp_path / 'passwords'}")
     else:
         broker = EmbeddedBroker(users={"h0": "right"})
-        url, stop = await broker.start(), broker.close
-    caplog.set_level(logging.WARNING, "hwd_agents")
-    said = asyncio.Event()
-    watch = logging.Handler()
-    watch.emit = lambda record: said.set()  # type: ignore[method-assign]
-    logging.getLogger("hwd_agents.bus.subscriptions").addHandler(watch)
-    run = asyncio.create_task(new_bus(url.replace("//", "//h0:wrong@")).run())
-    async with asyncio.timeout(PATIENCE_S):
-        await said.wait()
-    logging.getLogger("hwd_agents.bus.subscriptions").removeHandler(watch)
-    run.cancel()
-    await asyncio.gather(run, return_exceptions=True)
-    await stop()
-    (text,) = [record.getMessage() for record in caplog.records if record.name.startswith("hwd_agents")]
+        url, kill = await broker.start(), broker.close
+    text = await first_warning(url.replace("//", "//h0:wrong@"), caplog)
+    await kill()
     assert text.startswith(url.replace("//", "//h0@") + ": cannot connect:")
     assert "It does not take this user and password: `hwd agent deploy` brings an agent its own" in text
     assert "wrong" not in text
 
 
-async def test_cancel_while_the_broker_says_nothing_leaves_nothing() -> None:
+async def test_a_port_where_nobody_listens_is_said_with_what_to_look_at(caplog: pytest.LogCaptureFixture) -> None:
+    url, close = await start_amqtt()
+    await close()
+    assert (await first_warning(url, caplog)).endswith("Nothing listens there: is the broker running?")
+
+
+async def test_cancel_while_the_broker_says_nothing_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hwd_agents.bus.mqtt.CONNECT_S", 0.5)
     asked = asyncio.Event()
     writers: list[asyncio.StreamWriter] = []
 
@@ -140,47 +140,10 @@ async def test_cancel_while_the_broker_says_nothing_leaves_nothing() -> None:
     run = asyncio.create_task(new_bus(f"mqtt://127.0.0.1:{server.sockets[0].getsockname()[1]}").run())
     async with asyncio.timeout(PATIENCE_S):
         await asked.wait()
-        run.cancel()
-        await asyncio.gather(run, return_exceptions=True)
+        await stop(run)
     server.close()
     for writer in writers:
         writer.close()
-
-
-async def test_refused_connection_is_tried_again_until_somebody_listens(run_buses: Run) -> None:
-    broker = EmbeddedBroker()
-    url = await broker.start()
-    await broker.close()
-    again = EmbeddedBroker(url.removeprefix("mqtt://"))
-    bus = new_bus(url)
-    run = asyncio.create_task(bus.run())
-    up = asyncio.Event()
-    bus.on_up(up.set)
-    await again.start()
-    async with asyncio.timeout(PATIENCE_S):
-        await up.wait()
-    run.cancel()
-    await asyncio.gather(run, return_exceptions=True)
-    await again.close()
-
-
-async def test_a_port_where_nobody_listens_is_said_with_what_to_look_at(caplog: pytest.LogCaptureFixture) -> None:
-    broker = EmbeddedBroker()
-    url = await broker.start()
-    await broker.close()
-    said = asyncio.Event()
-    watch = logging.Handler()
-    watch.emit = lambda record: said.set()  # type: ignore[method-assign]
-    caplog.set_level(logging.WARNING, "hwd_agents")
-    logging.getLogger("hwd_agents.bus.subscriptions").addHandler(watch)
-    run = asyncio.create_task(new_bus(url).run())
-    async with asyncio.timeout(PATIENCE_S):
-        await said.wait()
-    logging.getLogger("hwd_agents.bus.subscriptions").removeHandler(watch)
-    run.cancel()
-    await asyncio.gather(run, return_exceptions=True)
-    (text,) = [record.getMessage() for record in caplog.records]
-    assert text.endswith("Nothing listens there: is the broker running?")
 
 
 @pytest.mark.parametrize("turns", range(12))
@@ -217,6 +180,21 @@ async def test_broker_that_ends_is_said_in_words(start_mosquitto: Start, run_bus
         assert await causes.get() == "the broker closed the connection, or it broke"
 
 
+async def test_a_cancel_that_comes_with_the_answer_is_not_lost() -> None:
+    answer = asyncio.get_running_loop().create_future()
+
+    async def wait() -> None:
+        with _recovering_cancel():
+            await asyncio.wait_for(answer, 10)
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    answer.set_result(None)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 async def test_waits_for_a_broker_that_went_begin_short_and_double_with_full_jitter(virtual_time: None) -> None:
     loop, draws = asyncio.get_running_loop(), Draws(1).stream("mqtt alice")
     broker = EmbeddedBroker()
@@ -235,7 +213,6 @@ async def test_waits_for_a_broker_that_went_begin_short_and_double_with_full_jit
     bus.on_down(lambda cause: tries_s.append(loop.time()))
     run = asyncio.create_task(bus.run())
     await tried.wait()
-    run.cancel()
-    await asyncio.gather(run, return_exceptions=True)
+    await stop(run)
     waits_s = [later - earlier for earlier, later in itertools.pairwise(tries_s[1:])]
     assert waits_s == pytest.approx([draws.uniform(0, RETRY_FIRST_S * 2**number) for number in range(4)])

@@ -90,11 +90,8 @@ def test_one_server_needs_no_eps() -> None:
     ]
 
 
-def test_server_without_eps_is_refused_by_name() -> None:
+def test_server_without_eps_and_a_negative_length_are_refused() -> None:
     with pytest.raises(ConfigError, match="server 1 has no EPS GPU, and each server needs one"):
         all_reduce_steps(Servers(ranks=((0,), (1,)), eps=((0,), ())), 3)
-
-
-def test_negative_length_is_refused() -> None:
     with pytest.raises(ConfigError, match="all-reduce of -1 elements: has to be at least 0"):
         all_reduce_steps(Servers(ranks=((0,),), eps=((0,),)), -1)

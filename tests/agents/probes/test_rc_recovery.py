@@ -8,7 +8,7 @@ from hwd_agents.probes.rc_recovery import RcRecovery
 from hwd_agents.process.config import RcConfig
 from hwd_agents.wire import Peer
 
-from ..conftest import MS, Ear, Stage, Told, ip, stage, staged
+from ..conftest import MS, Ear, Stage, Told, ip
 from .played_verbs import CABLE_S, Cable, join
 from .sides import Side
 
@@ -85,8 +85,9 @@ class Link:
         return self.h0.stage.now_ns()
 
 
-async def linked(one: Stage) -> Link:
-    """A link that was made once, so that both ends have queue pairs for it."""
+@pytest.fixture
+async def link(one: Stage) -> Link:
+    """It was made once, so that both ends have queue pairs for it."""
     link = Link(one)
     await asyncio.sleep(0.1)
     link.begin("r0")
@@ -97,9 +98,9 @@ async def linked(one: Stage) -> Link:
 
 
 @pytest.mark.parametrize("dark_s", [0.005, 0.05, 0.3])
-@staged(stage, "h0", "h1")
-async def test_the_send_of_the_dark_completes_at_the_first_retry_after_light_is_back(one: Stage, dark_s: float) -> None:
-    link = await linked(one)
+async def test_the_send_of_the_dark_completes_at_the_first_retry_after_light_is_back(
+    one: Stage, link: Link, dark_s: float
+) -> None:
     posted_ns = one.now_ns()
     back_ns = await link.once("r1", dark_s)
     await asyncio.sleep(1)
@@ -118,9 +119,9 @@ async def test_the_send_of_the_dark_completes_at_the_first_retry_after_light_is_
         }
 
 
-@staged(stage, "h0", "h1")
-async def test_a_dark_time_longer_than_all_retries_fails_and_is_remade_when_light_is_back(one: Stage) -> None:
-    link = await linked(one)
+async def test_a_dark_time_longer_than_all_retries_fails_and_is_remade_when_light_is_back(
+    one: Stage, link: Link
+) -> None:
     posted_ns = one.now_ns()
     back_ns = await link.once("r1", 3)
     await asyncio.sleep(1)
@@ -136,7 +137,6 @@ async def test_a_dark_time_longer_than_all_retries_fails_and_is_remade_when_ligh
     assert link.h0.outcomes() == ["failed", "re-made", "completed"]
 
 
-@staged(stage, "h0", "h1")
 async def test_a_link_that_was_never_there_before_has_no_figure_and_makes_queue_pairs_for_the_next_time(
     one: Stage,
 ) -> None:
@@ -152,9 +152,7 @@ async def test_a_link_that_was_never_there_before_has_no_figure_and_makes_queue_
     assert link.h0.outcomes() == ["completed"]
 
 
-@staged(stage, "h0", "h1")
-async def test_a_peer_that_was_restarted_meanwhile_is_joined_anew(one: Stage) -> None:
-    link = await linked(one)
+async def test_a_peer_that_was_restarted_meanwhile_is_joined_anew(one: Stage, link: Link) -> None:
     link.h1.lose_device("restarted")
     await asyncio.sleep(0.1)
     await link.once("r1", 0.1)
@@ -168,20 +166,7 @@ async def test_a_peer_that_was_restarted_meanwhile_is_joined_anew(one: Stage) ->
     assert link.h1.told()[-1].data["outcome"] == "completed"
 
 
-@staged(stage, "h0", "h1")
-async def test_a_kept_link_posts_nothing(one: Stage) -> None:
-    link = await linked(one)
-    link.h0.look_for(link.h1, "r1", kept=True)
-    link.light(False)
-    await asyncio.sleep(0.2)
-    link.light(True)
-    await asyncio.sleep(1)
-    assert link.h0.told() == []
-
-
-@staged(stage, "h0", "h1")
-async def test_settle_waits_for_posted_sends_up_to_its_limit(one: Stage) -> None:
-    link = await linked(one)
+async def test_settle_waits_for_posted_sends_up_to_its_limit(one: Stage, link: Link) -> None:
     loop = asyncio.get_running_loop()
     await link.h0.rc.wait(("eth0",), 5)  # nothing is posted
     begun_s = loop.time()
@@ -197,10 +182,14 @@ async def test_settle_waits_for_posted_sends_up_to_its_limit(one: Stage) -> None
     assert loop.time() - begun_s == pytest.approx(0.3, abs=0.001)
 
 
-@staged(stage, "h0", "h1")
-async def test_a_device_that_goes_while_a_send_is_out_has_failed(one: Stage) -> None:
-    link = await linked(one)
-    link.begin("r1")
+async def test_a_kept_link_posts_nothing_and_a_device_that_goes_while_a_send_is_out_has_failed(link: Link) -> None:
+    link.h0.look_for(link.h1, "r1", kept=True)
+    link.light(False)
+    await asyncio.sleep(0.2)
+    link.light(True)
+    await asyncio.sleep(1)
+    assert link.h0.told() == []
+    link.begin("r2")
     link.light(False)
     link.h0.lose_device("restarted")
     await asyncio.sleep(0.1)
@@ -208,7 +197,6 @@ async def test_a_device_that_goes_while_a_send_is_out_has_failed(one: Stage) -> 
     assert (told.data["outcome"], told.data["why"]) == ("failed", "restarted")
 
 
-@staged(stage, "h0", "h1")
 async def test_a_peer_that_answers_no_offer_is_asked_a_stated_number_of_times(one: Stage) -> None:
     link = Link(one)
     await asyncio.sleep(0.1)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ..conftest import MS, Stage, stage, staged
+from ..conftest import MS, Stage
 from .played_verbs import CABLE_S, Cable, join
 from .sides import Side, up, watch
 
@@ -28,7 +28,6 @@ def sent_by_verbs(side: Side) -> int:
     return datagrams.sent
 
 
-@staged(stage, "h0", "h1")
 async def test_two_ends_with_verbs_are_ready_by_ud_sends_there_and_back(one: Stage) -> None:
     h0, h1, _ = await pair(one)
     up_ns = one.now_ns()
@@ -43,7 +42,6 @@ async def test_two_ends_with_verbs_are_ready_by_ud_sends_there_and_back(one: Sta
     assert one.hosts["h0"].datagrams_sent == 0
 
 
-@staged(stage, "h0", "h1")
 async def test_udp_that_passes_makes_no_pair_ready_that_has_verbs(one: Stage) -> None:
     h0, h1, cable = await pair(one)
     cable.lit = False
@@ -66,17 +64,22 @@ async def test_udp_that_passes_makes_no_pair_ready_that_has_verbs(one: Stage) ->
 
 
 @pytest.mark.parametrize(
-    ("missing", "rdma", "whys"),
+    ("missing", "rdma", "removed", "whys"),
     [
-        ("pyverbs cannot be loaded", "mlx5_0", ("h1.eth0 is not probed by verbs", "pyverbs cannot be loaded")),
-        ("", None, ("h1.eth0 is not probed by verbs", None)),
+        ("pyverbs cannot be loaded", "mlx5_0", "", ("h1.eth0 is not probed by verbs", "pyverbs cannot be loaded")),
+        ("", None, "", ("h1.eth0 is not probed by verbs", None)),
+        ("", "mlx5_0", "there is no RDMA device mlx5_0", ("there is no RDMA device mlx5_0",) * 2),
     ],
+    ids=["no pyverbs", "no device", "removed meanwhile"],
 )
-@staged(stage, "h0", "h1")
 async def test_a_mixed_pair_is_probed_by_udp_and_says_why(
-    one: Stage, missing: str, rdma: str | None, whys: tuple[str, str | None]
+    one: Stage, missing: str, rdma: str | None, removed: str, whys: tuple[str, str | None]
 ) -> None:
     h0, h1, _ = await pair(one, missing=missing, device=rdma)
+    for side in (h0, h1) if removed else ():
+        side.verbs.missing["mlx5_0"] = removed
+        side.lose_device("removed")
+    await asyncio.sleep(0.1)
     up(h0, h1)
     await asyncio.sleep(1)
     for side, why in zip((h0, h1), whys, strict=True):
@@ -85,21 +88,6 @@ async def test_a_mixed_pair_is_probed_by_udp_and_says_why(
     assert sent_by_verbs(h0) == 0
 
 
-@staged(stage, "h0", "h1")
-async def test_a_pair_whose_device_was_removed_meanwhile_is_probed_by_udp(one: Stage) -> None:
-    h0, h1, _ = await pair(one)
-    for side in (h0, h1):
-        side.verbs.missing["mlx5_0"] = "there is no RDMA device mlx5_0"
-        side.lose_device("removed")
-    await asyncio.sleep(0.1)
-    up(h0, h1)
-    await asyncio.sleep(1)
-    for side in (h0, h1):
-        (ready,) = side.ear.of("ready")
-        assert ready.data["why_udp"] == "there is no RDMA device mlx5_0"
-
-
-@staged(stage, "h0", "h1")
 async def test_packets_by_verbs_keep_to_the_stated_rate(one: Stage) -> None:
     h0, _, cable = await pair(one)
     cable.lit = False

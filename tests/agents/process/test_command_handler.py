@@ -4,12 +4,9 @@ import asyncio
 import random
 import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hwd_agents.process.command_handler import REMEMBERED, Commands, Outcome, Verb
 from hwd_agents.process.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
@@ -23,54 +20,7 @@ from hwd_agents.wire import Command
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Json
 
-from ..conftest import Stage, ip, stage, staged
-
-JSON: st.SearchStrategy[Any] = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.sampled_from([2**40, "h0.eth0", "10.1.0.1"])
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=4,
-)
-PEERS = st.fixed_dictionaries(
-    {
-        "port": st.sampled_from(["h0.eth0", "h0.eth1"]) | JSON,
-        "peer": JSON | st.just("h1.eth0"),
-        "peer_ip": st.sampled_from(["10.0.0.9", "fe80::1%lo", "rack.example"]) | JSON,
-        "peer_probe_port": st.integers(-1, 70_000) | JSON,
-        "kept": st.booleans() | JSON,
-        "peer_verbs": st.fixed_dictionaries(
-            {"gid": st.just("fe80::1") | JSON, "qpn": st.integers(0, 1 << 24) | JSON, "qkey": JSON}
-        )
-        | JSON,
-    }
-)
-FIELDS: dict[str, st.SearchStrategy[Any]] = {
-    "reconfiguration": st.just("r1") | JSON,
-    "peers": st.lists(PEERS, max_size=2) | JSON,
-    "for_s": st.floats(0, 10) | JSON,
-    "boot": st.just("b1") | JSON,
-    "from_seq": st.integers(-1, 3) | JSON,
-    "upto_seq": st.integers(-1, 3) | JSON,
-    "run": st.just("r1") | JSON,
-    "port": st.just("h0.eth0") | JSON,
-    "setting": st.sampled_from(Setting) | JSON,
-    "value": JSON,
-}
-TAKES = {
-    "observe": ("reconfiguration", "peers", "for_s"),
-    "settle": ("reconfiguration",),
-    "resend": ("boot", "from_seq", "upto_seq"),
-    "refresh": (),
-    "set": ("run", "port", "setting", "value"),
-    "put-back": ("run",),
-}
-COMMANDS = st.sampled_from(sorted(TAKES)).flatmap(
-    lambda verb: st.tuples(st.just(verb), st.fixed_dictionaries({name: FIELDS[name] for name in TAKES[verb]}))
-)
+from ..conftest import Stage, ip, stage
 
 PEER = {"peer": "h1.eth0", "peer_ip": ip("h1"), "peer_probe_port": 49152, "kept": False}
 VERBS = {"gid": "::ffff:10.0.1.0", "qpn": 17, "qkey": 1}
@@ -160,11 +110,15 @@ class Asked:
         assert boot == "b1"
 
 
-@asynccontextmanager
-async def asked(wait_s: float = 2.5, **more: Verb) -> AsyncIterator[Asked]:
+async def _stumble(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"half": arguments["whole"] / 0}
+
+
+@pytest.fixture
+async def agent(virtual_time: None) -> AsyncIterator[Asked]:
     async with stage("h0", ports=2) as one:
-        agent = Asked(one, more=more)
-        await asyncio.sleep(wait_s)
+        agent = Asked(one, more={"stumble": _stumble})
+        await asyncio.sleep(2.5)
         yield agent
 
 
@@ -187,7 +141,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@staged(asked)
 async def test_what_makes_no_sense_is_refused_and_observes_nothing(agent: Asked) -> None:
     good: dict[str, Any] = {"reconfiguration": "r1", "peers": [], "for_s": 10.0}
     for arguments, why in WRONG:
@@ -197,7 +150,6 @@ async def test_what_makes_no_sense_is_refused_and_observes_nothing(agent: Asked)
     assert await agent.settle("r1") == {}
 
 
-@staged(asked)
 async def test_a_command_that_came_late_or_for_another_boot_does_nothing(agent: Asked) -> None:
     late = await agent.do("observe", expires_in_s=-0.25, reconfiguration="r1", peers=[], for_s=1)
     assert (late.outcome, late.why) == ("expired", "it came 0.250 s after its expiry")
@@ -205,7 +157,6 @@ async def test_a_command_that_came_late_or_for_another_boot_does_nothing(agent: 
     assert (other.outcome, other.why) == ("expired", "it is for boot b0, this is boot b1")
 
 
-@staged(asked)
 async def test_delivered_again_while_it_is_done_and_after_it_gets_the_one_outcome(agent: Asked) -> None:
     arguments: dict[str, Any] = {"reconfiguration": "r1", "peers": [{"port": "h0.eth0", **PEER}], "for_s": 10}
     both = await asyncio.gather(*(agent.do("observe", id="same", **arguments) for _ in range(2)))
@@ -218,7 +169,6 @@ async def test_delivered_again_while_it_is_done_and_after_it_gets_the_one_outcom
     assert anew is not again
 
 
-@staged(asked)
 async def test_an_observation_that_expired_is_still_returned(agent: Asked) -> None:
     await agent.observe("r1", "eth0", for_s=2)
     await asyncio.sleep(10)
@@ -230,7 +180,6 @@ async def test_an_observation_that_expired_is_still_returned(agent: Asked) -> No
     assert await agent.settle("r1") == {}
 
 
-@staged(asked)
 async def test_a_later_reconfiguration_takes_a_port_over_and_the_end_of_the_first_does_not_end_it(agent: Asked) -> None:
     await agent.observe("r1", "eth0", "eth1", for_s=3)
     await asyncio.sleep(1)
@@ -245,7 +194,6 @@ async def test_a_later_reconfiguration_takes_a_port_over_and_the_end_of_the_firs
     assert light["looks"] >= 990
 
 
-@staged(asked)
 async def test_observations_that_nobody_settles_are_forgotten_beyond_some(agent: Asked) -> None:
     await agent.observe("r0", "eth0", for_s=3600)
     for number in range(1, REMEMBERED):
@@ -258,13 +206,6 @@ async def test_observations_that_nobody_settles_are_forgotten_beyond_some(agent:
     assert len(await agent.settle(f"r{2 * REMEMBERED - 1}")) == 1
 
 
-@staged(asked)
-async def test_settle_of_what_was_never_observed_tells_nothing(agent: Asked) -> None:
-    outcome = await agent.do("settle", reconfiguration="never")
-    assert (outcome.outcome, outcome.data["ports"]) == ("done", {})
-
-
-@staged(asked)
 async def test_refresh_reads_what_the_kernel_did_not_tell(agent: Asked) -> None:
     agent.host.carrier("eth0", up=True, flaps=2, told=False)
     fresh = await agent.do("refresh")
@@ -272,7 +213,6 @@ async def test_refresh_reads_what_the_kernel_did_not_tell(agent: Asked) -> None:
     assert fresh.data["states"]["eth0"] == {"light": False, "firmware": False, "carrier": True, "rdma": None}
 
 
-@staged(asked)
 async def test_an_observation_with_the_rack_away_is_answered_in_time_and_says_why(agent: Asked) -> None:
     await agent.stage.rack_down("h0")
     await asyncio.sleep(0.5)
@@ -284,7 +224,6 @@ async def test_an_observation_with_the_rack_away_is_answered_in_time_and_says_wh
     assert "is away" in seen["light"]["why_not"]
 
 
-@staged(asked)
 async def test_what_waits_for_a_slow_nic_beyond_its_expiry_changes_nothing(agent: Asked) -> None:
     states = agent.host.states
     states |= {(f"eth{number}", "mtu", ""): 1500 for number in range(2)}
@@ -307,49 +246,24 @@ async def test_what_waits_for_a_slow_nic_beyond_its_expiry_changes_nothing(agent
     assert states["eth0", "mtu", ""] == 1500
 
 
-@settings(max_examples=80, deadline=None)
-@given(st.lists(COMMANDS, min_size=8, max_size=16))
-@staged(asked)
-async def test_whatever_a_command_says_it_is_answered_and_the_agent_goes_on(
-    agent: Asked, said: list[tuple[str, dict[str, Any]]]
-) -> None:
-    agent.host.states |= {("eth0", "mtu", ""): 1500}
-    for verb, arguments in said:
-        outcome = await agent.take(verb, arguments)
-        assert outcome.outcome in ("done", "refused", "failed"), outcome
-        assert "Error: " not in outcome.why, "no bug was met on the way"
-    await asyncio.sleep(0.2)  # what they began goes on
-    assert (await agent.do("refresh")).outcome == "done"
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [("mtu", "abc"), ("mtu", 2**40), ("address", 5.5), ("neighbour", {"ip": "x"}), ("route", 7), ("autoneg", "on")],
-)
-@staged(asked)
-async def test_value_of_a_wrong_shape_is_refused_and_nothing_is_held(agent: Asked, setting: str, value: object) -> None:
-    outcome = await agent.do("set", run="r1", port="h0.eth0", setting=setting, value=value)
-    assert outcome.outcome == "refused"
-    assert outcome.why.startswith(f"set: {setting}: no such value: ")
+async def test_value_of_a_wrong_shape_is_refused_and_nothing_is_held(agent: Asked) -> None:
+    for setting, value in (("mtu", "abc"), ("address", 5.5), ("neighbour", {"ip": "x"}), ("route", 7)):
+        outcome = await agent.do("set", run="r1", port="h0.eth0", setting=setting, value=value)
+        assert outcome.outcome == "refused", setting
+        assert outcome.why.startswith(f"set: {setting}: no such value: ")
     assert (await agent.do("put-back", run="r1")).data == {"back": [], "left": []}
 
 
-@staged(asked)
-async def test_what_a_run_has_set_is_held_and_says_how_much_that_is(host: Asked) -> None:
-    host.host.states["eth0", "mtu", ""] = 1500
-    done = await host.do("set", run="r1", port="h0.eth0", setting="mtu", value=4200, for_s=60.0)
+async def test_what_a_run_has_set_is_held_and_says_how_much_that_is(agent: Asked) -> None:
+    agent.host.states["eth0", "mtu", ""] = 1500
+    done = await agent.do("set", run="r1", port="h0.eth0", setting="mtu", value=4200, for_s=60.0)
     assert (done.outcome, done.data) == ("done", {"before": 1500, "after": 4200})
-    assert (await host.do("hold", run="r1", for_s=60.0)).data == {"held": 1, "back": []}
-    assert (await host.do("hold", run="r2", for_s=60.0)).data == {"held": 0, "back": []}
-    refused = await host.do("hold", run="r1", for_s=0.0)
+    assert (await agent.do("hold", run="r1", for_s=60.0)).data == {"held": 1, "back": []}
+    assert (await agent.do("hold", run="r2", for_s=60.0)).data == {"held": 0, "back": []}
+    refused = await agent.do("hold", run="r1", for_s=0.0)
     assert (refused.outcome, refused.why) == ("refused", "hold: for_s 0.0 is not above 0 and up to 604800 s")
 
 
-async def _stumble(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"half": arguments["whole"] / 0}
-
-
-@staged(asked, stumble=_stumble)
 async def test_a_bug_on_the_way_of_one_command_is_its_answer_and_the_agent_goes_on(agent: Asked) -> None:
     outcome = await agent.do("stumble", whole=1)
     assert (outcome.outcome, outcome.why) == ("failed", "stumble: ZeroDivisionError: division by zero")

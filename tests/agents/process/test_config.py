@@ -1,10 +1,12 @@
 """The agent's configuration: what is wrong with it is said by file and place."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hwd_agents.process.broker_addresses import broker_addresses
 from hwd_agents.process.config import broker_url, load_config, make_config
 from hwd_drivers.core.errors import ConfigError, LinkError
 
@@ -90,3 +92,17 @@ def test_a_broker_url_in_a_file_is_read_again_each_time(tmp_path: Path) -> None:
     assert broker_url(config) == "mqtt://127.0.0.1:4000"
     place.write_text('{"mqtt": "mqtt://lab:a@b", "agents": {"h0": "mqtt://lab.h0:b@b", "h1": "mqtt://lab.h1:c@b"}}')
     assert broker_url(config) == "mqtt://lab.h0:b@b", "its own login, not the daemon's"
+
+
+async def test_addresses_of_the_broker_are_those_of_its_url_and_a_unix_socket_has_none() -> None:
+    data = {"testbed": "t", "host": "h", "ports": {"e": {"interface": "e"}}, "sources": {"kernel": {}}}
+
+    async def addresses(broker: str) -> Sequence[str]:
+        return await broker_addresses(make_config({**data, "broker": broker}, where="x"))
+
+    assert await addresses("mqtt://10.0.0.9:1883") == ("10.0.0.9",)
+    assert await addresses("mqtts://[2001:db8::7]") == ("2001:db8::7",)
+    assert await addresses("unix:/run/broker.sock") == ()
+    assert "127.0.0.1" in await addresses("mqtt://localhost")
+    with pytest.raises(LinkError, match=r"no\.such\.invalid: cannot find the address .* Write its address into"):
+        await addresses("mqtt://no.such.invalid")

@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 from hwd_agents import wire
-from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..wire.forgeries import forgeries
-from .test_agent import lab
+from .conftest import Lab
 
 RUN = {"run": "r1"}
 PEER = {"port": "h0.eth0", "peer": "h1.eth0", "peer_ip": "10.0.0.1", "peer_probe_port": 4711, "kept": False}
@@ -29,45 +28,35 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_forged_messages_of_a_daemon_end_no_agent(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with lab() as one:
-            agent = one.agents["h0"]
-            known = [
-                (leaf, msgspec.json.decode(wire.encode(message)))
-                for leaf, message in (
-                    ("ack", wire.Ack(boot=agent.boot, seq=1, upto=0)),
-                    ("clock", wire.ClockRequest(boot=agent.boot, seq=1, id=4, t1_ns=7)),
-                    *(
-                        (
-                            "command",
-                            wire.Command(
-                                boot=agent.boot,
-                                seq=1,
-                                id="@@id@@",
-                                reply_to="hwd/1/tb/h0/reply",
-                                expires_at_ns=0,
-                                verb=verb,
-                                arguments=arguments,
-                            ),
-                        )
-                        for verb, arguments in ARGUMENTS.items()
-                    ),
-                )
-            ]
-            for number, (leaf, payload) in enumerate(forgeries(3, 2000, known), 1):
-                expires_at_ns = one.clock.monotonic_ns() + 10 * 10**9
-                payload = payload.replace(b"@@id@@", str(number + 10_000).encode())
-                payload = payload.replace(b'"expires_at_ns":0', f'"expires_at_ns":{expires_at_ns}'.encode())
-                await one.bus.publish(wire.topic("tb", "h0", leaf), payload)
-                if number % 20 == 0:
-                    await asyncio.sleep(0.05)
-            await asyncio.sleep(5)
-            assert agent.garbage > 300
-            assert not one.lives["h0"].done()
-            assert (await one.ask("h0", "refresh")).outcome == "done"
-            for name in ("h0", "h1"):
-                assert (await one.ask(name, "settle", reconfiguration="c1")).outcome == "done"
-
-    run_virtual(main())
+async def test_forged_messages_of_a_daemon_end_no_agent(one: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    agent = one.agents["h0"]
+    messages: list[tuple[str, wire.AnyMessage]] = [
+        ("ack", wire.Ack(boot=agent.boot, seq=1, upto=0)),
+        ("clock", wire.ClockRequest(boot=agent.boot, seq=1, id=4, t1_ns=7)),
+    ]
+    for verb, arguments in ARGUMENTS.items():
+        command = wire.Command(
+            boot=agent.boot,
+            seq=1,
+            id="@@id@@",
+            reply_to="hwd/1/tb/h0/reply",
+            expires_at_ns=0,
+            verb=verb,
+            arguments=arguments,
+        )
+        messages.append(("command", command))
+    known = [(leaf, msgspec.json.decode(wire.encode(message))) for leaf, message in messages]
+    for number, (leaf, payload) in enumerate(forgeries(3, 2000, known), 1):
+        expires_at_ns = one.clock.monotonic_ns() + 10 * 10**9
+        payload = payload.replace(b"@@id@@", str(number + 10_000).encode())
+        payload = payload.replace(b'"expires_at_ns":0', f'"expires_at_ns":{expires_at_ns}'.encode())
+        await one.bus.publish(wire.topic("tb", "h0", leaf), payload)
+        if number % 20 == 0:
+            await asyncio.sleep(0.05)
+    await asyncio.sleep(5)
+    assert agent.garbage > 300
+    assert not one.lives["h0"].done()
+    assert (await one.ask("h0", "refresh")).outcome == "done"
+    for name in ("h0", "h1"):
+        assert (await one.ask(name, "settle", reconfiguration="c1")).outcome == "done"
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []

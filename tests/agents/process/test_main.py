@@ -34,97 +34,66 @@ async def read_until(process: asyncio.subprocess.Process, words: str) -> str:
     return text
 
 
-async def test_a_bad_file_ends_with_2(tmp_path: Path) -> None:
-    path = tmp_path / "agent.yaml"
-    path.write_text("testbed: tb\n")
-    process = await start(path)
-    _, err = await process.communicate()
-    assert process.returncode == 2
-    assert f"hwd-agent: bad input: {path}: " in err.decode()
-
-
-async def test_a_spool_is_its_users_alone_whatever_the_umask(tmp_path: Path) -> None:
-    path = tmp_path / "agent.yaml"
+async def test_one_agent_a_spool_which_is_its_users_alone_and_sigterm_ends_it_in_order(tmp_path: Path) -> None:
+    path, spool = tmp_path / "agent.yaml", tmp_path / "spool"
     path.write_text(GOOD.format(folder=tmp_path))
     before = os.umask(0)
     try:
-        for _ in range(2):
-            agent = await start(path)
-            await read_until(agent, "boot")
-            made = {one.name: one.stat().st_mode & 0o777 for one in (tmp_path / "spool").iterdir()}
-            agent.send_signal(signal.SIGTERM)
-            await agent.communicate()
-            assert made == dict.fromkeys(("events", "lock", "settings"), 0o600)
-            assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o700
-            for one in (tmp_path / "spool").iterdir():
-                one.chmod(0o640)  # as version 0.1 left them
-            (tmp_path / "spool").chmod(0o750)
+        first = await start(path)
+        await read_until(first, "boot")
+        made = {one.name: one.stat().st_mode & 0o777 for one in spool.iterdir()}
+        assert made == dict.fromkeys(("events", "lock", "settings"), 0o600)
+        assert spool.stat().st_mode & 0o777 == 0o700
+        second = await start(path)
+        _, err = await second.communicate()
+        assert second.returncode == 3
+        assert f"the agent with pid {first.pid} holds this spool" in err.decode()
+        first.send_signal(signal.SIGTERM)
+        _, err = await first.communicate()
+        assert first.returncode == 0
+        assert "Traceback" not in err.decode()
     finally:
         os.umask(before)
 
 
-async def test_one_agent_a_spool_and_sigterm_ends_it_in_order(tmp_path: Path) -> None:
-    path = tmp_path / "agent.yaml"
-    path.write_text(GOOD.format(folder=tmp_path))
-    first = await start(path)
-    await read_until(first, "boot")
-    second = await start(path)
-    _, err = await second.communicate()
-    assert second.returncode == 3
-    assert f"the agent with pid {first.pid} holds this spool" in err.decode()
-    first.send_signal(signal.SIGTERM)
-    _, err = await first.communicate()
-    assert first.returncode == 0
-    assert "Traceback" not in err.decode()
-
-
-def test_options_that_are_parsed_end_alike(tmp_path: Path) -> None:
+def test_a_bad_file_ends_with_2_however_the_options_are_parsed_and_what_only_servers_need_is_not_imported(
+    tmp_path: Path,
+) -> None:
+    """Each of the modules takes one to three megabytes of every host."""
     path = tmp_path / "agent.yaml"
     path.write_text("testbed: tb\n")
-    ended = [
-        subprocess.run([sys.executable, *COMMAND[:2], *options], capture_output=True, text=True, check=False)
-        for options in (["--config", str(path)], ["--log", "warning", f"--config={path}"])
-    ]
-    assert ended[0].returncode == ended[1].returncode == 2
-    assert ended[0].stderr == ended[1].stderr
-    unknown = subprocess.run([sys.executable, *COMMAND, "--help"], capture_output=True, text=True, check=False)
-    assert unknown.returncode == 2
+    look = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); " + COMMAND[1]
+    plain, parsed, unknown = (
+        subprocess.run([sys.executable, "-c", look, *options], capture_output=True, text=True, check=False)
+        for options in (["--config", str(path)], ["--log", "warning", f"--config={path}"], ["--config", "--help"])
+    )
+    assert plain.returncode == parsed.returncode == unknown.returncode == 2
+    assert plain.stderr == parsed.stderr
+    assert f"hwd-agent: bad input: {path}: " in plain.stderr
     assert "Traceback" not in unknown.stderr
-
-
-def test_what_an_agent_that_serves_needs_not_is_not_imported(tmp_path: Path) -> None:
-    """Each of them takes one to three megabytes of every host."""
-    path = tmp_path / "agent.yaml"
-    path.write_text("testbed: tb\n")
-    look = (
-        "import atexit, sys; atexit.register(lambda: print(*sys.modules)); "
-        "from hwd_agents.process.main import main; main()"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", look, "--config", str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 2
-    loaded = set(ended.stdout.split())
+    loaded = set(plain.stdout.split())
     assert "hwd_agents.process.agent" in loaded
     assert not loaded & {"typer", "importlib.metadata", "pyverbs", "hwd_drivers.devices.registry"}
 
 
-async def test_files_that_only_earlier_versions_used_are_removed_and_that_is_said(tmp_path: Path) -> None:
+async def test_files_that_only_earlier_versions_used_are_removed_and_others_are_its_users_alone(tmp_path: Path) -> None:
     path, spool = tmp_path / "agent.yaml", tmp_path / "spool"
     path.write_text(GOOD.format(folder=tmp_path))
     spool.mkdir()
+    spool.chmod(0o750)  # as version 0.1 left them
     for name in ("notices", "told"):
         (spool / name).write_bytes(bytes(16384))
+    for name in ("events", "lock", "settings"):
+        (spool / name).touch(0o640)
     agent = await start(path)
     words = await read_until(agent, "boot")
     agent.send_signal(signal.SIGTERM)
     await agent.communicate()
     for name in ("notices", "told"):
         assert f"{spool / name}: removed: an earlier version used it" in words
-    assert {one.name for one in spool.iterdir()} == {"events", "lock", "settings"}
+    left = {one.name: one.stat().st_mode & 0o777 for one in spool.iterdir()}
+    assert left == dict.fromkeys(("events", "lock", "settings"), 0o600)
+    assert spool.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.root

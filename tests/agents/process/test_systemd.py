@@ -12,15 +12,7 @@ import pytest
 
 from hwd_agents.process.systemd import BEATS, Notifier
 
-CONFIG = """
-testbed: tb
-host: h0
-broker: {{from: {folder}/daemon.json}}
-spool: {{directory: {folder}/spool}}
-ports: {{eth0: {{interface: eth0, ip: 10.1.0.1}}}}
-sources: {{twin: {{address: "unix:{folder}/h0.sock"}}}}
-"""
-COMMAND = ("-c", "from hwd_agents.process.main import main; main()", "--config")
+from .test_main import COMMAND, GOOD
 
 
 @pytest.fixture
@@ -43,7 +35,7 @@ async def heard(manager: socket.socket, word: str) -> list[str]:
 
 async def test_an_agent_says_that_it_is_ready_alive_and_stopping(manager: socket.socket, tmp_path: Path) -> None:
     path = tmp_path / "agent.yaml"
-    path.write_text(CONFIG.format(folder=tmp_path))
+    path.write_text(GOOD.format(folder=tmp_path))
     environment = {**os.environ, "NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "150000"}
     process = await asyncio.create_subprocess_exec(
         sys.executable, *COMMAND, str(path), "--log", "error", env=environment
@@ -74,27 +66,12 @@ async def test_a_watchdog_hears_several_beats_in_each_of_its_periods(manager: so
         await asyncio.gather(beating, return_exceptions=True)
 
 
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {},
-        {"WATCHDOG_USEC": "0"},
-        {"WATCHDOG_USEC": "soon"},
-        {"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "2"},
-    ],
-)
-async def test_no_watchdog_of_ours_is_none(environment: dict[str, str]) -> None:
-    notifier = Notifier(environment, pid=1)
-    await notifier.keep_alive()
-    assert notifier.period_s == 0
-
-
-async def test_an_abstract_socket_is_heard_too() -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
-        sock.bind("")  # the kernel chooses an abstract name
-        sock.setblocking(False)
-        Notifier({"NOTIFY_SOCKET": f"@{sock.getsockname()[1:].decode()}"}, pid=1).stopping()
-        assert await heard(sock, "STOPPING=1") == ["STOPPING=1"]
+async def test_no_watchdog_of_ours_is_none() -> None:
+    others = {"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "2"}
+    for environment in ({}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "soon"}, others):
+        notifier = Notifier(environment, pid=1)
+        await notifier.keep_alive()
+        assert notifier.period_s == 0
 
 
 def test_a_manager_that_is_gone_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -110,3 +87,8 @@ async def test_words_of_a_device_begin_no_message_of_their_own(manager: socket.s
     assert (await heard(manager, "STATUS=not ready: ocs1: bad WATCHDOG=trigger MAINPID=1")) != []
     notifier.reloading()
     assert await heard(manager, "RELOADING=1") == ["RELOADING=1"]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as abstract:
+        abstract.bind("")  # the kernel chooses an abstract name
+        abstract.setblocking(False)
+        Notifier({"NOTIFY_SOCKET": f"@{abstract.getsockname()[1:].decode()}"}, pid=1).stopping()
+        assert await heard(abstract, "STOPPING=1") == ["STOPPING=1"]

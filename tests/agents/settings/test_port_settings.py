@@ -1,8 +1,6 @@
 """What runs change of ports, kept on a disk, and put back by this life of the agent or the next."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -10,13 +8,14 @@ import pytest
 from hwd_agents.process.config import PortConfig
 from hwd_agents.settings.port_settings import Settings
 from hwd_agents.settings.setting_journal import JournalSetting, SettingJournal
+from hwd_agents.settings.setting_limits import AGAIN_S, LOOK_S, SettingLimits
 from hwd_agents.sources.setting_source import Setting, holds, parse_setting, restored, subject
 from hwd_drivers.core.disk import FileDisk, MemoryDisk
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.core.frames import decode_frames, encode_frame
 
-from ..conftest import Stage, stage, staged
+from ..conftest import Ear, Stage
 
 AUTONEG = {"autoneg": True, "speed": None, "duplex": None, "ours": "0", "bits": 0}
 PORTS = {f"eth{number}": PortConfig(interface=f"eth{number}") for number in range(2)}
@@ -54,15 +53,14 @@ class Kept:
         self.changed.set()
 
 
-@asynccontextmanager
-async def kept(*, capacity_bytes: int | None = None) -> AsyncIterator[Kept]:
-    async with stage("h0", ports=2) as one:
-        for interface in PORTS:
-            one.hosts["h0"].states |= {(interface, "mtu", ""): 1500, (interface, "autoneg", ""): AUTONEG}
-        yield Kept(one, MemoryDisk(capacity_bytes=capacity_bytes))
+@pytest.fixture
+def kept(one: Stage) -> Kept:
+    one.hosts["h0"].plug("eth1")
+    for interface in PORTS:
+        one.hosts["h0"].states |= {(interface, "mtu", ""): 1500, (interface, "autoneg", ""): AUTONEG}
+    return Kept(one, MemoryDisk())
 
 
-@staged(kept)
 async def test_setting_tells_both_states_and_is_put_back(kept: Kept) -> None:
     before = kept.states()
     assert await kept.settings.set("r1", "eth0", "mtu", 4200) == {"before": 1500, "after": 4200}
@@ -86,7 +84,6 @@ async def test_setting_tells_both_states_and_is_put_back(kept: Kept) -> None:
     assert kept.changes == 6  # each that was set: kept, then done; put back together
 
 
-@staged(kept)
 async def test_settings_survive_a_killed_agent_and_are_restored_by_the_next_one(kept: Kept) -> None:
     await kept.settings.set("r1", "eth0", "mtu", 4200)
     await kept.settings.set("r2", "eth1", "mtu", 9000)
@@ -102,7 +99,6 @@ async def test_settings_survive_a_killed_agent_and_are_restored_by_the_next_one(
     assert kept.states()["eth1", "mtu"] == 1500
 
 
-@staged(kept)
 async def test_agent_that_is_killed_between_journal_and_change_does_no_harm(kept: Kept) -> None:
     setting = asyncio.ensure_future(kept.settings.set("r1", "eth0", "mtu", 4200))
     await kept.changed.wait()
@@ -115,7 +111,6 @@ async def test_agent_that_is_killed_between_journal_and_change_does_no_harm(kept
     assert kept.states()["eth0", "mtu"] == 1500
 
 
-@staged(kept)
 async def test_another_run_cannot_set_what_one_has_set(kept: Kept) -> None:
     await kept.settings.set("r1", "eth0", "mtu", 4200)
     with pytest.raises(RefusedError, match=r"eth0: mtu is set for run r1\. Put that back first"):
@@ -125,22 +120,15 @@ async def test_another_run_cannot_set_what_one_has_set(kept: Kept) -> None:
     assert (await kept.settings.set("r2", "eth0", "mtu", 9000))["before"] == 1500
 
 
-@staged(kept)
-async def test_refused_change_leaves_nothing_held(kept: Kept) -> None:
+async def test_change_that_is_refused_or_without_effect_leaves_nothing_held(kept: Kept) -> None:
     with pytest.raises(RefusedError, match="fec: not supported"):
         await kept.settings.set("r1", "eth0", "fec", "rs")
     with pytest.raises(RefusedError, match="'speed' is not a setting that this agent knows"):
         await kept.settings.set("r1", "eth0", "speed", 100)
-    assert (kept.settings.held, kept.disk.size()) == ((), 0)
-
-
-@staged(kept)
-async def test_change_without_effect_is_a_failure_and_leaves_nothing_held(kept: Kept) -> None:
-    deaf: dict[tuple[str, str, str], Json] = _Deaf(kept.host.states)
-    kept.host.states = deaf
+    kept.host.states = _Deaf(kept.host.states)
     with pytest.raises(FailedError, match="eth0: mtu was set to 4200, and is read back as 1500"):
         await kept.settings.set("r1", "eth0", "mtu", 4200)
-    assert kept.settings.held == ()
+    assert (kept.settings.held, kept.disk.size()) == ((), 0)
 
 
 class _Deaf(dict[tuple[str, str, str], Json]):
@@ -150,14 +138,19 @@ class _Deaf(dict[tuple[str, str, str], Json]):
         pass
 
 
-@staged(kept, capacity_bytes=20)
-async def test_full_disk_refuses_the_change(kept: Kept) -> None:
+async def test_full_disk_refuses_the_change_and_says_that_nothing_is_held_for_longer(kept: Kept) -> None:
+    kept.disk.capacity_bytes = 20
     with pytest.raises(FailedError, match="its earlier state cannot be written: No space left"):
         await kept.settings.set("r1", "eth0", "mtu", 4200)
     assert (kept.states()["eth0", "mtu"], kept.settings.held) == (1500, ())
+    kept.disk.capacity_bytes = None
+    await kept.settings.set("r1", "eth0", "mtu", 4200)
+    kept.disk.capacity_bytes = kept.disk.size()  # a frame without a limit is shorter than one with it
+    with pytest.raises(FailedError, match="run r1: cannot hold what it set: the disk: No space left"):
+        await kept.settings.hold("r1", 60)
+    assert [held.run for held in kept.settings.held] == ["r1"]
 
 
-@staged(kept)
 async def test_port_that_is_gone_stays_held_until_it_is_back(kept: Kept) -> None:
     await kept.settings.set("r1", "eth0", "mtu", 4200)
     await kept.settings.set("r1", "eth1", "mtu", 4200)
@@ -171,7 +164,6 @@ async def test_port_that_is_gone_stays_held_until_it_is_back(kept: Kept) -> None
     assert kept.states()["eth0", "mtu"] == 1500
 
 
-@staged(kept)
 async def test_rack_that_is_away_and_host_without_a_way_to_set_anything_are_said(kept: Kept) -> None:
     await kept.stage.rack_down("h0")
     await asyncio.sleep(0.1)
@@ -197,27 +189,22 @@ def test_torn_end_of_the_journal_is_cut_off(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
-def test_journal_of_an_agent_that_knew_no_limit_is_read_and_never_due() -> None:
-    disk = MemoryDisk()
-    disk.append(encode_frame(b'{"run":"r0","port":"eth0","setting":"mtu","value":4200,"before":1500}'))
-    (held,) = SettingJournal(disk).held
-    assert (held.run, held.before, held.until_ns, held.life) == ("r0", 1500, None, "")
-
-
-def test_frame_that_makes_no_sense_to_this_agent_stays_for_the_one_that_wrote_it() -> None:
+def test_frame_that_makes_no_sense_to_this_agent_stays_and_one_without_a_limit_is_never_due() -> None:
     disk = MemoryDisk()
     strange = [b'{"run":"r0","port":7}', b"\xff"]
-    disk.append(b"".join(map(encode_frame, strange)))
+    unlimited = b'{"run":"r0","port":"eth0","setting":"mtu","value":4200,"before":1500}'
+    disk.append(b"".join(map(encode_frame, [*strange, unlimited])))
     journal = SettingJournal(disk)
-    assert (journal.held, journal.damaged_bytes) == ((), sum(map(len, strange)))
-    held = JournalSetting(run="r1", port="eth0", setting="mtu", value=4200, before=1500)
-    journal.add(held)
-    assert SettingJournal(disk).held == (held,)
-    journal.remove([held])
+    (held,) = journal.held
+    assert (held.run, held.before, held.until_ns, held.life) == ("r0", 1500, None, "")
+    assert journal.damaged_bytes == sum(map(len, strange))
+    more = JournalSetting(run="r1", port="eth0", setting="mtu", value=4200, before=1500)
+    journal.add(more)
+    assert SettingJournal(disk).held == (held, more)
+    journal.remove([held, more])
     assert decode_frames(disk.read()).payloads == tuple(strange)
 
 
-@staged(kept)
 async def test_what_nobody_holds_any_more_is_due_and_what_is_held_again_is_not(kept: Kept) -> None:
     await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
     await kept.settings.set("r2", "eth1", "mtu", 9000, for_s=100)
@@ -232,34 +219,24 @@ async def test_what_nobody_holds_any_more_is_due_and_what_is_held_again_is_not(k
     assert await kept.settings.hold("r2", 60) == {"held": 0, "back": []}, "once"
 
 
-@staged(kept)
-async def test_limit_is_that_of_a_run_and_not_of_each_of_its_settings(kept: Kept) -> None:
+async def test_limit_is_that_of_a_run_and_not_of_each_of_its_settings_and_outlives_the_agent(kept: Kept) -> None:
     await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
     await asyncio.sleep(50)
     await kept.settings.set("r1", "eth1", "mtu", 4200, for_s=60)
     await asyncio.sleep(50)
     assert await kept.settings.put_back_due() == {}
-    await asyncio.sleep(11)
-    assert len((await kept.settings.put_back_due())["r1"]["back"]) == 2
-
-
-@staged(kept)
-async def test_limit_outlives_the_agent(kept: Kept) -> None:
-    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=60)
-    await asyncio.sleep(30)
     await kept.settings.hold("r1", 60)
     kept.disk.crash()
     kept.live()
     await asyncio.sleep(59)
     assert await kept.settings.put_back_due() == {}
     await asyncio.sleep(2)
-    assert list(await kept.settings.put_back_due()) == ["r1"]
+    assert len((await kept.settings.put_back_due())["r1"]["back"]) == 2
     assert kept.states()["eth0", "mtu"] == 1500
     kept.disk.crash()
     assert kept.live().held == ()
 
 
-@staged(kept)
 async def test_host_that_was_started_anew_has_lost_its_kernels_settings_and_gets_those_of_its_firmware_back(
     kept: Kept,
 ) -> None:
@@ -275,23 +252,13 @@ async def test_host_that_was_started_anew_has_lost_its_kernels_settings_and_gets
     assert (kept.settings.held, kept.disk.size()) == ((), 0)
 
 
-@pytest.mark.parametrize("for_s", [0.0, -1.0, 8 * 86400.0, float("nan")])
-@staged(kept)
-async def test_hold_that_is_none_is_refused(kept: Kept, for_s: float) -> None:
-    with pytest.raises(RefusedError, match=r"for_s .* is not above 0 and up to 604800 s"):
-        await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=for_s)
-    with pytest.raises(RefusedError, match="for_s"):
-        await kept.settings.hold("r1", for_s)
+async def test_hold_that_is_none_is_refused(kept: Kept) -> None:
+    for for_s in (0.0, -1.0, 8 * 86400.0, float("nan")):
+        with pytest.raises(RefusedError, match=r"for_s .* is not above 0 and up to 604800 s"):
+            await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=for_s)
+        with pytest.raises(RefusedError, match="for_s"):
+            await kept.settings.hold("r1", for_s)
     assert kept.settings.held == ()
-
-
-@staged(kept)
-async def test_full_disk_says_that_nothing_is_held_for_longer(kept: Kept) -> None:
-    await kept.settings.set("r1", "eth0", "mtu", 4200)
-    kept.disk.capacity_bytes = kept.disk.size()  # a frame without a limit is shorter than one with it
-    with pytest.raises(FailedError, match="run r1: cannot hold what it set: the disk: No space left"):
-        await kept.settings.hold("r1", 60)
-    assert [held.run for held in kept.settings.held] == ["r1"]
 
 
 @pytest.mark.parametrize(
@@ -332,21 +299,79 @@ def test_values_of_one_subject_take_each_others_place() -> None:
     assert subject(Setting.ADDRESS, "10.0.0.1/8") != subject(Setting.ADDRESS, "10.0.0.2/8")
 
 
-@pytest.mark.parametrize("hurt", [0, 1, 2])
-def test_flipped_bit_takes_one_setting_at_the_most_and_the_damaged_journal_is_set_aside(hurt: int) -> None:
+def test_flipped_bit_takes_one_setting_at_the_most_and_the_damaged_journal_is_set_aside() -> None:
     disk = MemoryDisk()
     journal = SettingJournal(disk)
     for run in ("r0", "r1", "r2"):
         journal.add(JournalSetting(run=run, port="eth0", setting="mtu", value=4200, before=1500))
     whole = disk.read()
-    size = len(whole) // 3
-    for at in range(hurt * size, (hurt + 1) * size):
+    for at in range(len(whole)):
         damaged = bytearray(whole)
         damaged[at] ^= 0x10
         disk = MemoryDisk()
         disk.append(bytes(damaged))
         found = SettingJournal(disk)
-        assert {held.run for held in found.held} >= {"r0", "r1", "r2"} - {f"r{hurt}"}, at
+        hurt = f"r{3 * at // len(whole)}"
+        assert {held.run for held in found.held} >= {"r0", "r1", "r2"} - {hurt}, at
         assert found.damaged_bytes
         assert disk.asides == [bytes(damaged)]
         assert SettingJournal(disk).damaged_bytes == 0, "said once"
+
+
+# --- settings of which nobody says any more that they shall stand
+
+
+@pytest.fixture
+async def ear(kept: Kept) -> Ear:
+    """Of what puts them back."""
+    ear = Ear()
+    kept.stage.run(SettingLimits(kept.settings, kept.stage.clock, ear, origin="twin"))
+    return ear
+
+
+async def test_setting_is_put_back_when_its_time_is_over_and_the_event_says_so(kept: Kept, ear: Ear) -> None:
+    await asyncio.sleep(1)
+    set_ns = kept.stage.now_ns()
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=300)
+    await asyncio.sleep(299.9)
+    assert kept.states()["eth0", "mtu"] == 4200
+    await asyncio.sleep(0.2)
+    assert kept.states()["eth0", "mtu"] == 1500
+    (told,) = ear.told
+    assert (told.kind, told.port, told.source) == ("put-back", "eth0", "settings")
+    assert told.data == {"run": "r1", "setting": "mtu", "state": 1500}
+    assert 300 * 10**9 <= told.earliest_ns - set_ns <= told.at_ns - set_ns <= 300.1 * 10**9
+
+
+async def test_setting_that_is_held_again_stands_for_longer_or_shorter(kept: Kept, ear: Ear) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=30)
+    for _ in range(10):
+        await asyncio.sleep(20)
+        await kept.settings.hold("r1", 30)
+    assert (kept.states()["eth0", "mtu"], ear.told) == (4200, [])
+    await asyncio.sleep(31)
+    assert kept.states()["eth0", "mtu"] == 1500
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=3600)
+    await asyncio.sleep(10)
+    await kept.settings.hold("r1", 5)
+    await asyncio.sleep(5.1)
+    assert kept.states()["eth0", "mtu"] == 1500
+
+
+async def test_interface_that_is_gone_when_the_time_is_over_is_put_back_when_it_is_there_again(
+    kept: Kept, ear: Ear
+) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=30)
+    kept.host.unplug("eth0")
+    await asyncio.sleep(120)
+    assert ear.told == []
+    kept.host.plug("eth0", ifindex=200)
+    await asyncio.sleep(AGAIN_S + 0.1)
+    assert (kept.states()["eth0", "mtu"], ear.kinds()) == (1500, ["put-back"])
+
+
+async def test_kernel_that_starts_anew_without_a_word_is_found(kept: Kept, ear: Ear) -> None:
+    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=3600)
+    kept.life, kept.host.states["eth0", "mtu", ""] = "boot 2", 9000
+    await asyncio.sleep(LOOK_S + 0.1)
+    assert (kept.states()["eth0", "mtu"], kept.settings.held, ear.told) == (9000, (), [])

@@ -10,7 +10,7 @@ from hwd_agents.settings.put_back import put_back_all
 from hwd_drivers.core.disk import FileDisk
 from hwd_drivers.core.errors import FailedError
 
-from ..conftest import Stage, stage, staged
+from ..conftest import Stage
 
 PORTS = {"eth0": PortConfig(interface="eth0"), "eth1": PortConfig(interface="eth1")}
 CONFIG = AgentConfig(testbed="tb", host="h0", broker="mqtt://127.0.0.1", ports=PORTS)
@@ -18,6 +18,7 @@ CONFIG = AgentConfig(testbed="tb", host="h0", broker="mqtt://127.0.0.1", ports=P
 
 async def set_mtus(one: Stage, folder: Path) -> None:
     """By an agent that then ends."""
+    one.hosts["h0"].plug("eth1")
     for interface in PORTS:
         one.hosts["h0"].states[interface, "mtu", ""] = 1500
     settings = Settings(
@@ -37,8 +38,7 @@ def mtus(one: Stage) -> list[object]:
     return [one.hosts["h0"].states[interface, "mtu", ""] for interface in PORTS]
 
 
-@staged(stage, "h0", ports=2)
-async def test_all_runs_are_put_back_and_named(one: Stage, tmp_path: Path) -> None:
+async def test_all_runs_are_put_back_and_named_and_what_is_not_is_said(one: Stage, tmp_path: Path) -> None:
     await set_mtus(one, tmp_path)
     assert mtus(one) == [4200, 9000]
     told = await put_back_all(CONFIG, tmp_path, one.sources["h0"], one.clock)
@@ -46,10 +46,6 @@ async def test_all_runs_are_put_back_and_named(one: Stage, tmp_path: Path) -> No
     assert mtus(one) == [1500, 1500]
     assert (tmp_path / "settings").stat().st_size == 0
     assert await put_back_all(CONFIG, tmp_path, one.sources["h0"], one.clock) == []
-
-
-@staged(stage, "h0", ports=2)
-async def test_what_is_not_put_back_is_named_and_the_rest_is_done(one: Stage, tmp_path: Path) -> None:
     await set_mtus(one, tmp_path)
     without = AgentConfig(testbed="tb", host="h0", broker="mqtt://127.0.0.1", ports={"eth0": PORTS["eth0"]})
     with pytest.raises(FailedError, match=r"not put back: eth1 mtu of run r2: eth1: no such port"):

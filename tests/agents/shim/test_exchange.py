@@ -59,6 +59,11 @@ def exchanges() -> Iterator[Callable[[Sequence[RankPlace]], list[Exchange]]]:
         yield make
 
 
+@pytest.fixture
+def ranks(exchanges: Callable[[Sequence[RankPlace]], list[Exchange]]) -> list[Exchange]:
+    return exchanges(places())
+
+
 def all_at_once(work: Callable[[int], Any], ranks: int) -> list[Any]:
     """What each rank returns; raises the first error."""
     found: list[Any] = [None] * ranks
@@ -97,10 +102,7 @@ def exchanged(ranks: list[Exchange], table: RoutingTable) -> None:
             assert bytes(came.get(source, b"")) == payload(source, number), (source, number)
 
 
-def test_all_to_all_brings_what_each_has_for_each_over_any_light(
-    exchanges: Callable[[Sequence[RankPlace]], list[Exchange]],
-) -> None:
-    ranks = exchanges(places())
+def test_all_to_all_brings_what_each_has_for_each_over_any_light(ranks: list[Exchange]) -> None:
     first = ranks[0]
     assert first.servers.ranks == ((0, 1), (2, 3), (4, 5))
     assert first.servers.eps == ((0,), (2,), (4,))
@@ -112,7 +114,7 @@ def test_all_to_all_brings_what_each_has_for_each_over_any_light(
 
 
 def test_each_move_goes_from_the_address_of_its_port_to_that_of_the_other(
-    exchanges: Callable[[Sequence[RankPlace]], list[Exchange]], monkeypatch: pytest.MonkeyPatch
+    ranks: list[Exchange], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ways = set[tuple[str, str]]()
 
@@ -122,7 +124,6 @@ def test_each_move_goes_from_the_address_of_its_port_to_that_of_the_other(
             ways.add((self.getsockname()[0], address[0]))
 
     monkeypatch.setattr(socket, "socket", Seen)
-    ranks = exchanges(places())
     exchanged(ranks, routing_table(ranks[0].servers, ranks[0].circuits(LINKS)))
     light = {
         ("127.1.0.1", "127.1.1.2"),
@@ -164,19 +165,9 @@ def exchange_of_two(ranks: list[Exchange], number: int, turn: int, *, within_s: 
     return bytes(ranks[number].all_to_all(moves, sent, element_bytes=8, within_s=within_s)[2 - number])
 
 
-def test_collectives_follow_each_other(exchanges: Callable[[Sequence[RankPlace]], list[Exchange]]) -> None:
-    ranks = exchanges(places())
-
-    def work(number: int) -> list[bytes]:
-        return [exchange_of_two(ranks, number, turn) for turn in range(3)]
-
-    assert all_at_once(lambda number: work(2 * number), 2) == [[turn.to_bytes(8) for turn in range(3)]] * 2
-
-
-def test_collective_that_failed_leaves_nothing_for_the_next_one(
-    exchanges: Callable[[Sequence[RankPlace]], list[Exchange]],
+def test_collectives_follow_each_other_and_one_that_failed_leaves_nothing_for_the_next(
+    ranks: list[Exchange],
 ) -> None:
-    ranks = exchanges(places())
     with pytest.raises(DeadlineError):  # the other one is late
         exchange_of_two(ranks, 0, 0, within_s=0.1)
 
@@ -190,48 +181,43 @@ def test_collective_that_failed_leaves_nothing_for_the_next_one(
     one, other = all_at_once(lambda number: second() if number else first(), 2)
     assert (one, other) == ((1).to_bytes(8), [(0).to_bytes(8), (1).to_bytes(8)])
 
+    def more(number: int) -> list[bytes]:
+        return [exchange_of_two(ranks, 2 * number, turn) for turn in range(2, 5)]
 
-def test_what_cannot_be_sent_is_why_nothing_comes(
-    exchanges: Callable[[Sequence[RankPlace]], list[Exchange]],
-) -> None:
-    ranks = exchanges(places())
+    assert all_at_once(more, 2) == [[turn.to_bytes(8) for turn in range(2, 5)]] * 2
+
+
+def test_what_cannot_be_sent_is_why_nothing_comes(ranks: list[Exchange]) -> None:
     ranks[2].close()
     with pytest.raises(LinkError, match=r"rank 0: cannot send to rank 2 from 127\.5\.0\.1 to 127\.5\.0\.2"):
         exchange_of_two(ranks, 0, 0, within_s=0.3)
 
 
-def test_connection_that_is_lost_as_it_comes_does_not_end_the_listening(monkeypatch: pytest.MonkeyPatch) -> None:
-    refusals = [OSError(113, "No route to host")]
-    accept = socket.socket.accept
+def test_connection_that_is_lost_as_it_comes_or_cut_off_or_brings_no_move_does_not_end_the_exchange(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failures = {
+        "accept": [OSError(113, "No route to host")],
+        "makefile": [OSError(104, "Connection reset by peer")] * 2,
+    }
+    for name, errors in failures.items():
+        method = getattr(socket.socket, name)
 
-    def accepted(listener: socket.socket) -> Any:
-        if refusals:
-            raise refusals.pop()
-        return accept(listener)
+        def failing(one: socket.socket, *more: Any, method: Any = method, errors: list[OSError] = errors) -> Any:
+            if errors:
+                raise errors.pop()
+            return method(one, *more)
 
-    monkeypatch.setattr(socket.socket, "accept", accepted)
+        monkeypatch.setattr(socket.socket, name, failing)
     port = free_port(6)
     with ExitStack() as stack:
         ranks = [stack.enter_context(Exchange(n, places(), port=port)) for n in range(6)]
         exchanged(ranks, routing_table(ranks[0].servers, []))
-    assert refusals == []
-
-
-def test_move_that_is_cut_off_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    cuts = [OSError(104, "Connection reset by peer")] * 2
-    makefile = socket.socket.makefile
-
-    def made(peer: socket.socket, *arguments: Any) -> Any:
-        if cuts:
-            raise cuts.pop()
-        return makefile(peer, *arguments)
-
-    monkeypatch.setattr(socket.socket, "makefile", made)
-    port = free_port(6)
-    with ExitStack() as stack:
-        ranks = [stack.enter_context(Exchange(n, places(), port=port)) for n in range(6)]
+        assert failures == {"accept": [], "makefile": []}
+        for data in (b"", b"GET / HTTP/1.1\r\n\r\n", bytes(20)):
+            with socket.create_connection(("127.0.0.1", port + 2)) as peer:
+                peer.sendall(data)
         exchanged(ranks, routing_table(ranks[0].servers, []))
-    assert cuts == []
 
 
 def test_moves_of_another_job_are_not_taken() -> None:
@@ -246,49 +232,19 @@ def test_moves_of_another_job_are_not_taken() -> None:
             ranks[2].all_to_all(moves, {}, element_bytes=8, within_s=0.2)
 
 
-def test_rank_that_does_not_send_is_named(exchanges: Callable[[Sequence[RankPlace]], list[Exchange]]) -> None:
-    ranks = exchanges(places())
+def test_rank_that_does_not_send_is_named_and_less_than_is_to_be_sent_is_refused(ranks: list[Exchange]) -> None:
     moves = all_to_all_moves(routing_table(ranks[0].servers, []), {(2, 0): 1})
     with pytest.raises(DeadlineError, match=r"rank 0: nothing came of 2->0 over eps: 1 in time"):
         ranks[0].all_to_all(moves, {}, element_bytes=8, within_s=0.1)
-
-
-def test_rank_that_cannot_be_reached_is_named_with_both_addresses(
-    exchanges: Callable[[Sequence[RankPlace]], list[Exchange]],
-) -> None:
-    ranks = exchanges(places())
-    ranks[2].close()
-    moves = all_to_all_moves(routing_table(ranks[0].servers, []), {(0, 2): 1})
-    with pytest.raises(LinkError, match=r"rank 0: cannot send to rank 2 from 127.5.0.1 to 127.5.0.2:\d+: "):
-        ranks[0].all_to_all(moves, {2: bytes(8)}, element_bytes=8, within_s=0.2)
-
-
-def test_less_than_is_to_be_sent_is_refused(exchanges: Callable[[Sequence[RankPlace]], list[Exchange]]) -> None:
-    ranks = exchanges(places())
-    moves: dict[Phase, Any] = dict(all_to_all_moves(routing_table(ranks[0].servers, []), {(0, 2): 2}))
+    more: dict[Phase, Any] = dict(all_to_all_moves(routing_table(ranks[0].servers, []), {(0, 2): 2}))
     with pytest.raises(ConfigError, match="rank 0: has 8 bytes for rank 2, and elements from 0 on, 2 of 8 bytes"):
-        ranks[0].all_to_all(moves, {2: bytes(8)}, element_bytes=8)
+        ranks[0].all_to_all(more, {2: bytes(8)}, element_bytes=8)
 
 
-def test_what_is_no_move_is_passed_over() -> None:
-    port = free_port(6)
-    with ExitStack() as stack:
-        ranks = [stack.enter_context(Exchange(n, places(), port=port)) for n in range(6)]
-        for data in (b"", b"GET / HTTP/1.1\r\n\r\n", bytes(20)):
-            with socket.create_connection(("127.0.0.1", port + 2)) as peer:
-                peer.sendall(data)
-        exchanged(ranks, routing_table(ranks[0].servers, []))
-
-
-def test_wrong_ranks_and_taken_ports_are_refused(
-    exchanges: Callable[[Sequence[RankPlace]], list[Exchange]],
-) -> None:
+def test_wrong_ranks_and_taken_ports_are_refused_and_links_of_other_hosts_left_out(ranks: list[Exchange]) -> None:
     with pytest.raises(ConfigError, match="rank 6: there are 6 ranks"):
         Exchange(6, places())
     with socket.create_server(("", 0)) as taken, pytest.raises(LinkError, match="rank 0: cannot listen at port"):
         Exchange(0, places(), port=taken.getsockname()[1])
-
-
-def test_links_of_other_hosts_are_left_out(exchanges: Callable[[Sequence[RankPlace]], list[Exchange]]) -> None:
-    [(near, far)] = exchanges(places())[0].circuits(["h0.eth2<->h2.eth0", "h0.eth0<->h7.eth0"])
+    [(near, far)] = ranks[0].circuits(["h0.eth2<->h2.eth0", "h0.eth0<->h7.eth0"])
     assert (near.rank, near.name, far.rank, far.name) == (1, "eth2", 4, "eth0")

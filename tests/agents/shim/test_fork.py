@@ -103,24 +103,21 @@ def test_forked_process_has_a_connection_of_its_own_to_the_agent(
         assert agent.asked == [1, 2, 2, 1]
 
 
-def test_transfers_end_when_their_process_disconnects_though_a_child_of_it_lives_on(agent: Agent) -> None:
+def test_transfers_go_on_when_a_child_closes_what_it_has_of_them_and_end_with_their_process_though_a_child_lives_on(
+    agent: Agent,
+) -> None:
     transfers = Transfers(str(agent.server_address))
-    transfers.claim(["eth0"], within_s=5.0)
 
     def disconnect() -> None:
         transfers.close()
         assert agent.gone.get(timeout=WITHIN_S) == 1
 
+    transfers.claim(["eth0"], within_s=5.0)
+    assert in_a_child(transfers.close) is None
+    transfers.claim(["eth0"], within_s=5.0)
+    assert agent.asked == [1, 1]
+    assert agent.gone.empty()
     assert in_a_child(lambda: "lives", until=disconnect) == "lives"
-
-
-def test_transfers_go_on_when_a_child_closes_what_it_has_of_them(agent: Agent) -> None:
-    with Transfers(str(agent.server_address)) as transfers:
-        transfers.claim(["eth0"], within_s=5.0)
-        assert in_a_child(transfers.close) is None
-        transfers.claim(["eth0"], within_s=5.0)
-        assert agent.asked == [1, 1]
-        assert agent.gone.empty()
 
 
 def test_forked_process_cannot_take_part_in_a_collective_nor_end_that_of_its_parent() -> None:

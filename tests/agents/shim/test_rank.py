@@ -33,45 +33,31 @@ def operations(host: HostWithDaemon, verb: str = "claim-operation") -> list[dict
 # --- it joins
 
 
-async def test_rank_is_made_from_what_the_daemon_put_into_its_environment(
-    host: HostWithDaemon, thread: ThreadOffload
+@pytest.mark.parametrize(("shim", "asked"), [({}, 1), ({"HWD_SHIM": "go"}, 0)], ids=["none", "go"])
+async def test_rank_and_its_shim_are_what_the_daemon_put_into_its_environment_and_without_one_all_is_asked_for(
+    host: HostWithDaemon, thread: ThreadOffload, shim: dict[str, str], asked: int
 ) -> None:
-    environment = ENVIRONMENT | {"HWD_TRANSFER_SOCKET": f"unix:{host.path}"}
-    rank = await thread(partial(Rank.from_environment, environment))
-    rank.close()
+    def work() -> Rank:
+        environment = ENVIRONMENT | {"HWD_TRANSFER_SOCKET": f"unix:{host.path}"} | shim
+        with Rank.from_environment(environment) as rank, rank.operation("world", "barrier", within_s=5):
+            return rank
+
+    rank = await thread(work)
     assert (rank.job, rank.number) == (JOB["job"], 1)
     assert [(place.host, place.optical) for place in rank.places] == [
         ("h1", {"eth0": "10.0.0.1"}),
         ("h0", {"eth0": "10.0.0.2"}),
     ]
     assert rank.groups == {"world": (0, 1)}
-    (join,) = host.asked
-    assert {name: join.arguments[name] for name in JOB} == JOB
-
-
-@pytest.mark.parametrize(("shim", "asked"), [({}, 1), ({"HWD_SHIM": "go"}, 0)], ids=["none", "go"])
-async def test_shim_of_the_environment_decides_and_without_one_all_is_asked_for(
-    host: HostWithDaemon, thread: ThreadOffload, shim: dict[str, str], asked: int
-) -> None:
-    def work() -> None:
-        with (
-            Rank.from_environment(ENVIRONMENT | {"HWD_TRANSFER_SOCKET": str(host.path)} | shim) as rank,
-            rank.operation("world", "barrier", within_s=5),
-        ):
-            pass
-
-    await thread(work)
+    assert {name: host.asked[0].arguments[name] for name in JOB} == JOB
     assert len(operations(host)) == asked
 
 
-@pytest.mark.parametrize("name", ENVIRONMENT)
-def test_process_without_a_variable_of_a_rank_is_none(name: str) -> None:
-    environment = {key: value for key, value in ENVIRONMENT.items() if key != name}
-    with pytest.raises(ConfigError, match=f"^{name}: not in the environment. Start ranks with `hwd job run`$"):
-        Rank.from_environment(environment)
-
-
-def test_rank_without_a_number_is_none() -> None:
+def test_process_without_a_variable_of_a_rank_or_a_number_is_none() -> None:
+    for name in ENVIRONMENT:
+        environment = {key: value for key, value in ENVIRONMENT.items() if key != name}
+        with pytest.raises(ConfigError, match=f"^{name}: not in the environment. Start ranks with `hwd job run`$"):
+            Rank.from_environment(environment)
     with pytest.raises(ConfigError, match=r"^HWD_RANK: 'one' is no number"):
         Rank.from_environment(ENVIRONMENT | {"HWD_RANK": "one"})
 
@@ -123,18 +109,17 @@ async def test_rank_that_is_none_of_its_job_is_refused_at_once(host: HostWithDae
     assert host.verbs() == ["join-job"]
 
 
-async def test_largest_job_can_be_joined(host: HostWithDaemon, thread: ThreadOffload) -> None:
+async def test_largest_job_can_be_joined_and_a_rank_whose_shim_is_not_installed_disconnects(
+    host: HostWithDaemon, thread: ThreadOffload
+) -> None:
+    with pytest.raises(ConfigError, match="shim 'rotor': not installed on this host"):
+        await thread(partial(make, host, "rotor"))
     ports = {f"enp{n}s0f0np0": f"10.100.{n}.{n}" for n in range(100, 108)}
     place = {"host": "host-100", "gpu": 7, "optical": ports, "electrical": ports}
     host.reactions["join-job"] = lambda ask: {"ranks": [place] * 256, "groups": {"world": [*range(256)]}}
     rank = await thread(partial(make, host))
     rank.close()
     assert len(rank.places) == 256
-
-
-async def test_rank_with_a_shim_that_is_not_installed_disconnects(host: HostWithDaemon, thread: ThreadOffload) -> None:
-    with pytest.raises(ConfigError, match="shim 'rotor': not installed on this host"):
-        await thread(partial(make, host, "rotor"))
 
 
 # --- it asks
@@ -179,29 +164,26 @@ async def test_rank_that_says_its_parts_knows_the_light_that_it_was_let_go_over(
     assert [(one["size_bytes"], one["parts"]) for one in operations(host)] == [(400, [300, 0, 100]), (400, [])]
 
 
-async def test_operations_are_counted_in_each_group(host: HostWithDaemon, thread: ThreadOffload) -> None:
-    def work() -> None:
-        with make(host) as rank:
-            for group in ("world", "world", "dp0", "world", "dp0"):
-                with rank.operation(group, "all-reduce", within_s=5):
-                    pass
-
-    await thread(work)
-    asked = [(one["group"], one["index"]) for one in operations(host)]
-    assert asked == [("world", 0), ("world", 1), ("dp0", 0), ("world", 2), ("dp0", 1)]
-
-
-async def test_sends_and_receives_are_counted_by_who_sends_to_whom(host: HostWithDaemon, thread: ThreadOffload) -> None:
+async def test_operations_are_counted_in_each_group_and_sends_by_who_sends_to_whom(
+    host: HostWithDaemon, thread: ThreadOffload
+) -> None:
+    groups = ["world", "world", "dp0", "world", "dp0"]
     said = [("send", 0), ("receive", 0), ("send", 2), ("send", 0), ("receive", 0), ("all-reduce", None), ("receive", 2)]
 
     def work() -> None:
         with make(host) as rank:
+            for group in groups:
+                with rank.operation(group, "all-reduce", within_s=5):
+                    pass
             for kind, peer in said:
-                with rank.operation("world", kind, within_s=5, peer=peer):
+                with rank.operation("dp1", kind, within_s=5, peer=peer):
                     pass
 
     await thread(work)
-    assert [one["index"] for one in operations(host)] == [0, 0, 0, 1, 1, 0, 0]
+    assert [(one["group"], one["index"]) for one in operations(host)] == [
+        *zip(groups, [0, 1, 0, 2, 1], strict=True),
+        *zip(["dp1"] * 7, [0, 0, 0, 1, 1, 0, 0], strict=True),
+    ]
 
 
 async def test_operation_that_cannot_be_answered_now_is_asked_for_again_as_the_same_one(
@@ -313,43 +295,30 @@ async def test_shim_that_names_a_port_has_the_rank_send_over_it(
     assert host.verbs() == ["join-job"]
 
 
-async def test_shim_that_selects_sets_switches_before_and_after_the_operation(
+async def test_shim_that_selects_sets_switches_before_and_after_the_operation_which_does_not_begin_where_one_is_refused(
     host: HostWithDaemon,
     thread: ThreadOffload,
     declare: Callable[[str], None],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    during: list[int] = []
+
     def work() -> None:
         with make(host, "scripted from=3") as rank:
             with rank.operation("world", "all-reduce", within_s=5):
-                during.extend(said)
-            assert len(said) == 2
+                during.append(len(said))
+            during.append(len(said))
+            with rank.operation("world", "all-reduce", within_s=5):
+                raise AssertionError("it began")
 
     declare("scripted = acme_shims:SCRIPTED")
     monkeypatch.setenv("HWD_SELECT_SOCKET", f"unix:{tmp_path}/s.sock")
-    during: list[bytes] = []
-    async with select_socket.answering(tmp_path / "s.sock", select_socket.UP, select_socket.UP) as said:
-        await thread(work)
-    (before,) = during
-    assert b'"set":{"sel0":"in-2"},"within_s":2.0' in before
-    assert b'"set":{"sel0":"in-1"},"within_s":1.0' in said[1]
-    assert host.verbs() == ["join-job"]
-
-
-async def test_operation_whose_switch_is_refused_does_not_begin(
-    host: HostWithDaemon,
-    thread: ThreadOffload,
-    declare: Callable[[str], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def work() -> None:
-        with make(host, "scripted from=3") as rank, rank.operation("world", "all-reduce", within_s=5):
-            raise AssertionError("it began")
-
-    declare("scripted = acme_shims:SCRIPTED")
-    monkeypatch.setenv("HWD_SELECT_SOCKET", f"unix:{tmp_path}/s.sock")
-    async with select_socket.answering(tmp_path / "s.sock", select_socket.REFUSED):
+    answers = (select_socket.UP, select_socket.UP, select_socket.REFUSED)
+    async with select_socket.answering(tmp_path / "s.sock", *answers) as said:
         with pytest.raises(RefusedError, match="its turn did not come"):
             await thread(work)
+    assert during == [1, 2]
+    assert b'"set":{"sel0":"in-2"},"within_s":2.0' in said[0]
+    assert b'"set":{"sel0":"in-1"},"within_s":1.0' in said[1]
+    assert host.verbs() == ["join-job"]

@@ -35,20 +35,15 @@ def test_shim_of_a_package_is_made_with_its_arguments_rank_and_job(declare: Call
     assert shim.before(SEND) == SendOver("eth3")
 
 
-def test_shim_that_is_not_installed_is_an_error_that_names_those_that_are(declare: Callable[[str], None]) -> None:
-    declare("scripted = acme_shims:SCRIPTED")
-    with pytest.raises(ConfigError, match=r"^shim 'rotor': not installed on this host; there are ask, go, scripted$"):
-        find("rotor period_s=1", 0, JOB)
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ("rotor period_s=1", "^shim 'rotor': not installed on this host; there are ask, go, scripted$"),
         ("scripted to=3 from=1", r"^shim scripted: takes no to; it takes from$"),
         ("go fast=yes", r"^shim go: takes no fast; it takes none$"),
     ],
 )
-def test_unknown_argument_is_an_error_that_names_the_known_ones(
+def test_shim_or_argument_that_is_not_there_is_an_error_that_names_those_that_are(
     declare: Callable[[str], None], text: str, words: str
 ) -> None:
     declare("scripted = acme_shims:SCRIPTED")

@@ -25,10 +25,7 @@ def choice(number: int, *ranks: int, **options: Any) -> GroupChoice:
 def test_group_is_that_of_the_same_ranks_over_the_first_port_with_light() -> None:
     found = choice(0, 0, 2)
     assert (found.name("1", "undefined"), found.any_name, found.port) == ("dp0", "dp0", "eth0")
-
-
-def test_rank_without_light_sends_over_packet_switches() -> None:
-    assert choice(2, 0, 2).port == "eth2"
+    assert choice(2, 0, 2).port == "eth2", "without light it sends over packet switches"
 
 
 @pytest.mark.parametrize("described", ["mesh_tp", "tp0", "mesh_tp0"])
@@ -63,8 +60,5 @@ def test_ranks_of_one_host_go_over_loopback() -> None:
     assert choice(0, 0, 1).port == "lo"
     found = choice(3, 2, 3)
     assert (found.name("5", "undefined"), found.port) == ("", "lo"), "it needs no address"
-
-
-def test_rank_without_an_address_is_told_so() -> None:
     with pytest.raises(ConfigError, match="rank 3 of job j1: has no address to send from"):
         choice(3, 1, 3)

@@ -80,6 +80,8 @@ async def test_operations_are_made_one_after_the_other_as_they_were_called(
     calls = await on_thread(host, thread, work, "ask")
     assert calls.sent == ["a", "b", "c"]
     assert announced(host) == ["barrier 0", "barrier 1", "barrier 2"]
+    with pytest.raises(RefusedError, match="barrier of world: the process is ending"):
+        calls.call("late")
 
 
 async def test_sends_and_receives_begin_when_one_is_waited_for_in_the_order_of_their_pairs(
@@ -160,14 +162,6 @@ async def test_what_is_called_at_the_end_of_an_operation_may_raise_and_the_next_
     calls = await on_thread(host, thread, work, "ask")
     assert calls.told == ["behind: None"]
     assert "a hook of the program" in caplog.text
-
-
-async def test_operation_that_is_called_when_the_process_ends_is_refused(
-    host: HostWithDaemon, thread: ThreadOffload
-) -> None:
-    calls = await on_thread(host, thread, lambda calls: None, "ask")
-    with pytest.raises(RefusedError, match="barrier of world: the process is ending"):
-        calls.call("late")
 
 
 async def test_callback_of_an_operation_does_not_wait_for_another_one(

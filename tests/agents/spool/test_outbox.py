@@ -2,33 +2,31 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from hwd_agents.spool.lost_events import Stored
 from hwd_agents.spool.outbox import DISK_AGAIN_S, IN_FLIGHT, PATIENCE_FIRST_S, WINDOW_EVENTS, Outbox
 from hwd_agents.spool.spool import Spool
-from hwd_agents.wire import EVENTS_MAX, TEXT_MOST, Ack, Event
+from hwd_agents.wire import EVENTS_MAX, TEXT_MOST, Ack
 from hwd_agents.wire.events import PutBackData
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import LinkError
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
+from hwd_drivers.twins.virtual_time import VirtualClock
 
-from ..conftest import staged
+from ..conftest import stop
+from ..wire.golden import event
 
 
 class Desk:
     """An outbox of boot `b1`, and a bus that takes what it publishes while `up`, or else fails."""
 
-    def __init__(self, *, earlier: int = 0) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
+    def __init__(self, clock: VirtualClock, *, earlier: int) -> None:
         self.disk = MemoryDisk()
-        self.clock = VirtualClock(loop, wall_start_ns=0)
+        self.clock = clock
         before = Spool(self.disk, boot="b0", clock=self.clock, limit_bytes=1 << 20)
         for number in range(earlier):
-            before.add(event(number))
+            before.add(event(at_ns=number, data={}))
         before.close()
         self.spool = Spool(self.disk, boot="b1", clock=self.clock, limit_bytes=1 << 20)
         self.up = True
@@ -63,21 +61,21 @@ class Desk:
             raise LinkError("the broker went")
 
 
-def event(number: int) -> Event:
-    return Event(seq=0, at_ns=number, earliest_ns=0, kind="carrier", port="eth0", source="link", origin="twin", data={})
+@pytest.fixture
+def earlier() -> int:
+    """How many events the boot before left."""
+    return 0
 
 
-@asynccontextmanager
-async def desk(*, earlier: int = 0) -> AsyncIterator[Desk]:
-    one = Desk(earlier=earlier)
+@pytest.fixture
+async def one(clock: VirtualClock, earlier: int) -> AsyncIterator[Desk]:
+    one = Desk(clock, earlier=earlier)
     task = asyncio.create_task(one.outbox.run())
     await asyncio.sleep(0.01)
     yield one
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await stop(task)
 
 
-@staged(desk)
 async def test_an_event_is_on_the_disk_before_it_is_sent_and_many_at_once_go_in_few_messages(one: Desk) -> None:
     began_s = asyncio.get_running_loop().time()
     one.emit()
@@ -92,7 +90,6 @@ async def test_an_event_is_on_the_disk_before_it_is_sent_and_many_at_once_go_in_
     assert [len(events) for _, events in one.taken] == [EVENTS_MAX] * 3 + [1000 - 3 * EVENTS_MAX]
 
 
-@staged(desk)
 async def test_events_that_come_while_all_messages_are_on_the_way_are_on_the_disk_at_once_and_sent_behind_them(
     one: Desk,
 ) -> None:
@@ -107,14 +104,14 @@ async def test_events_that_come_while_all_messages_are_on_the_way_are_on_the_dis
     assert one.sequences() == list(range(1, 11))
 
 
-@staged(desk, earlier=EVENTS_MAX + 1)
+@pytest.mark.parametrize("earlier", [EVENTS_MAX + 1], ids=["earlier"])
 async def test_the_events_of_an_earlier_boot_are_sent_before_those_of_this_one(one: Desk) -> None:
     one.emit(2)
     await asyncio.sleep(1)
     assert [(boot, len(events)) for boot, events in one.taken] == [("b0", EVENTS_MAX), ("b0", 1), ("b1", 2)]
 
 
-@staged(desk, earlier=WINDOW_EVENTS + 1)
+@pytest.mark.parametrize("earlier", [WINDOW_EVENTS + 1], ids=["earlier"])
 async def test_a_boot_whose_window_is_full_does_not_stop_another_and_goes_on_with_its_acknowledgement(
     one: Desk,
 ) -> None:
@@ -126,7 +123,6 @@ async def test_a_boot_whose_window_is_full_does_not_stop_another_and_goes_on_wit
     assert one.sequences("b0") == list(range(1, WINDOW_EVENTS + 2))
 
 
-@staged(desk)
 async def test_the_earliest_is_never_after_the_event_and_a_text_that_is_too_long_is_cut(one: Desk) -> None:
     data = PutBackData(run="r1", setting="mtu", state="x" * (TEXT_MOST + 1))
     one.outbox.emit("put-back", "eth0", earliest_ns=9, at_ns=5, source="limits", origin="twin", data=data)
@@ -138,7 +134,6 @@ async def test_the_earliest_is_never_after_the_event_and_a_text_that_is_too_long
     assert one.sequences() == [1]
 
 
-@staged(desk)
 async def test_nothing_is_sent_while_the_bus_is_down_and_all_that_is_not_acknowledged_when_it_is_back(
     one: Desk,
 ) -> None:
@@ -159,7 +154,6 @@ async def test_nothing_is_sent_while_the_bus_is_down_and_all_that_is_not_acknowl
 
 
 @pytest.mark.parametrize("failing", [True, False], ids=["refused", "unacknowledged"])
-@staged(desk)
 async def test_what_got_no_answer_is_sent_again_ever_more_patiently(one: Desk, failing: bool) -> None:
     one.failing = failing
     one.emit(3)
@@ -175,7 +169,6 @@ async def test_what_got_no_answer_is_sent_again_ever_more_patiently(one: Desk, f
     assert one.sequences().count(1) == sent
 
 
-@staged(desk)
 async def test_what_the_disk_refused_is_put_down_when_there_is_room_also_where_nothing_happens_any_more(
     one: Desk,
 ) -> None:
@@ -193,22 +186,16 @@ async def test_what_the_disk_refused_is_put_down_when_there_is_room_also_where_n
     assert len(next_life.batch("b1", after=0)) == 40
 
 
-@staged(desk)
-async def test_an_acknowledgement_of_what_was_never_made_is_refused_and_frees_nothing(one: Desk) -> None:
-    one.emit(3)
-    await asyncio.sleep(0.1)
-    assert not one.ack(4)
-    assert one.spool.oldest_seq == 1
-    assert one.ack(99, boot="b0")  # of a boot that is not here any more: no harm
-    assert one.ack(3)
-    assert one.spool.oldest_seq == 4
-
-
-@staged(desk)
-async def test_what_is_asked_for_again_is_sent_as_far_as_it_is_here(one: Desk) -> None:
+async def test_what_is_asked_for_again_is_sent_as_far_as_it_is_here_and_what_was_never_made_is_not_acknowledged(
+    one: Desk,
+) -> None:
     one.emit(600)
     await asyncio.sleep(0.1)
+    assert not one.ack(601)
+    assert one.spool.oldest_seq == 1
+    assert one.ack(99, boot="b0")  # of a boot that is not here any more: no harm
     assert one.ack(10)
+    assert one.spool.oldest_seq == 11
     one.taken.clear()
     assert one.outbox.resend("b1", 5, 500) == 490
     assert one.outbox.resend("b9", 1, 5) == 0

@@ -16,6 +16,8 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import ConfigError
 
+from ..wire import golden
+
 LIMIT_BYTES = 64 * 1024
 
 
@@ -24,16 +26,7 @@ def spool(disk: MemoryDisk, boot: str = "b1", limit_bytes: int = LIMIT_BYTES) ->
 
 
 def event(number: int = 0, *, kind: str = "carrier") -> Event:
-    return Event(
-        seq=0,
-        at_ns=number,
-        earliest_ns=number,
-        kind=kind,
-        port="eth0",
-        source="link",
-        origin="kernel",
-        data={"n": number},
-    )
+    return golden.event(at_ns=number, kind=kind, data={"n": number})
 
 
 def fill(into: Spool, count: int) -> None:
@@ -59,18 +52,14 @@ def test_numbers_run_from_one_without_gaps_and_are_one_append_each_flush() -> No
     assert disk.size() > 0
     assert numbers(one, "b1") == [1, 2, 3]
     assert one.next_seq == 4
+    with pytest.raises(UnicodeEncodeError):  # it is no JSON, and takes no number
+        one.add(event(kind="\udc80"))
+    fill(one, 297)
+    assert [each.seq for each in one.batch("b1", after=2, upto=5)] == [3, 4, 5]
+    assert len(one.batch("b1", after=0)) == EVENTS_MAX
+    assert one.batch("b1", after=300) == one.batch("nobody", after=0) == []
     with pytest.raises(ConfigError, match="16384 bytes or more"):
         spool(MemoryDisk(), limit_bytes=LIMIT_LEAST_BYTES - 1)
-
-
-def test_an_event_that_is_no_json_takes_no_number() -> None:
-    one = spool(MemoryDisk())
-    one.add(event(1))
-    with pytest.raises(UnicodeEncodeError):
-        one.add(event(kind="\udc80"))
-    one.add(event(2))
-    one.flush()
-    assert numbers(one, "b1") == [1, 2]
 
 
 def test_events_of_earlier_boots_come_first_and_acknowledged_ones_are_gone_also_after_a_restart() -> None:
@@ -135,26 +124,12 @@ def test_a_full_disk_is_counted_and_its_events_are_put_down_when_there_is_room()
         fill(one, 1)
     assert one.disk_why == ""
     assert numbers(spool(disk, "b2"), "b1") == list(range(1, 201))
-
-
-def test_a_spool_that_is_closed_is_whole_on_the_disk() -> None:
-    disk = MemoryDisk(capacity_bytes=1000)
-    one = spool(disk)
-    for _ in range(10):
-        fill(one, 5)
+    disk.capacity_bytes = disk.size()
+    fill(one, 5)
     disk.capacity_bytes = None
     one.close()
     disk.crash()
-    assert numbers(spool(disk, "b2"), "b1") == list(range(1, 51))
-
-
-def test_a_batch_ends_where_it_was_asked_to_end() -> None:
-    one = spool(MemoryDisk())
-    fill(one, 300)
-    assert [each.seq for each in one.batch("b1", after=2, upto=5)] == [3, 4, 5]
-    assert len(one.batch("b1", after=0)) == EVENTS_MAX
-    assert one.batch("b1", after=300) == []
-    assert one.batch("nobody", after=0) == []
+    assert numbers(spool(disk, "b2"), "b1") == list(range(1, 206)), "it is whole when it is closed"
 
 
 def test_an_event_that_no_message_may_carry_counts_as_lost_and_holds_up_nothing_behind_it() -> None:

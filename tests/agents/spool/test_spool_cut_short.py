@@ -14,7 +14,7 @@ from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_agents.wire import Event
 from hwd_drivers.core.disk import MemoryDisk
 
-from ..conftest import Stage, stage, staged, stop
+from ..conftest import Stage, stop
 
 PORTS = ("eth0", "eth1")
 CUT_EVERY_BYTES = 23
@@ -70,8 +70,9 @@ def check(told: Sequence[Event], stamps: dict[tuple[str, int], int], end_ns: int
     return counts
 
 
-@staged(stage, "h0", ports=2)
 async def test_wherever_the_spool_ends_each_change_is_told_or_counted_once(one: Stage) -> None:
+    one.hosts["h0"].plug("eth1")
+    await asyncio.sleep(0.01)
     disk = MemoryDisk()
     first = Life(one, disk, "b1")
     await asyncio.sleep(0.1)

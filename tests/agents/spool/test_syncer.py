@@ -10,11 +10,12 @@ import pytest
 
 from hwd_agents.spool.spool import Spool
 from hwd_agents.spool.syncer import SpoolSync, Syncer
-from hwd_agents.wire import Event
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import MemoryDisk
-from hwd_drivers.core.offload import InlineOffload, Offload
-from hwd_drivers.twins.virtual_time import run_virtual
+from hwd_drivers.core.offload import InlineOffload
+
+from ..conftest import stop
+from ..wire.golden import event
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -34,19 +35,6 @@ class SlowDisk(MemoryDisk):
         found = fn(*args)
         self.append(rest)
         return found
-
-
-def event(number: int) -> Event:
-    return Event(
-        seq=number,
-        at_ns=number,
-        earliest_ns=number,
-        kind="carrier",
-        port="eth0",
-        source="link",
-        origin="kernel",
-        data={},
-    )
 
 
 def left(disk: MemoryDisk) -> list[int]:
@@ -73,29 +61,26 @@ def left(disk: MemoryDisk) -> list[int]:
         (SpoolSync.BATCH, 60.0, 100),
     ],
 )
-def test_a_power_cut_takes_no_more_than_the_mode_says(mode: SpoolSync, at_s: float, kept: int) -> None:
+async def test_a_power_cut_takes_no_more_than_the_mode_says(
+    virtual_time: None, mode: SpoolSync, at_s: float, kept: int
+) -> None:
     disk = SlowDisk()
-
-    async def main() -> None:
-        spool = Spool(disk, boot="b1", clock=SystemClock(), limit_bytes=1 << 20)
-        syncing = asyncio.create_task(Syncer(mode, spool, disk).run())
-        await asyncio.sleep(0.1)
-        for number in range(1, 101):
-            spool.add(event(number), marks={"last": {"seq": number}})
-            spool.flush()
-            if number == 1:
-                await asyncio.sleep(0.01)
-        if at_s:
-            await asyncio.sleep(at_s)
-        syncing.cancel()
-        await asyncio.gather(syncing, return_exceptions=True)
-
-    run_virtual(main())
+    spool = Spool(disk, boot="b1", clock=SystemClock(), limit_bytes=1 << 20)
+    syncing = asyncio.create_task(Syncer(mode, spool, disk).run())
+    await asyncio.sleep(0.1)
+    for number in range(1, 101):
+        spool.add(event(number, number), marks={"last": {"seq": number}})
+        spool.flush()
+        if number == 1:
+            await asyncio.sleep(0.01)
+    if at_s:
+        await asyncio.sleep(at_s)
+    await stop(syncing)
     disk.crash(keep_unsynced=9)  # of half a frame
     assert left(disk) == list(range(1, kept + 1))
 
 
-def test_a_sync_that_fails_is_told_and_all_is_put_down_anew() -> None:
+async def test_a_sync_that_fails_is_told_and_all_is_put_down_anew(virtual_time: None) -> None:
     class Failing(MemoryDisk):
         """As a real one: after a failed sync nothing is believed until it is replaced."""
 
@@ -120,25 +105,16 @@ def test_a_sync_that_fails_is_told_and_all_is_put_down_anew() -> None:
 
     disk, told = Failing(), list[str]()
 
-    async def main() -> None:
-        offload: Offload = InlineOffload()
-        spool = Spool(
-            disk,
-            boot="b1",
-            clock=SystemClock(),
-            limit_bytes=1 << 20,
-            on_trouble=lambda: told.append(spool.trouble),
-        )
-        syncing = asyncio.create_task(Syncer(SpoolSync.BATCH, spool, offload).run())
-        await asyncio.sleep(0.1)
-        disk.fails = 1
-        spool.add(event(1), marks={"last": {"seq": 1}})
-        spool.flush()
-        await asyncio.sleep(1.0)
-        syncing.cancel()
-        await asyncio.gather(syncing, return_exceptions=True)
-
-    run_virtual(main())
+    spool = Spool(
+        disk, boot="b1", clock=SystemClock(), limit_bytes=1 << 20, on_trouble=lambda: told.append(spool.trouble)
+    )
+    syncing = asyncio.create_task(Syncer(SpoolSync.BATCH, spool, InlineOffload()).run())
+    await asyncio.sleep(0.1)
+    disk.fails = 1
+    spool.add(event(1, 1), marks={"last": {"seq": 1}})
+    spool.flush()
+    await asyncio.sleep(1.0)
+    await stop(syncing)
     assert len(told) == 2
     assert "Look at its disk" in told[0]
     assert told[1] == ""

@@ -1,18 +1,14 @@
 """Link-up after a switch was set: a carrier that came by it, and not the one of before."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
-from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.twin.played import PlayedHost
 from hwd_agents.switches.link_up import LOOK_S, LinkUp
-from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_agents.wire import PortUp
 
-from ..conftest import Ear, Stage, stage, staged
+from ..conftest import Ear, Stage, link_watcher
 
 FALL_S = 0.25
 
@@ -23,17 +19,7 @@ class Waiting:
     def __init__(self, one: Stage) -> None:
         self.stage = one
         self.host: PlayedHost = one.hosts["h0"]
-        ear = Ear()
-        self.link = LinkWatcher(
-            {"eth0": PortConfig(interface="eth0")},
-            one.sources["h0"],
-            one.clock,
-            ear,
-            marks=ear.marks,
-            set_mark=ear.mark,
-            sampling=SamplingConfig(links_slow_s=10),
-            origin="twin",
-        )
+        self.link = link_watcher(one, Ear(), links_slow_s=10)
         one.run(self.link)
         self.clock = one.clock
         self.watch: LinkUp
@@ -54,13 +40,11 @@ class Waiting:
         return up, self.watch.result(fall_s=FALL_S)["eth0"], loop.time() - began_s
 
 
-@asynccontextmanager
-async def waiting() -> AsyncIterator[Waiting]:
-    async with stage("h0") as one:
-        yield Waiting(one)
+@pytest.fixture
+async def seen(one: Stage) -> Waiting:
+    return Waiting(one)
 
 
-@staged(waiting)
 async def test_a_port_that_was_dark_is_up_with_its_carrier(seen: Waiting) -> None:
     await seen.begin(carrier=False)
     asyncio.get_running_loop().call_later(0.3, lambda: seen.host.carrier("eth0", up=True))
@@ -72,7 +56,6 @@ async def test_a_port_that_was_dark_is_up_with_its_carrier(seen: Waiting) -> Non
     assert port.earliest_ns <= port.at_ns
 
 
-@staged(waiting)
 async def test_the_carrier_of_before_counts_only_when_it_fell_and_came_again(seen: Waiting) -> None:
     await seen.begin(carrier=True)
     loop = asyncio.get_running_loop()
@@ -86,7 +69,6 @@ async def test_the_carrier_of_before_counts_only_when_it_fell_and_came_again(see
     assert port.at_ns - port.fell_ns == pytest.approx(500_000_000, abs=1_000_000)
 
 
-@staged(waiting)
 async def test_a_flap_that_the_kernel_counted_and_did_not_tell_is_found_by_looking(seen: Waiting) -> None:
     await seen.begin(carrier=True)
     asyncio.get_running_loop().call_later(0.1, lambda: seen.host.carrier("eth0", up=True, flaps=2, told=False))
@@ -95,7 +77,6 @@ async def test_a_flap_that_the_kernel_counted_and_did_not_tell_is_found_by_looki
     assert took_s < 0.1 + LOOK_S + 0.01
 
 
-@staged(waiting)
 async def test_a_carrier_that_does_not_fall_in_time_counts_as_never_lost(seen: Waiting) -> None:
     await seen.begin(carrier=True)
     up, port, took_s = await seen.result()
@@ -104,7 +85,6 @@ async def test_a_carrier_that_does_not_fall_in_time_counts_as_never_lost(seen: W
     assert port.at_ns is None
 
 
-@staged(waiting)
 async def test_one_that_does_not_come_in_time_says_why(seen: Waiting) -> None:
     await seen.begin(carrier=True)
     asyncio.get_running_loop().call_later(0.1, lambda: seen.host.carrier("eth0", up=False))
@@ -118,7 +98,6 @@ async def test_one_that_does_not_come_in_time_says_why(seen: Waiting) -> None:
     assert port.why == "there is no interface eth0"
 
 
-@staged(waiting)
 async def test_a_port_whose_switch_stood_so_is_up_when_it_has_carrier(seen: Waiting) -> None:
     await seen.begin(carrier=True, moved=False)
     up, port, took_s = await seen.result()
@@ -128,7 +107,6 @@ async def test_a_port_whose_switch_stood_so_is_up_when_it_has_carrier(seen: Wait
     assert not up
 
 
-@staged(waiting)
 async def test_an_earlier_flap_whose_notice_was_delayed_does_not_count(seen: Waiting) -> None:
     await seen.begin(carrier=True, moved=False)
     seen.host.carrier("eth0", up=True, flaps=2, told=False)
@@ -139,7 +117,17 @@ async def test_an_earlier_flap_whose_notice_was_delayed_does_not_count(seen: Wai
     assert (up, port.up) == (False, False)
 
 
-@staged(waiting)
+async def test_of_an_interface_that_was_made_anew_the_carrier_counts_that_came_after_the_command(seen: Waiting) -> None:
+    await seen.begin(carrier=True)
+    seen.host.unplug("eth0")
+    await asyncio.sleep(0.01)
+    seen.host.plug("eth0", ifindex=200)
+    asyncio.get_running_loop().call_later(0.3, lambda: seen.host.carrier("eth0", up=True))
+    up, port, took_s = await seen.result()
+    assert (up, port.up, port.kept) == (True, True, False)
+    assert took_s == pytest.approx(0.3, abs=0.002)
+
+
 async def test_nothing_is_kept_while_nobody_can_look(seen: Waiting) -> None:
     await seen.begin(carrier=True)
     await seen.stage.rack_down("h0")

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,10 +14,8 @@ from hwd_agents.transfers.host_transfers import AGAIN_S, ANSWER_WITHIN_S, TOLD_A
 from hwd_agents.transfers.lines import Line
 from hwd_agents.wire import Ask
 from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.errors import RefusedError
 
-from ..conftest import staged
-from ..played_daemon import GRANTED, JOB, JOINED, HostWithDaemon, Process
+from ..played_daemon import GRANTED, JOB, HostWithDaemon, Process
 
 OPERATION: dict[str, Any] = {
     "group": "world",
@@ -43,8 +40,8 @@ class HostWithProcess(HostWithDaemon):
     process: Process
 
 
-@asynccontextmanager
-async def connected() -> AsyncIterator[HostWithProcess]:
+@pytest.fixture
+async def host(virtual_time: None) -> AsyncIterator[HostWithProcess]:
     with TemporaryDirectory() as place:
         async with HostWithProcess(Path(place) / "t.sock") as host, await Process.connect(host.path) as host.process:
             yield host
@@ -68,7 +65,6 @@ async def ended(host: HostWithDaemon) -> list[str]:
     return found
 
 
-@staged(connected)
 async def test_operation_is_asked_for_with_all_that_its_rank_said_and_goes(host: HostWithProcess) -> None:
     host.process.say(ASK)
     ask = await host.ask("claim-operation")
@@ -82,7 +78,6 @@ async def test_operation_is_asked_for_with_all_that_its_rank_said_and_goes(host:
 
 
 @pytest.mark.parametrize("ports", [["eth0"], []], ids=["optical", "none"])
-@staged(connected)
 async def test_operation_is_reported_over_its_ports_until_its_process_says_that_it_has_ended(
     host: HostWithProcess, ports: list[str]
 ) -> None:
@@ -98,7 +93,6 @@ async def test_operation_is_reported_over_its_ports_until_its_process_says_that_
     assert await host.report() == []
 
 
-@staged(connected)
 async def test_end_of_an_operation_says_what_its_host_had_counted_before_and_after_it(host: HostWithProcess) -> None:
     id = await granted(host)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
@@ -118,7 +112,6 @@ async def test_end_of_an_operation_says_what_its_host_had_counted_before_and_aft
     host.done(ask)
 
 
-@staged(connected)
 async def test_host_counts_before_the_daemon_can_let_others_send_to_it(host: HostWithProcess) -> None:
     """The ask of the last rank lets the others go, and what they send comes at once."""
     asked_ns: list[int] = []
@@ -134,7 +127,6 @@ async def test_host_counts_before_the_daemon_can_let_others_send_to_it(host: Hos
     assert ask.arguments["operations"][0]["before"]["at_ns"] < asked_ns[0]
 
 
-@staged(connected)
 async def test_next_ask_of_a_rank_tells_the_end_that_the_daemon_may_not_have_heard_of(host: HostWithProcess) -> None:
     id = await granted(host)
     host.is_up = False
@@ -147,7 +139,6 @@ async def test_next_ask_of_a_rank_tells_the_end_that_the_daemon_may_not_have_hea
     assert ask.arguments["ended"]["after"]["ports"]["eth0"]["rx"] > 0
 
 
-@staged(connected)
 async def test_next_ask_tells_the_last_end_where_the_daemon_has_answered_none(host: HostWithProcess) -> None:
     for index in (7, 8):
         ask = {**ASK["ask"], "operation": OPERATION | {"index": index}}
@@ -160,7 +151,6 @@ async def test_next_ask_tells_the_last_end_where_the_daemon_has_answered_none(ho
     assert (await host.claim()).arguments["ended"]["operation"]["index"] == 8
 
 
-@staged(connected)
 async def test_end_that_a_new_agent_is_told_while_the_daemon_is_away_stays_the_one_of_the_first_time(
     host: HostWithProcess,
 ) -> None:
@@ -176,7 +166,6 @@ async def test_end_that_a_new_agent_is_told_while_the_daemon_is_away_stays_the_o
     assert (await host.ask("end-operation")).arguments["after"]["at_ns"] > back_ns
 
 
-@staged(connected)
 async def test_stranger_who_guesses_a_rank_does_not_change_what_was_counted_for_it(host: HostWithProcess) -> None:
     guess = {**JOB, "key": "a guess"}
     host.is_up = False
@@ -205,7 +194,6 @@ async def test_stranger_who_guesses_a_rank_does_not_change_what_was_counted_for_
     assert ask.arguments["operations"][0]["before"]["at_ns"] < began_ns, "of the first time that it asked"
 
 
-@staged(connected)
 async def test_operation_ends_with_the_connection_of_its_process(host: HostWithProcess) -> None:
     id = await granted(host)
     await host.process.close()
@@ -213,7 +201,6 @@ async def test_operation_ends_with_the_connection_of_its_process(host: HostWithP
     assert await host.report() == []
 
 
-@staged(connected)
 async def test_operation_ends_when_its_time_is_over_and_its_process_hears_it_at_once(host: HostWithProcess) -> None:
     asked_s = asyncio.get_running_loop().time()
     id = await granted(host, waited_s=0.5)
@@ -227,7 +214,6 @@ async def test_operation_ends_when_its_time_is_over_and_its_process_hears_it_at_
 
 
 @pytest.mark.parametrize(("asked", "is_told"), [(ASK, False), (CLAIM, True)], ids=["operation", "claim"])
-@staged(connected)
 async def test_end_is_told_for_a_claim_whose_answer_was_lost_and_not_for_an_operation(
     host: HostWithProcess, asked: dict[str, Any], is_told: bool
 ) -> None:
@@ -243,7 +229,6 @@ async def test_end_is_told_for_a_claim_whose_answer_was_lost_and_not_for_an_oper
 
 
 @pytest.mark.parametrize(("asked", "is_told"), [(ASK, False), (CLAIM, True)], ids=["operation", "claim"])
-@staged(connected)
 async def test_broker_that_is_away_fails_an_ask_at_once(
     host: HostWithProcess, asked: dict[str, Any], is_told: bool
 ) -> None:
@@ -260,7 +245,6 @@ async def test_broker_that_is_away_fails_an_ask_at_once(
 @pytest.mark.parametrize(
     ("line", "verb"), [(ASK, "claim-operation"), (CLAIM, "claim-transfer")], ids=["operation", "claim"]
 )
-@staged(connected)
 async def test_what_a_process_asked_that_went_away_before_its_answer_is_ended(
     host: HostWithProcess, line: dict[str, Any], verb: str
 ) -> None:
@@ -274,31 +258,18 @@ async def test_what_a_process_asked_that_went_away_before_its_answer_is_ended(
     assert await host.report() == []
 
 
-@staged(connected)
-async def test_operation_that_the_daemon_refuses_does_not_go_and_nothing_is_ended(host: HostWithProcess) -> None:
-    host.process.say(ASK)
-    host.refuse(await host.ask("claim-operation"), "job j7x2a1b9: no such job")
-    line = await host.process.line()
-    assert (line["outcome"], line["why"]) == ("refused", "job j7x2a1b9: no such job")
+async def test_what_the_daemon_refuses_is_refused_for_its_reason_and_nothing_is_ended(host: HostWithProcess) -> None:
+    for line, verb in ((JOIN, "join-job"), (DONE, "end-operation"), (ASK, "claim-operation")):
+        host.process.say(line)
+        host.refuse(await host.ask(verb), "job j7x2a1b9: no such job")
+        answer = await host.process.line()
+        assert (answer["outcome"], answer["why"]) == ("refused", "job j7x2a1b9: no such job")
     assert await host.report() == []
     await host.process.close()
     await asyncio.sleep(LONG_S)
-    assert host.verbs() == ["claim-operation"]
+    assert host.verbs() == ["join-job", "end-operation", "claim-operation"]
 
 
-@staged(connected)
-async def test_rank_joins_and_hears_of_its_job(host: HostWithProcess) -> None:
-    host.process.say(JOIN)
-    ask = await host.ask("join-job")
-    host.done(ask, **JOINED)
-    joined = JOINED | {"longest_s": None}  # which this daemon does not say
-    assert await host.process.line() == {"id": 4, "outcome": "joined", "joined": joined, "why": ""}
-    stated = dict(ask.arguments)
-    assert stated.pop("process").startswith("pid ")
-    assert stated == JOB
-
-
-@staged(connected)
 async def test_operation_is_said_to_be_done_without_a_transfer(host: HostWithProcess) -> None:
     host.process.say(DONE)
     ask = await host.ask("end-operation")
@@ -309,21 +280,7 @@ async def test_operation_is_said_to_be_done_without_a_transfer(host: HostWithPro
     assert ask.arguments == {**JOB, "operation": OPERATION}
 
 
-@pytest.mark.parametrize(("line", "verb"), [(JOIN, "join-job"), (DONE, "end-operation")])
-@staged(connected)
-async def test_join_and_done_are_refused_for_the_reason_of_the_daemon(
-    host: HostWithProcess, line: dict[str, Any], verb: str
-) -> None:
-    def refuse(ask: object) -> dict[str, Any]:
-        raise RefusedError("rank 1: it is none of this job")
-
-    host.reactions[verb] = refuse
-    answer = await host.process.answer(line)
-    assert (answer["outcome"], answer["why"]) == ("refused", "rank 1: it is none of this job")
-
-
 @pytest.mark.parametrize("line", [JOIN, DONE], ids=["join", "done"])
-@staged(connected)
 async def test_join_and_done_fail_while_the_daemon_is_silent(host: HostWithProcess, line: dict[str, Any]) -> None:
     began_s = asyncio.get_running_loop().time()
     answer = await host.process.answer(line)
@@ -335,7 +292,6 @@ async def test_join_and_done_fail_while_the_daemon_is_silent(host: HostWithProce
 KINDS = [CLAIM, {"end": "t1"}, {"switch": {"prepared_set": "p7x2a1b9", "target": "a"}}, JOIN, ASK, DONE]
 
 
-@staged(connected)
 async def test_line_of_two_kinds_is_refused_and_does_neither(host: HostWithProcess) -> None:
     assert {next(iter(one)) for one in KINDS} == {*Line.__struct_fields__} - {"id"}
     for one, other in combinations(KINDS, 2):
@@ -362,7 +318,6 @@ NO_REQUESTS: list[tuple[bytes | dict[str, Any], str]] = [
 ]
 
 
-@staged(connected)
 async def test_line_that_is_no_request_is_refused_and_the_connection_goes_on(host: HostWithProcess) -> None:
     for line, words in NO_REQUESTS:
         answer = await host.process.answer(line)
@@ -372,7 +327,6 @@ async def test_line_that_is_no_request_is_refused_and_the_connection_goes_on(hos
     await granted(host)
 
 
-@staged(connected)
 async def test_process_ends_no_operation_of_another_one(host: HostWithProcess) -> None:
     id = await granted(host)
     async with await Process.connect(host.path) as other:
@@ -381,13 +335,11 @@ async def test_process_ends_no_operation_of_another_one(host: HostWithProcess) -
     assert [one["transfer"] for one in await host.report()] == [id]
 
 
-@pytest.mark.usefixtures("virtual_time")
 async def test_what_was_counted_for_an_operation_that_nobody_answered_is_not_told_of_the_next_one(
-    tmp_path: Path,
+    host: HostWithProcess,
 ) -> None:
-    async with HostWithDaemon(tmp_path / "t.sock") as host, await Process.connect(host.path) as process:
-        host.is_up = False
-        assert (await process.answer(DONE))["outcome"] == "failed"
-        host.is_up, back_ns = True, SystemClock().monotonic_ns()
-        process.say({"done": {**JOB, "operation": OPERATION | {"index": 8}}, "id": 7})
-        assert (await host.ask("end-operation")).arguments["after"]["at_ns"] > back_ns
+    host.is_up = False
+    assert (await host.process.answer(DONE))["outcome"] == "failed"
+    host.is_up, back_ns = True, SystemClock().monotonic_ns()
+    host.process.say({"done": {**JOB, "operation": OPERATION | {"index": 8}}, "id": 7})
+    assert (await host.ask("end-operation")).arguments["after"]["at_ns"] > back_ns

@@ -12,7 +12,6 @@ from hwd_agents.sources.kernel.sockets import HostSockets
 from hwd_agents.watchers.counter_watcher import CounterWatcher
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.offload import InlineOffload
-from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..conftest import Ear
 
@@ -79,20 +78,15 @@ async def events_of(source: Counters) -> tuple[Ear, CounterWatcher]:
 
 
 @pytest.mark.parametrize("count", [-1, 1 << 64])
-def test_a_count_that_no_counter_has_ends_no_watcher_and_is_said_of_its_port_alone(count: int) -> None:
-    ear, watcher = run_virtual(events_of(source := Counters(tx_bytes=count)))
+async def test_what_no_counter_has_ends_no_watcher_and_costs_no_other_counter(virtual_time: None, count: int) -> None:
+    ear, watcher = await events_of(Counters(tx_bytes=count))
     assert {event.port for event in ear.told} == {"well"}
     assert len(ear.told) > 5
     assert watcher.why_not("odd") == "tx_bytes is no counter of 64 bits"
-    source.wrong = {"tx_bytes": (1 << 64) - 1, "rx_bytes": 0}
-    ear, watcher = run_virtual(events_of(source))
+    ear, watcher = await events_of(Counters(tx_bytes=(1 << 64) - 1, rx_bytes=0))
     assert {event.port for event in ear.told} == {"odd", "well"}
     assert watcher.why_not("odd") == ""
-
-
-@pytest.mark.parametrize("again", [-1, 1 << 64])
-def test_retransmissions_that_no_counter_has_cost_no_other_counter(again: int) -> None:
-    ear, watcher = run_virtual(events_of(Counters(again=again)))
+    ear, watcher = await events_of(Counters(again=count))
     assert {event.port for event in ear.told} == {"odd", "well"}
     assert all(event.data["tcp_retransmissions"] is None for event in ear.told)
-    assert watcher.why_not("retransmissions") == f"{again} retransmissions are no counter of 64 bits"
+    assert watcher.why_not("retransmissions") == f"{count} retransmissions are no counter of 64 bits"

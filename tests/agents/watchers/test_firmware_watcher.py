@@ -2,10 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from hwd_agents.process.config import PortConfig
 from hwd_agents.watchers.firmware_watcher import FirmwareWatcher
 
-from ..conftest import LATENCY_NS, Ear, Stage, stage, staged
+from ..conftest import LATENCY_NS, Ear, Stage
 
 
 class Watched:
@@ -21,18 +23,26 @@ class Watched:
         one.run(self.firmware)
 
 
-@staged(stage, "h0")
-async def test_the_first_state_of_a_phy_is_no_event(one: Stage) -> None:
-    one.hosts["h0"].phy("eth0", up=True)
+@pytest.fixture
+async def seen(one: Stage) -> Watched:
+    return Watched(one)
+
+
+async def test_the_first_state_of_a_phy_and_interfaces_that_are_not_ours_are_no_event(one: Stage) -> None:
+    host = one.hosts["h0"]
+    host.plug("eth1")
+    host.phy("eth0", up=True)
     await asyncio.sleep(0.1)
     seen = Watched(one)
     await asyncio.sleep(0.1)
+    for up in (True, False):
+        host.phy("eth1", up=up)
+    await asyncio.sleep(1)
     assert (seen.firmware.up("eth0"), seen.ear.told) == (True, [])
+    assert seen.firmware.observation("eth0").why_not == "not observed"
 
 
-@staged(stage, "h0")
-async def test_a_change_is_told_between_its_stamp_and_our_receipt_and_once(one: Stage) -> None:
-    seen = Watched(one)
+async def test_a_change_is_told_between_its_stamp_and_our_receipt_and_once(one: Stage, seen: Watched) -> None:
     await asyncio.sleep(1)
     seen.firmware.begin("eth0")
     up_ns = one.now_ns()
@@ -47,7 +57,6 @@ async def test_a_change_is_told_between_its_stamp_and_our_receipt_and_once(one: 
     assert (kept.at_begin, kept.now, kept.lost, kept.latched) == (False, True, 0, True)
 
 
-@staged(stage, "h0")
 async def test_a_phy_that_was_away_and_is_back_was_lost_once_and_one_that_stayed_never(one: Stage) -> None:
     one.hosts["h0"].phy("eth0", up=True)
     seen = Watched(one)
@@ -67,9 +76,7 @@ async def test_a_phy_that_was_away_and_is_back_was_lost_once_and_one_that_stayed
     assert seen.firmware.observation("eth0") == ended
 
 
-@staged(stage, "h0")
-async def test_a_phy_is_unknown_while_its_rack_is_away(one: Stage) -> None:
-    seen = Watched(one)
+async def test_a_phy_is_unknown_while_its_rack_is_away(one: Stage, seen: Watched) -> None:
     await asyncio.sleep(1)
     await one.rack_down("h0")
     await asyncio.sleep(0.5)
@@ -86,13 +93,3 @@ async def test_a_phy_is_unknown_while_its_rack_is_away(one: Stage) -> None:
     (told,) = seen.ear.told
     assert told.earliest_ns <= changed_ns <= told.at_ns
     assert seen.firmware.up("eth0") is True
-
-
-@staged(stage, "h0", ports=2)
-async def test_interfaces_that_are_not_ours_are_passed_over(one: Stage) -> None:
-    seen = Watched(one)
-    one.hosts["h0"].phy("eth1", up=True)
-    one.hosts["h0"].phy("eth1", up=False)
-    await asyncio.sleep(1)
-    assert seen.ear.told == []
-    assert seen.firmware.observation("eth0").why_not == "not observed"

@@ -68,11 +68,8 @@ async def test_one_that_goes_and_comes_elsewhere_is_found_again(port: Port) -> N
     ):
         port.put(*entries)
         assert (await gids.look())[0] is there
-
-
-async def test_empty_places_before_it_do_not_hide_it(port: Port) -> None:
     port.put(*[(EMPTY, "")] * (HOLES - 1), (OURS, V2))
-    assert (await port.gids().look())[0] is True
+    assert (await port.gids().look())[0] is True, "empty places before it do not hide it"
 
 
 async def test_infiniband_and_a_port_without_address_have_the_first_one(port: Port) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,41 +23,34 @@ def feed(*samples: LightSample) -> list[tuple[str, int | None, int]]:
     return [(each.kind, each.earliest_ns, each.at_ns) for one in samples for each in judge.feed(one)]
 
 
-def test_a_port_that_stays_lit_or_dark_tells_nothing() -> None:
-    assert feed(sample(0), sample(10), sample(20)) == []
-    assert feed(sample(0, lost=True, dark=True), sample(10, lost=True, dark=True)) == []
+LOST_DARK, LOST = {"lost": True, "dark": True}, {"lost": True}
+WELL: dict[str, bool] = {}
+CAME = [("dark", 0, 11), ("light", 20, 31)]
 
 
-def test_a_flag_from_before_the_first_sample_is_no_event() -> None:
-    assert feed(sample(0, lost=True), sample(10), sample(20)) == []
-
-
-def test_light_came_before_the_last_set_flag_was_read() -> None:
-    found = feed(
-        sample(0),
-        sample(10, lost=True, dark=True),
-        sample(20, lost=True, dark=True),
-        sample(30, lost=True),
-        sample(40),
-    )
-    assert found == [("dark", 0, 11), ("light", 20, 31)]
-
-
-def test_power_that_is_back_is_not_light_while_the_flag_is_set_again() -> None:
-    found = feed(sample(0), sample(10, lost=True, dark=True), sample(20, lost=True), sample(30, lost=True), sample(40))
-    assert found == [("dark", 0, 11), ("light", 20, 31)]
-
-
-def test_an_outage_between_two_samples_is_shown_by_its_flag() -> None:
-    assert feed(sample(0), sample(10, lost=True), sample(20)) == [("dark", 0, 11), ("light", 0, 11)]
-
-
-def test_power_judges_where_flags_do_not_work() -> None:
-    found = feed(sample(0), sample(10, dark=True), sample(20, dark=True), sample(30))
-    assert found == [("dark", 0, 11), ("light", 20, 31)]
-    judge = LightJudge()
-    judge.feed(sample(0, dark=True))
-    assert not judge.latched
+@pytest.mark.parametrize(
+    ("samples", "found"),
+    [
+        ([WELL, WELL, WELL], []),
+        ([LOST_DARK, LOST_DARK], []),
+        ([LOST, WELL, WELL], []),
+        ([WELL, LOST_DARK, LOST_DARK, LOST, WELL], CAME),
+        ([WELL, LOST_DARK, LOST, LOST, WELL], CAME),
+        ([WELL, LOST, WELL], [("dark", 0, 11), ("light", 0, 11)]),
+        ([WELL, {"dark": True}, {"dark": True}, WELL], CAME),
+    ],
+    ids=[
+        "it stays lit",
+        "it stays dark",
+        "a flag from before the first sample",
+        "light came before the last set flag was read",
+        "power that is back is no light while the flag is set again",
+        "an outage between two samples is shown by its flag",
+        "power judges where flags do not work",
+    ],
+)
+def test_samples_tell_of_light_and_dark(samples: list[dict[str, bool]], found: list[tuple[str, int, int]]) -> None:
+    assert feed(*(sample(10 * number, **flags) for number, flags in enumerate(samples))) == found
 
 
 @given(
@@ -159,10 +153,11 @@ def test_a_state_is_taken_for_no_latch() -> None:
     """A set state says that it is dark at the read: light comes after the last read with it. A flag says before."""
     found = feed(state(0), state(10, lost=True), state(20, lost=True), state(30), state(40))
     assert found == [("dark", 0, 11), ("light", 20, 31)]
-    judge = LightJudge()
-    for one in (state(0), state(10, lost=True), state(20)):
-        judge.feed(one)
-    assert not judge.latched
+    for samples in ((state(0), state(10, lost=True), state(20)), (sample(0, dark=True),)):
+        judge = LightJudge()
+        for one in samples:
+            judge.feed(one)
+        assert not judge.latched, "power is no latch, either"
 
 
 def test_a_state_that_is_set_at_the_first_sample_is_darkness_and_a_flag_may_be_old() -> None:

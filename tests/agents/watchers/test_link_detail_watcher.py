@@ -3,13 +3,14 @@
 import asyncio
 
 import msgspec
+import pytest
 
 from hwd_agents.process.config import PortConfig
 from hwd_agents.sources.kernel.nic_link_details import KernelLinkDetails
 from hwd_agents.watchers.link_detail_watcher import AGAIN_S, SLOW_S, LinkDetailWatcher
 from hwd_drivers.core.offload import InlineOffload
 
-from ..conftest import Ear, Stage, stage, staged
+from ..conftest import Ear, Stage
 from ..sources.kernel.test_nic_link_details import AUTONEG, LINKSTATE, NO_CABLE, NO_PARTNER, link_state
 from ..sources.played_ethtool import PlayedEthtool
 
@@ -34,13 +35,18 @@ class Watched:
         self.changes += 1
 
 
-@staged(stage)
-async def test_the_first_state_of_a_link_is_no_event_and_a_change_has_its_cause(
-    one: Stage, ethtool: PlayedEthtool
-) -> None:
+@pytest.fixture
+async def seen(one: Stage, ethtool: PlayedEthtool) -> Watched:
+    """Up, for a while."""
     ethtool.answers[ETH0] = link_state(up=True)
     seen = Watched(one, ethtool)
     await asyncio.sleep(5)
+    return seen
+
+
+async def test_the_first_state_of_a_link_is_no_event_and_a_change_has_its_cause(
+    one: Stage, ethtool: PlayedEthtool, seen: Watched
+) -> None:
     assert seen.ear.told == []
     ethtool.answers[ETH0] = link_state(up=False, why=NO_CABLE)
     asked_ns = one.now_ns()
@@ -53,11 +59,7 @@ async def test_the_first_state_of_a_link_is_no_event_and_a_change_has_its_cause(
     assert msgspec.to_builtins(seen.details.details("eth0")) == told.data
 
 
-@staged(stage)
-async def test_a_firmware_that_knows_more_a_second_later_is_asked_again(one: Stage, ethtool: PlayedEthtool) -> None:
-    ethtool.answers[ETH0] = link_state(up=True)
-    seen = Watched(one, ethtool)
-    await asyncio.sleep(5)
+async def test_a_firmware_that_knows_more_a_second_later_is_asked_again(ethtool: PlayedEthtool, seen: Watched) -> None:
     ethtool.answers[ETH0] = link_state(up=False)
     seen.details.changed("eth0")
     await asyncio.sleep(0.5)
@@ -71,24 +73,14 @@ async def test_a_firmware_that_knows_more_a_second_later_is_asked_again(one: Sta
     assert len(seen.ear.told) == 3
 
 
-@staged(stage)
-async def test_a_port_whose_driver_tells_nothing_is_said_so_and_the_other_goes_on(
-    one: Stage, ethtool: PlayedEthtool
-) -> None:
-    ethtool.answers[ETH0] = link_state(up=True)
-    seen = Watched(one, ethtool)
-    await asyncio.sleep(1)
+async def test_a_port_whose_driver_tells_nothing_is_said_so_and_the_other_goes_on(seen: Watched) -> None:
     assert seen.details.why_not("eth0") == ""
     assert seen.details.why_not("eth1") == ("eth1: cannot read the state of the link: the NIC says not supported")
     assert seen.details.details("eth1") is None
     assert seen.changes == 2
 
 
-@staged(stage)
-async def test_a_port_that_flaps_is_not_asked_for_each_flap(one: Stage, ethtool: PlayedEthtool) -> None:
-    ethtool.answers[ETH0] = link_state(up=True)
-    seen = Watched(one, ethtool)
-    await asyncio.sleep(5)
+async def test_a_port_that_flaps_is_not_asked_for_each_flap(ethtool: PlayedEthtool, seen: Watched) -> None:
     for flap in range(200):
         ethtool.answers[ETH0] = link_state(up=flap % 2 == 0, downs=flap)
         seen.details.changed("eth0")

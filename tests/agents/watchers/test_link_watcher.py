@@ -8,13 +8,10 @@ import struct
 import pytest
 from pyroute2.netlink import NLM_F_DUMP
 
-from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
 from hwd_agents.sources.link_source import LinkReading
-from hwd_agents.watchers.link_watcher import LinkWatcher
-from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import LATENCY_NS, Ear, Stage, stage, staged, stop
+from ..conftest import LATENCY_NS, Ear, Stage, link_watcher, stop
 from ..sources.kernel.test_rtnetlink_answers import PlayedKernel, acknowledged, done, link
 
 
@@ -23,86 +20,62 @@ class Watched:
 
     def __init__(self, one: Stage, ear: Ear | None = None) -> None:
         self.ear = ear or Ear()
-        self.readings: list[tuple[str, LinkReading]] = []
         self.calls: list[tuple[str, bool]] = []
         self.presences: list[bool] = []
-        self.link = LinkWatcher(
-            {"eth0": PortConfig(interface="eth0")},
-            one.sources["h0"],
-            one.clock,
-            self.ear,
-            marks=self.ear.marks,
-            set_mark=self.ear.mark,
-            sampling=SamplingConfig(links_fast_s=0.25, links_slow_s=10),
-            origin="twin",
-        )
+        self.link = link_watcher(one, self.ear, links_fast_s=0.25, links_slow_s=10)
         self.link.on_carrier.append(self._called)
         self.link.on_presence.append(lambda port, reading: self.presences.append(reading.present))
         self.task = one.run(self.link)
 
     def _called(self, port: str, reading: LinkReading) -> None:
         self.calls.append((port, reading.carrier))
-        self.readings.append((port, reading))
 
     def unseen(self) -> int:
         return sum(int(told.data.get("unseen", 0)) for told in self.ear.told)
 
 
-@staged(stage, "h0")
-async def test_the_first_state_is_no_event_but_is_passed_to_the_callbacks(one: Stage) -> None:
-    one.hosts["h0"].carrier("eth0", up=True)
-    await asyncio.sleep(0.1)
-    seen = Watched(one)
-    await asyncio.sleep(0.1)
-    assert (seen.ear.told, seen.calls, seen.link.carrier("eth0")) == ([], [("eth0", True)], True)
-
-
-@staged(stage, "h0")
-async def test_a_change_is_told_between_its_stamp_and_our_receipt(one: Stage) -> None:
-    seen = Watched(one)
-    await asyncio.sleep(1)
-    up_ns = one.now_ns()
-    one.hosts["h0"].carrier("eth0", up=True)
-    await asyncio.sleep(0.1)
-    (told,) = seen.ear.told
-    assert (told.kind, told.source, told.origin) == ("carrier", "link", "twin")
-    assert (told.earliest_ns, told.at_ns) == (up_ns, up_ns + LATENCY_NS)
-    assert told.data == {"carrier": True, "carrier_changes": 1, "unseen": 0}
-
-
-@staged(stage, "h0")
-async def test_flaps_that_the_kernel_only_counted_are_found_by_the_next_look(one: Stage) -> None:
-    one.hosts["h0"].carrier("eth0", up=True)
+@pytest.fixture
+async def seen(one: Stage) -> Watched:
+    """Up with a count of 5, and observed."""
+    one.hosts["h0"].carrier("eth0", up=True, flaps=4)
     await asyncio.sleep(0.1)
     seen = Watched(one)
     await asyncio.sleep(0.1)
     seen.link.begin("eth0")
+    return seen
+
+
+async def test_the_first_state_is_no_event_and_a_change_is_told_between_its_stamp_and_our_receipt(
+    one: Stage, seen: Watched
+) -> None:
+    assert (seen.ear.told, seen.calls, seen.link.carrier("eth0")) == ([], [("eth0", True)], True)
+    await asyncio.sleep(1)
+    down_ns = one.now_ns()
+    one.hosts["h0"].carrier("eth0", up=False)
+    await asyncio.sleep(0.1)
+    (told,) = seen.ear.told
+    assert (told.kind, told.source, told.origin) == ("carrier", "link", "twin")
+    assert (told.earliest_ns, told.at_ns) == (down_ns, down_ns + LATENCY_NS)
+    assert told.data == {"carrier": False, "carrier_changes": 6, "unseen": 0}
+
+
+async def test_flaps_that_the_kernel_only_counted_are_found_by_the_next_look(one: Stage, seen: Watched) -> None:
     await asyncio.sleep(1)
     one.hosts["h0"].carrier("eth0", up=True, flaps=4, told=False)
     flapped_ns = one.now_ns()
     await asyncio.sleep(0.3)
     (told,) = seen.ear.told
-    assert told.data == {"carrier": True, "carrier_changes": 5, "unseen": 4}
+    assert told.data == {"carrier": True, "carrier_changes": 9, "unseen": 4}
     assert told.earliest_ns <= flapped_ns <= told.at_ns <= flapped_ns + 251_000_000
     kept = seen.link.observation("eth0")
     assert (kept.at_begin, kept.now, kept.lost, kept.latched) == (True, True, 2, True)
     assert seen.calls[-1] == ("eth0", True)  # who probes begins anew
-
-
-@staged(stage, "h0")
-async def test_a_change_with_flaps_before_it_counts_them(one: Stage) -> None:
-    one.hosts["h0"].carrier("eth0", up=True)
-    await asyncio.sleep(0.1)
-    seen = Watched(one)
-    await asyncio.sleep(0.1)
-    seen.link.begin("eth0")
     one.hosts["h0"].carrier("eth0", up=False, flaps=6)
     await asyncio.sleep(0.1)
-    assert seen.ear.told[0].data == {"carrier": False, "carrier_changes": 8, "unseen": 6}
-    assert seen.link.observation("eth0").lost == 4
+    assert seen.ear.told[-1].data == {"carrier": False, "carrier_changes": 16, "unseen": 6}
+    assert seen.link.observation("eth0").lost == 6
 
 
-@staged(stage, "h0")
 async def test_flaps_while_no_agent_ran_are_counted_by_the_next_one(one: Stage) -> None:
     first = Watched(one)
     await asyncio.sleep(0.1)
@@ -124,7 +97,6 @@ async def test_flaps_while_no_agent_ran_are_counted_by_the_next_one(one: Stage) 
     assert third.unseen() == 10  # and counted once
 
 
-@staged(stage, "h0")
 async def test_counters_of_another_boot_of_the_host_count_no_flaps(one: Stage) -> None:
     one.hosts["h0"].carrier("eth0", up=True, flaps=8)
     await asyncio.sleep(0.1)
@@ -145,7 +117,6 @@ async def test_counters_of_another_boot_of_the_host_count_no_flaps(one: Stage) -
     assert second.unseen() == 2
 
 
-@staged(stage, "h0")
 async def test_counters_that_restart_during_the_watch_count_no_flaps(one: Stage) -> None:
     seen = Watched(one)
     await asyncio.sleep(0.1)
@@ -159,13 +130,10 @@ async def test_counters_that_restart_during_the_watch_count_no_flaps(one: Stage)
     assert [(told.data["carrier"], told.data["unseen"]) for told in carrier] == [(True, 0)]
 
 
-@staged(stage, "h0")
-async def test_an_interface_that_goes_and_comes_back_is_told_with_its_carrier(one: Stage) -> None:
-    one.hosts["h0"].carrier("eth0", up=True, flaps=4)
-    await asyncio.sleep(0.1)
-    seen = Watched(one)
-    await asyncio.sleep(0.1)
-    seen.link.begin("eth0")
+async def test_an_interface_that_goes_and_comes_back_is_told_with_its_carrier_and_in_the_log(
+    one: Stage, seen: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "hwd_agents.watchers.link_watcher")
     gone_ns = one.now_ns()
     one.hosts["h0"].unplug("eth0")
     await asyncio.sleep(1)
@@ -188,15 +156,15 @@ async def test_an_interface_that_goes_and_comes_back_is_told_with_its_carrier(on
     assert seen.calls == [("eth0", True), ("eth0", False), ("eth0", True)]
     back = seen.link.observation("eth0")
     assert (back.now, back.lost) == (True, 1)
+    assert [record.getMessage() for record in caplog.records] == [
+        "eth0: there is no interface eth0",
+        "eth0: its interface eth0 is there",
+    ]
 
 
-@staged(stage, "h0")
-async def test_an_interface_that_was_made_anew_between_two_looks_is_told_as_present_again(one: Stage) -> None:
-    one.hosts["h0"].carrier("eth0", up=True, flaps=4)
-    await asyncio.sleep(0.1)
-    seen = Watched(one)
-    await asyncio.sleep(0.1)
-    seen.link.begin("eth0")
+async def test_an_interface_that_was_made_anew_between_two_looks_is_told_as_present_again(
+    one: Stage, seen: Watched
+) -> None:
     await one.rack_down("h0")
     one.hosts["h0"].unplug("eth0")
     one.hosts["h0"].plug("eth0", ifindex=200)
@@ -209,7 +177,6 @@ async def test_an_interface_that_was_made_anew_between_two_looks_is_told_as_pres
     assert seen.link.observation("eth0").lost == 1
 
 
-@staged(stage, "h0")
 async def test_changes_of_a_killed_watcher_are_counted_by_the_next_one(one: Stage) -> None:
     one.hosts["h0"].carrier("eth0", up=True, flaps=4)
     await asyncio.sleep(0.1)
@@ -245,25 +212,7 @@ def _changes(ear: Ear) -> int:
     return changes
 
 
-@staged(stage, "h0", ports=0)
-async def test_an_interface_created_after_the_start_is_reported(one: Stage) -> None:
-    seen = Watched(one)
-    await asyncio.sleep(1)
-    seen.link.begin("eth0")
-    assert seen.link.observation("eth0").why_not == "there is no interface eth0"
-    one.hosts["h0"].plug("eth0", ifindex=7)
-    await asyncio.sleep(0.1)
-    assert [told.data for told in seen.ear.told] == [{"present": True}]
-    assert seen.link.carrier("eth0") is False
-
-
-@staged(stage, "h0")
-async def test_a_link_that_stayed_up_has_no_event_and_no_loss(one: Stage) -> None:
-    one.hosts["h0"].carrier("eth0", up=True, flaps=4)
-    await asyncio.sleep(0.1)
-    seen = Watched(one)
-    await asyncio.sleep(0.1)
-    seen.link.begin("eth0")
+async def test_a_link_that_stayed_up_has_no_event_and_no_loss(one: Stage, seen: Watched) -> None:
     await asyncio.sleep(5)
     seen.link.end("eth0")
     ended = seen.link.observation("eth0")
@@ -273,29 +222,17 @@ async def test_a_link_that_stayed_up_has_no_event_and_no_loss(one: Stage) -> Non
     assert seen.link.observation("eth0") == ended
 
 
-def test_an_interface_that_went_and_came_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            Watched(one)
-            await asyncio.sleep(1)
-            one.hosts["h0"].unplug("eth0")
-            await asyncio.sleep(1)
-            one.hosts["h0"].plug("eth0", ifindex=101)
-            await asyncio.sleep(1)
-
-    caplog.set_level(logging.INFO, "hwd_agents.watchers.link_watcher")
-    run_virtual(main())
-    assert [record.getMessage() for record in caplog.records] == [
-        "eth0: there is no interface eth0",
-        "eth0: its interface eth0 is there",
-    ]
-
-
-@staged(stage, "h0")
-async def test_an_interface_that_was_renamed_is_said_with_its_new_name(one: Stage) -> None:
+async def test_an_interface_that_comes_after_the_start_is_told_and_one_that_was_renamed_is_said_with_its_new_name(
+    one: Stage,
+) -> None:
+    one.hosts["h0"].unplug("eth0")
+    await asyncio.sleep(0.1)
     seen = Watched(one)
     await asyncio.sleep(1)
-    assert seen.link.why_not("eth0") == ""
+    one.hosts["h0"].plug("eth0", ifindex=100)
+    await asyncio.sleep(1)
+    assert [told.data for told in seen.ear.told] == [{"present": True}]
+    assert (seen.link.carrier("eth0"), seen.link.why_not("eth0")) == (False, "")
     one.hosts["h0"].unplug("eth0")
     await asyncio.sleep(1)
     assert seen.link.why_not("eth0") == "there is no interface eth0"
@@ -310,7 +247,6 @@ async def test_an_interface_that_was_renamed_is_said_with_its_new_name(one: Stag
     assert seen.link.why_not("eth0") == ""
 
 
-@staged(stage, "h0")
 async def test_changes_that_an_agent_was_killed_at_are_counted_by_the_next_one_once(one: Stage) -> None:
     first = Watched(one)
     await asyncio.sleep(0.1)
@@ -335,7 +271,7 @@ async def test_changes_that_an_agent_was_killed_at_are_counted_by_the_next_one_o
     assert (len(ear.told), third.unseen()) == (1, 2)
 
 
-def test_while_a_port_is_observed_it_is_read_often_and_the_others_are_not() -> None:
+async def test_while_a_port_is_observed_it_is_read_often_and_the_others_are_not(one: Stage) -> None:
     def answer(sequence: int) -> list[bytes]:
         (flags,) = struct.unpack_from("=H", kernel.requests[-1], 6)
         asked.append("all" if flags & NLM_F_DUMP == NLM_F_DUMP else "one")
@@ -346,23 +282,17 @@ def test_while_a_port_is_observed_it_is_read_often_and_the_others_are_not() -> N
 
     asked: list[str] = []
     kernel = PlayedKernel(answer)
-
-    async def main() -> None:
-        async with stage("h0") as one:
-            sources = one.sources["h0"]
-            one.sources["h0"] = dataclasses.replace(sources, link=RtnetlinkLinks(kernel, one.clock))
-            watched = Watched(one)
-            await asyncio.sleep(1)
-            assert set(asked) == {"all"}
-            asked.clear()
-            watched.link.begin("eth0")
-            await asyncio.sleep(2.1)
-            assert asked == 9 * ["one"]
-            await asyncio.sleep(10)
-            assert asked.count("all") == 1
-            watched.link.end("eth0")
-            asked.clear()
-            await asyncio.sleep(20)
-            assert asked == ["all"] * 2
-
-    run_virtual(main())
+    one.sources["h0"] = dataclasses.replace(one.sources["h0"], link=RtnetlinkLinks(kernel, one.clock))
+    watched = Watched(one)
+    await asyncio.sleep(1)
+    assert set(asked) == {"all"}
+    asked.clear()
+    watched.link.begin("eth0")
+    await asyncio.sleep(2.1)
+    assert asked == 9 * ["one"]
+    await asyncio.sleep(10)
+    assert asked.count("all") == 1
+    watched.link.end("eth0")
+    asked.clear()
+    await asyncio.sleep(20)
+    assert asked == ["all"] * 2

@@ -9,7 +9,7 @@ from hwd_agents.process.config import SamplingConfig
 from hwd_agents.watchers.module_monitors import moved as has_moved
 from hwd_agents.wire.events import MonitorData
 
-from ..conftest import Stage, stage, staged
+from ..conftest import Stage
 from .test_optics_watcher import Watched
 
 REST = MonitorData(rx_power_dbm=[-2.0, None], tx_power_dbm=[1.0, 1.0], bias_ma=[40.0, 40.0], temperature_c=35.0)
@@ -36,11 +36,11 @@ def test_noise_is_no_move_and_what_comes_or_goes_is(now: dict[str, object], move
     assert has_moved(msgspec.structs.replace(REST, **now), REST) is moved
 
 
-@staged(stage, "h0")
 async def test_what_moved_is_told_once_while_nothing_is_observed_and_not_too_often(one: Stage) -> None:
     host = one.hosts["h0"]
     host.light("eth0", lit=True)
-    seen = Watched(one, sampling=SamplingConfig(monitors_s=30.0))
+    seen = Watched(one, sampling=SamplingConfig(light_fast_s=1.0, monitors_s=30.0))
+    unasked = Watched(one, sampling=SamplingConfig(monitors_s=0.0))
     await asyncio.sleep(100)
     assert seen.ear.told == [], "the birth has the first ones, and nothing moved"
     host.lit_dbm = -2.1
@@ -60,18 +60,8 @@ async def test_what_moved_is_told_once_while_nothing_is_observed_and_not_too_oft
     }
     assert second.at_ns - first.at_ns >= 30 * 10**9
     assert second.earliest_ns < second.at_ns
-
-
-@pytest.mark.parametrize(("every_s", "observed"), [(0.0, False), (30.0, True)])
-@staged(stage, "h0")
-async def test_nothing_is_told_where_nobody_asked_or_a_port_is_observed(
-    one: Stage, every_s: float, observed: bool
-) -> None:
-    one.hosts["h0"].light("eth0", lit=True)
-    seen = Watched(one, sampling=SamplingConfig(monitors_s=every_s))
+    await seen.optics.begin("eth0")
+    host.lit_dbm = -6.0
     await asyncio.sleep(40)
-    if observed:
-        await seen.optics.begin("eth0")
-    one.hosts["h0"].lit_dbm = -6.0
-    await asyncio.sleep(40)
-    assert seen.ear.told == []
+    assert seen.ear.told == [first, second], "while a port is observed"
+    assert unasked.ear.told == []

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hwd_agents.process.config import ModuleTiming, PortConfig, SamplingConfig
 from hwd_agents.watchers.optics_watcher import OpticsWatcher
 from hwd_agents.wire.events import MonitorData
+from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import LATENCY_NS, MS, Ear, Stage, Told, stage, staged, stop
+from ..conftest import LATENCY_NS, MS, Ear, Stage, stage, stop
 
 ROUND_TRIP_NS = 2 * LATENCY_NS
 PROMPT = ModuleTiming(los_s=0.0, monitor_s=0.0)
@@ -45,12 +46,17 @@ class Watched:
         self.changes += 1
 
 
-@staged(stage, "h0")
-async def test_dark_and_light_are_told_within_a_sample_of_the_truth(one: Stage) -> None:
+@pytest.fixture
+async def seen(one: Stage) -> Watched:
+    """Lit, and observed."""
     one.hosts["h0"].light("eth0", lit=True)
     seen = Watched(one)
     await asyncio.sleep(2.5)
     await seen.optics.begin("eth0")
+    return seen
+
+
+async def test_dark_and_light_are_told_within_a_sample_of_the_truth(one: Stage, seen: Watched) -> None:
     await asyncio.sleep(0.2034)
     dark_ns = one.now_ns()
     one.hosts["h0"].light("eth0", lit=False)
@@ -69,16 +75,18 @@ async def test_dark_and_light_are_told_within_a_sample_of_the_truth(one: Stage) 
 
 
 @settings(max_examples=60)
-@given(
-    st.booleans(),
-    st.floats(0, 0.03),
-    st.lists(st.floats(0.0005, 0.06), max_size=8),
-)
-@staged(stage, "h0")
-async def test_bounds_hold_the_truth_at_any_phase_of_sampling(
-    one: Stage, lit: bool, phase_s: float, lengths_s: list[float]
-) -> None:
-    host, now = one.hosts["h0"], lit
+@given(st.booleans(), st.floats(0, 0.03), st.lists(st.floats(0.0005, 0.06), max_size=8))
+def test_bounds_hold_the_truth_at_any_phase_of_sampling(lit: bool, phase_s: float, lengths_s: list[float]) -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            await play(one, lit, phase_s, lengths_s)
+
+    run_virtual(main())
+
+
+async def play(one: Stage, now: bool, phase_s: float, lengths_s: list[float]) -> None:
+    """Light that comes and goes; what is told holds it."""
+    host = one.hosts["h0"]
     host.light("eth0", lit=now)
     seen = Watched(one)
     await asyncio.sleep(2.5)  # a flag of before is read and cleared
@@ -108,21 +116,10 @@ async def test_bounds_hold_the_truth_at_any_phase_of_sampling(
     assert (kept.now, kept.lost, seen.optics.lit("eth0")) == (now, len(darks), now)
 
 
-@staged(stage, "h0")
-async def test_a_loss_between_two_looks_is_latched_and_counts(one: Stage) -> None:
+async def test_a_loss_between_two_looks_is_latched_and_counts(one: Stage, seen: Watched) -> None:
     host = one.hosts["h0"]
-    host.light("eth0", lit=True)
-    seen = Watched(one)
-    await asyncio.sleep(2.5)
-    await seen.optics.begin("eth0")
     before = seen.optics.observation("eth0")
-    assert (before.seen, before.at_begin, before.now, before.lost, before.latched) == (
-        True,
-        True,
-        True,
-        0,
-        True,
-    )
+    assert (before.seen, before.at_begin, before.now, before.lost, before.latched) == (True, True, True, 0, True)
     await asyncio.sleep(0.1023)
     lost_ns = one.now_ns()
     host.light("eth0", lit=False)
@@ -137,12 +134,7 @@ async def test_a_loss_between_two_looks_is_latched_and_counts(one: Stage) -> Non
         assert told.data == {"lanes": [-2.0] * 4}  # no sample saw it dark
 
 
-@staged(stage, "h0")
-async def test_light_that_was_never_away_is_told_by_no_event_and_no_loss(one: Stage) -> None:
-    one.hosts["h0"].light("eth0", lit=True)
-    seen = Watched(one)
-    await asyncio.sleep(2.5)
-    await seen.optics.begin("eth0")
+async def test_light_that_was_never_away_is_told_by_no_event_and_no_loss(one: Stage, seen: Watched) -> None:
     begun_ns = one.now_ns()
     await asyncio.sleep(5)
     seen.optics.end("eth0")
@@ -156,7 +148,6 @@ async def test_light_that_was_never_away_is_told_by_no_event_and_no_loss(one: St
     assert seen.ear.told == []
 
 
-@staged(stage, "h0")
 async def test_what_happened_before_it_was_observed_is_no_loss_of_it(one: Stage) -> None:
     host = one.hosts["h0"]
     host.light("eth0", lit=True)
@@ -170,7 +161,6 @@ async def test_what_happened_before_it_was_observed_is_no_loss_of_it(one: Stage)
     assert (kept.now, kept.lost) == (True, 0)
 
 
-@staged(stage, "h0")
 async def test_a_module_that_is_missing_is_said_and_others_are_read(one: Stage) -> None:
     one.hosts["h0"].light("eth0", lit=True)
     seen = Watched(one, ports=2)  # there is no eth1
@@ -195,12 +185,9 @@ async def test_a_module_that_is_missing_is_said_and_others_are_read(one: Stage) 
     assert module.serial == "h0-eth1"
 
 
-@staged(stage, "h0")
-async def test_light_that_changed_while_the_rack_was_away_is_bounded_by_the_looks_around_it(one: Stage) -> None:
-    one.hosts["h0"].light("eth0", lit=True)
-    seen = Watched(one)
-    await asyncio.sleep(2.5)
-    await seen.optics.begin("eth0")
+async def test_light_that_changed_while_the_rack_was_away_is_bounded_by_the_looks_around_it(
+    one: Stage, seen: Watched
+) -> None:
     await asyncio.sleep(0.1)
     await one.rack_down("h0")
     await asyncio.sleep(1)
@@ -218,40 +205,34 @@ async def test_light_that_changed_while_the_rack_was_away_is_bounded_by_the_look
     assert seen_of_it.failed > 100
 
 
-@pytest.mark.parametrize(("observed", "looks"), [(False, 10), (True, 1000)])
-@staged(stage, "h0")
-async def test_modules_are_read_fast_only_while_their_port_is_observed(one: Stage, observed: bool, looks: int) -> None:
-    one.hosts["h0"].light("eth0", lit=True)
+async def test_modules_are_read_fast_only_while_their_port_is_observed_and_its_light_did_not_come_back_and_stay(
+    one: Stage,
+) -> None:
+    host = one.hosts["h0"]
+
+    async def looks() -> int:
+        before = host.modules_read
+        await asyncio.sleep(10)
+        return host.modules_read - before
+
+    host.light("eth0", lit=True)
     seen = Watched(one)
     await asyncio.sleep(2.5)
-    if observed:
-        await seen.optics.begin("eth0")
-    before = one.hosts["h0"].modules_read
-    await asyncio.sleep(10)
-    assert abs(one.hosts["h0"].modules_read - before - looks) <= 1
-
-
-@staged(stage, "h0")
-async def test_light_that_came_back_and_stayed_is_read_slowly_again(one: Stage) -> None:
-    one.hosts["h0"].light("eth0", lit=True)
-    seen = Watched(one)
-    await asyncio.sleep(2.5)
+    assert abs(await looks() - 10) <= 1
     await seen.optics.begin("eth0")
-    one.hosts["h0"].light("eth0", lit=False)
+    assert abs(await looks() - 1000) <= 1
+    host.light("eth0", lit=False)
     await asyncio.sleep(0.1)
-    one.hosts["h0"].light("eth0", lit=True)
+    host.light("eth0", lit=True)
     await asyncio.sleep(1.5)
-    before = one.hosts["h0"].modules_read
-    await asyncio.sleep(10)
-    assert one.hosts["h0"].modules_read - before <= 11
+    assert await looks() <= 11
     lost = seen.optics.observation("eth0").lost
-    one.hosts["h0"].light("eth0", lit=False)  # it is still observed: what it latched is found by the next look
-    one.hosts["h0"].light("eth0", lit=True)
+    host.light("eth0", lit=False)  # it is still observed: what it latched is found by the next look
+    host.light("eth0", lit=True)
     await asyncio.sleep(3)
     assert (lost, seen.optics.observation("eth0").lost) == (1, 2)
 
 
-@staged(stage, "h0")
 async def test_a_watcher_that_starts_again_tells_nothing_of_what_it_did_not_see(one: Stage) -> None:
     one.hosts["h0"].light("eth0", lit=True)
     first = Watched(one)
@@ -264,7 +245,6 @@ async def test_a_watcher_that_starts_again_tells_nothing_of_what_it_did_not_see(
     assert second.optics.lit("eth0") is False
 
 
-@staged(stage, "h0")
 async def test_samples_of_a_burst_lie_anywhere_after_its_begin(one: Stage) -> None:
     """Light that comes at the same time after each begin is sampled at times that fill the whole sampling period."""
     host = one.hosts["h0"]
@@ -278,52 +258,43 @@ async def test_samples_of_a_burst_lie_anywhere_after_its_begin(one: Stage) -> No
         await asyncio.sleep(0.1)
         late_ns.append(seen.ear.of("light")[-1].at_ns - came_ns)
         host.light("eth0", lit=False)
-        await asyncio.sleep(2.5)
         seen.optics.end("eth0")
+        await asyncio.sleep(1.5)
     assert len(set(late_ns)) == len(late_ns)
     assert all(0 < late <= 10 * MS + ROUND_TRIP_NS for late in late_ns)
     thirds = [sum(low * MS < late <= high * MS for late in late_ns) for low, high in ((0, 3.4), (3.4, 6.7), (6.7, 11))]
     assert min(thirds) >= 6, thirds
 
 
-@staged(stage, "h0")
-async def test_light_of_a_module_whose_delay_is_declared_may_have_come_so_much_earlier(one: Stage) -> None:
-    one.hosts["h0"].light("eth0", lit=True)
-    seen = Watched(one, timing=ModuleTiming(los_s=0.1))
-    await asyncio.sleep(2.5)
-    await seen.optics.begin("eth0")
-    await asyncio.sleep(0.5)
-    one.hosts["h0"].light("eth0", lit=False)
-    await asyncio.sleep(0.1)
-    (dark,) = seen.ear.told
-    assert dark.sampling_ns <= 10 * MS + ROUND_TRIP_NS
-    assert dark.at_ns - dark.earliest_ns == dark.sampling_ns + 100 * MS
-    assert seen.optics.limits("eth0") == ""
-
-
-@staged(stage, "h0")
-async def test_light_of_a_module_whose_delay_nobody_declared_has_no_earliest_and_the_birth_can_say_why(
+async def test_light_may_have_come_earlier_by_a_declared_delay_and_has_no_earliest_where_nobody_declared_it(
     one: Stage,
 ) -> None:
     one.hosts["h0"].light("eth0", lit=True)
-    seen = Watched(one, timing=None)
+    declared, unknown = Watched(one, timing=ModuleTiming(los_s=0.1)), Watched(one, timing=None)
     await asyncio.sleep(2.5)
-    await seen.optics.begin("eth0")
+    for seen in (declared, unknown):
+        await seen.optics.begin("eth0")
+    await asyncio.sleep(0.5)
     one.hosts["h0"].light("eth0", lit=False)
     await asyncio.sleep(0.1)
-    (dark,) = seen.ear.told
+    (dark,) = declared.ear.told
+    assert dark.sampling_ns <= 10 * MS + ROUND_TRIP_NS
+    assert dark.at_ns - dark.earliest_ns == dark.sampling_ns + 100 * MS
+    assert declared.optics.limits("eth0") == ""
+    (dark,) = unknown.ear.told
     assert (dark.earliest_ns, dark.data["one_sided"]) == (0, True)
-    assert seen.optics.limits("eth0") == (
+    assert unknown.optics.limits("eth0") == (
         "how early light went or came is unknown: declare modules.QSFP28-LR4.los_s in the agent's file"
     )
 
 
-@staged(stage, "h0")
-async def test_powers_are_known_while_light_is_seen(one: Stage) -> None:
+async def test_a_module_that_is_slower_than_asked_for_is_said_to_be_with_the_time_that_was_measured(one: Stage) -> None:
     one.hosts["h0"].light("eth0", lit=True)
-    seen = Watched(one)
+    asked = SamplingConfig(light_fast_s=LATENCY_NS / 1e9)  # and each read takes two of them
+    seen = Watched(one, sampling=asked)
     assert seen.optics.monitors("eth0") is None
     await asyncio.sleep(2.5)
+    assert seen.optics.limits("eth0") == ""
     assert seen.optics.monitors("eth0") == MonitorData(
         rx_power_dbm=[-2.0] * 4,
         tx_power_dbm=[0.0] * 4,
@@ -332,15 +303,6 @@ async def test_powers_are_known_while_light_is_seen(one: Stage) -> None:
         sampled_every_s=None,
         read_s=None,
     )
-
-
-@staged(stage, "h0")
-async def test_a_module_that_is_slower_than_asked_for_is_said_to_be_with_the_time_that_was_measured(one: Stage) -> None:
-    one.hosts["h0"].light("eth0", lit=True)
-    asked = SamplingConfig(light_fast_s=LATENCY_NS / 1e9)  # and each read takes two of them
-    seen = Watched(one, sampling=asked)
-    await asyncio.sleep(2.5)
-    assert seen.optics.limits("eth0") == ""
     await seen.optics.begin("eth0")
     await asyncio.sleep(0.5)
     assert seen.optics.limits("eth0") == "", "of what goes on nothing is judged"
@@ -351,31 +313,27 @@ async def test_a_module_that_is_slower_than_asked_for_is_said_to_be_with_the_tim
     monitors = seen.optics.monitors("eth0")
     assert monitors is not None
     assert (monitors.sampled_every_s, monitors.read_s) == (0.0002, 0.0002)
-    (dark, _) = await _flash(seen, one)
+    await seen.optics.begin("eth0")
+    for lit in (False, True):
+        await asyncio.sleep(0.05)
+        one.hosts["h0"].light("eth0", lit=lit)
+    await asyncio.sleep(0.05)
+    dark, _ = seen.ear.told
     assert dark.sampling_ns == 2 * ROUND_TRIP_NS, "the event says what was, and not what was asked for"
 
 
-async def _flash(seen: Watched, one: Stage) -> list[Told]:
-    """Take the light away for a moment, observed."""
-    await seen.optics.begin("eth0")
-    await asyncio.sleep(0.05)
-    one.hosts["h0"].light("eth0", lit=False)
-    await asyncio.sleep(0.05)
-    one.hosts["h0"].light("eth0", lit=True)
-    await asyncio.sleep(0.05)
-    return seen.ear.told
-
-
-@staged(stage, "h0", ports=4)
 async def test_a_burst_is_two_hundred_looks_a_second_where_nobody_says_otherwise(one: Stage) -> None:
+    ports = ["eth0", "eth1", "eth2", "eth3"]
+    for port in ports[1:]:
+        one.hosts["h0"].plug(port)
     seen = Watched(one, ports=4, sampling=SamplingConfig())
     await asyncio.sleep(2.5)
-    for port in range(4):
-        await seen.optics.begin(f"eth{port}")
-    await asyncio.sleep(10)
-    for port in range(4):
-        assert 1999 <= seen.optics.observation(f"eth{port}").looks <= 2003
-        monitors = seen.optics.monitors(f"eth{port}")
+    for port in ports:
+        await seen.optics.begin(port)
+    await asyncio.sleep(2)
+    for port in ports:
+        assert 399 <= seen.optics.observation(port).looks <= 403
+        monitors = seen.optics.monitors(port)
         assert monitors is not None
         assert isinstance(monitors.sampled_every_s, float)
         assert monitors.sampled_every_s <= 0.005

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from hwd_agents.wire import (
     Ack,
     Answer,
@@ -75,6 +77,11 @@ EVENT: Final = Event(
     origin="kernel",
     data={"carrier": True, "carrier_changes": 2, "unseen": 0},
 )
+
+
+def event(seq: int = 0, at_ns: int = 0, **more: Any) -> Event:
+    """A change of the carrier of eth0, without an earlier bound than its time."""
+    return msgspec.structs.replace(EVENT, seq=seq, at_ns=at_ns, earliest_ns=at_ns, **more)
 
 
 def birth(inventory: Any) -> Birth:

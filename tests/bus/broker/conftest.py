@@ -1,8 +1,5 @@
 """A broker with two hosts and their users, embedded or a real Mosquitto."""
 
-import asyncio
-import shutil
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +11,7 @@ from hwd.bus.broker import EmbeddedBroker, Logins, UserRights
 from hwd.bus.broker.mosquitto import mosquitto_files
 from hwd_drivers.core.ids import RandomIds
 
-PATIENCE_S = 20.0
+from ...agents.bus.conftest import Mosquitto
 
 
 @dataclass(frozen=True)
@@ -48,32 +45,11 @@ async def embedded(logins: Logins, folder: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def mosquitto(logins: Logins, folder: Path) -> AsyncIterator[str]:
-    program = shutil.which("mosquitto", path="/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin")
-    if program is None:
-        pytest.skip("needs mosquitto: apt-get install mosquitto")
     files = mosquitto_files(logins, folder)
     for name, text in files.items():
         (folder / name).write_text(text)
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        (folder / "mosquitto.conf").write_text(f"listener {port} 127.0.0.1\nuser root\n{files['hwd.conf']}")
-        process = await asyncio.create_subprocess_exec(
-            program, "-c", str(folder / "mosquitto.conf"), stderr=asyncio.subprocess.PIPE
-        )
-        assert process.stderr is not None
-        async with asyncio.timeout(PATIENCE_S):
-            said = b""
-            while b" running" not in said and (line := await process.stderr.readline()):
-                said += line
-        if b" running" in said:
-            break
-        assert b"Address already in use" in said, said.decode()
-        await process.wait()
-    reading = asyncio.create_task(process.stderr.read())
+    process = await Mosquitto.start(folder, files["hwd.conf"])
     try:
-        yield f"mqtt://127.0.0.1:{port}"
+        yield f"mqtt://127.0.0.1:{process.port}"
     finally:
-        process.kill()
-        await reading
-        await process.wait()
+        await process.kill()

@@ -36,7 +36,7 @@ def met() -> list[tuple[Limit, str]]:
 
 
 @pytest.fixture
-async def place(met: list[tuple[Limit, str]]) -> AsyncIterator[tuple[str, int]]:
+async def place(virtual_time: None, met: list[tuple[Limit, str]]) -> AsyncIterator[tuple[str, int]]:
     broker = EmbeddedBroker(reached=lambda limit, detail: met.append((limit, detail)), connect_within_s=0.1)
     host, _, port = (await broker.start()).removeprefix("mqtt://").rpartition(":")
     yield host, int(port)

@@ -58,30 +58,23 @@ async def test_a_packet_over_the_limit_is_told_and_never_read(size: int) -> None
         await packets.read(1)
 
 
-async def test_nobody_reads_past_the_end_of_a_packet() -> None:
+async def test_nobody_reads_past_the_end_of_a_packet_or_without_a_limit() -> None:
     packets, _ = reader_of(packet(3) + packet(3))
     assert await packets.read(2) == b"\x30\x03"
-    with pytest.raises(asyncio.IncompleteReadError):
-        await packets.read(4)
-    with pytest.raises(asyncio.IncompleteReadError):
-        await packets.read(1)
+    for _ in range(2):
+        with pytest.raises(asyncio.IncompleteReadError):
+            await packets.read(4)
+    for n in (-1, -2):
+        packets, _ = reader_of(packet(3))
+        with pytest.raises(asyncio.IncompleteReadError):
+            await packets.read(n)
 
 
-@pytest.mark.parametrize("n", [-1, -2])
-async def test_nobody_reads_without_a_limit(n: int) -> None:
-    packets, _ = reader_of(packet(3))
-    with pytest.raises(asyncio.IncompleteReadError):
-        await packets.read(n)
-
-
-async def test_a_length_of_five_bytes_is_none() -> None:
+async def test_a_length_of_five_bytes_is_none_and_a_message_that_would_be_held_is_refused() -> None:
+    """amqtt holds one of QoS 2 until its client says that it may go: 65,535 of 1 MiB are more than any machine has."""
     packets, _ = reader_of(b"\x30\xff\xff\xff\xff\x01")
     with pytest.raises(ProtocolError, match="more than 4 bytes"):
         await packets.read(1)
-
-
-async def test_a_message_that_would_be_held_is_refused() -> None:
-    """amqtt holds one of QoS 2 until its client says that it may go: 65,535 of 1 MiB are more than any machine has."""
     packets, _ = reader_of(b"\x32\x05\x00\x01t\x00\x01" + b"\x34\x05\x00\x01t\x00\x02")
     assert await packets.read(7) == b"\x32\x05\x00\x01t\x00\x01"
     with pytest.raises(ProtocolError, match="QoS 2"):

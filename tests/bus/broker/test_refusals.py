@@ -6,10 +6,9 @@ import pytest
 
 from hwd.bus.broker.refusals import EVERY_S, KEYS_MOST, Refusals
 
-from ..played import virtual
+pytestmark = pytest.mark.usefixtures("virtual_time")
 
 
-@virtual
 async def test_names_that_are_made_up_hide_those_of_others_for_a_while_only(caplog: pytest.LogCaptureFixture) -> None:
     refusals = Refusals()
     for number in range(2 * KEYS_MOST):
@@ -21,7 +20,6 @@ async def test_names_that_are_made_up_hide_those_of_others_for_a_while_only(capl
     assert "broker: client hwd-lab-h0 at 10.0.0.1: wrong password" in caplog.text
 
 
-@virtual
 async def test_a_client_is_in_the_log_once_a_minute_with_the_number_of_its_refusals(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

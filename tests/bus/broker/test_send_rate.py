@@ -7,7 +7,6 @@ import pytest
 from hwd.bus.broker.packets import PacketReader
 from hwd.bus.broker.send_rate import BYTES_MOST, BYTES_PER_S, PACKETS_MOST, PACKETS_PER_S, SendRate
 
-from ..played import virtual
 from .conftest import Place
 from .test_attacks import agent, daemon, logged_in, packet, within
 
@@ -28,8 +27,9 @@ def reader_of(data: bytes, rate: SendRate | None) -> PacketReader:
 
 
 @pytest.mark.parametrize("connections", [1, 3])
-@virtual
-async def test_packets_of_a_user_come_as_fast_as_it_may_send_and_all_of_them_come(connections: int) -> None:
+async def test_packets_of_a_user_come_as_fast_as_it_may_send_and_all_of_them_come(
+    virtual_time: None, connections: int
+) -> None:
     rate, each = SendRate(), (PACKETS_MOST + PACKETS_PER_S * FLOOD_S) // connections
 
     async def read() -> None:
@@ -45,8 +45,7 @@ async def test_packets_of_a_user_come_as_fast_as_it_may_send_and_all_of_them_com
     assert loop.time() - started_s == pytest.approx(FLOOD_S, rel=0.01)
 
 
-@virtual
-async def test_bytes_of_a_user_come_as_fast_as_it_may_send() -> None:
+async def test_bytes_of_a_user_come_as_fast_as_it_may_send(virtual_time: None) -> None:
     rate, size = SendRate(), 1 << 20
     loop = asyncio.get_running_loop()
     started_s = loop.time()

@@ -7,13 +7,11 @@ import pytest
 from hwd.bus.host_events import UNALIGNED_BOOTS_MOST, UNALIGNED_S
 from hwd_drivers.core.clock import ShiftedClock
 
-from ..played import played
-from ..world import World
+from ..world import Peer, World
 
 MACHINE = "6a1e2f7c machine"
 
 
-@played(World)
 async def test_events_of_boots_that_never_lived_to_be_asked_are_put_on_the_clock_that_their_host_still_has(
     world: World,
 ) -> None:
@@ -42,7 +40,6 @@ async def test_events_of_boots_that_never_lived_to_be_asked_are_put_on_the_clock
     assert world.of("host.lost") == []
 
 
-@played(World)
 async def test_events_of_a_boot_whose_clock_never_answered_are_dated_by_the_next_boot_of_the_machine(
     world: World,
 ) -> None:
@@ -61,9 +58,7 @@ async def test_events_of_a_boot_whose_clock_never_answered_are_dated_by_the_next
 
 
 @pytest.mark.parametrize("name", ["", "another machine"])
-@played(World)
-async def test_another_clock_or_none_that_is_named_is_not_taken_for_it(world: World, name: str) -> None:
-    peer = await world.aligned_peer()
+async def test_another_clock_or_none_that_is_named_is_not_taken_for_it(world: World, peer: Peer, name: str) -> None:
     boots = [f"old-{number}" for number in range(UNALIGNED_BOOTS_MOST)]
     for boot in boots:
         await peer.send(peer.event(boot=boot, carrier=True, unseen=0), boot=boot, clock=name)

@@ -33,23 +33,6 @@ def test_json_tells_of_each_check_and_way(hwd) -> None:  # type: ignore[no-untyp
     }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((), "Name some, or write --all"),
-        (("polatis-tl1", "--all"), "Name some, or write --all"),
-        (("polatis-tl",), "Did you mean polatis-tl1?"),
-        (("polatis-tl1", "--up-to", "iron"), "bronze, silver, gold, platinum"),
-        (("polatis-tl1", "--write", "--up-to", "gold"), "Omit --up-to gold"),
-        (("polatis-tl1", "--rack", "no-such-file.yaml"), "no-such-file.yaml"),
-    ],
-)
-def test_bad_input_is_refused(hwd, arguments: tuple[str, ...], words: str) -> None:  # type: ignore[no-untyped-def]
-    said = hwd("driver", "check", *arguments)
-    assert said.status == 2
-    assert words in said.err
-
-
 def test_the_table_is_written_where_the_source_tree_is(hwd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)
     assert "go to its top folder" in hwd("driver", "check", "polatis-tl1", "--write").err
@@ -85,13 +68,6 @@ def test_a_twin_of_a_rack_is_checked_as_the_rack_has_it(  # type: ignore[no-unty
     said = hwd("driver", "check", "polatis-tl1", "--rack", str(rack), "--up-to", "bronze")
     assert said.status == 1
     assert "LoginError" in said.err
-
-
-def test_a_rack_without_a_switch_of_the_driver_is_bad_input(hwd) -> None:  # type: ignore[no-untyped-def]
-    rack = Path(__file__).parents[3] / "examples/opus-testbed.yaml"
-    said = hwd("driver", "check", "thorlabs-osw", "--rack", str(rack))
-    assert said.status == 2
-    assert "it has no switch with driver thorlabs-osw" in said.err
 
 
 def test_a_new_driver_is_started(hwd, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -1,11 +1,5 @@
 """`hwd verify` on bundles that `hwd export` wrote, whole, changed and damaged."""
 
-import asyncio
-import hashlib
-import json
-import subprocess
-import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,58 +7,26 @@ from typing import Any
 import pytest
 
 from hwd.cli.commands.verify import SHOWN_MAX
-from hwd.config.run_files.places import records_path
-from hwd.records import Records
-from hwd.report.export import read_jsonl
-from hwd_drivers.core.offload import InlineOffload
+from hwd.cli.run_command import run
 
+from ...report.bundle.conftest import Edit, Plant, edited, plant
+from ..conftest import FIRST as RUN
 from ..conftest import seen_on_a_terminal
 
-RECORDED = Path(__file__).parents[2] / "report" / "export" / "run.jsonl"
-RUN = "kl27i377"
+__all__ = ["plant"]
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory, places: Path) -> Path:
-    folder = tmp_path_factory.mktemp("data")
-
-    async def fill() -> None:
-        records = Records(f"sqlite:///{records_path(folder)}", InlineOffload())
-        await records.open()
-        with RECORDED.open("rb") as lines:
-            run, documents = read_jsonl(lines)
-            await records.start_run(run)
-            await records.add_documents([*documents], run=run.id)
-        records.close()
-
-    asyncio.run(fill())
-    path = folder / "run.hwd.zip"
-    command = (sys.executable, "-m", "hwd.cli", "export", RUN, "--as", "bundle", "--data", str(folder), "-o", str(path))
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+def bundle(tmp_path_factory: pytest.TempPathFactory, data: str, places: Path) -> Path:
+    path = tmp_path_factory.mktemp("bundles") / "run.hwd.zip"
+    assert run(("export", RUN, "--as", "bundle", "--data", data, "-o", str(path))) == 0
     return path
 
 
 @pytest.fixture
-def changed(bundle: Path, tmp_path: Path) -> Callable[[str, Callable[[Any], object]], Path]:
+def changed(bundle: Path, plant: Plant) -> Callable[[str, Edit], Path]:
     """The bundle with a table that was edited, and a manifest that agrees."""
-
-    def made(table: str, edit: Callable[[Any], object]) -> Path:
-        with zipfile.ZipFile(bundle) as found:
-            members = {name: found.read(name) for name in found.namelist()}
-        value = json.loads(members[table])
-        edit(value)
-        members[table] = json.dumps(value).encode()
-        manifest = json.loads(members["manifest.json"])
-        [listed] = [one for one in manifest["members"] if one["name"] == table]
-        listed.update(bytes=len(members[table]), sha256=hashlib.sha256(members[table]).hexdigest())
-        members["manifest.json"] = json.dumps(manifest).encode()
-        path = tmp_path / "changed.hwd.zip"
-        with zipfile.ZipFile(path, "w") as to:
-            for name, data in members.items():
-                to.writestr(name, data)
-        return path
-
-    return made
+    return lambda table, edit: plant(edited(bundle, table, edit))
 
 
 def test_bundle_is_equal(hwd: Any, bundle: Path) -> None:

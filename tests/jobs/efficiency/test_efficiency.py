@@ -1,14 +1,14 @@
 """Efficiency of jobs over a played network, whose ports count what algorithms send hop by hop."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
+from msgspec import structs
 
 from hwd.jobs.efficiency.efficiency import efficiency
 from hwd.jobs.efficiency.primitives import effective_bytes
@@ -29,6 +29,7 @@ TAKES_MS = 10
 Send = tuple[int, int, int]
 """From a host to another one, so many bytes."""
 Readings = dict[int, tuple[dict[str, PortBytes], IpDatagrams]]
+Change = Callable[[RecordedOperation], RecordedOperation]
 
 
 def record(hosts: Sequence[int], groups: dict[str, list[int]], **changes: Any) -> JobRecord:
@@ -180,6 +181,14 @@ def ring_all_reduce(hosts: int, size: int) -> Iterable[Send]:
     yield from ring_reduce(hosts, size)  # the sums go round as the parts did
 
 
+def reduced(hosts: int, times: int = 1, *, parts: int = 10_000, **changes: Any) -> Ring:
+    """So many all-reduces, one after the other."""
+    ring = ring_of(hosts, **changes)
+    for _ in range(times):
+        ring.operate(OperationKind.ALL_REDUCE, hosts * parts, ring_all_reduce(hosts, hosts * parts))
+    return ring
+
+
 def each_to_each(hosts: int, size: int) -> Iterable[Send]:
     """Its part to each other one."""
     yield from ((near, far, size // hosts) for near in range(hosts) for far in range(hosts) if near != far)
@@ -187,16 +196,14 @@ def each_to_each(hosts: int, size: int) -> Iterable[Send]:
 
 @pytest.mark.parametrize("hosts", [2, 3, 4, 8, 16])
 def test_ring_all_reduce_has_the_data_efficiency_of_its_law(hosts: int) -> None:
-    ring = ring_of(hosts)
-    size = hosts * 10_000
-    ring.operate(OperationKind.ALL_REDUCE, size, ring_all_reduce(hosts, size))
-    for one in ring.found.rows:
+    found = reduced(hosts).found
+    for one in found.rows:
         assert one.gamma == pytest.approx(hosts / (2 * (hosts - 1)))
         assert one.delta == 1
         assert_product(one)
     capacity_bytes = hosts * 2 * RATE_MBIT_S * 125_000 * TAKES_MS / 1000
-    assert ring.found.whole.theta == pytest.approx(2 * (hosts - 1) * size / capacity_bytes)
-    assert ring.found.unshown == []
+    assert found.whole.theta == pytest.approx(2 * (hosts - 1) * hosts * 10_000 / capacity_bytes)
+    assert found.unshown == []
 
 
 @pytest.mark.parametrize("hosts", [2, 3, 5, 9])
@@ -243,19 +250,6 @@ def test_host_outside_of_a_group_that_passes_its_bytes_on_is_seen_in_its_own_cou
     assert row(ring.found, "phase", "all").delta == 1
 
 
-def test_pair_counts_what_is_received_once() -> None:
-    ring = ring_of(2)
-    before = ring.readings()
-    ring.send(0, 1, 50_000)
-    after = ring.readings()
-    for rank, kind in ((0, OperationKind.SEND), (1, OperationKind.RECEIVE)):
-        told = Operation(group="world", kind=kind, index=0, size_bytes=50_000, peer=1 - rank)
-        ring.ended(rank, told, before, after)
-    found = ring.found
-    assert found.operations == 1
-    assert row(found, "kind", "point-to-point").gamma == found.whole.gamma == 1
-
-
 def test_what_a_pair_sends_each_way_is_one_operation_each_and_half_of_one_is_left_out() -> None:
     ring = ring_of(2)
     for sender in (0, 1):
@@ -265,8 +259,10 @@ def test_what_a_pair_sends_each_way_is_one_operation_each_and_half_of_one_is_lef
         for rank, kind in ((sender, OperationKind.SEND), (1 - sender, OperationKind.RECEIVE)):
             told = Operation(group="world", kind=kind, index=0, size_bytes=50_000, peer=1 - rank)
             ring.ended(rank, told, before, after)
+        assert ring.found.operations == 1 + sender
+        assert row(ring.found, "kind", "point-to-point").gamma == ring.found.whole.gamma == 1, "it is received once"
         ring.at_ms += 2 * TAKES_MS
-    assert (ring.found.operations, ring.found.whole.operations, ring.found.whole.effective_bytes) == (2, 2, 100_000)
+    assert (ring.found.whole.operations, ring.found.whole.effective_bytes) == (2, 100_000)
     ring.operations.pop()  # its other rank has not ended
     whole = ring.found.whole
     assert (whole.operations, whole.left_out, whole.effective_bytes) == (1, 1, 50_000)
@@ -372,7 +368,7 @@ def test_relay_that_operates_itself_cannot_tell_its_own_bytes_from_those_of_othe
     assert [row(found, "phase", phase).operations for phase in "ab"] == [0, 0]
 
 
-def with_a_relay(change: Callable[[RecordedOperation], RecordedOperation] = lambda one: one) -> JobEfficiency:
+def with_a_relay(change: Change = lambda one: one) -> JobEfficiency:
     """Host 1 operates before and after two groups at one time, of which it passes bytes on for one, which is odd."""
     ring = Ring(record=record(range(5), {"a": [0, 2], "c": [3, 4], "m": [1, 3]}), hosts=5)
     ring.operate(*all_reduce_of(1, 3), group="m")
@@ -424,31 +420,23 @@ def test_rank_that_sends_for_ever_leaves_out_what_others_of_its_host_do_later() 
 # --- what is not shown
 
 
-def edited(ring: Ring, change: Callable[[RecordedOperation], RecordedOperation], index: int = 1) -> JobEfficiency:
+def edited(ring: Ring, change: Change, index: int = 1) -> JobEfficiency:
     """Rank 0 is odd in one operation."""
     at = next(n for n, one in enumerate(ring.operations) if one.operation.index == index and one.rank == 0)
     ring.operations[at] = change(ring.operations[at])
     return ring.found
 
 
-def sent(**changes: Any) -> Callable[[RecordedOperation], RecordedOperation]:
+def sent(**changes: Any) -> Change:
     def change(one: RecordedOperation) -> RecordedOperation:
         assert one.sent is not None
-        return RecordedOperation(
-            **{name: getattr(one, name) for name in ("rank", "operation", "granted_ns")},
-            ended_ns=one.ended_ns,
-            sent=replace(one.sent, **changes),
-        )
+        return replace(one, sent=structs.replace(one.sent, **changes))
 
     return change
 
 
-def of(**changes: Any) -> Callable[[RecordedOperation], RecordedOperation]:
-    def change(one: RecordedOperation) -> RecordedOperation:
-        fields = ("rank", "operation", "granted_ns", "ended_ns", "sent")
-        return RecordedOperation(**({name: getattr(one, name) for name in fields} | changes))
-
-    return change
+def of(**changes: Any) -> Change:
+    return lambda one: replace(one, **changes)
 
 
 def without_a_port(one: RecordedOperation) -> RecordedOperation:
@@ -468,13 +456,8 @@ def without_a_port(one: RecordedOperation) -> RecordedOperation:
         (sent(datagrams_after=IpDatagrams(received=0, forwarded=0)), "the counters of h0 began anew"),
     ],
 )
-def test_operation_whose_bytes_are_not_known_is_left_out_with_the_reason(
-    change: Callable[[RecordedOperation], RecordedOperation], why: str
-) -> None:
-    ring = ring_of(3)
-    for _ in range(3):
-        ring.operate(OperationKind.ALL_REDUCE, 30_000, ring_all_reduce(3, 30_000))
-    found = edited(ring, change)
+def test_operation_whose_bytes_are_not_known_is_left_out_with_the_reason(change: Change, why: str) -> None:
+    found = edited(reduced(3, times=3), change)
     assert found.unshown == [f"{why}: 1 operation"]
     assert (found.whole.operations, found.whole.left_out) == (2, 1)
     assert (found.whole.gamma, found.whole.delta) == (0.75, 1)
@@ -482,10 +465,7 @@ def test_operation_whose_bytes_are_not_known_is_left_out_with_the_reason(
 
 
 def test_operation_that_is_under_way_is_left_out_with_all_that_overlaps_it_on_its_hosts() -> None:
-    ring = ring_of(3)
-    for _ in range(3):
-        ring.operate(OperationKind.ALL_REDUCE, 30_000, ring_all_reduce(3, 30_000))
-    under_way = of(sent=None, ended_ns=None)
+    ring, under_way = reduced(3, times=3), of(sent=None, ended_ns=None)
     for index, left_out in ((2, 1), (1, 2)):
         found = edited(ring, under_way, index)
         assert found.unshown[0].startswith("operations have not ended on all their ranks: ")
@@ -493,23 +473,12 @@ def test_operation_that_is_under_way_is_left_out_with_all_that_overlaps_it_on_it
 
 
 def test_operation_is_not_left_out_for_the_next_one_that_has_not_ended() -> None:
-    ring = ring_of(3)
-    for _ in range(2):
-        ring.operate(OperationKind.ALL_REDUCE, 30_000, ring_all_reduce(3, 30_000))
+    ring = reduced(3, times=2)
     first, *others, one, two, three = ring.operations
     assert first.sent is not None
     early = sent(ended_ns=first.sent.ended_ns - 3 * MS)(first)
     ring.operations = [early, *others, *map(of(sent=None, ended_ns=None), (one, two, three))]
     assert (ring.found.whole.operations, ring.found.whole.left_out) == (1, 1)
-
-
-def test_agents_that_do_not_count_datagrams_show_nothing_and_say_so() -> None:
-    ring = ring_of(2)
-    ring.operate(OperationKind.ALL_REDUCE, 20_000, ring_all_reduce(2, 20_000))
-    ring.operations = [sent(datagrams_before=None, datagrams_after=None)(one) for one in ring.operations]
-    found = ring.found
-    assert (found.whole.gamma, found.whole.eta) == (None, None)
-    assert found.whole.why == "what h0 passes on for others is not counted: update its agent"
 
 
 def test_size_that_was_not_said_and_bytes_that_went_past_the_kernel_are_left_out() -> None:
@@ -522,29 +491,26 @@ def test_size_that_was_not_said_and_bytes_that_went_past_the_kernel_are_left_out
     ]
 
 
-def test_without_a_rate_data_and_routing_are_shown_and_what_needs_it_says_which_port() -> None:
-    ring = ring_of(3)
-    del ring.record.rates_mbit_s["h1.eth1"]
-    ring.operate(OperationKind.ALL_REDUCE, 30_000, ring_all_reduce(3, 30_000))
-    whole = ring.found.whole
-    assert (whole.gamma, whole.delta, whole.theta, whole.eta) == (0.75, 1, None, None)
-    assert whole.why.startswith("no rate of h1.eth1: its agent did not read one. State `rate_mbit_s`")
-
-
-def test_times_of_a_machine_that_was_started_anew_do_not_compare() -> None:
-    ring = ring_of(2)
-    ring.operate(OperationKind.ALL_REDUCE, 20_000, ring_all_reduce(2, 20_000))
-    found = efficiency(ring.record, ring.operations, clock_broke=True)
-    assert found.whole.gamma is None
-    assert "started anew under it" in found.whole.why
+def test_what_is_not_shown_of_a_job_has_its_reason() -> None:
+    uncounted, unrated = reduced(2), reduced(3)
+    uncounted.operations = [sent(datagrams_before=None, datagrams_after=None)(one) for one in uncounted.operations]
+    del unrated.record.rates_mbit_s["h1.eth1"]
+    for why, found, factors in (
+        ("no operation between hosts was recorded: its shim asks nobody", ring_of(2).found, (None, None)),
+        ("what h0 passes on for others is not counted: update its agent", uncounted.found, (None, None)),
+        ("started anew under it", efficiency(reduced(2).record, reduced(2).operations, clock_broke=True), (None, None)),
+        ("no rate of h1.eth1: its agent did not read one. State `rate_mbit_s`", unrated.found, (0.75, 1)),
+    ):
+        assert why in found.whole.why
+        assert (found.whole.gamma, found.whole.delta) == factors, "what needs no rate is shown without one"
+        assert (found.whole.theta, found.whole.eta) == (None, None)
 
 
 def electrical(switches: dict[str, str]) -> Ring:
     """The ring that is played goes through packet switches."""
-    ring = ring_of(2, packet_switches=switches)
+    ring = reduced(2, parts=100_000, packet_switches=switches)
     ranks = [JobRank(host=f"h{n}", electrical=[f"h{n}.eth0", f"h{n}.eth1"]) for n in range(2)]
-    ring.record = replace(ring.record, ranks=ranks)
-    ring.operate(OperationKind.ALL_REDUCE, 200_000, ring_all_reduce(2, 200_000))
+    ring.record = structs.replace(ring.record, ranks=ranks)
     return ring
 
 
@@ -554,14 +520,6 @@ def test_one_packet_switch_forwards_each_byte_once_and_the_way_over_several_is_n
     assert (one.found.whole.gamma, one.found.whole.delta) == (1, 1)
     two = electrical({port: f"eps{port[1]}" for port in ports})
     assert two.found.unshown == ["how many of the packet switches eps0, eps1 bytes passed is not known: 1 operation"]
-
-
-def test_job_without_operations_between_hosts_says_so() -> None:
-    whole = ring_of(2).found.whole
-    assert (whole.eta, whole.why) == (
-        None,
-        "no operation between hosts was recorded: its shim asks nobody, or no rank was let go",
-    )
 
 
 # --- sums

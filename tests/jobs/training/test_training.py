@@ -3,7 +3,7 @@
 from typing import Any
 
 from hwd.jobs.training.training import demand, training
-from hwd.model.job import JobEvent, JobRank, OperationSent
+from hwd.model.job import JobEvent, JobRank
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
@@ -22,9 +22,8 @@ from hwd.model.plane import (
 )
 from hwd_agents.wire import Operation, OperationKind
 
-from ..job_record import job_record
+from ..job_record import job_event, job_record, measured
 
-MS = 1_000_000
 PARTS = {0: (0, 10, 300), 1: (20, 0, 40), 2: (500, 5, 7)}
 RECORD = job_record(ranks=[JobRank(host=host) for host in ("h0", "h0", "h1")], groups={"world": [0, 1, 2]})
 
@@ -40,8 +39,7 @@ class Story:
         self._index = 0
 
     def tell(self, at_ms: float, event: Event, *actions: Action, **more: Any) -> None:
-        at_ns = round(at_ms * MS)
-        self.events.append(JobEvent.of(event, actions, at_ns=at_ns, wall_ns=0, ticked_s=None, **more))
+        self.events.append(job_event(at_ms, event, *actions, **more))
 
     def ask(self, at_ms: float, iteration: int | None, layer: int, *actions: Action) -> None:
         """The last rank comes then, the others 1 and 2 ms before; `actions`: what the plane answers to it."""
@@ -60,10 +58,7 @@ class Story:
 
     def end(self, began_ms: float, at_ms: float, *actions: Action) -> None:
         for rank in PARTS:
-            sent = OperationSent(
-                began_ns=round(began_ms * MS), ended_ns=round(at_ms * MS), error_ns=1, before={}, after={}
-            )
-            self.tell(at_ms + 1, Done(rank=rank), *(actions if rank == 2 else ()), sent=sent)
+            self.tell(at_ms + 1, Done(rank=rank), *(actions if rank == 2 else ()), sent=measured(began_ms, at_ms))
 
 
 GO = Grant(ranks=(0, 1, 2))

@@ -10,13 +10,13 @@ from msgspec import structs
 
 from hwd.model.answers import JobVerification
 from hwd.model.documents.hosts import HostEvent, HostLost
-from hwd.model.documents.jobs import JobEnded, JobResumed
-from hwd.model.job import OperationSent
+from hwd.model.documents.jobs import JobResumed
 from hwd.model.plane import Applied, Done, Grant, Intent
 from hwd_agents.wire import PortBytes
 from hwd_drivers.core.documents import Document
 
-from .test_verification import MS, SIZE, Odd, Story, event, light, operation, seen_ready, told
+from ..job_record import ENDED, MS, measured
+from .test_verification import SIZE, Odd, Story, event, light, operation, seen_ready, told
 
 PORTS: Final = ("eth0", "eth1", "eth2")
 FRAMES: Final = 1.04
@@ -89,7 +89,7 @@ class Run:
         story.tell(150, Applied(target="static"), reconfiguration="r1")
         for index in range(STEPS):
             self._step(index, 200 + 60 * index, counters)
-        story.say(900, JobEnded(job="j7x2a1b9", entry="train", outcome="succeeded", why="", seconds=1.0))
+        story.say(900, ENDED)
         return story.judged()
 
     def _step(self, index: int, at_ms: float, counters: dict[str, Counters]) -> None:
@@ -127,12 +127,12 @@ class Run:
             is_away = rank == 0
             heard = is_away and fault == "hears of its end only"
             counted = counted_ms[host]
-            sent = OperationSent(
-                began_ns=None if heard else round((began_ms if is_away else at_ms + 1) * MS),
-                ended_ns=round((at_ms + 50) * MS),
+            sent = measured(
+                None if heard else began_ms if is_away else at_ms + 1,
+                at_ms + 50,
+                {} if heard else before[host],
+                counters[host].read(),
                 error_ns=ERROR_NS,
-                before={} if heard else before[host],
-                after=counters[host].read(),
                 counted_ns=None if heard or counted is None else round(counted * MS),
             )
             unheard = is_away and fault in ("never hears of its end", "was away between two operations")

@@ -4,18 +4,24 @@ import pytest
 
 from hwd.jobs.efficiency.primitives import primitives_of
 from hwd.jobs.verification.recorded_operations import operations_of
-from hwd.model.documents.jobs import JobEnded
-from hwd.model.job import JobRank, OperationSent
+from hwd.model.job import JobRank
 from hwd.model.plane import Applied, Done, Grant, Intent
 from hwd_agents.wire import Operation, OperationKind
 
-from ..job_record import job_record
-from .test_verification import MS, Story, light, read
+from ..job_record import ENDED, job_record, measured
+from .test_verification import Story, light, read
 
-PARTS = {0: (7000, 500_000, 200_000), 1: (300_000, 0, 100_000), 2: (0, 90_000, 0)}
+PARTS: dict[int, tuple[int, ...]] = {0: (7000, 500_000, 200_000), 1: (300_000, 0, 100_000), 2: (0, 90_000, 0)}
 """By rank: what it has for each. Light joins h0 and h1; h2 has the packet switch alone."""
 OVER_LIGHT = {"h0": 300_000, "h1": 500_000}
 OVER_PACKETS = {"h1": 90_000, "h2": 300_000}
+
+
+def ask(told: Story, parts: dict[int, tuple[int, ...]]) -> None:
+    """For an all-to-all; all three are let go."""
+    for rank, sizes in parts.items():
+        operation = Operation(group="world", kind=OperationKind.ALL_TO_ALL, index=0, size_bytes=sum(sizes), parts=sizes)
+        told.tell(200, Intent(rank=rank, operation=operation), *([Grant(ranks=(0, 1, 2))] if rank == 2 else []))
 
 
 def story(**received: dict[str, int]) -> Story:
@@ -30,50 +36,32 @@ def story(**received: dict[str, int]) -> Story:
     light(told, 100)
     told.tell(150, Applied(target="k1"), reconfiguration="r1")
     before = {rank: told.reading(f"h{rank}") for rank in PARTS}
-    for rank, parts in PARTS.items():
-        operation = Operation(group="world", kind=OperationKind.ALL_TO_ALL, index=0, size_bytes=sum(parts), parts=parts)
-        told.tell(200, Intent(rank=rank, operation=operation), *([Grant(ranks=(0, 1, 2))] if rank == 2 else []))
+    ask(told, PARTS)
     for port, by_host in received.items():
         for host, size_bytes in by_host.items():
             told.count(host, port, size_bytes, size_bytes)
     for rank in PARTS:
-        sent = OperationSent(
-            began_ns=201 * MS,
-            ended_ns=250 * MS,
-            error_ns=2000,
-            before=before[rank],
-            after=told.reading(f"h{rank}"),
-        )
-        told.tell(251, Done(rank=rank), sent=sent)
-    told.say(500, JobEnded(job="j7x2a1b9", entry="train", outcome="succeeded", why="", seconds=1.0))
+        told.tell(251, Done(rank=rank), sent=measured(201, 250, before[rank], told.reading(f"h{rank}")))
+    told.say(500, ENDED)
     return told
 
 
 def test_rank_that_ends_before_another_of_its_host_begins_has_brought_what_both_need() -> None:
     """It takes what comes, and passes it on."""
-    parts = {0: (0, 0, 0), 1: (0, 0, 0), 2: (40_000, 50_000, 0)}
+    parts: dict[int, tuple[int, ...]] = {0: (0, 0, 0), 1: (0, 0, 0), 2: (40_000, 50_000, 0)}
     ranks = [JobRank(host=host, electrical=[f"{host}.eth2"]) for host in ("h0", "h0", "h1")]
     told = Story(
         record=job_record(ranks=ranks, groups={"world": [0, 1, 2]}, fibres={}),
         bytes={"h0": {"eth2": (0, 0)}, "h1": {"eth2": (0, 0)}},
     )
     before = {host: told.reading(host) for host in told.bytes}
-    for rank, sizes in parts.items():
-        operation = Operation(group="world", kind=OperationKind.ALL_TO_ALL, index=0, size_bytes=sum(sizes), parts=sizes)
-        told.tell(200, Intent(rank=rank, operation=operation), *([Grant(ranks=(0, 1, 2))] if rank == 2 else []))
+    ask(told, parts)
     told.count("h0", "eth2", 95_000, 0)
     told.count("h1", "eth2", 0, 95_000)
     for rank, (began_ms, ended_ms) in {0: (201, 230), 1: (240, 250), 2: (201, 235)}.items():
         host = ranks[rank].host
-        sent = OperationSent(
-            began_ns=began_ms * MS,
-            ended_ns=ended_ms * MS,
-            error_ns=2000,
-            before=before[host],
-            after=told.reading(host),
-        )
-        told.tell(251, Done(rank=rank), sent=sent)
-    told.say(500, JobEnded(job="j7x2a1b9", entry="train", outcome="succeeded", why="", seconds=1.0))
+        told.tell(251, Done(rank=rank), sent=measured(began_ms, ended_ms, before[host], told.reading(host)))
+    told.say(500, ENDED)
     found = told.judged()
     assert (found.breaches, found.unshown) == ([], [])
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import json
 from typing import Any
 
 import msgspec
@@ -17,7 +16,6 @@ from hwd.reconfigure.journal.recovery import AGAIN_S
 from hwd.records.journal_id import MemoryJournalId
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, RefusedError
-from hwd_drivers.core.frames import encode_frame
 from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchUp
 from hwd_drivers.twins.server import Denial
 
@@ -52,25 +50,15 @@ async def test_confirm_and_roll_back_at_once_have_one_winner(lab: Lab) -> None:
 
 
 async def test_roll_back_that_comes_after_a_confirm_is_refused_and_says_how_to_go_back(lab: Lab) -> None:
-    answer = await lab.apply("pairs", confirm_within_s=60, ready_within_s=15)
-    before = lab.light()
-    confirm = asyncio.create_task(lab.service.confirm(answer.reconfiguration))
-    await lab.until(ReconfigurationState, state="confirming")
-    (one,) = lab.reconfigurer.under_way
-    assert one.state is State.CONFIRMING, "the agents are still asked"
-    with pytest.raises(RefusedError, match=f"not rolled back, it was confirmed.*`hwd rollback --to {one.id}`"):
-        await lab.service.roll_back(one.id)
-    assert (await confirm).outcome == "confirmed"
-    assert lab.light() == before
-
-
-async def test_apply_that_is_stopped_in_its_confirm_answers_that_it_was_confirmed(lab: Lab) -> None:
     apply = asyncio.create_task(lab.apply("pairs", ready_within_s=15))
     await lab.until(ReconfigurationState, state="confirming")
     (one,) = lab.reconfigurer.under_way
-    with pytest.raises(RefusedError, match="it was confirmed before"):
+    assert one.state is State.CONFIRMING, "the agents are still asked"
+    before = lab.light()
+    with pytest.raises(RefusedError, match=f"not rolled back, it was confirmed.*`hwd rollback --to {one.id}`"):
         await lab.service.roll_back(one.id)
     assert (await apply).outcome == "confirmed"
+    assert lab.light() == before
 
 
 async def test_roll_back_first_refuses_the_confirm(lab: Lab) -> None:
@@ -115,10 +103,13 @@ async def test_wait_that_somebody_rolls_back_ends_at_once_and_says_so(lab: Lab) 
     waiting = asyncio.create_task(lab.reconfigurer.wait_ready(one, within_s=86_400))
     await asyncio.sleep(0.5)
     await lab.reconfigurer.roll_back(one, "asked for by ada")
-    with pytest.raises(FailedError, match="rolled-back meanwhile: asked for by ada"):
-        await waiting
+    for wait in (waiting, lab.reconfigurer.wait_ready(one, within_s=15)):
+        with pytest.raises(FailedError, match="rolled-back meanwhile: asked for by ada"):
+            await wait
     assert asyncio.get_running_loop().time() - began_s < 5
-    assert lab.light() == wanted(STRAIGHT)
+    with pytest.raises(RefusedError, match="somebody has ended it already"):
+        await lab.reconfigurer.await_confirm(one)
+    assert (one.state, lab.light()) == (State.ENDED, wanted(STRAIGHT))
 
 
 async def test_wait_that_somebody_confirms_ends_with_the_light_as_it_is(lab: Lab) -> None:
@@ -129,16 +120,6 @@ async def test_wait_that_somebody_confirms_ends_with_the_light_as_it_is(lab: Lab
     await waiting
     assert one.state is State.ENDED
     assert lab.light() == wanted(CROSSED)
-
-
-async def test_what_has_ended_is_not_waited_for_any_more(lab: Lab) -> None:
-    one = await held(lab)
-    await lab.reconfigurer.roll_back(one, "asked for")
-    with pytest.raises(FailedError, match="rolled-back meanwhile"):
-        await lab.reconfigurer.wait_ready(one, within_s=15)
-    with pytest.raises(RefusedError, match="somebody has ended it already"):
-        await lab.reconfigurer.await_confirm(one)
-    assert one.state is State.ENDED
 
 
 async def test_roll_back_that_is_denied_is_tried_again_until_it_is_done(lab: Lab) -> None:
@@ -210,37 +191,17 @@ async def test_refusals_name_what_was_cut_off_and_why_it_is_not_undone_now(lab: 
     await lab.lease("ocs1.7", for_s=60)
 
 
-async def test_ports_that_may_go_back_cannot_be_leased_meanwhile(lab: Lab) -> None:
-    one = await held(lab)
-    lab.without_agents()
-    await asyncio.sleep(900)
-    with pytest.raises(RefusedError, match=r"ocs1\.3: reconfiguration .* is under way on it"):
-        await lab.lease("ocs1.3", for_s=60)
-    await lab.reconfigurer.confirm(one)
-    await lab.lease("ocs1.3", for_s=60)
-
-
-async def test_confirmed_is_durable_on_a_disk_that_got_full_since_its_begin(lab: Lab) -> None:
-    one = await held(lab)
-    disk = lab.world.journal_disk
-    disk.capacity_bytes = len(disk.read())
-    await lab.reconfigurer.confirm(one)
-    assert ends(lab) == ["confirmed", "confirmed"]
-    await lab.restart(after_s=0.0)
-    assert (lab.emitted(DaemonRecovered), lab.light()) == ([], wanted(CROSSED))
-
-
 async def test_full_disk_refuses_the_next_apply_and_no_restart_is_needed_when_there_is_room_again(lab: Lab) -> None:
-    await lab.apply(STRAIGHT)
     disk = lab.world.journal_disk
-    disk.refusal = (errno.ENOSPC, 0)
+    disk.truncate(disk.size())  # nothing is reserved any more
+    disk.capacity_bytes = disk.size()
     with pytest.raises(
         FailedError, match=r"Nothing was sent\. Make room .* and ask again; the daemon goes on as it is"
     ):
-        await lab.apply(CROSSED)
-    assert lab.light() == wanted(STRAIGHT)
-    disk.refusal = None
-    assert (await lab.apply(CROSSED)).outcome == "confirmed"
+        await lab.apply(STRAIGHT)
+    assert lab.emitted(SwitchCommand) == []
+    disk.capacity_bytes = None
+    assert (await lab.apply(STRAIGHT)).outcome == "confirmed"
 
 
 async def test_confirm_that_the_journal_refuses_stands_unconfirmed_until_it_is_taken_and_nothing_else_begins(
@@ -280,55 +241,15 @@ async def test_confirm_that_is_asked_for_again_when_the_journal_takes_it_ends_it
     disk.refusal = (errno.EIO, 0)
     for _ in range(2):
         with pytest.raises(FailedError, match="stands as it was asked for, and is not confirmed yet"):
-            await lab.reconfigurer.confirm(one)
-    disk.refusal = None
-    await lab.reconfigurer.confirm(one)
-    assert lab.reconfigurer.under_way == ()
-    await asyncio.sleep(70)  # virtual
-    assert (ends(lab), lab.light()) == (["confirmed"], wanted(what))
-
-
-async def test_roll_back_of_what_waits_for_the_journal_fails_and_a_second_confirm_ends_it(lab: Lab) -> None:
-    one, disk = await held(lab), lab.world.journal_disk
-    disk.refusal = (errno.EIO, 0)
-    for _ in range(2):
-        with pytest.raises(FailedError, match="stands as it was asked for, and is not confirmed yet"):
             await lab.service.confirm(one.id)
     with pytest.raises(FailedError, match=f"not rolled back, .*Input/output error.* `hwd confirm {one.id}` tries"):
         await lab.service.roll_back(one.id)
-    assert (lab.light(), one.state) == (wanted(CROSSED), State.CONFIRMING)
+    assert (lab.light(), one.state) == (wanted(what), State.CONFIRMING)
     disk.refusal = None
     assert (await lab.service.confirm(one.id)).outcome == "confirmed"
-
-
-async def test_journal_that_could_not_be_written_yet_is_not_missed_at_the_next_start(lab: Lab) -> None:
-    """Of version 1, on a full disk: the records are told of its new name when it has it."""
-    await lab.apply(STRAIGHT, confirm_within_s=1200)
-    (one,) = lab.reconfigurer.under_way
-    lab.world.kill("daemon")
-    lab.world.journal_id = MemoryJournalId()
-    disk = lab.world.journal_disk = MemoryDisk()
-    moves = [
-        {
-            "switch": move.switch,
-            "remove": [*map(str, move.remove)],
-            "add": [*map(str, move.add)],
-            "keep": [],
-            "before": [],
-        }
-        for move in one.plan.moves
-    ]
-    begun = {"entry": "begin", "reconfiguration": one.id, "run": None, "what": one.plan.what, "hash": one.plan.hash}
-    disk.append(encode_frame(json.dumps(begun | {"crash_rule": "roll-back", "moves": moves}).encode()))
-    disk.sync()
-    disk.refusal = (errno.ENOSPC, 0)
-    lab.world.start_daemon()
-    await asyncio.sleep(1.0)  # virtual
-    lab.world.kill("daemon")
-    disk.refusal = None
-    await lab.start()
-    assert lab.emitted(JournalDamaged) == []
-    assert (lab.service.status().open, lab.light()) == ([], set())
+    assert lab.reconfigurer.under_way == ()
+    await asyncio.sleep(70)  # virtual
+    assert (ends(lab), lab.light()) == (["confirmed"], wanted(what))
 
 
 async def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_again_by_itself(lab: Lab) -> None:
@@ -367,45 +288,39 @@ async def test_confirm_that_the_journal_refused_is_taken_at_the_end_of_the_daemo
     assert (lab.emitted(DaemonRecovered), lab.light()) == ([], wanted(CROSSED))
 
 
+@pytest.mark.parametrize("confirm_within_s", [None, 60.0])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize(
     "calls", [*range(0, 8, 2), *(pytest.param(calls, marks=pytest.mark.slow) for calls in range(1, 8, 2))]
 )
 async def test_what_is_answered_holds_after_a_crash_whichever_write_of_the_journal_fails(
-    lab: Lab, calls: int, number: int
+    lab: Lab, calls: int, number: int, confirm_within_s: float | None
 ) -> None:
     """The daemon is killed as soon as it has answered, with the disk as it is then."""
     await lab.apply(STRAIGHT)
     lab.world.journal_disk.refusal = (number, calls)
+    why, awaits = "", confirm_within_s is not None
     try:
-        said = str((await lab.apply(CROSSED)).outcome)
+        said = str((await lab.apply(CROSSED, confirm_within_s=confirm_within_s)).state)
     except FailedError as error:
-        said = "unknown" if "stands as it was asked for" in str(error) else "not done"
-    lab.world.kill("daemon")
+        why = str(error)
+        said = "unknown" if "stands as it was asked for" in why else "not done"
+    if awaits:
+        assert (2 <= calls < 4) == ("that it awaits its confirm cannot be written" in why)
+        assert (calls < 4) == ("Outcome: rolled-back" in why)
     lab.world.journal_disk.refusal = None
-    await lab.start()
+    await lab.restart()
     await asyncio.sleep(10.0)  # virtual
-    stands = {
-        "confirmed": [wanted(CROSSED)],
-        "not done": [wanted(STRAIGHT)],
-        "unknown": [*map(wanted, (STRAIGHT, CROSSED))],
-    }
-    assert lab.light() in stands[said]
+    stands = {"not done": [STRAIGHT], "unknown": [STRAIGHT, CROSSED]}.get(said, [CROSSED])
+    assert lab.light() in [*map(wanted, stands)]
     assert lab.service.status().open == []
-    assert (calls < 4) == (said != "confirmed"), "a begin, its sync, an end, its sync"
+    assert (calls < 4) == (said in ("not done", "unknown")), "a begin, its sync, an end or a wait, its sync"
+    if awaits:
+        assert [one.state for one in lab.service.reconfigurations()] == ([] if calls < 4 else ["awaiting-confirm"])
+        await asyncio.sleep(60.0)
+        assert lab.light() == wanted(STRAIGHT)
     await lab.apply(CROSSED)
     assert lab.light() == wanted(CROSSED)
-
-
-async def test_full_disk_before_the_first_command_sends_nothing_and_needs_no_restart(lab: Lab) -> None:
-    disk = lab.world.journal_disk
-    disk.truncate(disk.size())  # nothing is reserved any more
-    disk.capacity_bytes = disk.size()
-    with pytest.raises(FailedError, match="Nothing was sent"):
-        await lab.apply(STRAIGHT)
-    assert lab.emitted(SwitchCommand) == []
-    disk.capacity_bytes = None
-    await lab.apply(STRAIGHT)
 
 
 async def test_rolled_back_says_which_crossconnects_were_to_stay_and_are_gone(lab: Lab) -> None:

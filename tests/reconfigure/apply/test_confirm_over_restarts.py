@@ -1,7 +1,6 @@
 """What awaits its confirm survives the daemon: it waits until its deadline, whatever ends the process before."""
 
 import asyncio
-import errno
 import re
 from typing import Any
 
@@ -12,8 +11,7 @@ from hwd.model.answers import ReconfigurationStatus
 from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.sim.world import DAEMON, START_WALL_NS, agent_node
-from hwd_drivers.core.disk import MemoryDisk
-from hwd_drivers.core.errors import FailedError, HwdError, LinkError, RefusedError
+from hwd_drivers.core.errors import LinkError, RefusedError
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
@@ -27,27 +25,6 @@ async def awaiting(lab: Lab, *, within_s: float = WITHIN_S, **more: Any) -> str:
     """Straight is confirmed, crossed awaits its confirm; returns its id."""
     await lab.apply(STRAIGHT)
     return (await lab.apply(CROSSED, confirm_within_s=within_s, **more)).id
-
-
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        ({"fault": "panel", "remove": ["1A-4B"]}, RefusedError),
-        ({"fault": "reboot", "seconds": 5.0}, LinkError),
-    ],
-)
-async def test_what_is_not_there_any_more_is_not_confirmed(
-    lab: Lab, fault: dict[str, Any], error: type[HwdError]
-) -> None:
-    within_s = 12.0  # longer than the switch is away; agents sample modules all the while
-    id = await awaiting(lab, within_s=within_s)
-    lab.set_fault({"switch": "ocs1", **fault})
-    await asyncio.sleep(2.0)
-    with pytest.raises(error, match="ocs1"):
-        await lab.in_daemon(lab.service.confirm(id))
-    assert lab.one_under_way().state == "awaiting-confirm"
-    await asyncio.sleep(2 * within_s)
-    assert (lab.light(), [outcome for outcome, _ in lab.ends(id)]) == (wanted(STRAIGHT), ["rolled-back"])
 
 
 async def test_daemon_that_is_back_before_the_deadline_is_confirmed_and_that_is_durable(lab: Lab) -> None:
@@ -110,17 +87,6 @@ async def test_deadline_that_passed_while_the_daemon_was_away_brings_back_at_onc
     assert lab.light() == wanted(STRAIGHT)
 
 
-async def test_ended_daemon_leaves_it_as_it_is_and_the_next_start_confirms_it(lab: Lab) -> None:
-    id = await awaiting(lab)
-    await lab.world.stop(DAEMON)
-    assert (lab.light(), lab.ends(id)) == (wanted(CROSSED), [])
-    await asyncio.sleep(10.0)
-    await lab.start()
-    assert lab.one_under_way().confirm_in_s == pytest.approx(WITHIN_S - 10.0, abs=1.0)
-    assert (await lab.service.confirm(id)).outcome == "confirmed"
-    assert lab.light() == wanted(CROSSED)
-
-
 async def test_ended_daemon_drives_nothing_after_its_end_and_the_next_start_carries_the_roll_back_out(
     lab: Lab,
 ) -> None:
@@ -132,15 +98,6 @@ async def test_ended_daemon_drives_nothing_after_its_end_and_the_next_start_carr
     await asyncio.sleep(2.0)
     assert lab.light() == wanted(STRAIGHT)
     assert [outcome for outcome, _ in lab.ends(id)] == ["rolled-back"]
-
-
-async def test_roll_back_that_is_asked_for_after_the_restart_goes_at_once(lab: Lab) -> None:
-    id = await awaiting(lab)
-    await lab.restart()
-    assert (await lab.service.roll_back(id)).outcome == "rolled-back"
-    assert lab.light() == wanted(STRAIGHT)
-    await asyncio.sleep(2 * WITHIN_S)
-    assert lab.ends(id) == [("rolled-back", "roll-back asked for")]
 
 
 async def test_daemon_that_dies_in_a_roll_back_that_was_asked_for_does_not_wait_for_the_deadline(lab: Lab) -> None:
@@ -263,71 +220,6 @@ async def test_its_ports_stay_its_own_after_the_restart(lab: Lab) -> None:
         "back by itself in N s unless it is confirmed before. Wait for its end" in refusals[1][0]
     )
     await lab.lease("ocs1.7", for_s=60)
-
-
-class DyingDisk(MemoryDisk):
-    """Has the daemon die right after it has synced a wait, before it can do anything more."""
-
-    lab: Lab
-
-    def append(self, data: bytes) -> None:
-        super().append(data)
-        if b'"awaits"' in data:
-            nodes = self.lab.world.nodes
-            nodes.kill_at(DAEMON, nodes.callbacks(DAEMON) + 1)
-
-
-async def test_daemon_that_dies_between_the_journal_and_all_that_follows_goes_on_waiting(lab: Lab) -> None:
-    await lab.apply(STRAIGHT)
-    lab.world.kill(DAEMON)
-    disk = DyingDisk()
-    disk.append(lab.world.journal_disk.read())
-    disk.sync()
-    disk.close()
-    disk.lab = lab
-    lab.world.journal_disk = disk
-    await lab.start()
-    asking = asyncio.create_task(lab.apply(CROSSED, confirm_within_s=WITHIN_S))
-    while lab.world.nodes.alive(DAEMON):  # noqa: ASYNC110 - virtual time, and the dead tell nothing
-        await asyncio.sleep(0.01)
-    await asyncio.gather(asking, return_exceptions=True)
-    await lab.restart()
-    now = lab.one_under_way()
-    assert (now.state, lab.light()) == ("awaiting-confirm", wanted(CROSSED))
-    await lab.until(ReconfigurationEnded, reconfiguration=now.id)
-    assert lab.light() == wanted(STRAIGHT)
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-@pytest.mark.parametrize(
-    "calls", [*range(0, 8, 2), *(pytest.param(calls, marks=pytest.mark.slow) for calls in range(1, 8, 2))]
-)
-async def test_what_is_answered_holds_after_a_crash_whichever_write_of_the_journal_fails(
-    lab: Lab, calls: int, number: int
-) -> None:
-    await lab.apply(STRAIGHT)
-    lab.world.journal_disk.refusal = (number, calls)
-    why = ""
-    try:
-        said = str((await lab.apply(CROSSED, confirm_within_s=WITHIN_S)).state)
-    except FailedError as error:
-        said, why = "not done", str(error)
-        assert lab.light() == wanted(STRAIGHT)
-    assert (2 <= calls < 4) == ("that it awaits its confirm cannot be written" in why)
-    assert (calls < 4) == ("Outcome: rolled-back" in why)
-    lab.world.journal_disk.refusal = None
-    await lab.restart()
-    await asyncio.sleep(10.0)
-    assert (calls < 4) == (said == "not done"), "a begin, its sync, a wait, its sync"
-    if said == "not done":
-        assert lab.light() == wanted(STRAIGHT)
-        assert lab.service.status().open == []
-    else:
-        assert (said, lab.light()) == ("awaiting-confirm", wanted(CROSSED))
-        assert lab.one_under_way().state == said
-    await asyncio.sleep(WITHIN_S)
-    assert lab.light() == wanted(STRAIGHT)
-    await lab.apply(CROSSED)
 
 
 async def test_disk_that_got_full_since_the_begin_takes_the_wait_the_roll_back_and_the_end(lab: Lab) -> None:

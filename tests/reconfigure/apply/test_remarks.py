@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from hwd.reconfigure.apply.remarks import lasting_remarks, read_back_remarks
+from hwd.reconfigure.apply.remarks import read_back_remarks
 from hwd.reconfigure.apply.switches import raise_joined
 from hwd_drivers.core.errors import DeviceError, LinkError
 from hwd_drivers.core.values import Crossconnect, CrossconnectState
@@ -42,11 +42,6 @@ def test_one_that_stays_and_is_held_dark_is_remarked() -> None:
     there = states("1A-2B", CrossconnectState.BLOCKED)
     (said,) = read_back_remarks(moves(keep="1A-2B", before="1A-2B"), there, ApplyMode.UPDATE)
     assert said == "ocs1: 1A-2B stayed, and is held dark by a shutter or an override"
-
-
-def test_what_cannot_be_brought_back_is_remarked() -> None:
-    (said,) = lasting_remarks([moves(add="1A-2B 2A-1B 4A-4B", lasting="1A-2B 2A-1B"), moves(add="1A-2B")])
-    assert said.startswith("ocs1: 1A-2B, 2A-1B: what it joined before could not be told")
 
 
 def test_failures_of_several_switches_are_one_line_of_the_first_kind() -> None:

@@ -23,6 +23,8 @@ from hwd_drivers.twins.server import Denial
 
 from ..conftest import Lab, of_testbed
 
+pytestmark = of_testbed(TRUNKS.text)
+
 FIRST, THEN = TRUNKS.wanted[:2]
 """Both links over trunks 5 and 6, then over 7 and 5: the first link frees the trunk of the second."""
 ONE, OTHER = "h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"
@@ -51,7 +53,6 @@ def last_why(lab: Lab) -> str:
     return lab.emitted(ReconfigurationEnded)[-1].why
 
 
-@of_testbed(TRUNKS.text)
 async def test_the_second_step_begins_when_the_links_of_the_first_are_ready(lab: Lab) -> None:
     await lab.apply(FIRST, ready_within_s=15)
     done = await lab.apply(THEN, ready_within_s=15, steps=True)
@@ -76,7 +77,6 @@ async def test_the_second_step_begins_when_the_links_of_the_first_are_ready(lab:
     ), "from the command of its own step"
 
 
-@of_testbed(TRUNKS.text)
 async def test_without_readiness_a_step_ends_when_it_is_read_back(lab: Lab) -> None:
     await lab.apply(FIRST)
     await lab.apply(THEN, steps=True)
@@ -86,7 +86,6 @@ async def test_without_readiness_a_step_ends_when_it_is_read_back(lab: Lab) -> N
     assert states == ["journaled", "driving", "read-back", "driving", "read-back", "driven", "confirming"]
 
 
-@of_testbed(TRUNKS.text)
 async def test_denial_in_the_second_step_undoes_both_and_says_so(lab: Lab) -> None:
     await lab.apply(FIRST, ready_within_s=15)
     task = asyncio.create_task(lab.apply(THEN, ready_within_s=15, steps=True))
@@ -98,7 +97,6 @@ async def test_denial_in_the_second_step_undoes_both_and_says_so(lab: Lab) -> No
     assert last_why(lab).endswith("Of its plan, all of its 2 steps had begun")
 
 
-@of_testbed(TRUNKS.text)
 async def test_links_that_are_not_ready_in_the_first_step_keep_the_second_from_beginning(lab: Lab) -> None:
     await lab.apply(FIRST, ready_within_s=15)
     lab.set_fault({"port": "h1.eth0", "fault": "stuck-phy"})
@@ -111,7 +109,6 @@ async def test_links_that_are_not_ready_in_the_first_step_keep_the_second_from_b
     assert "no more" not in last_why(lab), "what the second step makes was not commanded"
 
 
-@of_testbed(TRUNKS.text)
 async def test_roll_back_between_two_steps_undoes_the_first_alone(lab: Lab) -> None:
     await lab.apply(FIRST, ready_within_s=15)
     sent = len(lab.emitted(ReconfigurationCommanded))
@@ -129,7 +126,6 @@ async def test_roll_back_between_two_steps_undoes_the_first_alone(lab: Lab) -> N
     assert steps(lab) == [(1, "begun")]
 
 
-@of_testbed(TRUNKS.text)
 async def test_another_client_between_two_steps_stops_the_next_one(lab: Lab) -> None:
     await lab.apply(FIRST)
     task = asyncio.create_task(lab.apply(THEN, ready_within_s=15, steps=True))
@@ -141,7 +137,6 @@ async def test_another_client_between_two_steps_stops_the_next_one(lab: Lab) -> 
     assert lit(lab).replace(",3A-3B", "").replace("3A-3B,", "") == light(FIRST)
 
 
-@of_testbed(TRUNKS.text)
 @pytest.mark.slow
 @pytest.mark.parametrize("ready_within_s", [None, 15])
 async def test_a_death_at_any_time_ends_as_before_or_as_wanted(lab: Lab, ready_within_s: float | None) -> None:
@@ -185,7 +180,6 @@ async def test_a_death_at_any_time_ends_as_before_or_as_wanted(lab: Lab, ready_w
     assert {outcome for outcome, _ in outcomes} >= {"", "rolled-back"}
 
 
-@of_testbed(TRUNKS.text)
 async def test_not_confirmed_in_time_all_steps_are_undone(lab: Lab) -> None:
     await lab.apply(FIRST)
     waiting = await lab.apply(THEN, steps=True, confirm_within_s=30)
@@ -197,7 +191,6 @@ async def test_not_confirmed_in_time_all_steps_are_undone(lab: Lab) -> None:
     assert lit(lab) == light(FIRST)
 
 
-@of_testbed(TRUNKS.text)
 async def test_a_plan_in_steps_is_applied_by_its_hash(lab: Lab) -> None:
     await lab.apply(FIRST)
     plan = await lab.plan(THEN, steps=True)
@@ -207,7 +200,6 @@ async def test_a_plan_in_steps_is_applied_by_its_hash(lab: Lab) -> None:
     assert steps(lab)[-1] == (2, "done")
 
 
-@of_testbed(TRUNKS.text)
 async def test_a_stuck_mirror_in_the_first_step_is_found_before_the_second(lab: Lab) -> None:
     await lab.apply(FIRST)
     lab.faults.stick([PortSide.parse("1A")])

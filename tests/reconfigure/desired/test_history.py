@@ -1,13 +1,16 @@
-"""What reconfigurations took so far, as a plan is told."""
+"""What reconfigurations took so far, as a plan is told, and what was set at NICs."""
+
+from typing import Any
 
 import pytest
 
 from hwd.daemon.installed_drivers import load_text
+from hwd.model.documents.runs import RunHost
 from hwd.model.instant import Knowledge
 from hwd.model.kinds import UnreadFact, read_fact
 from hwd.model.stage import Stage, StageName
 from hwd.model.timeline import LinkTimeline, Timeline
-from hwd.reconfigure.desired.history import TURNAROUNDS_REMEMBERED, History, Outcomes
+from hwd.reconfigure.desired.history import ACTIONS_MAX, TURNAROUNDS_REMEMBERED, History, HostSettings, Outcomes
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document, Fact, Json
 
@@ -41,26 +44,19 @@ def timeline(*seconds: float | None) -> Document:
 
 
 def test_before_any_link_was_timed_the_slowest_switch_that_moves_counts(history: History) -> None:
-    seconds, source = history.expect(["ocs1"])
-    assert 0 < seconds < 1
+    before_s, source = history.expect(["ocs1"])
+    assert 0 < before_s < 1
     assert "no link has been timed yet" in source
     assert history.expect([]) == (0.0, source)
-
-
-def test_afterwards_it_is_the_median_of_what_was_seen(history: History) -> None:
-    history(timeline(3.0, 5.0))
-    history(timeline(4.0, None))  # one link was not seen to turn around
-    assert history.expect(["ocs1"]) == (4.0, "median of the last 3 turnarounds")
-
-
-def test_where_no_link_comes_up_it_is_what_the_switches_state(history: History) -> None:
-    before_s, _ = history.expect(["ocs1"])
     history(timeline(3.0, 5.0))
     said = "switching time that the switches state; no link comes up by it"
     assert history.expect(["ocs1"], False) == (before_s, said)
 
 
-def test_old_turnarounds_are_forgotten(history: History) -> None:
+def test_afterwards_it_is_the_median_of_the_last_that_were_seen(history: History) -> None:
+    history(timeline(3.0, 5.0))
+    history(timeline(4.0, None))  # one link was not seen to turn around
+    assert history.expect(["ocs1"]) == (4.0, "median of the last 3 turnarounds")
     history(timeline(*[100.0] * TURNAROUNDS_REMEMBERED))
     history(timeline(*[1.0] * TURNAROUNDS_REMEMBERED))
     assert history.expect([])[0] == 1.0
@@ -95,3 +91,41 @@ def test_outcomes_that_another_version_recorded_are_passed_over() -> None:
     outcomes = Outcomes(SystemClock())
     outcomes(document(UnreadFact(kind="reconfiguration.ended", fields={"reconfiguration": "r"})))
     assert (outcomes.text("r"), outcomes.last) == (None, None)
+
+
+# --- NIC settings that are in force
+
+
+AT_NS = 5_000_000_000
+
+
+def told(action: str, *, port: str = "h0.eth0", **fields: Any) -> RunHost:
+    return RunHost(run="r", host="h0", port=port, action=action, before=None, after=None, **fields)
+
+
+def test_what_was_set_is_in_force_until_it_is_put_back() -> None:
+    settings = HostSettings()
+    settings.see(told("autoneg", value=False), at_ns=AT_NS)
+    settings.see(told("mtu", value=4200), at_ns=AT_NS)
+    settings.see(told("mtu", port="h1.eth0", value=9000), at_ns=AT_NS)
+    assert settings.in_force(["h0.eth0", "h2.eth0"]) == {"h0.eth0": {"autoneg": False, "mtu": 4200}}
+    settings.see(told("put-back", setting="autoneg"), at_ns=AT_NS)
+    assert settings.in_force(["h0.eth0"]) == {"h0.eth0": {"mtu": 4200}}
+    settings.see(told("put-back", setting="mtu"), at_ns=AT_NS)
+    assert settings.in_force(["h0.eth0"]) == {}
+
+
+def test_settings_that_a_port_has_several_of_are_not_told_but_were_done() -> None:
+    settings = HostSettings()
+    settings.see(told("address", value="10.0.0.1/24", seconds=0.5), at_ns=AT_NS)
+    assert settings.in_force(["h0.eth0"]) == {}
+    (action,) = settings.actions
+    assert (action.from_ns, action.to_ns, action.words) == (4_500_000_000, 5_000_000_000, "address")
+
+
+def test_only_so_many_actions_are_remembered() -> None:
+    settings = HostSettings()
+    for number in range(ACTIONS_MAX + 10):
+        settings.see(told("put-back", setting="mtu"), at_ns=number)
+    assert len(settings.actions) == ACTIONS_MAX
+    assert settings.actions[-1].to_ns == ACTIONS_MAX + 9

@@ -29,10 +29,16 @@ def moves(plan: PlanSummary) -> tuple[set[str], set[str]]:
     return set(move.remove), set(move.add)
 
 
-@pytest.mark.parametrize("asked", [{"restore": []}, {"before": "r1"}])
-async def test_way_back_has_no_mode_of_its_own(lab: Lab, asked: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="mode overwrite: a way back replaces what is in its way and nothing else"):
-        await lab.plan("", mode="overwrite", **asked)
+async def test_way_back_that_makes_no_sense_is_bad_input(lab: Lab) -> None:
+    no_mode = "mode overwrite: a way back replaces what is in its way and nothing else"
+    for why, what, asked in (
+        (no_mode, "", {"mode": "overwrite", "restore": []}),
+        (no_mode, "", {"mode": "overwrite", "before": "r1"}),
+        ("restore: ocs9 is no port and no switch of testbed", "", {"restore": ["ocs9"]}),
+        ("what, restore: only one of them says what is wanted", STRAIGHT, {"restore": []}),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            await lab.plan(what, **asked)
 
 
 async def test_restore_names_the_reconfiguration_whose_ports_it_leaves_out(lab: Lab) -> None:
@@ -137,28 +143,17 @@ async def test_restore_moves_what_differs_and_nothing_else(lab: Lab) -> None:
     assert desired.free == ["5A"], "a restore wants nothing new of the partners of what it removes"
 
 
-@pytest.mark.parametrize(
-    ("ports", "expected"),
-    [
-        (["ocs1.2"], ({"2A-7B"}, {"2A-4B"})),
-        (["ocs1.7"], ({"2A-7B"}, {"2A-4B"})),
-        (["ocs1"], ({"2A-7B"}, {"1A-3B", "2A-4B"})),
-        (["h0.eth0"], (set(), {"1A-3B"})),
-    ],
-)
-async def test_ports_say_what_of_it_is_restored(
-    lab: Lab, ports: list[str], expected: tuple[set[str], set[str]]
-) -> None:
-    await lab.apply("ocs1:1A-3B,2A-4B")
-    await lab.panel(remove=["1A-3B", "2A-4B"], add=["2A-7B"])
-    assert moves(await plan(lab, *ports)) == expected
-
-
-async def test_unknown_port_is_bad_input(lab: Lab) -> None:
-    with pytest.raises(ConfigError, match="restore: ocs9 is no port and no switch of testbed"):
-        await plan(lab, "ocs9")
-    with pytest.raises(ConfigError, match="what, restore: only one of them says what is wanted"):
-        await lab.plan(STRAIGHT, restore=[])
+async def test_ports_say_what_of_it_is_restored(lab: Lab) -> None:
+    await lab.apply("ocs1:1A-3B,2A-4B,5A-none")
+    await lab.panel(remove=["1A-3B", "2A-4B"], add=["2A-7B", "5A-8B"])
+    for port, expected in {
+        "ocs1.2": ({"2A-7B"}, {"2A-4B"}),
+        "ocs1.7": ({"2A-7B"}, {"2A-4B"}),
+        "ocs1.8": ({"5A-8B"}, set()),
+        "ocs1": ({"2A-7B", "5A-8B"}, {"1A-3B", "2A-4B"}),
+        "h0.eth0": (set(), {"1A-3B"}),
+    }.items():
+        assert moves(await plan(lab, port)) == expected, port
 
 
 async def test_restore_does_not_touch_what_others_lease_and_acts_under_its_own_lease(lab: Lab) -> None:

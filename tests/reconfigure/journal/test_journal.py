@@ -99,55 +99,11 @@ def ids_in(disk: MemoryDisk, *, known: str | None = "j1") -> list[str]:
 WAIT = ConfirmWait(started_wall_ns=1_700_000_000_000_000_000, until_wall_ns=1_700_000_070_000_000_000, within_s=60.0)
 
 
-def test_what_was_begun_is_open_after_a_crash() -> None:
-    disk = MemoryDisk()
-    Journal(disk).begin(plan(), reconfiguration="r1", run="run1")
-    disk.crash()
-    (entry,) = Journal(disk).load()
-    assert (entry.reconfiguration, entry.run, entry.what, entry.moves) == (
-        "r1",
-        "run1",
-        "ring",
-        (MOVES,),
-    )
-
-
 def test_without_sync_a_crash_may_forget() -> None:
     disk = MemoryDisk()
     Journal(disk, sync=False).begin(plan(), reconfiguration="r1", run=None)
     disk.crash()
     assert Journal(disk).load() == ()
-
-
-def test_what_ended_is_not_open() -> None:
-    disk, journal = journal_of("r1", "r2")
-    journal.end("r1", outcome="confirmed")
-    assert ids_in(disk, known=None) == ["r2"]
-
-
-def test_full_disk_leaves_no_half_frame() -> None:
-    disk = MemoryDisk(capacity_bytes=2000)
-    journal = Journal(disk)
-    begin(journal, "r1")
-    with pytest.raises(OSError, match="No space"):
-        for number in range(10):
-            journal.begin(plan(), reconfiguration=f"more{number}", run=None)
-    disk.capacity_bytes = 0
-    loaded = ids_in(disk, known=None)
-    assert loaded == [entry.reconfiguration for entry in journal.open]
-    for id in reversed(loaded):
-        journal.end(id, outcome="confirmed")
-    assert Journal(disk).load() == (), "there was room for all ends"
-
-
-def test_journal_is_begun_anew_when_large_and_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "COMPACT_BYTES", 100)
-    disk, journal = journal_of("r1", "r2")
-    journal.end("r1", outcome="confirmed")
-    large = disk.size()
-    journal.end("r2", outcome="confirmed")
-    assert disk.size() < 100 < large
-    assert Journal(disk).load(known=journal.id) == ()
 
 
 def test_what_stays_open_does_not_let_the_journal_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,6 +175,7 @@ def found(data: bytes) -> set[str]:
     opened = {entry.reconfiguration: entry for entry in journal.load(known="j1")}
     brought_back = {id for id, entry in opened.items() if not entry.doubt}
     assert brought_back <= OPEN, f"{brought_back - OPEN} had ended"
+    assert not any(entry.doubt and entry.awaits_confirm for entry in opened.values()), "what is held is not waited for"
     lost = [entry for entry in opened.values() if entry.doubt and not entry.moves]
     assert opened.keys() >= OPEN or lost, f"{OPEN - opened.keys()} are dropped"
     assert all(entry.concerns("any") for entry in lost)
@@ -238,29 +195,32 @@ def found(data: bytes) -> set[str]:
     return brought_back
 
 
-EVERY_FIFTH = pytest.mark.parametrize("first", [0, *(pytest.param(one, marks=pytest.mark.slow) for one in range(1, 5))])
+PARTS = 11
 """So many tests share the bytes; the first of them is quick enough for `make test`."""
+IN_PARTS = pytest.mark.parametrize(
+    "first", [0, *(pytest.param(one, marks=pytest.mark.slow) for one in range(1, PARTS))]
+)
 
 
-@EVERY_FIFTH
+@IN_PARTS
 def test_flipped_bit_of_every_byte_is_noticed_and_neither_drops_nor_brings_back_what_it_must_not(first: int) -> None:
     disk, _ = written()
     whole = disk.read()
     brought_back: list[set[str]] = []
-    for at in range(first, disk.size() + 80, 5):
+    for at in range(first, disk.size() + 80, PARTS):
         data = bytearray(whole)
         data[at] ^= 1 << at * 5 % 8
         brought_back.append(found(bytes(data)))
     assert brought_back.count(OPEN) > len(brought_back) / 4, "what is sure is brought back all the same"
 
 
-@EVERY_FIFTH
+@IN_PARTS
 def test_file_that_is_cut_off_anywhere_is_noticed_and_neither_drops_nor_brings_back_what_it_must_not(
     first: int,
 ) -> None:
     disk, _ = written()
     whole = disk.read()
-    for size in range(first, disk.size() + 80, 5):
+    for size in range(first, disk.size() + 80, PARTS):
         brought_back = found(whole[:size])
         assert size >= disk.size() or not brought_back, "any of them may have ended behind the cut"
 
@@ -293,12 +253,14 @@ def test_journal_that_is_gone_or_emptied_beside_records_that_know_it_is_damage_a
     assert (again.load(known="j1"), again.damage) == ((), None)
 
 
-def test_journal_of_other_records_is_held() -> None:
-    disk, _ = written()
-    journal = Journal(disk)
-    assert all(entry.doubt for entry in journal.load(known="other"))
-    assert journal.damage is not None
-    assert "it is journal j1, and the records belong to journal other" in journal.damage.why
+def test_journal_of_other_records_is_held_and_its_ends_are_not_for_these() -> None:
+    disk, journal = written()
+    assert {one.begun.entry.reconfiguration for one in journal.ended} == {"r0", "r2", "r3"}
+    other = Journal(disk)
+    assert all(entry.doubt for entry in other.load(known="other"))
+    assert other.ended == ()
+    assert other.damage is not None
+    assert "it is journal j1, and the records belong to journal other" in other.damage.why
 
 
 def test_entry_of_a_newer_version_is_refused() -> None:
@@ -435,18 +397,6 @@ BEGIN_1 = (
 END_1 = b'"end","reconfiguration":"%s","outcome":"confirmed"}'
 
 
-def test_journal_of_version_1_is_read_and_written_anew() -> None:
-    disk = version_1(BEGIN_1 % b"r1", END_1 % b"r1", BEGIN_1 % b"r2")
-    journal = Journal(disk)
-    (entry,) = journal.load(known=None, fresh="j1")
-    assert (entry.reconfiguration, entry.doubt, journal.damage) == ("r2", "", None)
-    disk.crash()
-    again = Journal(disk)
-    assert again.load(known="j1") == (entry,)
-    again.end("r2", outcome="rolled-back")
-    assert Journal(disk).load(known="j1") == ()
-
-
 def test_wait_for_a_confirm_is_read_as_it_was_written_and_ends_with_the_roll_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -534,20 +484,10 @@ def test_room_for_the_wait_its_roll_back_and_its_end_is_reserved_with_the_begin(
     assert Journal(disk).load() == ()
 
 
-def test_wait_whose_beginning_is_damaged_is_held_and_not_waited_for() -> None:
-    disk, journal = journal_of("r1", terms=TERMS)
-    journal.await_confirm("r1", WAIT)
-    for part in (b'"relies_on"', b'"until_wall_ns"'):
-        data = bytearray(disk.read())
-        data[data.index(part) + 3] ^= 1
-        damaged = disk_of(bytes(data))
-        entries = Journal(damaged).load(known="j1")
-        assert [entry for entry in entries if entry.awaits_confirm] == []
-        assert all(entry.doubt for entry in entries)
-
-
 def of_version(version: int) -> MemoryDisk:
     """r1 has ended in it, and r2 is open."""
+    if version == 1:
+        return version_1(BEGIN_1 % b"r1", END_1 % b"r1", BEGIN_1 % b"r2")
     entries = (
         b'"journal","v":%d,"id":"j1","kept":[],"next":1}',
         b'"begin","v":%d,"n":1,' + BEGIN_1.partition(b",")[2].replace(b"%s", b"r1"),
@@ -558,18 +498,23 @@ def of_version(version: int) -> MemoryDisk:
     return disk_of(b"".join([*frames, bytes(4096)]))
 
 
-def test_journal_of_version_2_is_read_and_written_anew() -> None:
-    disk = of_version(2)
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_journal_of_an_older_version_is_read_and_written_anew(version: int) -> None:
+    disk = of_version(version)
     journal = Journal(disk)
-    (entry,) = journal.load(known="j1")
+    (entry,) = journal.load(known=None if version == 1 else "j1", fresh="j1")
     wanted = (*wanted_of(entry.moves),)
     assert entry == OpenEntry(reconfiguration="r2", run=None, what="ring", moves=entry.moves, wanted=wanted)
-    assert (journal.damage, b'"v":2' in disk.read(), b'"v":5' in disk.read()) == (None, False, True)
+    assert (journal.ended, journal.damage) == ((), None), "it had no ends for the records"
+    assert (b'"v":%d' % version in disk.read(), b'"v":5' in disk.read()) == (False, True)
     journal.begin(plan(), reconfiguration="r3", run=None, terms=TERMS)
     journal.await_confirm("r3", WAIT)
+    disk.crash()
     again = Journal(disk)
     assert [one.awaits_confirm for one in again.load(known="j1")] == [False, True]
     assert again.damage is None
+    again.end("r2", outcome="rolled-back")
+    assert ids_in(disk) == ["r3"]
 
 
 def test_entry_with_another_crash_rule_is_held_until_somebody_decides() -> None:
@@ -720,20 +665,15 @@ def test_end_that_the_records_lack_outlives_every_rewrite_and_is_gone_when_they_
     assert (last.ended, last.damage) == ((), None)
 
 
-def test_document_that_says_it_failed_does_not_stand_for_its_end() -> None:
-    disk, journal = journal_of("r1")
-    journal.note_recorded(ended("r1", "failed").fact)
-    journal.end("r1", outcome="rolled-back", told=ended("r1", "rolled-back"))
-    journal.note_recorded(ended("r1", "failed").fact)
-    assert len(Journal(disk).load()) == 0
-    assert [one.outcome for one in journal.ended] == ["rolled-back"]
-
-
-def test_end_that_could_be_written_only_after_the_records_had_it_is_not_told_again() -> None:
-    _, journal = journal_of("r1")
-    journal.note_recorded(ended("r1", "rolled-back").fact)
-    journal.end("r1", outcome="rolled-back", told=ended("r1", "rolled-back"))
-    assert journal.ended == ()
+def test_document_in_the_records_stands_for_an_end_and_one_that_says_it_failed_does_not() -> None:
+    for recorded, kept in (("failed", ["rolled-back"]), ("rolled-back", [])):
+        disk, journal = journal_of("r1")
+        journal.note_recorded(ended("r1", recorded).fact)
+        journal.end("r1", outcome="rolled-back", told=ended("r1", "rolled-back"))
+        assert [one.outcome for one in journal.ended] == kept, recorded
+        journal.note_recorded(ended("r1", "failed").fact)
+        assert len(Journal(disk).load()) == 0
+        assert [one.outcome for one in journal.ended] == kept, recorded
 
 
 @pytest.mark.parametrize("why", ["switch away " * 1000, "\u00b5" * 5000, "\U0001f52d" * 3000, '"\\' * 3000])
@@ -780,21 +720,6 @@ def test_desired_state_of_an_end_is_whole_however_long_it_is_and_on_a_full_disk(
     assert isinstance(first, ReconfigurationEnded)
     assert (first.wanted, first.stale) == (wanted, UNSET)
     assert second == undone.fact, "what was undone wants nothing"
-
-
-def test_journal_of_version_3_has_no_ends_for_the_records_and_is_written_anew() -> None:
-    disk = of_version(3)
-    journal = Journal(disk)
-    assert [(one.reconfiguration, one.started) for one in journal.load(known="j1")] == [("r2", None)]
-    assert (journal.ended, journal.damage, b'"v":3' in disk.read()) == ((), None, False)
-
-
-def test_ends_of_another_journal_are_not_for_these_records() -> None:
-    disk, journal = written()
-    assert {one.begun.entry.reconfiguration for one in journal.ended} == {"r0", "r2", "r3"}
-    other = Journal(disk)
-    other.load(known="other")
-    assert other.ended == ()
 
 
 def test_retained_end_that_is_damaged_leaves_its_begin_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:

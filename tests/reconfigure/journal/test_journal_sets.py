@@ -128,21 +128,6 @@ def test_set_is_at_the_target_of_its_last_confirmed_switch() -> None:
     assert at(journal) == at(again(disk)) == [("s1", "b")]
 
 
-def test_power_cut_at_any_byte_of_a_switch_leaves_the_set() -> None:
-    """Torn frames and lost sectors at the end are no damage: the entry was not on the disk."""
-    whole, journal = written()
-    before = whole.size()
-    journal.switch(entry("r1", BEFORE, "a"))
-    data, end = whole.read(), whole.size()
-    for cut in range(before, end + 1):
-        disk = MemoryDisk()
-        disk.append(data[:cut] + bytes(len(data) - cut))
-        disk.sync()
-        left = again(disk)
-        assert at(left) == [("s1", BEFORE)]
-        assert len(left.open) == (cut == end)
-
-
 def test_second_switch_syncs_the_first_which_is_not_on_the_disk() -> None:
     disk, journal = written()
     journal.prepare(prepared("s2"), at=BEFORE)
@@ -152,35 +137,25 @@ def test_second_switch_syncs_the_first_which_is_not_on_the_disk() -> None:
     assert [one.reconfiguration for one in again(disk).open] == ["r1"]
 
 
-def test_rewrite_keeps_sets_their_targets_and_what_is_open_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_released", [False, True])
+def test_rewrite_keeps_sets_their_targets_and_what_is_open_of_them(
+    monkeypatch: pytest.MonkeyPatch, is_released: bool
+) -> None:
     monkeypatch.setattr(journal_module, "COMPACT_BYTES", 0)
     disk, journal = written()
     journal.prepare(prepared("s2"), at=BEFORE)
     journal.switch(entry("open", BEFORE, "b", of="s2"))
+    if is_released:
+        journal.release("s2")
     for number in range(30):
         origin, to = (("a", "b"), ("b", "a"))[number % 2] if number else (BEFORE, "b")
         journal.switch(entry(f"r{number}", origin, to))
         journal.end(f"r{number}", outcome="confirmed")
     left = again(disk)
-    assert sorted(at(left)) == sorted(at(journal)) == [("s1", "a"), ("s2", BEFORE)]
-    assert [(one.reconfiguration, one.of_set) for one in left.open] == [
-        (one.reconfiguration, one.of_set) for one in journal.open
-    ]
+    assert sorted(at(left)) == sorted(at(journal)) == [("s1", "a"), *([] if is_released else [("s2", BEFORE)])]
+    assert [one.reconfiguration for one in left.open] == ["open"]
+    assert [one.of_set for one in left.open] == [one.of_set for one in journal.open]
     assert disk.read().count(b'"entry":"switch"') < 30
-
-
-def test_rewrite_keeps_what_is_open_of_a_set_that_was_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "COMPACT_BYTES", 0)
-    disk, journal = written()
-    journal.switch(entry("open", BEFORE, "a"))
-    journal.release("s1")
-    journal.prepare(prepared("s2"), at=BEFORE)
-    for number in range(30):
-        origin, to = (("a", "b"), ("b", "a"))[number % 2] if number else (BEFORE, "b")
-        journal.switch(entry(f"r{number}", origin, to, of="s2"))
-        journal.end(f"r{number}", outcome="confirmed")
-    assert disk.read().count(b'"entry":"switch"') < 30
-    assert [one.reconfiguration for one in again(disk).open] == ["open"]
 
 
 def test_switch_reserves_nothing_before_its_first_byte(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,11 @@ import pytest
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction
 from hwd.reconfigure.leases.ends import LeaseEnds
-from hwd.reconfigure.leases.leases import Leases, LeaseStore
+from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.leases.requests import LeaseRequests
 from hwd.records.records import Records
 from hwd.sim.records_disk import RecordsDisk
-from hwd_drivers.core.documents import Document
+from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.ids import SeededIds
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
@@ -22,21 +22,22 @@ S = 10**9
 
 
 class Desk:
-    """`restart` is the daemon's next life, over the same records, or over another store."""
+    """`restart` is the daemon's next life, over the same records. `hear` hears of all that is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, hear: Sink = lambda document: None) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.clock = VirtualClock(loop, wall_start_ns=1_800_000_000 * S)
         self.disk = RecordsDisk()
         self.records = Records("sqlite://", self.disk)
         self.told: list[Document] = []
+        self._hear = hear
         self._ids = SeededIds(3)
         self._running: list[asyncio.Task[None]] = []
 
-    async def restart(self, store: LeaseStore | None = None) -> Leases:
+    async def restart(self) -> Leases:
         await self.stop()
-        ledger, store = Ledger(), store or self.records.leases
+        ledger, store = Ledger(), self.records.leases
         self.ends = LeaseEnds(ledger)
         self.leases = Leases(ledger, store=store, clock=self.clock, ids=self._ids, sink=self._tell)
         self.requests = LeaseRequests(self.leases, store=store, clock=self.clock, sink=self._tell)
@@ -82,6 +83,7 @@ class Desk:
     def _tell(self, document: Document) -> None:
         self.told.append(document)
         self.ends(document)
+        self._hear(document)
 
 
 @pytest.fixture

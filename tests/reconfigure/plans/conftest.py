@@ -1,8 +1,9 @@
 """Planners of testbeds, over what a test says that the switches carry."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,6 +17,8 @@ from hwd.model.request import Request
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.plans.planner import Planner
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
+
+T = TypeVar("T")
 
 TWO_HOSTS = (Path(__file__).parents[3] / "examples" / "two-hosts.yaml").read_text()
 
@@ -47,3 +50,13 @@ class Desk:
         routed = self.planner.route(Request(wanted=parse_what(what, self.testbed), body=asked))
         observed = {name: readings(text, failed=failed) for name, text in there.items()}
         return self.planner.plan(routed, observed, {}, motion)
+
+
+def divisions(all: frozenset[T]) -> Iterator[list[frozenset[T]]]:
+    """Every division into steps, in every order."""
+    if not all:
+        yield []
+    for size in range(1, len(all) + 1):
+        for step in map(frozenset, combinations([*all], size)):
+            for rest in divisions(all - step):
+                yield [step, *rest]

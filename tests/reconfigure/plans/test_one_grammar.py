@@ -209,3 +209,32 @@ async def test_what_our_own_reconfigurations_do_on_other_ports_is_no_overrun(lab
     assert lab.emitted(SwitchOverrun) == []
     assert all(one.ours for one in lab.emitted(SwitchRead)[before:])
     assert all(one.remarks == [] for one in lab.emitted(ReconfigurationEnded))
+
+
+BENCH = """testbed: bench
+switches:
+  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {}}
+  t1:
+    driver: ttl
+    model: latching-2x2
+    options: {parts: [{pulse: [0, 1]}]}
+    twin: {options: {parts: [{pulse: [0, 1]}]}}
+hosts:
+  h0: {twin: {timing: ideal}, nics: {eth0: {ip: 10.1.0.1/32, rdma: mlx5_0, module: 100g-lr4}}}
+fibres:
+  - h0.eth0.tx -> t1.1A
+  - t1.1B -> h0.eth0.rx
+"""
+"""With a part that does not tell its position."""
+
+
+@of_testbed(BENCH)
+async def test_a_change_of_unknown_position_that_is_undone_leaves_it_says_so_and_holds_up_nothing(lab: Lab) -> None:
+    lab.set_fault({"switch": "ocs1", "fault": "deny", "code": "ERR"})
+    with pytest.raises(DeviceError, match=r"ocs1: .*Outcome: rolled-back"):
+        await lab.apply("t1:1A-2B ocs1:1A-2B")
+    (ended,) = lab.emitted(ReconfigurationEnded)
+    said = "t1: 1A-2B, 2A-1B: what it joined before could not be told, so that it was not brought back"
+    assert ended.remarks == [said]
+    assert list(lab.world.rack.switches["t1"].mirror.states.values()) == [1]
+    assert (await lab.apply("t1:1A-1B")).outcome == "confirmed"

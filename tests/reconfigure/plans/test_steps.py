@@ -1,7 +1,6 @@
 """Steps of plans, held against the light of the fabric: what is legal, what is dark, and whether fewer could be."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -13,8 +12,8 @@ from hwd.model.plan import Plan, PlanSteps
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode
 
-from .conftest import Desk
-from .test_element_plans import BANYAN
+from .conftest import Desk, divisions
+from .test_plans import BANYAN
 
 NICS = "\n".join(f"      eth{port}: {{module: 100g-lr4}}" for port in range(4))
 HOSTS = f"""hosts:
@@ -117,15 +116,6 @@ def matchings(draw: st.DrawFn) -> list[tuple[int, int]]:
     ports = draw(st.permutations(range(1, 9)))
     count = draw(st.integers(0, 4))
     return [(min(pair), max(pair)) for pair in zip(ports[: 2 * count : 2], ports[1 : 2 * count : 2], strict=True)]
-
-
-def divisions(links: frozenset[tuple[int, int]]) -> Iterator[list[frozenset[tuple[int, int]]]]:
-    if not links:
-        yield []
-    for size in range(1, len(links) + 1):
-        for step in map(frozenset, combinations(sorted(links), size)):
-            for rest in divisions(links - step):
-                yield [step, *rest]
 
 
 def most_dark(there: Sequence[tuple[int, int]], steps: Sequence[frozenset[tuple[int, int]]]) -> int:

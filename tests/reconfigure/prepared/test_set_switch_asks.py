@@ -100,18 +100,6 @@ async def test_host_without_a_port_in_the_set_is_refused(lab: Lab) -> None:
     assert (await own.switch_set(prepared.id, "out"))["outcome"] == "switched"
 
 
-async def test_switch_during_another_one_is_refused(lab: Lab) -> None:
-    prepared, rank = await prepared_and_rank(lab)
-    other = await Rank.connect(lab.world, "h1")
-    lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 0.5})
-    first = asyncio.create_task(rank.switch_set(prepared.id, "straight"))
-    await asyncio.sleep(0.1)
-    refused = await other.switch_set(prepared.id, "crossed")
-    done = await first
-    assert (refused["outcome"], done["reconfiguration"] in refused["why"]) == ("refused", True)
-    assert (done["outcome"], lab.light()) == ("switched", wanted(STRAIGHT))
-
-
 async def test_switch_under_a_transfer_of_another_rank_is_refused_until_it_ends(lab: Lab) -> None:
     prepared, rank = await prepared_and_rank(lab)
     await lab.switch(prepared, "straight")

@@ -9,46 +9,50 @@ from typing import Any
 
 import pytest
 
-from hwd.model.recorded_run import Run
 from hwd.report.bundle import BundleWriter, Verification, open_bundle, recorded_report, this_program, verify
 from hwd.report.bundle.contents import Part, contents
 from hwd.report.bundle.manifest import Choices
-from hwd.report.export import read_jsonl
 from hwd.report.run_report import RunReport
-from hwd_drivers.core.documents import Document
 
-Recorded = tuple[Run, tuple[Document, ...]]
-Write = Callable[..., Path]
+from ..conftest import Recorded
+
 Plant = Callable[..., Path]
+Verified = Callable[[Path], Verification]
+Edit = Callable[[Any], object]
 PROGRAM = this_program(commit="f934739")
 
 
-@pytest.fixture(scope="session")
-def recorded() -> Recorded:
-    with (Path(__file__).parents[1] / "export" / "run.jsonl").open("rb") as lines:
-        run, documents = read_jsonl(lines)
-        return run, tuple(documents)
+def member(bundle: Path, name: str) -> bytes:
+    with zipfile.ZipFile(bundle) as found:
+        return found.read(name)
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def made(recorded: Recorded, *, name: str = "made.hwd.zip", by: list[str] | None = None, paper: str = "") -> Path:
-        run, documents = recorded
-        path = tmp_path / name
-        with path.open("wb") as to, BundleWriter(run, to, made_by=PROGRAM) as writer:
-            writer.derive(writer.record(documents), by=by, compare_with=paper or None)
-        return path
+def edited(bundle: Path, name: str, edit: Edit) -> dict[str, bytes | None]:
+    value = json.loads(member(bundle, name))
+    edit(value)
+    return {name: json.dumps(value).encode()}
 
-    return made
+
+def with_timeline(bundle: Path, edit: Edit) -> dict[str, bytes | None]:
+    """The record with its first timeline edited."""
+    lines = member(bundle, "run.jsonl").split(b"\n")
+    place = next(number for number, line in enumerate(lines) if line.startswith(b'{"kind":"timeline"'))
+    timeline = json.loads(lines[place])
+    edit(timeline["data"]["links"][0])
+    lines[place] = json.dumps(timeline).encode()
+    return {"run.jsonl": b"\n".join(lines)}
+
+
+def write(path: Path, recorded: Recorded, *, by: list[str] | None = None, paper: str | None = None) -> Path:
+    run, documents = recorded
+    with path.open("wb") as to, BundleWriter(run, to, made_by=PROGRAM) as writer:
+        writer.derive(writer.record(documents), by=by, compare_with=paper)
+    return path
 
 
 @pytest.fixture(scope="session")
 def bundle(recorded: Recorded, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("bundle") / "run.hwd.zip"
-    run, documents = recorded
-    with path.open("wb") as to, BundleWriter(run, to, made_by=PROGRAM) as writer:
-        writer.derive(writer.record(documents), by=None, compare_with=None)
-    return path
+    return write(tmp_path_factory.mktemp("bundle") / "run.hwd.zip", recorded)
 
 
 @pytest.fixture
@@ -109,9 +113,7 @@ def remembered() -> Callable[[RunReport, Choices], list[Part]]:
 
 
 @pytest.fixture
-def verified(
-    monkeypatch: pytest.MonkeyPatch, remembered: Callable[[RunReport, Choices], list[Part]]
-) -> Callable[[Path], Verification]:
+def verified(monkeypatch: pytest.MonkeyPatch, remembered: Callable[[RunReport, Choices], list[Part]]) -> Verified:
     monkeypatch.setattr("hwd.report.bundle.verification.contents", remembered)
 
     def made(path: Path) -> Verification:

@@ -4,19 +4,23 @@ import json
 import os
 import struct
 import tracemalloc
+import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hwd.report.bundle import Verification, open_bundle
+from hwd.report.bundle import open_bundle
 from hwd.report.bundle.manifest import MEMBERS_MAX
 from hwd_drivers.core.errors import ConfigError
 
-Plant = Callable[..., Path]
-Verified = Callable[[Path], Verification]
+from ...answers import check_golden
+from .conftest import Plant, Verified, member, with_timeline
+
+REFUSED = Path(__file__).with_name("refused.txt")
+PATHS = "../../etc/passwd", "/etc/passwd", "a\\b", "figures/../x", "figures/a/b", "-rf", "a\x1b[2J", ".", "a" * 300
 
 
 def refused(verified: Verified, path: Path) -> str:
@@ -29,28 +33,61 @@ def refused(verified: Verified, path: Path) -> str:
     return str(found.value).removeprefix(f"{path}: ")
 
 
-def zipped(path: Path, members: list[tuple[str, bytes]]) -> Path:
-    with zipfile.ZipFile(path, "w", compression=zipfile.ZIP_DEFLATED) as to:
+def zipped(path: Path, *members: tuple[str, bytes], packed: int = zipfile.ZIP_DEFLATED) -> Path:
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "w", compression=packed) as to:
+        warnings.filterwarnings("ignore", "Duplicate name")
         for name, data in members:
             to.writestr(name, data)
     return path
 
 
-def test_file_that_is_no_bundle_is_refused(tmp_path: Path, verified: Verified) -> None:
-    path = tmp_path / "x"
-    assert "cannot be read: No such file" in refused(verified, path)
-    path.write_bytes(b"")
-    assert "is no bundle" in refused(verified, path)
-    path.write_bytes(b"hello" * 100)
-    assert "is no bundle. `hwd export RUN --as bundle` makes bundles" in refused(verified, path)
-    assert "has no manifest.json" in refused(verified, zipped(path, [("a.txt", b"x")]))
-    assert "is not that of a bundle" in refused(verified, zipped(path, [("manifest.json", b"[1]")]))
-    assert "manifest.json: is no JSON" in refused(verified, zipped(path, [("manifest.json", b"{")]))
+def wrong(bundle: Path, plant: Plant, folder: Path) -> Iterator[tuple[str, Path]]:
+    """What is wrong with a file, and the file, which is there until the next one is."""
+    path, manifest = folder / "x", ("manifest.json", b"{}")
+    yield "is not there", path
+    for words, data in {"empty": b"", "a text": b"hello" * 100}.items():
+        path.write_bytes(data)
+        yield words, path
+    yield "a ZIP of something else", zipped(path, ("a.txt", b"x"))
+    yield "a manifest that is a list", zipped(path, ("manifest.json", b"[1]"))
+    for name in PATHS:
+        yield f"a member {name!r}"[:40], zipped(path, manifest, (name, b"x"))
+    yield "a member twice", zipped(path, manifest, ("run.jsonl", b"x"), ("run.jsonl", b"y"))
+    yield "too many members", zipped(path, *((f"figures/{number}.json", b"") for number in range(MEMBERS_MAX + 1)))
+    yield "a large member", zipped(path, ("figures/x.json", bytes(65 * 1024**2)))
+    yield "strangely packed", zipped(path, manifest, packed=zipfile.ZIP_LZMA)
+    whole = bundle.read_bytes()
+    path.write_bytes(whole[:-22] + b"PK\x06\x07" + bytes(16) + whole[-22:])
+    yield "an end of ZIP64", path
     path.unlink()
     path.mkdir()
-    assert "cannot be read: Is a directory" in refused(verified, path)
-    os.mkfifo(pipe := tmp_path / "pipe")
-    assert "is no regular file" in refused(verified, pipe)
+    yield "a folder", path
+    os.mkfifo(pipe := folder / "pipe")
+    yield "a pipe", pipe
+    yield "a later format", plant({}, manifest=lambda manifest: manifest.update(format_version=2))
+    yield "in the file only", plant({"figures/more.json": b"{}"}, rehash=False)
+    yield "in the manifest only", plant({"tables/pairs.json": None}, rehash=False)
+    yield "named twice", plant({}, manifest=lambda manifest: manifest["members"].append(manifest["members"][1]))
+    yield "without its record", plant({"run.jsonl": None})
+    # the directory says 10 bytes; the member has more: its check sum is wrong then
+    data = plant({"README.txt": b"x" * 500_000}).read_bytes()
+    place = data.rindex(b"PK\x01\x02", 0, data.rindex(b"README.txt"))
+    pipe.with_name("lies").write_bytes(data[: place + 24] + struct.pack("<I", 10) + data[place + 28 :])
+    yield "a size that lies", pipe.with_name("lies")
+    # as in bombs whose members share their data
+    shared = bytearray(whole)
+    first = shared.index(b"PK\x01\x02")
+    second = shared.index(b"PK\x01\x02", first + 4)
+    shared[second + 42 : second + 46] = shared[first + 42 : first + 46]
+    pipe.with_name("shared").write_bytes(shared)
+    yield "members over each other", pipe.with_name("shared")
+
+
+def test_what_is_no_bundle_is_refused_and_told_why(
+    bundle: Path, plant: Plant, tmp_path: Path, verified: Verified
+) -> None:
+    told = (f"{words}: {refused(verified, path)}\n" for words, path in wrong(bundle, plant, tmp_path))
+    check_golden(REFUSED, "".join(told))
 
 
 def test_every_cut_of_a_bundle_is_refused(bundle: Path, tmp_path: Path) -> None:
@@ -85,124 +122,41 @@ def damaged(path: Path, data: bytes, place: int) -> bool:
         return str(error).startswith(f"{path}: ")
 
 
-def test_version_of_a_later_format_is_refused(plant: Plant, verified: Verified) -> None:
-    assert "has version 2 of the format; this program reads 1" in refused(
-        verified, plant({}, manifest=lambda manifest: manifest.update(format_version=2))
-    )
-
-
 @pytest.mark.parametrize(
-    "name",
-    ["../../etc/passwd", "/etc/passwd", "a\\b", "figures/../x", "figures/a/b", "-rf", "a\x1b[2J", ".", "a" * 300],
-)
-def test_name_that_could_be_a_path_is_refused(tmp_path: Path, verified: Verified, name: str) -> None:
-    path = zipped(tmp_path / "x", [("manifest.json", b"{}"), (name, b"x")])
-    assert "no name of a member of a bundle" in refused(verified, path)
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_name_that_is_there_twice_is_refused(tmp_path: Path, verified: Verified) -> None:
-    path = zipped(tmp_path / "x", [("manifest.json", b"{}"), ("run.jsonl", b"x"), ("run.jsonl", b"y")])
-    assert refused(verified, path) == "run.jsonl: is there twice"
-
-
-def test_member_that_is_only_in_the_file_or_only_in_the_manifest_is_refused(plant: Plant, verified: Verified) -> None:
-    assert refused(verified, plant({"figures/more.json": b"{}"}, rehash=False)) == (
-        "figures/more.json: is in the file and not in the manifest"
-    )
-    assert refused(verified, plant({"tables/pairs.json": None}, rehash=False)) == (
-        "tables/pairs.json: is in the manifest and not in the file"
-    )
-    assert "manifest.json: names a member twice" in refused(
-        verified,
-        plant({}, manifest=lambda manifest: manifest["members"].append(manifest["members"][1])),
-    )
-    assert "has no run.jsonl" in refused(verified, plant({"run.jsonl": None}))
-
-
-def test_too_many_members_are_refused(tmp_path: Path, verified: Verified) -> None:
-    path = zipped(tmp_path / "x", [(f"figures/{number}.json", b"") for number in range(MEMBERS_MAX + 1)])
-    assert f"has {MEMBERS_MAX + 1} members; a bundle has at most {MEMBERS_MAX}" in refused(verified, path)
-
-
-def test_long_list_of_members_is_refused_before_it_is_read(tmp_path: Path, verified: Verified) -> None:
-    path = zipped(tmp_path / "x", [(f"figures/{'x' * 60}{number}.json", b"") for number in range(30_000)])
-    tracemalloc.start()
-    assert "its list of members has" in refused(verified, path)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 1_000_000
-
-
-def test_zip64_end_is_refused(tmp_path: Path, verified: Verified, bundle: Path) -> None:
-    data = bundle.read_bytes()
-    path = tmp_path / "x"
-    path.write_bytes(data[:-22] + b"PK\x06\x07" + bytes(16) + data[-22:])
-    assert "more members than a bundle can have" in refused(verified, path)
-
-
-def test_zip_bomb_is_refused_without_unpacking_it(tmp_path: Path, verified: Verified) -> None:
-    path = tmp_path / "x"
-    zipped(path, [("run.jsonl", bytes(30 * 1024**2))])
-    tracemalloc.start()
-    assert "no member of a bundle is packed to less than 1/250" in refused(verified, path)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 1_000_000
-    zipped(path, [("figures/x.json", bytes(65 * 1024**2))])
-    assert "unpacks to 65 MiB; at most 64 MiB may be" in refused(verified, path)
-
-
-def test_size_that_lies_does_not_unpack_more(tmp_path: Path, plant: Plant, verified: Verified) -> None:
-    """The directory says 10 bytes; the member has more: its check sum is wrong then."""
-    path = plant({"README.txt": b"x" * 500_000})
-    data = path.read_bytes()
-    place = data.rindex(b"PK\x01\x02", 0, data.rindex(b"README.txt"))
-    path.write_bytes(data[: place + 24] + struct.pack("<I", 10) + data[place + 28 :])
-    assert "README.txt: is damaged: Bad CRC-32" in refused(verified, path)
-
-
-def test_members_that_lie_over_each_other_are_refused(tmp_path: Path, plant: Plant, verified: Verified) -> None:
-    """As in bombs whose members share their data."""
-    path = plant({})
-    data = bytearray(path.read_bytes())
-    places = []
-    at = data.index(b"PK\x01\x02")
-    while at >= 0:
-        places.append(at)
-        at = data.find(b"PK\x01\x02", at + 4)
-    first, second = places[0], places[1]
-    data[second + 42 : second + 46] = data[first + 42 : first + 46]
-    path.write_bytes(data)
-    assert "lies over" in refused(verified, path)
-
-
-def test_encrypted_or_strangely_packed_member_is_refused(tmp_path: Path, verified: Verified) -> None:
-    path = tmp_path / "x"
-    with zipfile.ZipFile(path, "w", compression=zipfile.ZIP_LZMA) as to:
-        to.writestr("manifest.json", b"{}")
-    assert "is encrypted, or packed in a way that bundles are not" in refused(verified, path)
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "words"),
+    ("members", "words"),
     [
-        ("figures/waterfall.json", b'{"a": ', "figures/waterfall.json: is no JSON"),
-        ("figures/waterfall.json", b"\xff\xfe", "figures/waterfall.json: is no JSON"),
-        ("figures/waterfall.json", b"[" * 100_000, "figures/waterfall.json: is no JSON: maximum recursion"),
-        ("tables/stages.json", b"9" * 5000, "tables/stages.json: is no JSON"),
-        ("tables/stages.json", b'{"rows": NaN}', "tables/stages.json: is no JSON: NaN: no number"),
-        ("tables/stages.json", b'{"rows": 1e999}', "tables/stages.json: is no JSON: 1e999: no number"),
-        ("report.html", b"\xff", "report.html: is no UTF-8: invalid start byte at byte 0"),
-        ("run.jsonl", b"", "run.jsonl: line 1: is no run"),
-        ("run.jsonl", b"{}\n", "run.jsonl: line 1: is no run"),
-        ("run.jsonl", b"\x1b[2J\n", "run.jsonl: line 1: is no JSON"),
+        ([("run.jsonl", bytes(30 * 1024**2))], "no member of a bundle is packed to less than 1/250"),
+        ([(f"figures/{'x' * 60}{number}.json", b"") for number in range(30_000)], "its list of members has"),
     ],
+    ids=["a bomb", "a long list"],
 )
-def test_member_that_is_not_what_it_should_be_is_refused(
-    plant: Plant, verified: Verified, name: str, data: bytes, words: str
+def test_what_would_take_much_memory_is_refused_before_it_is_read(
+    tmp_path: Path, verified: Verified, members: list[tuple[str, bytes]], words: str
 ) -> None:
-    assert refused(verified, plant({name: data})).startswith(words)
+    path = zipped(tmp_path / "x", *members)
+    tracemalloc.start()
+    assert words in refused(verified, path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1_000_000
+
+
+def test_member_that_is_not_what_it_should_be_is_refused(plant: Plant, tmp_path: Path, verified: Verified) -> None:
+    for name, data, words in (
+        ("figures/waterfall.json", b'{"a": ', "is no JSON"),
+        ("figures/waterfall.json", b"\xff\xfe", "is no JSON"),
+        ("figures/waterfall.json", b"[" * 100_000, "is no JSON: maximum recursion"),
+        ("tables/stages.json", b"9" * 5000, "is no JSON"),
+        ("tables/stages.json", b'{"rows": NaN}', "is no JSON: NaN: no number"),
+        ("tables/stages.json", b'{"rows": 1e999}', "is no JSON: 1e999: no number"),
+        ("report.html", b"\xff", "is no UTF-8: invalid start byte at byte 0"),
+        ("run.jsonl", b"", "line 1: is no run"),
+        ("run.jsonl", b"{}\n", "line 1: is no run"),
+        ("run.jsonl", b"\x1b[2J\n", "line 1: is no JSON"),
+    ):
+        said = refused(verified, plant({name: data}))
+        assert said.startswith(f"{name}: {words}"), (data[:20], said)
+    assert "manifest.json: is no JSON" in refused(verified, zipped(tmp_path / "x", ("manifest.json", b"{")))
 
 
 def test_figure_that_is_nested_deeply_is_refused_or_differs(plant: Plant, verified: Verified) -> None:
@@ -219,49 +173,35 @@ def test_figure_that_is_nested_deeply_is_refused_or_differs(plant: Plant, verifi
 def test_record_whose_documents_contradict_themselves_is_refused(
     bundle: Path, plant: Plant, verified: Verified
 ) -> None:
-    with zipfile.ZipFile(bundle) as found:
-        lines = found.read("run.jsonl").split(b"\n")
-    place = next(number for number, line in enumerate(lines) if line.startswith(b'{"kind":"timeline"'))
-    whole = json.loads(lines[place])
-
     def planted(edit: Callable[[Any], object]) -> str:
-        changed = json.loads(json.dumps(whole))
-        edit(changed["data"])
-        return refused(
-            verified,
-            plant({"run.jsonl": b"\n".join([*lines[:place], json.dumps(changed).encode(), *lines[place + 1 :]])}),
-        )
+        return refused(verified, plant(with_timeline(bundle, edit)))
 
-    assert "no report can be made of it" in planted(lambda data: data["links"][0].update(instants=[]))
-    assert "run.jsonl" in planted(lambda data: data["links"][0].update(link="nonsense"))
+    assert "no report can be made of it" in planted(lambda link: link.update(instants=[]))
+    assert "run.jsonl" in planted(lambda link: link.update(link="nonsense"))
 
 
-def test_json_of_more_values_than_a_report_has_is_refused_before_it_is_parsed(
-    plant: Plant, verified: Verified, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("limit", "most", "changed", "words"),
+    [
+        ("archive.VALUES_MAX", 10_000, {"tables/stages.json": b"[" + b",[]" * 20_000},
+         "tables/stages.json: has some 40001 values; at most 10000 may be"),
+        ("archive.LINE_BYTES_MAX", 1000, {"run.jsonl": bytes(range(32, 127)) * 20}, "run.jsonl: a line is over"),
+        ("verification.OPEN_MAX", 0, {}, "run.jsonl: over 0 reconfigurations have no end"),
+    ],
+    ids=["values before they are parsed", "a line without an end", "reconfigurations without an end"],
+)  # fmt: skip
+def test_more_than_a_report_has_is_refused(
+    plant: Plant, verified: Verified, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, changed: Any, words: str
 ) -> None:
-    path = plant({"tables/stages.json": b"[" + b",[]" * 20_000})
-    monkeypatch.setattr("hwd.report.bundle.archive.VALUES_MAX", 10_000)
-    assert "tables/stages.json: has some 40001 values; at most 10000 may be" in refused(verified, path)
-
-
-def test_line_without_an_end_is_refused(plant: Plant, verified: Verified, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hwd.report.bundle.archive.LINE_BYTES_MAX", 1000)
-    assert "run.jsonl: a line is over" in refused(verified, plant({"run.jsonl": bytes(range(32, 127)) * 20}))
-
-
-def test_reconfigurations_that_never_end_are_refused(
-    plant: Plant, verified: Verified, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hwd.report.bundle.verification.OPEN_MAX", 0)
-    assert "run.jsonl: over 0 reconfigurations have no end" in refused(verified, plant({}))
+    path = plant(changed)
+    monkeypatch.setattr(f"hwd.report.bundle.{limit}", most)
+    assert words in refused(verified, path)
 
 
 def test_yaml_bomb_in_the_record_is_read_within_bounds(bundle: Path, plant: Plant, verified: Verified) -> None:
-    with zipfile.ZipFile(bundle) as found:
-        first, rest = found.read("run.jsonl").split(b"\n", 1)
+    first, rest = member(bundle, "run.jsonl").split(b"\n", 1)
     run = json.loads(first)
     levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     run["run"]["testbed_text"] = run["run"]["playbook_text"] = "\n".join(levels)
-    differences = verified(plant({"run.jsonl": json.dumps(run).encode() + b"\n" + rest})).differences
-    assert differences
+    assert verified(plant({"run.jsonl": json.dumps(run).encode() + b"\n" + rest})).differences

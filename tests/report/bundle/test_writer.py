@@ -2,18 +2,14 @@
 
 import io
 import json
-import tracemalloc
 import zipfile
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from hwd.model.recorded_run import Run
-from hwd.report.bundle import BundleWriter, this_program
+from hwd.report.bundle import BundleWriter
 from hwd.report.bundle.archive import SMALL_BYTES, TIMES_SMALLER_MAX
 from hwd.report.export import jsonl, read_jsonl
 from hwd.report.figures.figures import Figures
@@ -21,11 +17,10 @@ from hwd.report.figures.render import specification
 from hwd.report.page.html import html
 from hwd.report.run_report import of_documents
 from hwd.report.stages import stage_table
-from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.devices.facts import SwitchPower
 
-Recorded = tuple[Run, tuple[Document, ...]]
+from ..conftest import Recorded
+from .conftest import PROGRAM, write
 
 
 def test_same_run_gives_the_same_bytes_into_a_file_and_into_a_pipe(recorded: Recorded, bundle: Path) -> None:
@@ -42,7 +37,7 @@ def test_same_run_gives_the_same_bytes_into_a_file_and_into_a_pipe(recorded: Rec
 
     pipe = Pipe()
     run, documents = recorded
-    with BundleWriter(run, pipe, made_by=this_program(commit="f934739")) as writer:  # type: ignore[arg-type]
+    with BundleWriter(run, pipe, made_by=PROGRAM) as writer:  # type: ignore[arg-type]
         writer.derive(writer.record(documents), by=None, compare_with=None)
     assert pipe.data == bundle.read_bytes()
 
@@ -89,23 +84,12 @@ def test_readme_and_manifest_say_what_each_member_holds(bundle: Path) -> None:
         assert max(map(len, about.splitlines())) <= 120
 
 
-def test_report_follows_the_choices(recorded: Recorded, write: Callable[..., Path]) -> None:
-    path = write(recorded, by=["link"], paper="opus")
+def test_report_follows_the_choices(recorded: Recorded, tmp_path: Path) -> None:
+    path = write(tmp_path / "made.hwd.zip", recorded, by=["link"], paper="opus")
     with zipfile.ZipFile(path) as found:
         assert json.loads(found.read("manifest.json"))["report"] == {"by": ["link"], "compare_with": "opus"}
         groups = {tuple(row["group"]) for row in json.loads(found.read("tables/stages.json"))["rows"]}
     assert ("h0.eth0<->h1.eth1",) in groups
-
-
-def test_unknown_group_is_refused(recorded: Recorded, write: Callable[..., Path]) -> None:
-    with pytest.raises(ConfigError, match="by moon: figures cannot be split by it"):
-        write(recorded, by=["moon"])
-
-
-def test_run_that_did_nothing_has_a_bundle(recorded: Recorded, write: Callable[..., Path]) -> None:
-    path = write((recorded[0], ()))
-    with zipfile.ZipFile(path) as found:
-        assert json.loads(found.read("tables/stages.json"))["rows"] == []
 
 
 def test_members_are_not_packed_as_tightly_as_what_is_refused(bundle: Path) -> None:
@@ -115,33 +99,8 @@ def test_members_are_not_packed_as_tightly_as_what_is_refused(bundle: Path) -> N
 
 
 def test_run_that_is_too_large_is_refused_with_another_way(
-    recorded: Recorded, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hwd.report.bundle.manifest.RECORD_BYTES_MAX", 20_000)
     with pytest.raises(ConfigError, match=r"run.jsonl: is over .* --as jsonl"):
-        write(recorded)
-
-
-def test_documents_pass_one_by_one(recorded: Recorded) -> None:
-    run, documents = recorded
-    [power] = [one for one in documents if isinstance(one.fact, SwitchPower)]
-
-    class Nowhere(io.RawIOBase):
-        def write(self, data: Any) -> int:
-            return len(data)
-
-    def many(count: int) -> Iterator[Document]:
-        yield from documents
-        for number in range(count):
-            yield replace(power, at_ns=power.at_ns + number)
-
-    def peak(count: int) -> int:
-        tracemalloc.start()
-        with BundleWriter(run, Nowhere(), made_by=this_program(commit=None)) as writer:  # type: ignore[arg-type]
-            writer.record(many(count))
-        _, most = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        return most
-
-    peak(1)
-    assert peak(4000) < 1.2 * peak(400)
+        write(tmp_path / "made.hwd.zip", recorded)

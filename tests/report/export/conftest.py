@@ -1,32 +1,14 @@
-"""One run, as it was recorded: two hosts, two reconfigurations, in virtual time; `run.jsonl` is what `hwd export` made
-of it.
-"""
+"""The recorded run as it might have been: broken off, and with other texts."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from hwd.model.kinds import read_fact
-from hwd.model.recorded_run import Run
-from hwd.report.export import read_jsonl
-from hwd_drivers.core.documents import Document
 
-Recorded = tuple[Run, tuple[Document, ...]]
-
-
-@pytest.fixture
-def here() -> Path:
-    return Path(__file__).parent
-
-
-@pytest.fixture
-def recorded(here: Path) -> Recorded:
-    with (here / "run.jsonl").open("rb") as lines:
-        run, documents = read_jsonl(lines)
-        return run, tuple(documents)
+from ..conftest import Recorded
 
 
 @pytest.fixture

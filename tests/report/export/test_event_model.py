@@ -3,10 +3,9 @@
 import contextlib
 import io
 import json
-import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +18,17 @@ from hwd.cli.recorded_runs import recorded as records_of
 from hwd.config.run_files.places import records_path
 from hwd.daemon.installed_drivers import load
 from hwd.model.documents.runs import RunStep
-from hwd.model.instant import InstantName, Knowledge
-from hwd.model.recorded_run import Run, RunOutcome
+from hwd.model.recorded_run import RunOutcome
 from hwd.model.run import RunState
-from hwd.model.timeline import Timeline
 from hwd.report.export import COLUMNS, bluesky, rows
 from hwd.sim.world import World
 from hwd.timeline import StageName
-from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import FailedError
 from hwd_drivers.devices.facts import SwitchPower
 from hwd_drivers.twins.virtual_time import run_virtual
 
-Recorded = tuple[Run, tuple[Document, ...]]
+from ..conftest import Recorded
+
 TWO_HOSTS = Path(__file__).parents[3] / "examples" / "two-hosts.yaml"
 SWEPT = """
 playbook: swept
@@ -201,7 +198,9 @@ def test_values_are_those_of_the_table(any_run: Recorded) -> None:
     names = [column.name for column in COLUMNS]
     table = [dict(zip(names, row, strict=True)) for row in rows(run, documents)]
     found = read(any_run)
-    links = {(one["reconfiguration"], one["link"]): one for one in found.data("primary")}
+    event_of = {(one["data"]["reconfiguration"], one["data"]["link"]): one for one in found.events.get("primary", [])}
+    links = {key: event["data"] for key, event in event_of.items()}
+    offset_ns = documents[0].wall_ns - documents[0].at_ns if documents else 0
     switches = {(one["reconfiguration"], one["switch"]): one for one in found.data("switch_commands")}
     compared = Counter[str]()
     for row in table:
@@ -217,6 +216,11 @@ def test_values_are_those_of_the_table(any_run: Recorded) -> None:
             if key in event:
                 assert event[key] == value or (value is None and event[key] == ""), (key, value)
                 compared[key] += 1
+        if of_link and stage:
+            at = event_of[row["reconfiguration"], row["link"]]
+            seen_ns = row["end_best_ns"] if row["knowledge"] == "seen" else None
+            told_s = (seen_ns + offset_ns) / 1e9 if isinstance(seen_ns, int) else at["time"]
+            assert at["timestamps"][f"{stage}_s"] == told_s
         wall_ns = row["commanded_wall_ns"]
         assert event["commanded_s"] == (None if not isinstance(wall_ns, int) else wall_ns / 1e9)
     unchecked = {"commanded_s", "control_s"} if not table else {"commanded_s"}
@@ -224,37 +228,6 @@ def test_values_are_those_of_the_table(any_run: Recorded) -> None:
         for event in events:
             assert event.keys() <= {*compared} | unchecked
     assert len(links) * len(StageName) + len(switches) == len(table)
-
-
-def test_values_are_those_of_the_timelines(swept: Recorded) -> None:
-    """The same from the other side: from what was recorded."""
-    _, documents = swept
-    timelines = [one.fact for one in documents if isinstance(one.fact, Timeline)]
-    events = iter(read(swept).events["primary"])
-    kept = 0
-    offset_ns = documents[0].wall_ns - documents[0].at_ns
-    for timeline in timelines:
-        for link in timeline.links:
-            event = next(events)
-            data = event["data"]
-            assert (data["reconfiguration"], data["link"]) == (timeline.reconfiguration, link.link)
-            assert json.loads(data["sweep"]) == timeline.sweep
-            assert (data["kept"], data["dwell_s"]) == (link.kept, link.dwell_s)
-            kept += link.kept
-            for stage in StageName:
-                assert data[f"{stage}_s"] == link.stage(stage).seconds
-                assert data[f"{stage}_error_s"] == link.stage(stage).error_s
-                _, end = link.limits(stage)
-                if end.knowledge is Knowledge.SEEN:
-                    assert event["timestamps"][f"{stage}_s"] == (end.at_ns + offset_ns) / 1e9
-                else:
-                    assert event["timestamps"][f"{stage}_s"] == event["time"]
-            sent = link.instant(InstantName.COMMANDED)
-            if sent.knowledge is Knowledge.SEEN:
-                assert data["commanded_s"] == (sent.at_ns + offset_ns) / 1e9
-    assert next(events, None) is None
-    assert kept, "kept links have events too"
-    assert {json.loads(one["sweep"])["dwell_s"] for one in read(swept).data("primary")} == {0.5, 2.0}
 
 
 def test_powers_are_those_of_their_documents_and_dark_is_not_a_number(recorded: Recorded) -> None:
@@ -288,6 +261,8 @@ def test_stop_says_how_the_run_ended(recorded: Recorded, outcome: RunOutcome, st
 
 def test_failed_run_says_which_step_failed(swept: Recorded) -> None:
     found = read(swept)
+    assert any(one["kept"] for one in found.data("primary")), "kept links have events too"
+    assert {json.loads(one["sweep"])["dwell_s"] for one in found.data("primary")} == {0.5, 2.0}
     assert found.stop["exit_status"] == "fail"
     assert "1 > 2" in found.stop["reason"]
     assert found.data("steps")[-1]["state"] == "failed"
@@ -311,11 +286,11 @@ def test_run_that_is_under_way_has_no_stop_yet(broken_off: Recorded) -> None:
     assert read((run, documents)).stop == {}
 
 
-def test_same_run_gives_the_same_bytes(recorded: Recorded) -> None:
-    assert written(recorded) == written(recorded)
-
-
-def test_start_has_the_conditions_of_the_run_and_keys_that_the_schema_takes(recorded: Recorded) -> None:
+def test_start_has_the_conditions_of_the_run_and_keys_and_texts_that_the_schema_takes(
+    recorded: Recorded, changed: Callable[[str, str], Recorded]
+) -> None:
+    found = read(changed("ocs1:1A-3B", 'a\n"b\udc80 \u202e'))
+    assert found.data("primary")[0]["topology"].startswith('a\n"b\udc80 \u202e')
     run, documents = recorded
     inventory = {"hosts": {"h0.lab/1": {"50%": 1, "": 2}}, "list": [{"a.b": [{"c/d": None}]}]}
     run = msgspec.structs.replace(run, parameters={"a.b": 0.5}, inventory=inventory)
@@ -326,34 +301,3 @@ def test_start_has_the_conditions_of_the_run_and_keys_that_the_schema_takes(reco
     assert (start["run"], start["plan_name"], start["testbed"]) == (run.id, run.playbook, run.testbed)
     assert start["virtual_time"] is True
     assert start["versions"] == {"hwd": run.version, "hwd_commit": run.commit}
-
-
-def test_texts_of_strangers_are_json(changed: Callable[[str, str], Recorded]) -> None:
-    found = read(changed("ocs1:1A-3B", 'a\n"b\udc80 \u202e'))
-    assert found.data("primary")[0]["topology"].startswith('a\n"b\udc80 \u202e')
-
-
-def test_memory_does_not_grow_with_the_run(recorded: Recorded) -> None:
-    run, documents = recorded
-
-    def repeated(times: int) -> Iterator[Document]:
-        for number in range(times):
-            for one in documents:
-                fact: Any = one.fact
-                if hasattr(fact, "reconfiguration"):
-                    fact = msgspec.structs.replace(fact, reconfiguration=f"{fact.reconfiguration}-{number}")
-                yield replace(one, fact=fact)
-
-    class Sink(io.RawIOBase):
-        def write(self, data: Any) -> int:
-            return len(data)
-
-    def peak(times: int) -> int:
-        tracemalloc.start()
-        bluesky(run, repeated(times), Sink())  # type: ignore[arg-type]
-        _, most = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        return most
-
-    peak(1)
-    assert peak(40) < 1.5 * peak(4)

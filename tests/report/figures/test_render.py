@@ -3,7 +3,7 @@
 import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations, pairwise
 from typing import Any
 from xml.etree import ElementTree
@@ -37,7 +37,7 @@ from hwd.report.figures.figures import Figures
 from hwd.report.figures.render import pdf, script, specification, specifications, svg
 from hwd.timeline import StageName
 
-MakeRun = Callable[..., RunReport]
+from ..stage import make_run
 
 
 def all_of(reports: Sequence[RunReport]) -> list[Figure]:
@@ -52,9 +52,9 @@ def written(figures: Sequence[Figure], width_in: float) -> pypdf.PdfReader:
 
 
 @pytest.fixture(scope="module")
-def papers(make_run: MakeRun) -> dict[float, pypdf.PdfReader]:
-    """The figures of two runs as a PDF of each width: its fonts take most of its time."""
-    return {width_in: written(all_of([make_run("a"), make_run("b")]), width_in) for width_in in PAPER_WIDTHS}
+def figures() -> list[Figure]:
+    """Of two runs."""
+    return all_of([make_run("a"), make_run("b")])
 
 
 def of_words(words: str) -> Figure:
@@ -96,89 +96,64 @@ def test_strangers_characters_do_not_break_it(words: str, shown: str) -> None:
     assert desc == shown
 
 
-def test_a_paper_figure_has_its_width(make_run: MakeRun) -> None:
-    for one in all_of([make_run()]):
-        root = ElementTree.fromstring(svg(one, PAPER_WIDTHS[DOUBLE_IN], width_in=DOUBLE_IN))
-        assert root.get("width") == "7in"
-
-
-@pytest.mark.parametrize("width", [*PAPER_WIDTHS.values(), *SCREEN_WIDTHS])
-def test_a_figure_is_about_as_wide_as_was_asked_for(make_run: MakeRun, width: float) -> None:
-    for one in all_of([make_run("a"), make_run("b")]):
-        found = float(ElementTree.fromstring(svg(one, width)).get("width", "0"))
-        assert found <= width * 1.08 + 4, one.name
-        assert one.name == "by-pairs" or found > width * 0.85, one.name
-
-
-def test_names_of_files_are_plain_and_tell_runs_apart(make_run: MakeRun) -> None:
-    names = [one.name for one in all_of([make_run("a/../b"), make_run("c")])]
-    assert len(names) == len(set(names))
-    assert "waterfall-a_.._b" in names
-    assert named(of_words("x"), "").name == "x"
-
-
-def test_every_figure_has_its_numbers_in_words(make_run: MakeRun) -> None:
-    for one in all_of([make_run("a"), make_run("b")]):
+def test_figures_are_as_wide_as_was_asked_for_and_have_their_numbers_in_words(figures: list[Figure]) -> None:
+    for one in figures:
+        for width in (*PAPER_WIDTHS.values(), *SCREEN_WIDTHS):
+            found = float(ElementTree.fromstring(svg(one, width)).get("width", "0"))
+            assert found <= width * 1.08 + 4, (one.name, width)
+            assert one.name == "by-pairs" or found > width * 0.85, (one.name, width)
+        on_paper = ElementTree.fromstring(svg(one, PAPER_WIDTHS[DOUBLE_IN], width_in=DOUBLE_IN))
+        assert on_paper.get("width") == "7in"
         assert re.search(r"\d", one.description), one.name
-
-
-def test_each_figure_is_a_page_as_wide_as_the_column_with_its_fonts_embedded(
-    make_run: MakeRun, papers: Mapping[float, pypdf.PdfReader]
-) -> None:
-    figures = all_of([make_run("a"), make_run("b")])
-    for width_in in (SINGLE_IN, DOUBLE_IN):
-        read = papers[width_in]
-        assert len(read.pages) == len(figures) >= 7
-        for page in read.pages:
-            assert float(page.mediabox.width) == pytest.approx(width_in * 72)
-            used = fonts(page)
-            assert used
-            for font in used:
-                assert is_embedded(font), font["/BaseFont"]
-
-
-def test_text_is_readable_on_paper(papers: Mapping[float, pypdf.PdfReader]) -> None:
-    for width_in in PAPER_WIDTHS:
-        for page in papers[width_in].pages:
-            sizes: list[float] = []
-
-            def visit(words: str, matrix: Any, at: Any, font: Any, size: float, sizes: Any = sizes) -> None:
-                if words.strip():
-                    sizes.append(abs(size * matrix[0] * at[0]))
-
-            page.extract_text(visitor_text=visit)
-            assert sizes
-            assert min(sizes) > 4, "points; the smallest are the bounds under the sums"
-
-
-def test_the_outline_names_the_figures_and_text_can_be_searched(
-    make_run: MakeRun, papers: Mapping[float, pypdf.PdfReader]
-) -> None:
-    figures = all_of([make_run("a"), make_run("b")])
-    read = papers[DOUBLE_IN]
-    assert [str(getattr(entry, "title", "")) for entry in read.outline] == [one.title for one in figures]
-    words = re.sub(r"\s+", " ", read.pages[0].extract_text())
-    assert "fitted" in words
-    assert "firmware" in words
-
-
-def test_the_same_figures_give_the_same_bytes_as_svg_and_the_same_text_as_pdf(make_run: MakeRun) -> None:
-    figures = all_of([make_run("a")])
-    once, again = (written(figures, SINGLE_IN) for _ in range(2))
-    assert [page.extract_text() for page in once.pages] == [page.extract_text() for page in again.pages]
-    assert [svg(one, 864) for one in figures] == [svg(one, 864) for one in all_of([make_run("a")])]
-
-
-def test_a_page_has_the_data_of_all_widths_once(make_run: MakeRun) -> None:
-    for one in all_of([make_run("a"), make_run("b")]):
-        wide, *narrow = specifications(one)
+        wide, *narrow = specifications(one)  # a page has the data of all widths once
         assert wide["datasets"]
         assert all("datasets" not in other for other in narrow)
         for other in (wide, *narrow):
             assert names_of_data(other) <= set(wide["datasets"])
 
 
-def test_specifications_are_vega_lite_by_its_schema(make_run: MakeRun) -> None:
+@pytest.mark.parametrize("width_in", PAPER_WIDTHS)
+def test_each_figure_is_a_page_as_wide_as_the_column_that_can_be_read_and_searched(
+    figures: list[Figure], width_in: float
+) -> None:
+    read = written(figures, width_in)
+    assert len(read.pages) == len(figures) >= 7
+    assert [str(getattr(entry, "title", "")) for entry in read.outline] == [one.title for one in figures]
+    words = re.sub(r"\s+", " ", read.pages[0].extract_text())
+    assert "fitted" in words
+    assert "firmware" in words
+    for page in read.pages:
+        assert float(page.mediabox.width) == pytest.approx(width_in * 72)
+        used = fonts(page)
+        assert used
+        for font in used:
+            assert is_embedded(font), font["/BaseFont"]
+        sizes: list[float] = []
+
+        def visit(words: str, matrix: Any, at: Any, font: Any, size: float, sizes: Any = sizes) -> None:
+            if words.strip():
+                sizes.append(abs(size * matrix[0] * at[0]))
+
+        page.extract_text(visitor_text=visit)
+        assert sizes
+        assert min(sizes) > 4, "points; the smallest are the bounds under the sums"
+
+
+def test_names_of_files_are_plain_and_tell_runs_apart() -> None:
+    names = [one.name for one in all_of([make_run("a/../b"), make_run("c")])]
+    assert len(names) == len(set(names))
+    assert "waterfall-a_.._b" in names
+    assert named(of_words("x"), "").name == "x"
+
+
+def test_the_same_figures_give_the_same_bytes_as_svg_and_the_same_text_as_pdf() -> None:
+    figures = all_of([make_run("a")])
+    once, again = (written(figures, SINGLE_IN) for _ in range(2))
+    assert [page.extract_text() for page in once.pages] == [page.extract_text() for page in again.pages]
+    assert [svg(one, 864) for one in figures] == [svg(one, 864) for one in all_of([make_run("a")])]
+
+
+def test_specifications_are_vega_lite_by_its_schema() -> None:
     wide = [(one, SCREEN_WIDTHS[0]) for one in all_of([make_run("a", repeats=2), make_run("b", repeats=2)])]
     narrow = [(one, SCREEN_WIDTHS[-1]) for one in all_of([make_run("a", repeats=2)])]
     schema = jsonschema.Draft7Validator(alt.load_schema())  # one: Altair makes many for each chart

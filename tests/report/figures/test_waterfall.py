@@ -1,11 +1,10 @@
-"""The waterfall: its data are those of the timeline, at each width."""
+"""Waterfalls and heat maps: what is drawn of a timeline, held by a golden file; and no story breaks one."""
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -17,160 +16,106 @@ from hwd.model.documents.reconfigurations import (
     StartedLink,
     StartedMove,
 )
-from hwd.model.instant import InstantName, Knowledge, Origin
+from hwd.model.instant import InstantName, Origin
 from hwd.model.kinds import read_fact
 from hwd.report.figures.cdf import cdf_figure
-from hwd.report.figures.render import specification
-from hwd.report.figures.waterfall import ROWS_MAX, waterfall, waterfall_figure
-from hwd.report.quantity import duration
-from hwd.timeline import LinkTimeline, StageName, Timeline, build_timeline, samples
+from hwd.report.figures.heat import REPEATS_MAX, Cell, HeatMap, heat_figure, link_by_repeat, link_by_stage
+from hwd.report.figures.render import specification, svg
+from hwd.report.figures.waterfall import ROWS_MAX, waterfall_figure
+from hwd.timeline import Timeline, build_timeline, samples
 
-MakeTimeline = Callable[..., Timeline]
+from ...answers import check_golden
+from ..stage import make_timeline
+from .charts import drawn, marks_of, texts_of
 
-
-def after_command_s(link: LinkTimeline, name: InstantName) -> float:
-    return (link.instant(name).at_ns - link.instant(InstantName.COMMANDED).at_ns) / 1e9
-
-
-def test_bars_of_the_whole_way_end_at_the_instants_of_the_timeline(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
-    timeline = make_timeline(links=3)
-    figure = waterfall_figure(timeline, virtual_time=False)
-    (whole,) = [found for layer, found in marks_of(figure) if layer.get("name") == "whole"]
-    for link in timeline.links:
-        of_link = [row for row in whole if row["link"] == str(link.link).replace("<->", " ↔ ")]
-        ends = {row["stage"].split()[0]: row["end"] for row in of_link}
-        for name, stage in ((InstantName.LIGHT, "optical"), (InstantName.FIRMWARE, "firmware")):
-            assert ends[stage] == pytest.approx(after_command_s(link, name))
-        assert max(ends.values()) == pytest.approx(after_command_s(link, InstantName.READY), rel=5e-3)
-
-
-def test_the_switch_and_the_host_have_scales_of_their_own(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
-    timeline = make_timeline(links=1)
-    (link,) = timeline.links
-    named = {layer["name"]: found for layer, found in marks_of(waterfall_figure(timeline, virtual_time=False))
-             if "name" in layer}  # fmt: skip
-    assert set(named) == {"whole", "switch", "host"}
-    light_ms = after_command_s(link, InstantName.LIGHT) * 1e3
-    assert [row["end"] for row in named["switch"] if row["stage"].startswith("optical")] == [pytest.approx(light_ms)]
-    rdma_s = after_command_s(link, InstantName.RDMA) - after_command_s(link, InstantName.FIRMWARE)
-    assert [row["end"] for row in named["host"] if row["stage"].startswith("rdma")] == [pytest.approx(rdma_s * 1e3)]
-
-
-def test_a_narrow_figure_has_the_whole_way_only_and_all_sums(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
-    timeline = make_timeline(links=4)
-    narrow = marks_of(waterfall_figure(timeline, virtual_time=False), 336)
-    assert {layer["name"] for layer, _ in narrow if "name" in layer} == {"whole"}
-    (sums,) = [found for layer, found in narrow if layer["mark"].get("style") == "total"]
-    assert [row["says"] for row in sums] == [
-        duration(link.stage(StageName.TURNAROUND).seconds) for link in timeline.links
-    ]
-
-
-def test_it_says_every_turnaround_and_what_is_unknown(
-    make_timeline: MakeTimeline, texts_of: Callable[[str], list[str]]
-) -> None:
-    timeline = make_timeline(links=2, hide=frozenset({("h1.eth0", "ready")}))
-    words = texts_of(waterfall(timeline, virtual_time=True))
-    assert "unknown" in words, "the second link has no turnaround"
-    assert any("virtual time" in word for word in words)
-    assert "fitted: drawn from a model of a paper's own figure" in " ".join(words)
-
-
-def test_unknown_is_outlined_and_known_is_not(make_timeline: MakeTimeline, marks_of: Callable[..., Any]) -> None:
-    known = marks_of(waterfall_figure(make_timeline(), virtual_time=False), style="unknown")
-    assert [found for _, found in known] == [[], [], []]
-    blind = make_timeline(links=1, hide=frozenset({("h0.eth0", "firmware")}))
-    (whole, *_) = marks_of(waterfall_figure(blind, virtual_time=False), style="unknown")
-    assert [row["words"].split(";")[0] for row in whole[1]] == [
-        "firmware unknown: h0.eth0: the agent of h0 did not say what it watched"
-    ]
-
-
+DRAWN = Path(__file__).with_name("drawn.txt")
 ENDS = [f"h{host}.eth{port}" for host in range(4) for port in range(4)]
-
-
-@pytest.mark.parametrize(
-    ("unseen", "ticks"),
-    [
-        ((), set()),
-        (("firmware",), {"carrier"}),
-        (("light",), {"firmware"}),
-        (("light", "firmware", "carrier", "rdma"), {"ready"}),
-        (("firmware", "carrier", "rdma"), {"ready"}),
-        (("firmware", "carrier", "rdma", "ready"), set()),
-        (("dark", "light", "firmware", "carrier", "rdma", "ready"), set()),
-        (("rdma",), set()),
-        (("ready",), set()),
-    ],
-    ids=lambda words: "+".join(words) or "none",
+UNSEEN = (
+    ("firmware",),
+    ("light",),
+    ("light", "firmware", "carrier", "rdma"),
+    ("firmware", "carrier", "rdma"),
+    ("firmware", "carrier", "rdma", "ready"),
+    ("dark", "light", "firmware", "carrier", "rdma", "ready"),
+    ("rdma",),
+    ("ready",),
 )
-def test_axis_spans_all_that_was_seen_and_what_was_seen_after_an_unknown_stage_is_a_tick(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any], unseen: tuple[str, ...], ticks: set[str]
-) -> None:
-    timeline = make_timeline(links=2, hide=frozenset((end, kind) for end in ENDS for kind in unseen))
-    seen_s = [
-        (instant.latest_ns - link.instant(InstantName.COMMANDED).at_ns) / 1e9
-        for link in timeline.links
-        for instant in link.instants
-        if instant.knowledge is Knowledge.SEEN
-    ]
-    figure = waterfall_figure(timeline, virtual_time=False)
-    for width in (1160.0, 336.0):
-        layers = marks_of(figure, width)
-        (whole,) = [layer for layer, _ in layers if layer.get("name") == "whole"]
-        factor = 1e3 if whole["encoding"]["x"]["title"].endswith(", ms") else 1.0
-        assert whole["encoding"]["x"]["scale"]["domain"][1] > max(seen_s) * factor
-        found = [rows for layer, rows in layers if layer["mark"]["type"] == "tick" and "opacity" in layer["mark"]]
-        assert {row["stage"].split()[0] for rows in found for row in rows} == ticks
-        words = {row["words"].split(" unknown: ")[0] for layer, rows in layers for row in rows if "says" not in row
-                 and layer["mark"].get("style") == "unknown"}  # fmt: skip
-        assert words == ({unseen[0] if unseen[0] != "dark" else "light"} if unseen and unseen != ("rdma",) else set())
 
 
-def test_ready_is_drawn_from_the_carrier_where_rdma_is_unknown(
-    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
-) -> None:
-    timeline = make_timeline(links=1, hide=frozenset((end, "rdma") for end in ENDS))
-    (link,) = timeline.links
-    named = {layer["name"]: rows for layer, rows in marks_of(waterfall_figure(timeline, virtual_time=False))
-             if "name" in layer}  # fmt: skip
-    (ready,) = [row for row in named["host"] if row["stage"].startswith("ready")]
-    assert ready["end"] - ready["start"] == pytest.approx((link.stage(StageName.READY).seconds or 0) * 1e3)
-    assert ready["words"].startswith("rdma unknown: ")
+def unseen(*kinds: str) -> frozenset[tuple[str, str]]:
+    return frozenset((end, kind) for end in ENDS for kind in kinds)
 
 
-def test_whiskers_end_at_the_bounds_of_their_instant(make_timeline: MakeTimeline, marks_of: Callable[..., Any]) -> None:
+def waterfalls() -> Iterator[tuple[str, Timeline]]:
+    """Timelines whose waterfall is looked at, wide and narrow."""
+    yield "two links, and one that was kept", make_timeline(links=2, kept=1)
+    yield "the end of one was not ready", make_timeline(links=2, hide=frozenset({("h1.eth0", "ready")}))
+    for kinds in UNSEEN:
+        yield f"nobody saw {', '.join(kinds)}", make_timeline(links=1, hide=unseen(*kinds))
     timeline = make_timeline(links=1)
     (link,) = timeline.links
     light = link.instant(InstantName.LIGHT)
     late = replace(light, earliest_ns=light.at_ns - 20_000_000, latest_ns=light.at_ns)
-    links = [replace(link, instants=tuple(late if one is light else one for one in link.instants))]
-    figure = waterfall_figure(replace(timeline, links=links), virtual_time=False)
-    whiskers = [row for layer, rows in marks_of(figure) if layer["mark"].get("style") == "whisker" for row in rows]
-    sent_ns = link.instant(InstantName.COMMANDED).at_ns
-    [(least, most)] = [(row["least"], row["most"]) for row in whiskers if row["most"] < 200]
-    assert (least, most) == pytest.approx(((late.earliest_ns - sent_ns) / 1e6, (late.latest_ns - sent_ns) / 1e6))
+    instants = tuple(late if one is light else one for one in link.instants)
+    yield "light within wide bounds", replace(timeline, links=[replace(link, instants=instants)])
 
 
-def test_it_is_described_for_those_who_do_not_see_it(make_timeline: MakeTimeline) -> None:
-    svg = ElementTree.fromstring(waterfall(make_timeline(links=2, kept=1), virtual_time=False))
-    description = next(part.text or "" for part in svg if part.tag.endswith("}desc"))
-    assert "h0.eth0<->h1.eth2: optical" in description
-    assert description.endswith("kept.")
-    assert svg.get("role") == "img"
+def made(*cells: Sequence[Cell | None]) -> HeatMap:
+    """One row for each list."""
+    columns = tuple(f"c{index}" for index in range(len(cells[0])))
+    rows = tuple(f"r{index}" for index in range(len(cells)))
+    return HeatMap(
+        name="x", title="x", notes=(), rows=rows, columns=columns, cells=tuple(map(tuple, cells)), by_column=True
+    )
 
 
-def test_many_links_are_cut_and_counted(make_timeline: MakeTimeline, texts_of: Callable[[str], list[str]]) -> None:
+SPEEDS = {"slow": 1.0, "fast": 0.25, "middle": 0.5, "close": 0.51, "other": 0.5}
+
+
+def heat_maps() -> Iterator[tuple[str, HeatMap | None]]:
+    yield "medians of five repeats", link_by_stage([make_timeline(seed, links=2) for seed in range(5)])
+    fewer = make_timeline(2, links=1, kept=1)
+    yield (
+        "repeats, of which one moved less",
+        link_by_repeat([make_timeline(1, links=2), fewer, make_timeline(3, links=2)]),
+    )
+    yield "an unknown stage", link_by_stage([make_timeline(links=1, hide=frozenset({("h0.eth0", "rdma")}))])
+    never = unseen("ready")
+    blind = [make_timeline(seed, links=1, hide=never) for seed in (1, 2)]
+    yield "nobody measured the way to its end", link_by_repeat(blind)
+    below, above = Cell(seconds=-0.001, resolved=False, words="x"), Cell(seconds=1.0, resolved=True, words="y")
+    yield "a value below its bound", made([below], [above])
+    yield (
+        "slower and faster ones",
+        made(*([Cell(seconds=seconds, resolved=True, words=words)] for words, seconds in SPEEDS.items())),
+    )
+    still = make_timeline(links=0, kept=3)
+    yield "no link moved", link_by_stage([still])
+    yield "no link moved in any repeat", link_by_repeat([still])
+    yield "one repeat", link_by_repeat([make_timeline()])
+
+
+def test_what_is_drawn_of_a_timeline_is_what_it_was() -> None:
+    lines: list[str] = []
+    for words, timeline in waterfalls():
+        for width in (1160.0,) if words.startswith("nobody") else (1160.0, 336.0):
+            lines += [f"== {words}, {width:g} wide", *drawn(waterfall_figure(timeline, virtual_time=False), width)]
+    for words, heat in heat_maps():
+        lines += [f"== {words}", *(["no map"] if heat is None else drawn(heat_figure(heat), 1160))]
+    check_golden(DRAWN, "\n".join([*lines, ""]))
+
+
+def test_what_is_too_much_is_cut_and_counted_and_small_cells_have_no_text() -> None:
     link = make_timeline().links[0]
-    links = [msgspec.structs.replace(link, link=f"h{number}.eth0<->h{number}.eth1") for number in range(ROWS_MAX + 5)]
+    links = [replace(link, link=f"h{number}.eth0<->h{number}.eth1") for number in range(ROWS_MAX + 5)]
     many = Timeline(reconfiguration="r", run=None, what="x", commands=[], ends=[], links=links, breaches=[])
-    assert any("5 more links not drawn" in word for word in texts_of(waterfall(many, virtual_time=False)))
+    words = texts_of(svg(waterfall_figure(many, virtual_time=True), 1160))
+    assert any("5 more links not drawn" in word for word in words)
+    assert any("virtual time" in word for word in words)
+    heat = link_by_repeat([make_timeline(1, links=1)] * (REPEATS_MAX + 3))
+    assert heat is not None
+    assert "3 more repeats not drawn" in " ".join(texts_of(svg(heat_figure(heat), 1160)))
+    assert not any(layer["mark"]["type"] == "text" for layer, _ in marks_of(heat_figure(heat), 411))
 
 
 KINDS = st.sampled_from(["dark", "light", "firmware", "carrier", "rdma", "ready"])
@@ -190,35 +135,24 @@ STATES = {"carrier": "carrier", "firmware": "up", "rdma": "active"}
 def test_no_story_breaks_the_figure(
     seen: list[tuple[str, str, bool, int, int]], answered_ns: int | None, commanded: bool
 ) -> None:
+    whose: dict[str, Any] = {"boot": "b", "port": "eth0", "agent_ns": 0, "origin": Origin.TWIN, "source": "s<&>"}
     events = [
         HostEvent(
-            host=host,
-            boot="b",
-            seq=seq,
-            type=kind,
-            port="eth0",
-            earliest_ns=at - error,
-            latest_ns=at + error,
-            best_ns=at,
-            agent_ns=0,
-            origin="twin",
-            source="s<&>",
-            data={STATES.get(kind, "x"): up, "lanes": [], "reconfiguration": "r", "peer": "p"},
+            host=host, seq=seq, type=kind, earliest_ns=at - error, latest_ns=at + error, best_ns=at,
+            data={STATES.get(kind, "x"): up, "lanes": [], "reconfiguration": "r", "peer": "p"}, **whose,
         )
         for seq, (host, kind, up, at, error) in enumerate(seen)
-    ]
+    ]  # fmt: skip
     command = ReconfigurationCommanded(
         reconfiguration="r", switch="ocs1", commanded_ns=0, acknowledged_ns=answered_ns, commands=1
     )
+    started = ReconfigurationStarted(
+        reconfiguration="r", run=None, hash="0", what="<&>\"'",
+        links=[StartedLink(link="h0.eth0<->h1.eth0", kept=False)],
+        moves=[StartedMove(switch="ocs1", remove=[], add=["1A-2B"])],
+    )  # fmt: skip
     timeline = build_timeline(
-        started=ReconfigurationStarted(
-            reconfiguration="r",
-            run=None,
-            hash="0",
-            what="<&>\"'",
-            links=[StartedLink(link="h0.eth0<->h1.eth0", kept=False)],
-            moves=[StartedMove(switch="ocs1", remove=[], add=["1A-2B"])],
-        ),
+        started=started,
         commanded=[command] if commanded else [],
         events=events,
         sampled={},

@@ -126,26 +126,22 @@ async def test_change_that_leaves_the_way_as_it_is_is_let_pass_and_the_kernel_ag
         await settings.restore(interface, setting, value, state)
 
 
-async def test_port_of_a_bridge_leads_to_the_broker_too(keeper: Keeper, ip: Ip) -> None:
-    ip("link", "add", "br0", "type", "bridge")
-    ip("link", "set", "eth1", "master", "br0")
-    ip("link", "set", "br0", "up")
-    ip("address", "add", "10.7.0.1/24", "dev", "br0")
-    with pytest.raises(RefusedError, match=r"broker at 10\.7\.0\.9 over br0 and eth1"):
-        await way_to(keeper, "10.7.0.9").check("eth1", Setting.MTU, 1500)
-    await way_to(keeper, "10.7.0.9").check("eth0", Setting.MTU, 1500)
-
-
-async def test_interface_below_a_vlan_leads_to_the_broker_too(keeper: Keeper, ip: Ip) -> None:
-    try:
-        ip("link", "add", "link", "eth1", "name", "eth1.7", "type", "vlan", "id", "7")
-    except AssertionError as error:
-        if "Unknown device type" not in str(error):
-            raise
-        pytest.skip("this kernel has no VLANs (8021q)")
-    ip("link", "set", "eth1.7", "up")
-    ip("address", "add", "10.7.0.1/24", "dev", "eth1.7")
-    with pytest.raises(RefusedError, match=r"broker at 10\.7\.0\.9 over eth1 and eth1\.7"):
+@pytest.mark.parametrize("upper", ["br0", "eth1.7"], ids=["bridge", "vlan"])
+async def test_interface_below_a_bridge_or_a_vlan_leads_to_the_broker_too(keeper: Keeper, ip: Ip, upper: str) -> None:
+    if upper == "br0":
+        ip("link", "add", "br0", "type", "bridge")
+        ip("link", "set", "eth1", "master", "br0")
+    else:
+        try:
+            ip("link", "add", "link", "eth1", "name", "eth1.7", "type", "vlan", "id", "7")
+        except AssertionError as error:
+            if "Unknown device type" not in str(error):
+                raise
+            pytest.skip("this kernel has no VLANs (8021q)")
+    ip("link", "set", upper, "up")
+    ip("address", "add", "10.7.0.1/24", "dev", upper)
+    both = " and ".join(sorted(["eth1", upper]))
+    with pytest.raises(RefusedError, match=rf"broker at 10\.7\.0\.9 over {both}"):
         await way_to(keeper, "10.7.0.9").check("eth1", Setting.MTU, 1500)
     await way_to(keeper, "10.7.0.9").check("eth0", Setting.MTU, 1500)
 

@@ -74,7 +74,9 @@ CHANGES: list[tuple[Setting, Json]] = [
 ]
 
 
-async def test_setting_is_made_and_all_is_as_before_when_it_is_restored(settings: KernelSettings, ip: Ip) -> None:
+async def test_setting_is_made_as_ip_shows_and_all_is_as_before_when_it_is_restored(
+    settings: KernelSettings, ip: Ip
+) -> None:
     before = everything(ip)
     for setting, value in CHANGES:
         state = await settings.read("eth0", setting, value)
@@ -85,9 +87,6 @@ async def test_setting_is_made_and_all_is_as_before_when_it_is_restored(settings
         await settings.restore("eth0", setting, value, state)
         assert everything(ip) == before, (setting, value)
         assert restored(setting, state, await settings.read("eth0", setting, value)), (setting, value)
-
-
-async def test_ip_shows_what_was_set(settings: KernelSettings, ip: Ip) -> None:
     for setting, value in CHANGES:
         await settings.write("eth0", setting, value)
     (link,) = ip("link", "show", "eth0")

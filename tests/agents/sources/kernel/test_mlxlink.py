@@ -145,23 +145,25 @@ async def test_a_phy_is_polled_and_its_change_lies_between_two_looks(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("script", "words"),
+    ("interface", "script", "words"),
     [
-        ("echo '-E- Failed to open device' >&2; exit 1", "failed with status 1: -E- Failed to open device"),
-        ("echo no", "wrote no JSON"),
+        ("eth0", "echo '-E- Failed to open device' >&2; exit 1", "failed with status 1: -E- Failed to open device"),
+        ("eth0", "echo no", "wrote no JSON"),
+        ("lo", "exit 0", "lo:"),
     ],
+    ids=["a tool that fails", "a tool without sense", "a NIC of another make"],
 )
-async def test_a_tool_that_fails_leaves_the_firmware_unknown_with_the_reason(
-    tmp_path: Path, script: str, words: str
+async def test_where_nothing_can_be_read_the_firmware_is_unknown_with_the_reason(
+    tmp_path: Path, interface: str, script: str, words: str
 ) -> None:
-    phys = ToolPhys(["eth0"], Mlx5(), SystemClock(), FAST, tool=tool(tmp_path, script))
-    await _until(phys, "eth0", words)
-
-
-async def test_a_nic_of_another_make_is_unknown_and_said_so(tmp_path: Path) -> None:
-    drivers = KernelDrivers(HostSockets(), InlineOffload())
-    phys = ToolPhys(["lo"], drivers, SystemClock(), FAST, tool=tool(tmp_path, "exit 0"))
-    await _until(phys, "lo", "lo:")
+    drivers = KernelDrivers(HostSockets(), InlineOffload()) if interface == "lo" else Mlx5()
+    phys = ToolPhys([interface], drivers, SystemClock(), FAST, tool=tool(tmp_path, script))
+    noted = asyncio.Event()
+    task = asyncio.create_task(phys.open_phy(lambda *_: None, noted.set))
+    async with asyncio.timeout(20):
+        await noted.wait()
+    assert words in phys.why_not(interface)
+    await stop(task)
 
 
 async def test_without_a_tool_the_firmware_is_unknown_with_the_reason() -> None:
@@ -171,16 +173,6 @@ async def test_without_a_tool_the_firmware_is_unknown_with_the_reason() -> None:
     task = asyncio.create_task(watcher.run())
     watcher.begin("port")
     kept = watcher.observation("port")
-    assert not kept.seen
+    assert (kept.seen, watcher.up("port")) == (False, None)
     assert kept.why_not.startswith("neither mlxlink nor mstlink is installed")
-    assert watcher.up("port") is None
-    await stop(task)
-
-
-async def _until(phys: ToolPhys, interface: str, words: str) -> None:
-    noted = asyncio.Event()
-    task = asyncio.create_task(phys.open_phy(lambda *_: None, noted.set))
-    async with asyncio.timeout(20):
-        await noted.wait()
-    assert words in phys.why_not(interface)
     await stop(task)

@@ -78,29 +78,18 @@ def test_words_of_the_kernel_follow_those_of_the_errno(keeper: Keeper) -> None:
             kernel.ask("make odd", message, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL)
 
 
-def test_dump_is_whole_and_the_next_answer_is_to_the_next_question() -> None:
-    with NetlinkRequests(HostSockets()) as kernel:
-        for _ in range(3):
-            links = kernel.ask("read the interfaces", ifinfmsg(), RTM_GETLINK, NLM_F_DUMP)
-            assert {link.get_attr("IFLA_IFNAME") for link in links} == {name for _, name in socket.if_nameindex()}
-            assert len(kernel.ask("read lo", named("lo"), RTM_GETLINK)) == 1
-
-
 def test_many_are_answered_in_order_and_the_first_refusal_is_told_when_all_were_tried() -> None:
     with NetlinkRequests(HostSockets()) as kernel:
+        links = kernel.ask("read the interfaces", ifinfmsg(), RTM_GETLINK, NLM_F_DUMP)
+        assert {link.get_attr("IFLA_IFNAME") for link in links} == {name for _, name in socket.if_nameindex()}
         answers = kernel.do([ask_for("lo")] * (2 * BATCH + 1))
         assert [link.get_attr("IFLA_IFNAME") for link in answers] == ["lo"] * (2 * BATCH + 1)
         several = [ask_for("hwd-a"), *[ask_for("lo")] * BATCH, ask_for("hwd-b")]
         with pytest.raises(KernelRefusal, match="cannot read hwd-a:"):
             kernel.do(several)
         assert len(kernel.do([ask_for("lo")])) == 1, "answers to the others are not left in the socket"
-
-
-def test_accepted_refusal_is_as_good_as_done() -> None:
-    accepted = Request(
-        says="x", data=encode(named("hwd-none"), RTM_GETLINK), accepted=frozenset({errno.EPERM, errno.ENODEV})
-    )
-    with NetlinkRequests(HostSockets()) as kernel:
+        either = frozenset({errno.EPERM, errno.ENODEV})
+        accepted = Request(says="x", data=encode(named("hwd-none"), RTM_GETLINK), accepted=either)
         assert kernel.do([accepted]) == []
 
 
@@ -129,13 +118,6 @@ async def test_it_works_in_the_thread_of_a_running_loop_and_in_others_and_leaves
         assert read() == 1
         assert await asyncio.gather(*(offload(read) for _ in range(20))) == [1] * 20
         assert len(os.listdir("/proc/self/fd")) == len(before)
-    finally:
-        offload.close()
-
-
-async def test_it_may_be_made_in_one_thread_and_used_in_another() -> None:
-    offload = ThreadOffload(1)
-    try:
         with NetlinkRequests(HostSockets()) as kernel:
             assert len(await offload(kernel.ask, "read lo", named("lo"), RTM_GETLINK)) == 1
     finally:

@@ -1,6 +1,5 @@
 """Link details by ethtool netlink: of played NICs in the kernel's own numbers, and of interfaces of the kernel."""
 
-import errno
 import struct
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from hwd.twin.kernel import Crossbar, Keeper
 from hwd_agents.sources.kernel.nic_link_details import KernelLinkDetails, detail_words, why_words
 from hwd_agents.wire.events import LinkStateData
-from hwd_drivers.core.errors import LinkError, RefusedError
+from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.offload import InlineOffload
 
 from ..played_ethtool import PlayedEthtool, attribute
@@ -61,18 +60,6 @@ async def test_why_a_link_is_down_is_told_in_words(
 def test_any_numbers_have_words_or_none(why: int | None, detail: int | None) -> None:
     assert (why_words(why) is None) == (why is None)
     assert detail_words(why, detail) is None or why is not None
-
-
-@pytest.mark.parametrize(
-    ("number", "error", "words"),
-    [(errno.EOPNOTSUPP, RefusedError, "not supported"), (errno.EIO, LinkError, "eth0: .*Input/output error")],
-)
-async def test_what_a_nic_refuses_is_said(
-    ethtool: PlayedEthtool, number: int, error: type[Exception], words: str
-) -> None:
-    ethtool.refusals["eth0"] = number
-    with pytest.raises(error, match=words):
-        await KernelLinkDetails(ethtool, InlineOffload()).read_details("eth0")
 
 
 @pytest.mark.kernel

@@ -218,22 +218,18 @@ async def test_dump_of_links_that_fails_on_its_way_is_an_error_and_nothing_is_go
     assert [reading.present for reading in seen] == [True]
 
 
-def ask(kernel: PlayedKernel) -> list[Any]:
-    with NetlinkRequests(kernel) as requests:
-        return requests.ask("read the routes", rtmsg(), GETROUTE, NLM_F_DUMP)
+def test_dump_that_fails_on_its_way_is_a_refusal_and_an_interrupted_one_is_read_again_so_many_times() -> None:
+    def ask(*ends: int, error: int = 0) -> tuple[list[Any], int]:
+        flags = iter(ends)
+        kernel = PlayedKernel(lambda sequence: [done(sequence, error=error, flags=next(flags))])
+        with NetlinkRequests(kernel) as requests:
+            try:
+                return requests.ask("read the routes", rtmsg(), GETROUTE, NLM_F_DUMP), kernel.asked
+            finally:
+                assert kernel.asked == len(ends)
 
-
-def test_dump_that_fails_on_its_way_is_a_refusal() -> None:
+    assert ask(INTERRUPTED, 0) == ([], 2)
     with pytest.raises(KernelRefusal, match="cannot read the routes: Message too long"):
-        ask(PlayedKernel(lambda sequence: [done(sequence, error=errno.EMSGSIZE)]))
-
-
-def test_interrupted_dump_is_read_again_so_many_times() -> None:
-    flags = iter([INTERRUPTED, 0])
-    kernel = PlayedKernel(lambda sequence: [done(sequence, flags=next(flags))])
-    assert ask(kernel) == []
-    assert kernel.asked == 2
-    kernel = PlayedKernel(lambda sequence: [done(sequence, flags=INTERRUPTED)])
+        ask(0, error=errno.EMSGSIZE)
     with pytest.raises(LinkError, match="cannot read the routes: netlink: it changed while it was read, 5 times"):
-        ask(kernel)
-    assert kernel.asked == TRIES
+        ask(*[INTERRUPTED] * TRIES)

@@ -47,26 +47,20 @@ def test_namespace_sockets_know_what_they_are(keeper: Keeper) -> None:
         assert not opened.get_inheritable()
 
 
-def test_absent_keeper_is_named(tmp_path: Path) -> None:
+def test_keeper_that_is_absent_hangs_up_or_does_not_answer_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = NamespaceSockets(tmp_path / "keeper", "h0")
     with pytest.raises(FileNotFoundError, match=r"h0: cannot open a socket .* the keeper at .* is not there"):
-        NamespaceSockets(tmp_path / "keeper", "h0").open(socket.AF_INET, socket.SOCK_DGRAM)
-
-
-def test_keeper_that_hangs_up_is_named(tmp_path: Path) -> None:
+        asked.open(socket.AF_INET, socket.SOCK_DGRAM)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(str(tmp_path / "keeper"))
         listener.listen()
         rude = threading.Thread(target=lambda: listener.accept()[0].close())
         rude.start()
         with pytest.raises(OSError, match=r"the keeper at .* (hung up|is not there)"):
-            NamespaceSockets(tmp_path / "keeper", "h0").open(socket.AF_INET, socket.SOCK_DGRAM)
+            asked.open(socket.AF_INET, socket.SOCK_DGRAM)
         rude.join()
-
-
-def test_keeper_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "ANSWER_TIMEOUT_S", 0.05)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(str(tmp_path / "keeper"))
-        listener.listen()
+        monkeypatch.setattr(sockets, "ANSWER_TIMEOUT_S", 0.05)
         with pytest.raises(TimeoutError, match=r"no answer from the keeper at .* in 0.05 s"):
-            NamespaceSockets(tmp_path / "keeper", "h0").open(socket.AF_INET, socket.SOCK_DGRAM)
+            asked.open(socket.AF_INET, socket.SOCK_DGRAM)

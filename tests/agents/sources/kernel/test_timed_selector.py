@@ -120,22 +120,10 @@ def test_a_wait_for_a_processor_is_no_sleep(tmp_path: Path) -> None:
     assert run(main, path=str(path)) >= BUSY_NS * 0.9
 
 
-def test_sleep_in_a_look_does_not_count() -> None:
+def test_sleep_in_a_look_does_not_count_and_a_long_wait_is_assumed_where_the_kernel_counts_none(tmp_path: Path) -> None:
     assert min(delays_ns(lambda: None, sleep_s=BUSY_NS / 1e9)) < BUSY_NS / 2
-
-
-def test_where_the_kernel_does_not_count_waits_a_long_one_is_assumed(tmp_path: Path) -> None:
     found = delays_ns(lambda: None, sleep_s=BUSY_NS / 1e9, path=str(tmp_path / "none"))
     assert UNKNOWN_WAIT_NS <= min(found) < BUSY_NS
-
-
-def test_work_in_the_same_turn_counts() -> None:
-    async def main(selector: TimedSelector) -> int:
-        await asyncio.sleep(0.001)
-        work()
-        return selector.delay_ns()
-
-    assert run(main) >= BUSY_NS
 
 
 def test_an_idle_loop_is_not_woken_for_it() -> None:
@@ -153,10 +141,9 @@ def test_an_idle_loop_is_not_woken_for_it() -> None:
     assert 0 < selector.looks < 10
 
 
-@pytest.mark.parametrize("path", [SCHEDSTAT, "/proc/none"])
-def test_nothing_that_such_a_loop_reads_came_earlier_than_it_says(path: str) -> None:
+def test_nothing_that_such_a_loop_reads_came_earlier_than_it_says() -> None:
     """Datagrams of another process, which says when each had surely been sent, come while the loop works and while it
-    sleeps.
+    sleeps. Where the kernel counts no waits, a busy machine may make it wait longer than what is assumed.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     ours.setblocking(False)
@@ -184,7 +171,7 @@ def test_nothing_that_such_a_loop_reads_came_earlier_than_it_says(path: str) -> 
         return [int(each) for each in sending.result()[0].split()]
 
     with ours, theirs:
-        sent_ns = run(main, path=path)
+        sent_ns = run(main)
     early = [number for number, (since_ns, _) in read.items() if since_ns > sent_ns[number]]
     assert len(early) <= DATAGRAMS // 50, "the kernel's own work may come between"
     shortest_ns = sorted(at_ns - since_ns for since_ns, at_ns in read.values())[DATAGRAMS // 10]

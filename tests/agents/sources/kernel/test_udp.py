@@ -153,6 +153,8 @@ async def test_datagram_by_another_interface_is_not_taken(
     assert ports.inboxes["h1"].empty()
     beside.close()
     other.close()
+    with pytest.raises(OSError, match="No such device"):
+        await InterfaceDatagrams(keeper.sockets("h0"), clock).open("eth9", "10.1.0.1", 0, inbox.take)
 
 
 async def test_interface_that_is_off_says_why_and_works_when_it_is_back(
@@ -190,9 +192,3 @@ async def test_both_follow_their_interface_when_it_is_made_anew_and_the_receiver
     await until_up("h0", "h1")
     assert ports.send("h0", b"again")
     assert (await ports.inboxes["h1"].next())[:2] == (b"again", (str(IPS["h0"]), port))
-
-
-async def test_missing_interface_is_an_error_of_open(keeper: Keeper, clock: SystemClock) -> None:
-    source = InterfaceDatagrams(keeper.sockets("h0"), clock)
-    with pytest.raises(OSError, match="No such device"):
-        await source.open("eth9", "10.1.0.1", 0, Inbox().take)

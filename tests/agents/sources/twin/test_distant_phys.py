@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+
+import pytest
 
 from hwd_agents.sources.twin.distant_phys import ASK_EVERY_S
 
-from ...conftest import staged
 from .test_twin_sources import World
 
 LATENCY_S = 0.003
@@ -14,8 +14,8 @@ OFF_S = -7200.0
 SLACK_NS = 2_000
 
 
-@asynccontextmanager
-async def world() -> AsyncIterator[World]:
+@pytest.fixture
+async def one(virtual_time: None) -> AsyncIterator[World]:
     """A played host, and the sources of its agent, whose clock is 2 h behind that of the twin."""
     one = World(offset_s=OFF_S, latency_s=LATENCY_S, same_clock=False)
     listener = await one.listen()
@@ -31,7 +31,6 @@ async def world() -> AsyncIterator[World]:
     await listener.close()
 
 
-@staged(world)
 async def test_a_change_lies_between_the_last_answer_and_our_receipt(one: World) -> None:
     one.twin.phys.observe("eth0", True)
     for up in (True, False, True):
@@ -45,7 +44,6 @@ async def test_a_change_lies_between_the_last_answer_and_our_receipt(one: World)
         assert at_ns - earliest_ns <= (ASK_EVERY_S + 4 * LATENCY_S) * 1e9 + SLACK_NS
 
 
-@staged(world)
 async def test_the_interval_of_a_late_report_contains_the_change(one: World) -> None:
     one.twin.phys.observe("eth0", True)
     await asyncio.sleep(0.5)
@@ -57,7 +55,6 @@ async def test_the_interval_of_a_late_report_contains_the_change(one: World) -> 
     assert earliest_ns <= changed_ns <= at_ns
 
 
-@staged(world)
 async def test_what_is_told_again_is_no_change_and_an_unobserved_one_is_known_since_the_last_answer(one: World) -> None:
     assert one.phys == [(False, *one.phys[0][1:])]
     one.twin.phys.observe("eth0", True)

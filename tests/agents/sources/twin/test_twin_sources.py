@@ -1,9 +1,7 @@
 """Sources over the wire of a twin host: stamps lie between the twin's change and our receipt; they reconnect."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import TypeVar
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -16,11 +14,11 @@ from hwd_drivers.core.clock import ShiftedClock
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.transports.dial import Listener
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
+from hwd_drivers.twins.virtual_time import VirtualClock
 
-from ...conftest import staged, virtual
+from ....virtual_time import running_loop
+from ...conftest import stop
 
-T = TypeVar("T")
 OFFSET_NS = 5_000_000_000
 LATENCY_S = 0.0001
 
@@ -29,9 +27,7 @@ class World:
     """One played host and the sources of its agent, whose clock is off."""
 
     def __init__(self, *, offset_s: float = 5, latency_s: float = LATENCY_S, same_clock: bool = True) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        self.machine = VirtualClock(loop, wall_start_ns=1_800_000_000 * 10**9)
+        self.machine = VirtualClock(running_loop(), wall_start_ns=1_800_000_000 * 10**9)
         self.clock = ShiftedClock(self.machine, offset_s=offset_s, drift_ppm=0)
         self.dialer = MemoryDialer(MemoryNet(latency_s=latency_s))
         self.host = PlayedHost("h0")
@@ -51,28 +47,21 @@ class World:
         self.phys.append((up, earliest_ns, at_ns))
 
 
-@asynccontextmanager
-async def world() -> AsyncIterator[World]:
+@pytest.fixture
+async def one(virtual_time: None) -> AsyncIterator[World]:
     one = World()
     listener = await one.listen()
     running = asyncio.create_task(one.twin.run(one.changed))
     await one.twin.links.open(one.readings.append)
     yield one
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await stop(running)
     await listener.close()
 
 
-@staged(world)
-async def test_the_first_reading_knows_no_earlier_state(one: World) -> None:
-    (reading,) = one.readings
-    assert (reading.interface, reading.ifindex, reading.carrier) == ("eth0", 100, False)
-    assert reading.origin is Origin.DUMP
-    assert reading.earliest_ns is None
-
-
-@staged(world)
 async def test_a_change_lies_between_the_twins_stamp_and_our_receipt_on_our_clock(one: World) -> None:
+    (first,) = one.readings
+    assert (first.interface, first.ifindex, first.carrier) == ("eth0", 100, False)
+    assert (first.origin, first.earliest_ns) == (Origin.DUMP, None)
     await asyncio.sleep(1)
     changed_ns = one.machine.monotonic_ns() + OFFSET_NS
     one.host.carrier("eth0", up=True)
@@ -84,18 +73,6 @@ async def test_a_change_lies_between_the_twins_stamp_and_our_receipt_on_our_cloc
     assert reading.at_ns == changed_ns + round(LATENCY_S * 1e9)
 
 
-@staged(world)
-async def test_a_refresh_finds_what_was_not_told_since_the_reading_before(one: World) -> None:
-    before_ns = one.readings[-1].at_ns
-    await asyncio.sleep(1)
-    one.host.carrier("eth0", up=True, flaps=4, told=False)
-    await one.twin.links.refresh()
-    reading = one.readings[-1]
-    assert (reading.carrier_changes, reading.origin) == (5, Origin.DUMP)
-    assert reading.earliest_ns == before_ns - round(LATENCY_S * 1e9)  # when the twin stamped that reading
-
-
-@staged(world)
 async def test_change_that_came_before_the_report_of_the_one_before_it_was_read_is_within_its_bounds(
     one: World,
 ) -> None:
@@ -115,22 +92,6 @@ async def test_change_that_came_before_the_report_of_the_one_before_it_was_read_
             assert earliest_ns <= at_ns <= latest_ns
 
 
-@staged(world)
-async def test_a_removed_interface_is_reported_absent_at_once_or_after_the_rack_reconnects(one: World) -> None:
-    one.host.unplug("eth0")
-    await asyncio.sleep(0.1)
-    assert not one.readings[-1].present
-    one.host.plug("eth0", ifindex=101)
-    await asyncio.sleep(0.1)
-    assert (one.readings[-1].present, one.readings[-1].ifindex) == (True, 101)
-    one.host.hang_up()
-    one.host.unplug("eth0")
-    await asyncio.sleep(1)
-    assert not one.readings[-1].present
-    assert one.readings[-1].origin is Origin.DUMP
-
-
-@staged(world)
 async def test_modules_files_and_phys_are_read_as_the_twin_has_them(one: World) -> None:
     told: list[tuple[str, bool]] = []
     await one.twin.phys.open_phy(lambda interface, up, _earliest_ns, _at_ns: told.append((interface, up)), lambda: None)
@@ -150,7 +111,6 @@ async def test_modules_files_and_phys_are_read_as_the_twin_has_them(one: World) 
         await one.twin.modules.read_module("eth7")
 
 
-@staged(world)
 async def test_while_the_rack_is_away_reads_fail_and_the_notes_say_why(one: World) -> None:
     assert one.twin.modules.note.why_not == ""
     changes = one.changes
@@ -167,7 +127,6 @@ async def test_while_the_rack_is_away_reads_fail_and_the_notes_say_why(one: Worl
     await one.twin.modules.read_module("eth0")
 
 
-@staged(world)
 async def test_what_happened_while_the_rack_was_away_began_after_we_knew_last(one: World) -> None:
     known_ns = one.readings[-1].at_ns
     one.host.hang_up()
@@ -179,17 +138,6 @@ async def test_what_happened_while_the_rack_was_away_began_after_we_knew_last(on
     assert reading.earliest_ns == known_ns - round(LATENCY_S * 1e9)  # when the twin stamped it
 
 
-@staged(world)
-async def test_a_restarted_rack_reports_its_new_life_before_its_links(one: World) -> None:
-    lives: list[str] = []
-    await one.twin.links.open(lambda _reading: lives.append(one.twin.life))
-    one.host.hang_up()
-    one.host.life = "2"
-    await asyncio.sleep(2)
-    assert lives == ["1", "2"]
-
-
-@staged(world)
 async def test_datagrams_pass_where_the_light_goes_and_ports_survive_the_rack(one: World) -> None:
     other = PlayedHost("h1")
     other.plug("eth0", ip="10.0.0.2")
@@ -224,26 +172,17 @@ async def test_datagrams_pass_where_the_light_goes_and_ports_survive_the_rack(on
     ]
     here.close()
     assert not here.send(b"closed", ("10.0.0.2", there.port))
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await stop(running)
     await listener.close()
 
 
-@virtual
-async def test_a_twin_that_does_not_answer_is_given_up_in_the_stated_time() -> None:
+async def test_a_twin_that_does_not_answer_is_given_up_in_the_stated_time(virtual_time: None) -> None:
     dialer = MemoryDialer(MemoryNet())
     listener = await dialer.listen(asyncio.Protocol, "mem:h0")
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualLoop)
-    twin = TwinSources(dialer, "mem:h0", VirtualClock(loop, wall_start_ns=0), host="h0", deadline_s=1)
+    twin = TwinSources(dialer, "mem:h0", VirtualClock(running_loop(), wall_start_ns=0), host="h0", deadline_s=1)
     whys: list[str] = []
-    running = asyncio.create_task(twin.run(_append(whys, lambda: twin.why_not)))
+    running = asyncio.create_task(twin.run(lambda: whys.append(twin.why_not)))
     await asyncio.sleep(1.01)
     assert whys == ["h0: its twin at mem:h0 is away: h0: its twin at mem:h0 did not answer in 1 s"]
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await stop(running)
     await listener.close()
-
-
-def _append(to: list[T], what: Callable[[], T]) -> Callable[[], None]:
-    return lambda: to.append(what())

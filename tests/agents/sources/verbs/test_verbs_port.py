@@ -33,11 +33,8 @@ def refusal(device: str, sysfs: Path) -> str:
     return asyncio.run(main())
 
 
-def test_a_device_that_is_not_there_is_named_with_where_to_look(tmp_path: Path) -> None:
+def test_a_device_that_is_not_there_and_a_port_that_is_no_number_are_refused(tmp_path: Path) -> None:
     assert refusal("mlx5_0", tmp_path) == "there is no RDMA device mlx5_0; `rdma link` lists the RDMA devices"
-
-
-def test_a_port_that_is_no_number_is_refused(tmp_path: Path) -> None:
     assert refusal("mlx5_0/two", tmp_path) == "mlx5_0/two: not a port of an RDMA device; write mlx5_0 or mlx5_0/2"
 
 
@@ -54,10 +51,6 @@ def test_a_neighbour_is_known_only_with_its_link_layer_address(tmp_path: Path) -
     known = {last: neighbour(table, f"::ffff:10.1.0.{last}") for last in range(2, 6)}
     assert known == {2: "02:00:00:00:00:02", 3: None, 4: "02:00:00:00:00:04", 5: None}
     assert neighbour(table, "fe80::1") is None
-
-
-def test_an_ack_timeout_is_in_powers_of_two_of_4_microseconds() -> None:
-    assert Retries(ack_timeout=14, count=7).ack_timeout_s == pytest.approx(0.067108864)
 
 
 class PyverbsError(Exception):
@@ -107,7 +100,9 @@ def test_a_connection_lets_go_of_all_that_it_holds_and_says_so_once(
     for kind in (library.mr, library.qp):
         kind.__dict__.update({name: _kept(made) for name in ("MR", "QP") if hasattr(kind, name)})
     closed: list[RcPair] = []
-    pair = RcPair(library, place, Retries(ack_timeout=14, count=7), closed.append)
+    retries = Retries(ack_timeout=14, count=7)
+    assert retries.ack_timeout_s == pytest.approx(0.067108864), "4.096 us by powers of two"
+    pair = RcPair(library, place, retries, closed.append)
     for held in made:
         held.is_removed = is_removed
     pair.close()
