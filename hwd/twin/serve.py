@@ -150,7 +150,6 @@ class _Rack:
         self.place = replace(place, hosts=self._hosts)
         self._graph = Graph(testbed)
         self._up: set[str] = set()
-        self._told: set[int] = set()
         self._run_dir = run_dir
         self._keeper = keeper
         self._kernel = kernel
@@ -288,11 +287,11 @@ class _Rack:
     async def _agent_up(self, host: str) -> None:
         """Wait until the agent is connected with its host; logs the progress of many."""
         await self._rack.hosts[host].until_attached()
+        if host in self._up:
+            return  # it was started anew
         self._up.add(host)
-        total = len(self._agents)
-        if total >= AGENTS_TOLD and len(self._up) in {total * tenth // 10 for tenth in range(1, 11)} - self._told:
-            self._told.add(len(self._up))
-            log.info("twin rack %s: %d of %d agents are up", self.testbed.name, len(self._up), total)
+        if is_told(up := len(self._up), total := len(self._agents)):
+            log.info("twin rack %s: %d of %d agents are up", self.testbed.name, up, total)
 
     def _write_config(self, host: str, mqtt_from: Path) -> Path:
         entry = self.place.hosts[host]
@@ -332,6 +331,11 @@ def _kill(agents: Mapping[str, AgentProcess], host: str) -> None:
 def _places(address: str, protocols: Mapping[str, str]) -> str:
     """The addresses of a twin, by protocol."""
     return ", ".join([address, *(f"{name} {place}" for name, place in protocols.items() if place != address)])
+
+
+def is_told(up: int, agents: int) -> bool:
+    """Whether it is logged that so many agents are up: with each tenth of many."""
+    return agents >= AGENTS_TOLD and up * 10 // agents > (up - 1) * 10 // agents
 
 
 def without_kernel(testbed: Testbed) -> Testbed:

@@ -501,3 +501,19 @@ def test_events_come_once_and_in_order_however_the_bus_plays(
 
 def _first(world: World, kind: str) -> Document:
     return next(document for document in world.documents if document.kind == kind)
+
+
+async def test_gap_of_an_earlier_boot_is_asked_for_while_its_events_wait_and_is_told_in_order(world: World) -> None:
+    first = await world.aligned_peer(boot="boot-1")
+    events = [first.event(number=number) for number in range(3)]
+    await first.stop()
+    second = await world.aligned_peer(boot="boot-2")
+    second.answers = lambda command: None
+    for event in (events[0], events[2]):
+        await second.send(event, boot="boot-1")
+    (told,) = await world.until("host.event")
+    (lost,) = await world.until("host.lost")
+    assert (told["seq"], lost["count"]) == (1, 1)
+    (_, told) = await world.until("host.event", 2)
+    assert (told["boot"], told["seq"]) == ("boot-1", 3)
+    await world.agreed(second, "boot-1", 3)

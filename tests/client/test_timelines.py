@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from hwd.client.timelines import StageSeconds, Timelines
+from hwd.client.timelines import MeasuredTimeline, StageSeconds, Timelines
 from hwd.testing.fixtures import Circuit, TimelinesOfTest
 from hwd.testing.lab import Lab
-from hwd.timeline import StageName
+from hwd.timeline import LinkTimeline, StageName
 from hwd_drivers.core.errors import FailedError
 
 
@@ -80,3 +80,11 @@ def test_two_runs_are_compared(lab: Lab) -> None:
     assert "turnaround" in str(compared)
     assert f"Run {second.report.run.id} against run {first.report.run.id}" in compared._repr_html_()
     assert (first.outcome, second.outcome) == ("succeeded", "succeeded")
+
+
+def test_a_timeline_of_links_that_all_stayed_is_told_without_a_turnaround() -> None:
+    stayed = LinkTimeline(link="h0.eth0<->h1.eth0", kept=True, instants=(), stages=(), dwell_s=None)
+    timeline = MeasuredTimeline(
+        reconfiguration="k3v9", run=None, what="ring", commands=[], ends=[], links=[stayed], breaches=[]
+    )
+    assert str(timeline) == "k3v9 (ring): 0 of 1 link moved, turnaround unknown"

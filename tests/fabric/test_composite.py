@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hwd.fabric.composite import CompositeSwitch
 from hwd.fabric.conflict import ConflictError
 from hwd.fabric.graph import Graph
+from hwd.fabric.partial_paths import Effort, PartialPaths, PathProblem
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Composite, Strand, Switch, Testbed
 from hwd_drivers.core.errors import RefusedError
@@ -385,3 +386,18 @@ def test_what_is_asked_of_elements_by_name_is_part_of_it() -> None:
     with pytest.raises(ConflictError, match="cannot make 1A-1B: the crossconnects needed of its elements"):
         composite.compile([pair("1A-1B")], {"s1": frozenset([pair("in-2")])}, needed=[needed])
     assert composite.compile([pair("1A-2B")], {"s1": frozenset([pair("in-1")])}, needed=[needed]).moves == 1
+
+
+def test_a_way_with_no_choice_left_is_taken_without_a_search() -> None:
+    """The state of the first element is given; its other ends lead on as well."""
+    wires = [("s1.1", "s2.1"), ("s1.2", "s2.2")]
+    inside = composed({"s1": "1x2", "s2": "1x2"}, wires, {"1": "s1.in", "2": "s2.in"}).inside
+    entry, out = (inside.ports[PortSide(port=port)] for port in "12")
+    for states, through in ((0b01, "1"), (0b10, "2")):
+        given = PathProblem(
+            inside=inside, demands=((entry, out),), present=[None, None], needed={inside.part_of[entry]: states}
+        )
+        found = PartialPaths(given, Effort(100))
+        assert found.begin()
+        assert found.open == ()
+        assert [str(inside.ends[end]) for end in found.front[0][0]] == ["s1.in", f"s1.{through}"]

@@ -257,3 +257,27 @@ def test_routes_use_no_end_twice_and_light_what_was_asked_for(star: Star, data: 
     state = needed(routed)
     assert set(fabric.links_of(state)) == set(wanted)
     assert [fabric.routed_in(link, state) for link in wanted] == list(routed)
+
+
+def test_light_through_a_composite_loses_in_each_of_its_switches_and_on_the_fibres_between_them(make: Make) -> None:
+    testbed = make(
+        """
+switches:
+  x1: {driver: oxc, model: both-ways, size: 2, address: "10.0.0.1"}
+  x2: {driver: oxc, model: both-ways, size: 2, address: "10.0.0.2"}
+  x3: {driver: oxc, model: both-ways, size: 2, address: "10.0.0.3"}
+composites: {sel: {ports: {1A..2A: x1.1A..2A, 1B..2B: x3.1B..2B}}}
+hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}, h1: {nics: {eth0: {module: 100g-lr4}}}}
+fibres:
+  - h0.eth0 <-> sel.1
+  - h1.eth0 <-> sel.2
+  - {from: x1.1B, to: x2.1A, loss_db: 0.2}
+  - {from: x1.2B, to: x2.2A, loss_db: 0.2}
+  - {from: x2.1B, to: x3.1A, loss_db: 0.4}
+  - {from: x2.2B, to: x3.2A, loss_db: 0.4}
+"""
+    )
+    for circuit in Fabric(testbed).route(Link.parse("h0.eth0<->h1.eth0")).circuits:
+        assert [one.switch for one in circuit.crossconnects] == ["x1", "x2", "x3"]
+        assert circuit.loss_db_max == pytest.approx(3 * 1.5 + 0.2 + 0.4)
+        assert len(circuit.strands) == 4

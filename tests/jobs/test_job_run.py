@@ -488,3 +488,13 @@ async def test_rank_that_waited_too_long_for_light_that_is_on_its_way_says_so(la
     status = await ended(lab, await start(lab))
     assert "waited 2 s for plane static to answer all-reduce 0 of world" in status.why
     assert "all its ranks came to it; its light is on the way to static" in status.why
+
+
+@of_job(entry=f"{STATIC}, within_s: 5, answer_within_s: 100")
+async def test_job_whose_ranks_were_lost_has_failed_a_minute_after_its_longest_time(lab: Lab) -> None:
+    job = await start(lab, lambda status: status.ranks[0].operation)
+    for program in lab.world.processes.running:
+        lab.world.nodes.kill(f"program {program}")  # nobody hears how it ends
+    status = await ended(lab, job)
+    assert (status.state, status.why) == ("failed", "its longest time of 5 s is over")
+    assert lab.world.clock.wall_ns() - status.started_wall_ns == pytest.approx(65e9, abs=2e8)

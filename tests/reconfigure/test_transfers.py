@@ -15,6 +15,8 @@ from hwd.reconfigure.apply.reconfiguration import Reconfiguration
 from hwd.records.records import Records
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON, agent_node
+from hwd_agents.bus.memory import MemoryBus
+from hwd_agents.wire import decode
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchUp
@@ -353,3 +355,17 @@ async def test_rule_of_a_set_cuts_transfers_only_after_its_wait_and_says_so(lab:
     (cut,) = [one for one in lab.emitted(TransferCut) if one.transfer == f"h0/{transfer}"]
     assert cut.waited_s == pytest.approx(2.0, abs=0.1)
     assert lab.light() == wanted(STRAIGHT)
+
+
+@of_testbed(with_keys(interlocks="{transfer-in-flight: {override: allowed}}"))
+async def test_agent_that_tells_the_end_of_a_transfer_that_was_cut_hears_what_cut_it(lab: Lab) -> None:
+    await applied(lab, STRAIGHT)
+    answers: asyncio.Queue[Any] = asyncio.Queue()
+    ear = MemoryBus(lab.world.broker, "ear", lab.world.clock)
+    ear.subscribe("hwd/1/+/h0/answer", lambda incoming: answers.put_nowait(decode(incoming.payload).data))
+    hearing = asyncio.create_task(ear.run())
+    _, transfer = await go(lab)
+    begun = await applied(lab, CROSSED, overrides={"transfer-in-flight": "the job hangs"})
+    _, ended = await answers.get(), await answers.get()
+    hearing.cancel()
+    assert ended == {"over": {transfer: f"reconfiguration {begun.id} ({CROSSED}) cut it"}}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.report.quantity import bound, duration, interval, stated
+from hwd.report.quantity import MISSING, bound, duration, interval, stated
 
 FACTORS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -47,3 +47,7 @@ def test_papers_figure_gets_no_digit_more_than_printed() -> None:
 def test_duration_is_right_within_its_digits(seconds: float) -> None:
     number, unit = duration(seconds).split()
     assert float(number) * FACTORS[unit] == pytest.approx(seconds, rel=6e-3)
+
+
+def test_interval_with_one_end_alone_is_unknown() -> None:
+    assert interval(0.2, None) == interval(None, 0.2) == MISSING

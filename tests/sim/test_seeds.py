@@ -9,7 +9,7 @@ import pytest
 
 from hwd.sim.draw import draw_plan
 from hwd.sim.execution import WorldReport, play
-from hwd.sim.plan import Kill, WorldPlan
+from hwd.sim.plan import Apply, Claim, Kill, WorldPlan
 from hwd.sim.rules import RULES
 from hwd.sim.sweep import Sweep
 from hwd_drivers.core.clock import SystemClock
@@ -91,3 +91,15 @@ def test_the_page_has_every_rule_in_its_words() -> None:
     _, _, rules = PAGE.read_text().partition("## The rules\n")
     rows = [line for line in rules.partition("\n## ")[0].splitlines() if line.startswith("| `")]
     assert rows == [f"| `{name}` | {text} |" for name, text in RULES.items()]
+
+
+def test_applies_come_at_the_very_moment_of_a_claim_and_at_any_within_a_second_of_it() -> None:
+    after_s: set[float] = set()
+    for seed in range(40):
+        steps = {step.number: step for step in draw_plan(seed).steps}
+        for number in (number for number, step in steps.items() if isinstance(step.act, Claim)):
+            following = (steps[one] for one in (number + 1, number + 2) if one in steps)
+            after_s |= {step.at_s - steps[number].at_s for step in following if isinstance(step.act, Apply)}
+    assert 0.0 in after_s
+    assert len(after_s) > 10
+    assert max(after_s) <= 1.0

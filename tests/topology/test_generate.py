@@ -93,6 +93,7 @@ OF_TWO_PORTS: list[tuple[str, dict[str, str]]] = [
     ("torus", {}),
     ("torus", {"dims": "3x2"}),
     ("torus", {"dims": "4x1"}),
+    ("torus", {"dims": "2x2"}),
     ("full-mesh", {}),
     ("rotor", {"slot": "-1"}),
     ("expander", {"degree": "0"}),

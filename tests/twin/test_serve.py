@@ -1,6 +1,7 @@
 """A rack as a process: what it says of itself, its agents, its faults, what is set on its hosts, its end."""
 
 import asyncio
+import itertools
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ from hwd.ports.rules import Reason
 from hwd.twin import parent_death
 from hwd.twin.control import ask, ask_present
 from hwd.twin.processes import AGAIN_AFTER_S
+from hwd.twin.serve import is_told
 from hwd_agents.process.config import load_config
 from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.core.clock import SystemClock
@@ -130,6 +132,14 @@ async def until_dead(*pids: int) -> None:
     async with asyncio.timeout(WITHIN_S):
         while any(map(alive, pids)):  # noqa: ASYNC110 - they are no children of ours: nothing tells of their end
             await asyncio.sleep(0.02)
+
+
+def test_progress_of_many_agents_is_told_ten_times_and_that_of_few_never() -> None:
+    for total in (20, 25, 999):
+        told = [up for up in range(1, total + 1) if is_told(up, total)]
+        assert (len(told), told[-1]) == (10, total)
+        assert max(later - earlier for earlier, later in itertools.pairwise(told)) <= total // 10 + 1
+    assert not any(is_told(up, 19) for up in range(1, 20))
 
 
 async def test_killed_rack_leaves_no_agent_and_the_next_one_starts(serve: Serve) -> None:

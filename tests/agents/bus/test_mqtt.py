@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hwd.bus.broker import EmbeddedBroker
-from hwd_agents.bus.mqtt import BrokerUrl, MqttBus, _recovering_cancel
+from hwd_agents.bus.mqtt import RETRY_FIRST_S, BrokerUrl, MqttBus, _recovering_cancel
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LinkError
 from hwd_drivers.core.ids import Draws
@@ -192,3 +193,26 @@ async def test_a_cancel_that_comes_with_the_answer_is_not_lost() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_waits_for_a_broker_that_went_begin_short_and_double_with_full_jitter(virtual_time: None) -> None:
+    loop, draws = asyncio.get_running_loop(), Draws(1).stream("mqtt alice")
+    broker = EmbeddedBroker()
+    url = await broker.start()
+    tries_s: list[float] = []
+    tried = asyncio.Event()
+
+    def find() -> str:
+        tries_s.append(loop.time())
+        if len(tries_s) == 6:
+            tried.set()
+        return url
+
+    bus = new_bus(find)
+    bus.on_up(lambda: loop.create_task(broker.close()))
+    bus.on_down(lambda cause: tries_s.append(loop.time()))
+    run = asyncio.create_task(bus.run())
+    await tried.wait()
+    await stop(run)
+    waits_s = [later - earlier for earlier, later in itertools.pairwise(tries_s[1:])]
+    assert waits_s == pytest.approx([draws.uniform(0, RETRY_FIRST_S * 2**number) for number in range(4)])

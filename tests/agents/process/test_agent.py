@@ -110,7 +110,7 @@ async def test_the_clock_is_answered_with_our_receipt_and_our_sending(one: Lab) 
     await one.bus.publish(wire.topic("tb", "h0", "clock"), wire.encode(other))
     await asyncio.sleep(0.1)
     (reply,) = one.all("h0", ClockReply)
-    assert (reply.id, reply.t1_ns) == (4, t1_ns)
+    assert (reply.seq, reply.id, reply.t1_ns) == (1, 4, t1_ns)
     assert reply.t2_ns == t1_ns + 5 * 10**9 + 2 * round(LATENCY_S * 1e9)  # publisher to broker to agent
     assert reply.t3_ns == reply.t2_ns
 

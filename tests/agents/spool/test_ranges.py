@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_agents.spool.ranges import BOOTS_MOST, RANGES_MOST, Ranges
+from hwd_agents.wire.events import LostData
 
 SPANS = st.tuples(st.sampled_from(["b1", "b2"]), st.integers(1, 40), st.integers(0, 10))
 
@@ -41,3 +42,13 @@ def test_a_message_full_of_forged_ranges_costs_little() -> None:
     for first, last in spans:
         ranges.add("b", first, last)
     assert time.process_time() - began_s < 2.0, "it was 4 s, for one message, in which the daemon did nothing else"
+
+
+def test_all_that_are_kept_can_be_told_in_one_event() -> None:
+    ranges = Ranges()
+    for boot in range(BOOTS_MOST):
+        for number in range(1, 2 * RANGES_MOST, 2):
+            ranges.add(f"b{boot}", number, number)
+    told = LostData(count=BOOTS_MOST * RANGES_MOST, ranges=[*ranges])
+    assert told.ranges == [*ranges]
+    assert len([*ranges]) == told.count

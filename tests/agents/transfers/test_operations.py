@@ -333,3 +333,13 @@ async def test_process_ends_no_operation_of_another_one(host: HostWithProcess) -
         answer = await other.answer({"end": id, "id": 6})
     assert (answer["outcome"], answer["why"]) == ("refused", f"{id}: this process has no such transfer")
     assert [one["transfer"] for one in await host.report()] == [id]
+
+
+async def test_what_was_counted_for_an_operation_that_nobody_answered_is_not_told_of_the_next_one(
+    host: HostWithProcess,
+) -> None:
+    host.is_up = False
+    assert (await host.process.answer(DONE))["outcome"] == "failed"
+    host.is_up, back_ns = True, SystemClock().monotonic_ns()
+    host.process.say({"done": {**JOB, "operation": OPERATION | {"index": 8}}, "id": 7})
+    assert (await host.ask("end-operation")).arguments["after"]["at_ns"] > back_ns

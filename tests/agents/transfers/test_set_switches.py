@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hwd_agents.transfers import Transfers, switch_set
-from hwd_drivers.core.errors import FailedError, RefusedError
+from hwd_drivers.core.errors import FailedError, ProtocolError, RefusedError
 from hwd_drivers.core.offload import ThreadOffload
 
 from ..played_daemon import HostWithDaemon
@@ -28,4 +28,18 @@ async def test_switch_without_a_broker_fails_at_once_with_the_remedy_and_a_wrong
                 async with asyncio.timeout(4):
                     await offload(partial(transfers.switch_set, "p7x2a1b9", "crossed", **wrong))
         assert host.asked == []
+    offload.close()
+
+
+@pytest.mark.parametrize("answer", [b"\n", b"nonsense\n"], ids=["nothing", "nonsense"])
+async def test_line_of_an_agent_that_makes_no_sense_is_an_error_at_once(tmp_path: Path, answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(answer)
+        writer.close()
+
+    offload = ThreadOffload(1)
+    async with await asyncio.start_unix_server(serve, tmp_path / "s"):
+        with Transfers(str(tmp_path / "s")) as transfers, pytest.raises(ProtocolError, match="cannot parse the answer"):
+            await offload(partial(transfers.claim, ["eth0"], within_s=1.0))
     offload.close()

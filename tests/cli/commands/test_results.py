@@ -289,6 +289,16 @@ def test_links_of_a_reconfiguration_that_was_not_ready_hang_somewhere(hwd: Any, 
     assert f"hangs at {end}, firmware: {why}" in page.read_text()
 
 
+def test_report_has_the_figures_of_the_paper_that_the_playbook_names(hwd: Any, tmp_path: Path) -> None:
+    """Another one than that from which its twins draw."""
+    run, found = recorded()
+    text = f"{run.playbook_text}report: {{compare_with: mfabric-prototype}}\n"
+    fill(tmp_path, (replace(run, id=FIRST, playbook_text=text), found))
+    page = tmp_path / "report.html"
+    assert hwd("report", FIRST, "--data", str(tmp_path), "-o", str(page)).status == 0
+    assert "mfabric fig. 12: " in page.read_text()
+
+
 def _unseen(instants: Sequence[Instant], why: str) -> tuple[Instant, ...]:
     """The firmware and all after it were not seen."""
     later = ("firmware", "carrier", "rdma", "ready")

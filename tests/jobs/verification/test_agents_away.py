@@ -278,3 +278,16 @@ def test_readiness_that_may_have_been_said_before_in_lost_events_is_no_breach() 
         found = story.judged()
         assert {one.kind for one in found.breaches} == (set() if lost else {"unready"})
         assert found.holds is False
+
+
+def test_bytes_that_came_before_it_are_none_of_an_operation_where_it_is_recorded_when_its_host_counted() -> None:
+    story = told(Odd(between=SIZE, received=SIZE - 1))
+    story.events = [
+        one
+        if one.sent is None
+        else structs.replace(one, sent=structs.replace(one.sent, counted_ns=one.at_ns - 52 * MS))
+        for one in story.events
+    ]
+    [found] = [one for one in story.judged().breaches if "the operation brings" in one.what]
+    assert (found.kind, found.rank, found.operation) == ("bytes", 0, str(operation(1)))
+    assert found.what.startswith(f"h0 received {SIZE - 1} bytes over h0.eth0")

@@ -16,7 +16,7 @@ from hwd.model.ssh import SshPlace
 from hwd.rollout.ssh import ssh_config as module
 from hwd.rollout.ssh.session import Ssh
 from hwd.rollout.ssh.ssh_config import FOLLOWED, MEANINGLESS, REMEDIES, SshConfig
-from hwd.rollout.ssh.ssh_settings import SshSettings
+from hwd.rollout.ssh.ssh_settings import MOST_JUMPS, SshSettings
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LoginError
 
@@ -353,3 +353,13 @@ def test_configuration_of_the_user_is_read_where_no_home_is_named() -> None:
     )
     for word in ("user", "port", "hostname", "userknownhostsfile", "stricthostkeychecking"):
         assert f"{word} {found.first(word)}\n" in printed.stdout
+
+
+def test_so_many_jump_hosts_in_a_row_and_no_more(tmp_path: Path) -> None:
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text("Host rack\n  ProxyJump last\n")
+    rack = SshPlace(address="rack")
+    way = tuple(SshPlace(address=f"via{number}") for number in range(MOST_JUMPS))
+    assert SshSettings.of(rack, tmp_path, way[1:]).jump == SshPlace(address="last")
+    with pytest.raises(ConfigError, match=f"rack -> last: more than {MOST_JUMPS} jump hosts in a row"):
+        SshSettings.of(rack, tmp_path, way)
