@@ -378,22 +378,6 @@ async def test_command_without_an_answer_of_this_boot_ends_at_its_deadline(world
         assert asyncio.get_running_loop().time() - before_s == pytest.approx(1.5)
 
 
-async def test_broker_restart_is_reported_and_nothing_is_lost(world: World, peer: Peer) -> None:
-    world.broker.stop()
-    await world.until("bus.down")
-    with pytest.raises(LinkError):
-        await world.gateway.command("h0", Refresh(), within_s=1)
-    event = peer.event()
-    await asyncio.sleep(60)
-    world.broker.start()
-    await world.until("bus.up", 2)
-    await asyncio.sleep(1)
-    await peer.send(event)
-    await world.until("host.event")
-    (down,) = world.of("host.down")
-    assert down["cause"] == "the broker is not connected"
-
-
 GARBAGE = [
     b"",
     b"not json",
@@ -462,14 +446,6 @@ async def test_impossible_clock_reply_is_garbage(world: World, t3_ns: int, why: 
     (told, *_) = await world.until("host.garbage")
     assert why in told["why"]
     assert world.of("clock.aligned") == []
-
-
-async def test_stepped_clock_is_told_at_once(world: World, peer: Peer) -> None:
-    await asyncio.sleep(30)
-    peer.clock = ShiftedClock(world.clock, offset_s=6, drift_ppm=50)
-    peer.bus._clock = peer.clock  # type: ignore[attr-defined]
-    (told,) = await world.until("clock.aligned", stepped=True)
-    assert told["offset_ns"] == pytest.approx(6_000_000_000, abs=1_000_000)
 
 
 async def test_a_birth_message_is_recorded_again_only_when_it_changed(world: World, peer: Peer) -> None:

@@ -43,41 +43,10 @@ def interrupt_soon(event: threading.Event) -> threading.Thread:
     return sender
 
 
-async def test_it_works_where_a_loop_is_running(thread: LoopThread) -> None:
-    assert asyncio.get_running_loop().is_running()
-    assert thread.run(answer("done")) == "done"
-
-
 def test_no_thread_is_started_before_the_first_call() -> None:
     before = threading.active_count()
     with Client("http://127.0.0.1:1"):
         assert threading.active_count() == before
-
-
-def test_an_error_is_raised_where_it_is_waited_for(thread: LoopThread) -> None:
-    async def fail() -> None:
-        raise LinkError("away")
-
-    with pytest.raises(LinkError, match="away"):
-        thread.run(fail())
-
-
-def test_an_interrupt_cancels_the_call_and_the_next_call_is_answered(thread: LoopThread) -> None:
-    waits, ended = threading.Event(), threading.Event()
-
-    async def wait_for_ever() -> None:
-        waits.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    sender = interrupt_soon(waits)
-    with pytest.raises(KeyboardInterrupt):
-        thread.run(wait_for_ever())
-    assert ended.is_set()
-    sender.join()
-    assert thread.run(answer("done")) == "done"
 
 
 def test_an_interrupt_ends_the_request_at_the_daemon_too() -> None:

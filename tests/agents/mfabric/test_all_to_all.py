@@ -205,18 +205,6 @@ def test_figure_8_gathers_at_the_delegates_of_the_paper() -> None:
     assert executed(moves, elements, FOUR) == plain(elements, FOUR)
 
 
-def test_figure_8_without_its_circuits_goes_over_eps() -> None:
-    table = routing_table(FOUR, FIGURE_8)
-    for sizes in ([48, 48], [96], [96]):
-        rows = table.by_pair()[0, 2]
-        assert [carried(table, SIXES)[row] for row in rows] == sizes
-        assert executed(all_to_all_moves(table, SIXES), SIXES, FOUR) == plain(SIXES, FOUR)
-        if isinstance(rows[0].over, Circuit):
-            table = table.without(rows[0])
-    assert [(row.sender, row.receiver, row.over) for row in table.by_pair()[0, 2]] == [(3, 11, Medium.EPS)]
-    assert len(table.by_pair()[2, 0]) == 2
-
-
 def test_rank_takes_its_own_first_and_slices_are_whole_elements() -> None:
     servers = Servers(ranks=((0, 1), (2,)), eps=((), ()))
     ports = [(NicPort(0, rank, f"eth{rank}"), NicPort(1, 2, f"eth{rank}")) for rank in (0, 1)]
@@ -228,12 +216,6 @@ def test_rank_takes_its_own_first_and_slices_are_whole_elements() -> None:
     ]
     assert moves[Phase.SCATTER] == moves[Phase.INTRA_HOST] == ()
     assert str(moves[Phase.GATHER][0]) == "1->0 over inside: 3"
-
-
-def test_nothing_to_send_makes_no_moves() -> None:
-    table = routing_table(FOUR, FIGURE_8)
-    assert all_to_all_moves(table, {}) == dict.fromkeys(Phase, ())
-    assert all_to_all_moves(table, {(0, 5): 0, (3, 3): 7}) == dict.fromkeys(Phase, ())
 
 
 @pytest.mark.parametrize(

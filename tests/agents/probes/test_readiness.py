@@ -144,16 +144,6 @@ async def test_rdma_that_is_down_at_either_end_holds_both_back(one: Stage, down:
         assert ready.data["failed"] == ready.data["sent"] - 1 > 50
 
 
-async def test_rdma_that_nobody_sees_is_said_and_does_not_hold_back(one: Stage) -> None:
-    h0, h1 = await sides(one)
-    h0.rdma["eth0"] = None
-    up(h0, h1)
-    watch(h0, h1)
-    await asyncio.sleep(1)
-    assert h0.ear.told[0].data["via"] == "udp, rdma unseen here"
-    assert h1.ear.told[0].data["via"] == "udp, rdma unseen there"
-
-
 async def test_attempts_come_ever_slower_up_to_the_slowest(one: Stage) -> None:
     config = ProbeConfig(first_s=0.002, most_s=0.05, growth=1.5)
     (h0,) = await sides(one, "h0", config=config)

@@ -16,17 +16,6 @@ async def test_a_fresh_or_rested_bucket_gives_its_burst_at_once_and_no_more(virt
     assert sum(bucket.take() for _ in range(50)) == 5
 
 
-async def test_after_its_wait_there_is_a_token(virtual_time: None) -> None:
-    bucket = Bucket(per_s=30, most=1)
-    assert bucket.take()
-    for _ in range(100):
-        await asyncio.sleep(bucket.wait_s())
-        while not bucket.take():  # rounding: another try after the least wait
-            assert bucket.wait_s() < 0.001
-            await asyncio.sleep(bucket.wait_s())
-    assert asyncio.get_running_loop().time() < 100 / 30 + 0.1
-
-
 @given(st.lists(st.floats(0, 0.3), min_size=1, max_size=60), st.integers(1, 1000), st.integers(1, 30))
 def test_no_stretch_of_time_gives_more_than_its_rate_and_one_burst(
     pauses_s: list[float], per_s: int, most: int

@@ -1,4 +1,4 @@
-"""`hwd-agent` as a process: exit statuses, one agent a spool, and an end in order."""
+"""`hwd-agent` as a process: exit statuses, one agent a spool, its priority, and an end in order."""
 
 import asyncio
 import os
@@ -119,3 +119,25 @@ def test_a_spool_that_cannot_be_opened_ends_with_2_and_the_remedy(tmp_path: Path
     assert ended.returncode == 2
     assert words in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def priority_after(first: str) -> str:
+    """What a process answers, and which policy it has then, after it did `first`."""
+    code = (
+        f"import os, resource; from hwd_agents.process.priority import ask_for_real_time as ask; {first}; "
+        "print(ask(), os.sched_getscheduler(0))"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.root
+def test_with_the_right_it_runs_before_others() -> None:
+    assert priority_after("pass") == f"True {os.SCHED_RR | os.SCHED_RESET_ON_FORK}"
+
+
+@pytest.mark.root
+def test_without_the_right_it_goes_on_as_it_is() -> None:
+    assert (
+        priority_after("resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0)); os.setuid(65534)")
+        == f"False {os.SCHED_OTHER}"
+    )

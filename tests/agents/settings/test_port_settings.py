@@ -84,21 +84,6 @@ async def test_setting_tells_both_states_and_is_put_back(kept: Kept) -> None:
     assert kept.changes == 6  # each that was set: kept, then done; put back together
 
 
-async def test_settings_survive_a_killed_agent_and_are_restored_by_the_next_one(kept: Kept) -> None:
-    await kept.settings.set("r1", "eth0", "mtu", 4200)
-    await kept.settings.set("r2", "eth1", "mtu", 9000)
-    kept.disk.crash()
-    kept.live()
-    assert [held.run for held in kept.settings.held] == ["r1", "r2"]
-    await kept.settings.put_back("r1")
-    assert (kept.states()["eth0", "mtu"], kept.states()["eth1", "mtu"]) == (1500, 9000)
-    kept.disk.crash()
-    kept.live()
-    assert [held.run for held in kept.settings.held] == ["r2"]
-    await kept.settings.put_back("r2")
-    assert kept.states()["eth1", "mtu"] == 1500
-
-
 async def test_agent_that_is_killed_between_journal_and_change_does_no_harm(kept: Kept) -> None:
     setting = asyncio.ensure_future(kept.settings.set("r1", "eth0", "mtu", 4200))
     await kept.changed.wait()
@@ -343,14 +328,8 @@ async def test_setting_is_put_back_when_its_time_is_over_and_the_event_says_so(k
     assert 300 * 10**9 <= told.earliest_ns - set_ns <= told.at_ns - set_ns <= 300.1 * 10**9
 
 
-async def test_setting_that_is_held_again_stands_for_longer_or_shorter(kept: Kept, ear: Ear) -> None:
-    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=30)
-    for _ in range(10):
-        await asyncio.sleep(20)
-        await kept.settings.hold("r1", 30)
-    assert (kept.states()["eth0", "mtu"], ear.told) == (4200, [])
-    await asyncio.sleep(31)
-    assert kept.states()["eth0", "mtu"] == 1500
+@pytest.mark.usefixtures("ear")
+async def test_setting_that_is_held_again_for_a_shorter_time_stands_so_long(kept: Kept) -> None:
     await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=3600)
     await asyncio.sleep(10)
     await kept.settings.hold("r1", 5)

@@ -50,7 +50,7 @@ async def test_rank_and_its_shim_are_what_the_daemon_put_into_its_environment_an
     ]
     assert rank.groups == {"world": (0, 1)}
     assert {name: host.asked[0].arguments[name] for name in JOB} == JOB
-    assert len(operations(host)) == asked
+    assert host.verbs()[1:2] == ["claim-operation"] * asked, "a shim that lets all go asks for nothing"
 
 
 def test_process_without_a_variable_of_a_rank_or_a_number_is_none() -> None:
@@ -81,32 +81,31 @@ async def test_rank_joins_when_its_agent_has_come(tmp_path: Path, thread: Thread
     assert away.verbs() == ["join-job"]
 
 
-async def test_rank_joins_when_the_daemon_can_answer(host: HostWithDaemon, thread: ThreadOffload) -> None:
+async def test_rank_joins_when_the_daemon_can_answer_and_is_refused_at_once_where_it_is_none_of_its_job(
+    host: HostWithDaemon, thread: ThreadOffload
+) -> None:
     def first_fail(ask: Ask) -> dict[str, Any]:
         if len(host.asked) < 3:
             raise FailedError("its records are away")
         return JOINED
 
+    def refuse(ask: Ask) -> dict[str, Any]:
+        raise RefusedError("job j7x2a1b9: no rank has this key")
+
     host.reactions["join-job"] = first_fail
     rank = await thread(partial(make, host))
     rank.close()
     assert host.verbs() == ["join-job"] * 3
+    host.reactions["join-job"] = refuse
+    with pytest.raises(RefusedError, match=r"^job j7x2a1b9: no rank has this key$"):
+        await thread(partial(make, host))
+    assert host.verbs() == ["join-job"] * 4
 
 
 def test_rank_whose_agent_stays_away_says_so(tmp_path: Path) -> None:
     path = str(tmp_path / "none.sock")
     with pytest.raises(LinkError, match=f"^rank 1 of job j7x2a1b9: {re.escape(path)}: cannot reach the agent"):
         Rank(**NAMED, path=path, away_s=0.0)
-
-
-async def test_rank_that_is_none_of_its_job_is_refused_at_once(host: HostWithDaemon, thread: ThreadOffload) -> None:
-    def refuse(ask: Ask) -> dict[str, Any]:
-        raise RefusedError("job j7x2a1b9: no rank has this key")
-
-    host.reactions["join-job"] = refuse
-    with pytest.raises(RefusedError, match=r"^job j7x2a1b9: no rank has this key$"):
-        await thread(partial(make, host))
-    assert host.verbs() == ["join-job"]
 
 
 async def test_largest_job_can_be_joined_and_a_rank_whose_shim_is_not_installed_disconnects(
@@ -267,20 +266,6 @@ async def test_operation_whose_light_was_cut_is_no_success(host: HostWithDaemon,
 
 
 # --- it asks nobody
-
-
-async def test_shim_that_lets_all_go_touches_no_socket(tmp_path: Path, thread: ThreadOffload) -> None:
-    def work() -> None:
-        with rank:
-            for _ in range(3):
-                with rank.operation("world", "all-reduce", within_s=5) as port:
-                    assert port is None
-
-    async with answering(HostWithDaemon(tmp_path / "t.sock")) as host:
-        rank = await thread(partial(make, host, "go"))
-    assert not host.path.exists()
-    await thread(work)
-    assert host.verbs() == ["join-job"]
 
 
 async def test_shim_that_names_a_port_has_the_rank_send_over_it(

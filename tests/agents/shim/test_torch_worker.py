@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
@@ -31,6 +30,7 @@ class Calls:
         peer: int | None = None,
         raises: bool = False,
         before: Callable[[], object] = lambda: None,
+        told: Callable[[BaseException | None], None] | None = None,
     ) -> Submitted:
         def send() -> None:
             before()
@@ -44,7 +44,7 @@ class Calls:
             size_bytes=0,
             within_s=5,
             send=send,
-            told=lambda error: self.told.append(f"{name}: {error}"),
+            told=told or (lambda error: self.told.append(f"{name}: {error}")),
             peer=peer,
             port="eth0",
         )
@@ -155,8 +155,7 @@ async def test_what_is_called_at_the_end_of_an_operation_may_raise_and_the_next_
         raise ValueError("a hook of the program")
 
     def work(calls: Calls) -> None:
-        first = partial(Submitted, group="world", kind=OperationKind.BARRIER, size_bytes=0, within_s=5, port="eth0")
-        calls.worker.submit(first(send=lambda: None, told=told))
+        calls.call("first", told=told)
         assert calls.worker.wait(calls.call("behind"), 10)
 
     calls = await on_thread(host, thread, work, "ask")
@@ -179,8 +178,7 @@ async def test_callback_of_an_operation_does_not_wait_for_another_one(
             except RefusedError as refused:
                 found.append(refused)
 
-        first = partial(Submitted, group="world", kind=OperationKind.BARRIER, size_bytes=0, within_s=5, port="eth0")
-        calls.worker.submit(first(send=lambda: None, told=told))
+        calls.call("first", told=told)
         behind = calls.call("behind")
         second.set()
         assert calls.worker.wait(behind, 10)

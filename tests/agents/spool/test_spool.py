@@ -3,17 +3,20 @@
 import errno
 import itertools
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hwd_agents.settings.setting_journal import SettingJournal
 from hwd_agents.spool.ranges import Ranges
 from hwd_agents.spool.spool import LIMIT_LEAST_BYTES, Spool
 from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.disk import MemoryDisk
+from hwd_drivers.core.disk import Disk, FileDisk, MemoryDisk
 from hwd_drivers.core.errors import ConfigError
 
 from ..wire import golden
@@ -21,7 +24,7 @@ from ..wire import golden
 LIMIT_BYTES = 64 * 1024
 
 
-def spool(disk: MemoryDisk, boot: str = "b1", limit_bytes: int = LIMIT_BYTES) -> Spool:
+def spool(disk: Disk, boot: str = "b1", limit_bytes: int = LIMIT_BYTES) -> Spool:
     return Spool(disk, boot=boot, clock=SystemClock(), limit_bytes=limit_bytes)
 
 
@@ -214,6 +217,8 @@ def test_events_lost_to_damage_count_once_also_if_a_later_boot_drops_them() -> N
     [
         (errno.ENOSPC, "Free space on its file system"),
         (errno.EROFS, "Mount its file system writable again"),
+        (errno.EACCES, "Give it to the user that the agent runs as: chown -R"),
+        (errno.ENXIO, "Look at its file system"),
         (errno.EIO, "Look at its disk"),
     ],
 )
@@ -265,6 +270,21 @@ def test_a_boot_keeps_the_name_of_its_clock_as_long_as_events_of_it_are_here() -
     fill(second, 1)
     third = life("b3", "machine-2")
     assert [third.clock_of(boot) for boot in third.events] == ["machine-1", "machine-2", "machine-2"]
+
+
+@pytest.mark.parametrize(("name", "open_it"), [("events", spool), ("settings", SettingJournal)])
+def test_file_that_the_disk_does_not_read_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, open_it: Callable[[Disk], object]
+) -> None:
+    disk = FileDisk(tmp_path / name)
+
+    def refuse(*_: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "pread", refuse)
+    words = rf"/{name}: .* cannot be read: Input/output error\. Look at its disk; .* move"
+    with pytest.raises(ConfigError, match=words):
+        open_it(disk)
 
 
 @given(st.binary(max_size=400))

@@ -13,7 +13,7 @@ from hwd_agents.watchers.optics_watcher import OpticsWatcher
 from hwd_agents.wire.events import MonitorData
 from hwd_drivers.twins.virtual_time import run_virtual
 
-from ..conftest import LATENCY_NS, MS, Ear, Stage, stage, stop
+from ..conftest import LATENCY_NS, MS, Ear, Stage, stage
 
 ROUND_TRIP_NS = 2 * LATENCY_NS
 PROMPT = ModuleTiming(los_s=0.0, monitor_s=0.0)
@@ -116,38 +116,6 @@ async def play(one: Stage, now: bool, phase_s: float, lengths_s: list[float]) ->
     assert (kept.now, kept.lost, seen.optics.lit("eth0")) == (now, len(darks), now)
 
 
-async def test_a_loss_between_two_looks_is_latched_and_counts(one: Stage, seen: Watched) -> None:
-    host = one.hosts["h0"]
-    before = seen.optics.observation("eth0")
-    assert (before.seen, before.at_begin, before.now, before.lost, before.latched) == (True, True, True, 0, True)
-    await asyncio.sleep(0.1023)
-    lost_ns = one.now_ns()
-    host.light("eth0", lit=False)
-    await asyncio.sleep(0.0001)
-    host.light("eth0", lit=True)
-    await asyncio.sleep(0.1)
-    after = seen.optics.observation("eth0")
-    assert (after.at_begin, after.now, after.lost) == (True, True, 1)
-    assert seen.ear.kinds() == ["dark", "light"]
-    for told in seen.ear.told:
-        assert told.earliest_ns <= lost_ns <= told.at_ns
-        assert told.data == {"lanes": [-2.0] * 4}  # no sample saw it dark
-
-
-async def test_light_that_was_never_away_is_told_by_no_event_and_no_loss(one: Stage, seen: Watched) -> None:
-    begun_ns = one.now_ns()
-    await asyncio.sleep(5)
-    seen.optics.end("eth0")
-    ended_ns = one.now_ns()
-    await asyncio.sleep(5)
-    kept = seen.optics.observation("eth0")
-    assert (kept.at_begin, kept.now, kept.lost, kept.latched, kept.failed) == (True, True, 0, True, 0)
-    assert (kept.from_ns, kept.upto_ns) == (begun_ns, ended_ns)
-    assert 499 <= kept.looks <= 500
-    assert kept.longest_gap_ns <= 10 * MS + ROUND_TRIP_NS
-    assert seen.ear.told == []
-
-
 async def test_what_happened_before_it_was_observed_is_no_loss_of_it(one: Stage) -> None:
     host = one.hosts["h0"]
     host.light("eth0", lit=True)
@@ -231,18 +199,6 @@ async def test_modules_are_read_fast_only_while_their_port_is_observed_and_its_l
     host.light("eth0", lit=True)
     await asyncio.sleep(3)
     assert (lost, seen.optics.observation("eth0").lost) == (1, 2)
-
-
-async def test_a_watcher_that_starts_again_tells_nothing_of_what_it_did_not_see(one: Stage) -> None:
-    one.hosts["h0"].light("eth0", lit=True)
-    first = Watched(one)
-    await asyncio.sleep(2.5)
-    await stop(first.task)
-    one.hosts["h0"].light("eth0", lit=False)
-    second = Watched(one)
-    await asyncio.sleep(2.5)
-    assert (first.ear.told, second.ear.told) == ([], [])
-    assert second.optics.lit("eth0") is False
 
 
 async def test_samples_of_a_burst_lie_anywhere_after_its_begin(one: Stage) -> None:

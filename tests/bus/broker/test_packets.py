@@ -47,17 +47,6 @@ def test_all_bytes_of_packets_within_the_limit_come_through(sizes: list[int]) ->
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("size", [998, 1000, 268_435_455])
-async def test_a_packet_over_the_limit_is_told_and_never_read(size: int) -> None:
-    packets, over = reader_of(packet(997) + head_of(size) + b"\0")
-    await packets.read(1000)
-    with pytest.raises(ProtocolError, match=r"a packet of \d+ bytes is over the limit of 1000 bytes"):
-        await packets.read(1)
-    assert over == [len(head_of(size)) + size]
-    with pytest.raises(asyncio.IncompleteReadError):
-        await packets.read(1)
-
-
 async def test_nobody_reads_past_the_end_of_a_packet_or_without_a_limit() -> None:
     packets, _ = reader_of(packet(3) + packet(3))
     assert await packets.read(2) == b"\x30\x03"
@@ -157,13 +146,3 @@ def test_a_packet_is_made_of_its_fields_and_nothing_else() -> None:
 def test_the_first_packet_alone_is_a_connect(head: int, first: bool, why: str) -> None:
     with pytest.raises(ProtocolError, match=why):
         check_head(head, first=first)
-
-
-async def test_of_a_packet_that_hides_another_nobody_reads_a_byte() -> None:
-    """amqtt would take the body of a PINGREQ for the next packet."""
-    packets, _ = reader_of(b"\xc0\x09" + HELD)
-    with pytest.raises(ProtocolError, match="a PINGREQ with 9 bytes more"):
-        await packets.read(1)
-    with pytest.raises(asyncio.IncompleteReadError):
-        await packets.read(1)
-    assert packets.why == "a PINGREQ with 9 bytes more than its fields take"

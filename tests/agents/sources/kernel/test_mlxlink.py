@@ -164,15 +164,3 @@ async def test_where_nothing_can_be_read_the_firmware_is_unknown_with_the_reason
         await noted.wait()
     assert words in phys.why_not(interface)
     await stop(task)
-
-
-async def test_without_a_tool_the_firmware_is_unknown_with_the_reason() -> None:
-    phys = ToolPhys(["eth0"], Mlx5(), SystemClock(), FAST, tool=None)
-    ports = {"port": PortConfig(interface="eth0")}
-    watcher = FirmwareWatcher(ports, phys, SystemClock(), Ear(), on_change=lambda: None)
-    task = asyncio.create_task(watcher.run())
-    watcher.begin("port")
-    kept = watcher.observation("port")
-    assert (kept.seen, watcher.up("port")) == (False, None)
-    assert kept.why_not.startswith("neither mlxlink nor mstlink is installed")
-    await stop(task)

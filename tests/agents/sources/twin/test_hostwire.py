@@ -90,12 +90,6 @@ async def talk(*chunks: bytes) -> tuple[Peer, PlayedHost]:
     return peer, host
 
 
-def test_the_answer_to_hello_is_the_whole_state() -> None:
-    peer, _ = run_virtual(talk(hostwire.encode_frame(hostwire.Hello(host="h0"))))
-    kinds = [type(frame).__name__ for frame in peer.frames]
-    assert kinds == ["Welcome", "LinkReport", "PhyReport", "SnapshotEnd"]
-
-
 def test_an_agent_of_another_host_is_refused_by_name() -> None:
     peer, _ = run_virtual(talk(hostwire.encode_frame(hostwire.Hello(host="h1"))))
     (refused,) = peer.frames
@@ -113,9 +107,3 @@ def test_a_twin_hangs_up_on_garbage(rubbish: bytes) -> None:
     peer, _ = run_virtual(talk(rubbish))
     assert peer.lost
     assert peer.frames == []
-
-
-def test_a_question_that_cannot_be_answered_is_refused_with_its_number() -> None:
-    ask = hostwire.encode_frame(hostwire.ReadModule(id=7, interface="eth9"))
-    peer, _ = run_virtual(talk(hostwire.encode_frame(hostwire.Hello(host="h0")), ask))
-    assert peer.frames[-1] == hostwire.Refused(id=7, why="h0: there is no module in eth9")
