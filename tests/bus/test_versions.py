@@ -16,8 +16,7 @@ import pytest
 
 from hwd.bus.gateway import Gateway
 from hwd_agents.bus.mqtt import MqttBus
-from hwd_agents.bus.protocol import Incoming
-from hwd_agents.wire import ClockReply, Refresh, Reply, decode, topic
+from hwd_agents.wire import Refresh, decode
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ProtocolError
@@ -140,41 +139,6 @@ async def test_an_agent_one_minor_version_away_is_heard_aligned_and_asked(
         garbage = [one.fact.to_data() for one in documents if "garbage" in one.kind]
         assert bool(garbage) is unknown, "what is not known is counted, and nothing else is"
         assert all("novelty" in str(one) for one in garbage)
-
-
-async def test_an_agent_answers_a_daemon_that_writes_more_than_it_knows(url: str, tmp_path: Path) -> None:
-    source = Path(__file__).parents[2] / "agents"
-    heard: list[object] = []
-
-    def take(incoming: Incoming) -> None:
-        if incoming.payload:
-            heard.append(decode(incoming.payload))
-
-    bus = MqttBus(url, "later", SystemClock(), Draws(1))
-    for leaf in ("birth", "reply"):
-        bus.subscribe(topic("lab", "h0", leaf), take)
-    running = asyncio.create_task(bus.run())
-    try:
-        async with living(source, tmp_path, url):
-            await until(lambda: bool(heard))
-            boot = heard[0].boot  # type: ignore[attr-defined]
-            common = {"v": 1, "boot": boot, "seq": 1, "novel": {"a": [1]}}
-            await bus.publish(topic("lab", "h0", "ack"), json.dumps({"type": "novelty", **common}).encode(), qos=1)
-            asked = {"type": "clock-request", "id": 5, "t1_ns": 7, **common}
-            await bus.publish(topic("lab", "h0", "clock"), json.dumps(asked).encode(), qos=1)
-            await until(lambda: any(isinstance(one, ClockReply) for one in heard))
-            (clock,) = [one for one in heard if isinstance(one, ClockReply)]
-            assert (clock.id, clock.t1_ns) == (5, 7)
-            command = {"type": "command", "id": "c1", "reply_to": topic("lab", "h0", "reply"), "verb": "foretell"}
-            rest = {"expires_at_ns": clock.t3_ns + 30 * 10**9, **common}
-            await bus.publish(topic("lab", "h0", "command"), json.dumps(command | rest).encode(), qos=1)
-            await until(lambda: any(isinstance(one, Reply) for one in heard))
-            (reply,) = [one for one in heard if isinstance(one, Reply)]
-            assert (reply.id, reply.outcome) == ("c1", "refused")
-            assert "foretell" in reply.why
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
 
 
 @pytest.mark.parametrize("version", [0, 2])

@@ -13,12 +13,10 @@ from hwd_agents.mfabric import (
     Circuit,
     Medium,
     Move,
-    NicPort,
     Phase,
     RoutingTable,
     Row,
     Servers,
-    Slice,
     all_to_all_moves,
     routing_table,
 )
@@ -203,19 +201,6 @@ def test_figure_8_gathers_at_the_delegates_of_the_paper() -> None:
     assert {(move.sender, move.receiver) for move in moves[Phase.INTRA_HOST]} == {*itertools.permutations(range(4), 2)}
     assert {move.sender for move in moves[Phase.SCATTER]} == {7, 8, 9, 12}
     assert executed(moves, elements, FOUR) == plain(elements, FOUR)
-
-
-def test_rank_takes_its_own_first_and_slices_are_whole_elements() -> None:
-    servers = Servers(ranks=((0, 1), (2,)), eps=((), ()))
-    ports = [(NicPort(0, rank, f"eth{rank}"), NicPort(1, 2, f"eth{rank}")) for rank in (0, 1)]
-    moves = all_to_all_moves(routing_table(servers, ports), {(0, 2): 3, (1, 2): 8})
-    assert [(move.sender, move.receiver, move.slices) for move in moves[Phase.GATHER]] == [(1, 0, (Slice(1, 2, 5, 3),))]
-    assert [(move.sender, move.slices) for move in moves[Phase.INTER_HOST]] == [
-        (1, (Slice(1, 2, 0, 5),)),
-        (0, (Slice(0, 2, 0, 3), Slice(1, 2, 5, 3))),
-    ]
-    assert moves[Phase.SCATTER] == moves[Phase.INTRA_HOST] == ()
-    assert str(moves[Phase.GATHER][0]) == "1->0 over inside: 3"
 
 
 @pytest.mark.parametrize(
