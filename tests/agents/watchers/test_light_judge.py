@@ -88,20 +88,6 @@ def changes_of(
     return found
 
 
-def alternate(found: list[LightChange]) -> bool:
-    return all(one.kind != other.kind for one, other in itertools.pairwise(found))
-
-
-@given(LENGTHS, DISTANCES, st.booleans())
-def test_whatever_the_light_does_each_outage_seen_holds_the_truth(
-    lengths: list[int], distances: list[int], lit_first: bool
-) -> None:
-    def look(lit_at: LitAt, since: int, at: int) -> LightSample:
-        return sample(at, lost=not all(map(lit_at, range(since, at + 1, 5))), dark=not lit_at(at))
-
-    assert alternate(changes_of(lengths, distances, look, lit_first=lit_first))
-
-
 @given(LENGTHS, DISTANCES, st.integers(1, 300), st.sampled_from(["none", "prompt", "late"]))
 def test_a_flag_that_takes_its_time_to_be_set_again_is_not_taken_for_light(
     lengths: list[int], distances: list[int], late: int, powers: str
@@ -116,7 +102,8 @@ def test_a_flag_that_takes_its_time_to_be_set_again_is_not_taken_for_light(
         dark = {"none": False, "prompt": not lit_at(at), "late": not lit_at(at // late * late)}[powers]
         return sample(at, lost=lost, dark=dark, late_by_flag_ns=late, late_by_power_ns=late)
 
-    assert alternate(changes_of(lengths, distances, look))
+    found = changes_of(lengths, distances, look)
+    assert all(one.kind != other.kind for one, other in itertools.pairwise(found))
 
 
 @given(LENGTHS, DISTANCES, st.integers(0, 300), st.integers(0, 300), st.booleans())
