@@ -1,4 +1,4 @@
-"""Daemon and agent of different versions: an agent that writes what this daemon does not know, or lacks what it does."""
+"""Daemon and agent of different versions: an agent that writes what this daemon does not know, or less."""
 
 import asyncio
 import json

@@ -5,10 +5,14 @@ import itertools
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hwd_agents.probes import datagrams as probe_wire
+from hwd_agents.probes.token_bucket import Bucket
 from hwd_agents.process.config import ProbeConfig
 from hwd_agents.sources.kernel.udp import Datagrams
+from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..conftest import LATENCY_NS, MS, Stage, ip, stop
 from .sides import Side, up, watch
@@ -333,3 +337,32 @@ async def test_after_its_end_a_port_neither_asks_nor_answers(one: Stage) -> None
     assert h0.probe.observation("eth0") == ended
     await stop(h0.task)
     assert h0.probe.udp_port("eth0") is None
+
+
+# --- the token bucket
+
+
+async def test_a_fresh_or_rested_bucket_gives_its_burst_at_once_and_no_more(virtual_time: None) -> None:
+    bucket = Bucket(per_s=100, most=5)
+    assert [bucket.take() for _ in range(7)] == [True] * 5 + [False] * 2
+    await asyncio.sleep(60)
+    assert sum(bucket.take() for _ in range(50)) == 5
+
+
+@given(st.lists(st.floats(0, 0.3), min_size=1, max_size=60), st.integers(1, 1000), st.integers(1, 30))
+def test_no_stretch_of_time_gives_more_than_its_rate_and_one_burst(
+    pauses_s: list[float], per_s: int, most: int
+) -> None:
+    async def take_all() -> list[float]:
+        bucket = Bucket(per_s=per_s, most=most)
+        taken: list[float] = []
+        for pause_s in pauses_s:
+            await asyncio.sleep(pause_s)
+            while bucket.take():
+                taken.append(asyncio.get_running_loop().time())
+        return taken
+
+    taken = run_virtual(take_all())
+    for first, since_s in enumerate(taken):
+        for last in range(first, len(taken)):
+            assert last - first + 1 <= most + (taken[last] - since_s) * per_s + 1e-6

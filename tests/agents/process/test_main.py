@@ -5,9 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+
+from hwd_agents.process.version import own_version
 
 GOOD = """
 testbed: tb
@@ -141,3 +144,24 @@ def test_without_the_right_it_goes_on_as_it_is() -> None:
         priority_after("resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0)); os.setuid(65534)")
         == f"False {os.SCHED_OTHER}"
     )
+
+
+# --- its own version is what importlib.metadata says, wherever it is installed
+
+
+def test_it_is_that_of_the_distribution() -> None:
+    assert own_version() == version("hwd-agents")
+
+
+def test_the_first_on_the_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "hwd_agents-7.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.4\nName: hwd-agents\nVersion: 7.1.0\n\nVersion: of words\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert own_version() == version("hwd-agents") == "7.1.0"
+
+
+def test_one_that_is_not_installed_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    with pytest.raises(PackageNotFoundError):
+        own_version()

@@ -38,17 +38,22 @@ def test_shim_of_a_package_is_made_with_its_arguments_rank_and_job(declare: Call
 @pytest.mark.parametrize(
     ("point", "text", "words"),
     [
-        ("SCRIPTED", "rotor period_s=1", "shim 'rotor': not installed on this host; there are acme, ask, go$"),
-        ("SCRIPTED", "acme to=3 from=1", "shim acme: takes no to; it takes from$"),
-        ("SCRIPTED", "go fast=yes", "shim go: takes no fast; it takes none$"),
-        ("NONE", "acme", "shim 'acme': its entry point is no ShimKind"),
-        ("LOST", "acme", "shim 'acme': its entry point cannot be loaded: .*LOST"),
+        (
+            "acme_shims:SCRIPTED",
+            "rotor period_s=1",
+            "shim 'rotor': not installed on this host; there are acme, ask, go$",
+        ),
+        ("acme_shims:SCRIPTED", "acme to=3 from=1", "shim acme: takes no to; it takes from$"),
+        ("acme_shims:SCRIPTED", "go fast=yes", "shim go: takes no fast; it takes none$"),
+        ("acme_shims:NONE", "acme", "shim 'acme': its entry point is no ShimKind"),
+        ("acme_shims:LOST", "acme", "shim 'acme': its entry point cannot be loaded: .*LOST"),
+        ("acme_nowhere:SHIM", "acme", "shim 'acme': its entry point cannot be loaded: .*acme_nowhere"),
     ],
 )
 def test_shim_or_argument_that_is_not_there_and_entry_point_that_is_none_are_errors(
     declare: Callable[[str], None], point: str, text: str, words: str
 ) -> None:
-    declare(f"acme = acme_shims:{point}")
+    declare(f"acme = {point}")
     with pytest.raises(ConfigError, match=f"^{words}"):
         find(text, 0, JOB)
 

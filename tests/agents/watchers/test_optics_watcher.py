@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwd_agents.process.config import ModuleTiming, PortConfig, SamplingConfig
+from hwd_agents.watchers.burst import Burst
 from hwd_agents.watchers.optics_watcher import OpticsWatcher
 from hwd_agents.wire.events import MonitorData
 from hwd_drivers.twins.virtual_time import run_virtual
@@ -293,3 +294,20 @@ async def test_a_burst_is_two_hundred_looks_a_second_where_nobody_says_otherwise
         assert monitors is not None
         assert isinstance(monitors.sampled_every_s, float)
         assert monitors.sampled_every_s <= 0.005
+
+
+# --- what came of a burst of reads
+
+
+def test_distance_and_length_of_reads_are_means_of_what_was() -> None:
+    burst = Burst()
+    for at_ms, read_ms in ((10, 2), (15, 2), (27, 8), (30, 0)):
+        burst.look((at_ms - read_ms) * MS, at_ms * MS)
+    assert (burst.every_s, burst.read_s) == (0.006667, 0.003)
+
+
+def test_of_less_than_two_reads_nothing_is_known() -> None:
+    burst = Burst()
+    assert (burst.every_s, burst.read_s) == (None, None)
+    burst.look(0, 2 * MS)
+    assert (burst.every_s, burst.read_s) == (None, None)

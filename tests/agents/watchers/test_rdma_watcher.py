@@ -8,6 +8,7 @@ from hwd_agents.probes.verbs_ports import VerbsPorts
 from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.link_source import LinkReading, OperState, Origin
 from hwd_agents.sources.verbs.verbs import PortEvent
+from hwd_agents.watchers.flaps import Flaps
 from hwd_agents.watchers.rdma_watcher import RdmaWatcher
 
 from ..conftest import LATENCY_NS, MS, Ear, Stage
@@ -343,3 +344,22 @@ async def test_flaps_of_the_carrier_while_the_device_is_away_are_not_its_own(one
     seen.set_carrier(True, flaps=1)
     await asyncio.sleep(3)
     assert [told.data for told in seen.ear.told] == [{"active": True, "missed": 1}]
+
+
+# --- falls counted against falls seen
+
+
+def test_what_was_seen_is_not_missing_and_the_first_that_was_counted_says_since_when() -> None:
+    flaps = Flaps()
+    flaps.count(2, 10)
+    flaps.see()
+    flaps.see()
+    assert flaps.unseen()[0] == 0
+    flaps.see()  # it fell by itself: that makes up for none that comes later
+    assert flaps.unseen()[0] == 0
+    flaps.count(0, 5)
+    flaps.count(1, 10)
+    flaps.count(2, 20)
+    flaps.see()
+    assert flaps.unseen() == (2, 10)
+    assert flaps.unseen()[0] == 0
