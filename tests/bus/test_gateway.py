@@ -1,7 +1,6 @@
 """The gateway and peers on a memory bus, in virtual time, with clocks 5 s off and 50 ppm fast."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -143,8 +142,12 @@ async def test_gap_that_nobody_can_fill_is_counted_and_passed_over(world: World,
     assert [lost["count"] for lost in await world.until("host.lost", 3)] == [3, 2, 4], "flaps that nobody saw, too"
 
 
+def none_is_here(command: Command) -> Reply:
+    return Reply(boot="boot-1", seq=1, id=command.id, outcome="done", data={"here": 0})
+
+
 async def test_gap_that_the_agent_says_is_gone_is_passed_over_at_once(world: World, peer: Peer) -> None:
-    peer.answers = lambda command: Reply(boot="boot-1", seq=1, id=command.id, outcome="done", data={"here": 0})
+    peer.answers = none_is_here
     before_s = asyncio.get_running_loop().time()
     await peer.send(peer.event())
     await peer.send(peer.event(seq=50_000))
@@ -265,7 +268,7 @@ async def test_what_was_acknowledged_to_other_records_is_no_loss_to_these(world:
     await peer.send(*(peer.event() for _ in range(5)))
     await world.agreed(peer, "boot-1", 5)
     peer.spools["boot-1"].clear()
-    peer.answers = obeys_with_count(peer)
+    peer.answers = none_is_here
     await world.stop()
     world.documents.clear()
     world.start(world.new_gateway())  # on a new data directory; the broker has the birth from before
@@ -277,21 +280,6 @@ async def test_what_was_acknowledged_to_other_records_is_no_loss_to_these(world:
     await peer.send(peer.spools["boot-1"][-1])
     (lost,) = await world.until("host.lost")
     assert lost["count"] == 2, "a gap behind what these hold is one"
-
-
-def obeys_with_count(peer: Peer) -> Callable[[Command], Reply | None]:
-    """As an agent does, which says how many are here."""
-
-    def obey(command: Command) -> Reply:
-        reply = peer.obey(command)
-        if command.verb != "resend":
-            return reply
-        arguments = command.arguments
-        wanted = range(arguments["from_seq"], arguments["upto_seq"] + 1)
-        here = sum(event.seq in wanted for event in peer.spools.get(arguments["boot"], []))
-        return msgspec.structs.replace(reply, data={"here": here})
-
-    return obey
 
 
 @NOT_STARTED

@@ -342,13 +342,6 @@ async def test_after_its_end_a_port_neither_asks_nor_answers(one: Stage) -> None
 # --- the token bucket
 
 
-async def test_a_fresh_or_rested_bucket_gives_its_burst_at_once_and_no_more(virtual_time: None) -> None:
-    bucket = Bucket(per_s=100, most=5)
-    assert [bucket.take() for _ in range(7)] == [True] * 5 + [False] * 2
-    await asyncio.sleep(60)
-    assert sum(bucket.take() for _ in range(50)) == 5
-
-
 @given(st.lists(st.floats(0, 0.3), min_size=1, max_size=60), st.integers(1, 1000), st.integers(1, 30))
 def test_no_stretch_of_time_gives_more_than_its_rate_and_one_burst(
     pauses_s: list[float], per_s: int, most: int

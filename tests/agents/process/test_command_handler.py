@@ -79,11 +79,6 @@ class Asked:
     async def do(
         self, verb: str, *, id: str = "", boot: str = "b1", expires_in_s: float = 1, **arguments: Any
     ) -> Outcome:
-        return await self.take(verb, arguments, id=id, boot=boot, expires_in_s=expires_in_s)
-
-    async def take(
-        self, verb: str, arguments: dict[str, Any], *, id: str = "", boot: str = "b1", expires_in_s: float = 30
-    ) -> Outcome:
         self._count += 1
         return await self.commands.do(
             Command(

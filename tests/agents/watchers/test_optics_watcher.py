@@ -29,6 +29,8 @@ class Watched:
     ) -> None:
         modules = one.sources["h0"].modules
         assert modules is not None
+        self.stage = one
+        self.host = one.hosts["h0"]
         self.ear = Ear()
         self.changes = 0
         self.optics = OpticsWatcher(
@@ -57,13 +59,13 @@ async def seen(one: Stage) -> Watched:
     return seen
 
 
-async def test_dark_and_light_are_told_within_a_sample_of_the_truth(one: Stage, seen: Watched) -> None:
+async def test_dark_and_light_are_told_within_a_sample_of_the_truth(seen: Watched) -> None:
     await asyncio.sleep(0.2034)
-    dark_ns = one.now_ns()
-    one.hosts["h0"].light("eth0", lit=False)
+    dark_ns = seen.stage.now_ns()
+    seen.host.light("eth0", lit=False)
     await asyncio.sleep(0.0817)
-    light_ns = one.now_ns()
-    one.hosts["h0"].light("eth0", lit=True)
+    light_ns = seen.stage.now_ns()
+    seen.host.light("eth0", lit=True)
     await asyncio.sleep(0.5)
     dark, light = seen.ear.told
     assert (dark.kind, light.kind) == ("dark", "light")
@@ -154,17 +156,15 @@ async def test_a_module_that_is_missing_is_said_and_others_are_read(one: Stage) 
     assert module.serial == "h0-eth1"
 
 
-async def test_light_that_changed_while_the_rack_was_away_is_bounded_by_the_looks_around_it(
-    one: Stage, seen: Watched
-) -> None:
+async def test_light_that_changed_while_the_rack_was_away_is_bounded_by_the_looks_around_it(seen: Watched) -> None:
     await asyncio.sleep(0.1)
-    await one.rack_down("h0")
+    await seen.stage.rack_down("h0")
     await asyncio.sleep(1)
     assert seen.optics.lit("eth0") is None
-    dark_ns = one.now_ns()
-    one.hosts["h0"].light("eth0", lit=False)
+    dark_ns = seen.stage.now_ns()
+    seen.host.light("eth0", lit=False)
     await asyncio.sleep(1)
-    await one.rack_up("h0")
+    await seen.stage.rack_up("h0")
     await asyncio.sleep(2)
     (dark,) = seen.ear.told
     assert dark.earliest_ns <= dark_ns <= dark.at_ns

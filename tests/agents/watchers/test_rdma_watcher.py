@@ -38,7 +38,8 @@ class Watched:
         self.ear = Ear()
         self.carrier: bool | None = False
         self.active: list[str] = []
-        self._stage = one
+        self.stage = one
+        self.host = one.hosts["h0"]
         self._changes = 0
         ports = {"eth0": PortConfig(interface="eth0", rdma=device, ip=ip)}
         self.ports = None if verbs is None else VerbsPorts(ports, verbs, on_change=lambda: None)
@@ -64,7 +65,7 @@ class Watched:
         self.rdma.carrier_changed("eth0", self._reading(carrier))
 
     def _reading(self, carrier: bool) -> LinkReading:
-        now_ns = self._stage.now_ns()
+        now_ns = self.stage.now_ns()
         return LinkReading(
             interface="eth0",
             ifindex=1,
@@ -91,13 +92,11 @@ async def seen(one: Stage) -> Watched:
     return seen
 
 
-async def test_active_is_told_within_two_looks_of_the_truth_and_those_who_wait_are_called(
-    one: Stage, seen: Watched
-) -> None:
+async def test_active_is_told_within_two_looks_of_the_truth_and_those_who_wait_are_called(seen: Watched) -> None:
     seen.set_carrier(True)
     await asyncio.sleep(0.0533)
-    active_ns = one.now_ns()
-    one.hosts["h0"].rdma("mlx5_0", active=True)
+    active_ns = seen.stage.now_ns()
+    seen.host.rdma("mlx5_0", active=True)
     await asyncio.sleep(0.1)
     (told,) = seen.ear.told
     assert (told.kind, told.source, told.data) == ("rdma", "sysfs", {"active": True})
@@ -166,14 +165,14 @@ async def test_a_device_that_is_missing_is_said_and_told_when_it_comes(one: Stag
     assert seen.rdma.observation("eth0").now is True
 
 
-async def test_a_change_while_the_rack_was_away_is_bounded_by_the_looks_around_it(one: Stage, seen: Watched) -> None:
-    await one.rack_down("h0")
+async def test_a_change_while_the_rack_was_away_is_bounded_by_the_looks_around_it(seen: Watched) -> None:
+    await seen.stage.rack_down("h0")
     await asyncio.sleep(2)
     assert seen.rdma.active("eth0") is None
-    active_ns = one.now_ns()
-    one.hosts["h0"].rdma("mlx5_0", active=True)
+    active_ns = seen.stage.now_ns()
+    seen.host.rdma("mlx5_0", active=True)
     await asyncio.sleep(1)
-    await one.rack_up("h0")
+    await seen.stage.rack_up("h0")
     await asyncio.sleep(3)
     (told,) = seen.ear.told
     assert told.earliest_ns <= active_ns <= told.at_ns
@@ -201,10 +200,8 @@ async def steady(one: Stage, verbs: PlayedVerbs) -> Watched:
     return await steadied(one, verbs)
 
 
-async def test_a_flap_that_no_file_showed_is_told_by_its_events(
-    one: Stage, verbs: PlayedVerbs, steady: Watched
-) -> None:
-    fell_ns = one.now_ns()
+async def test_a_flap_that_no_file_showed_is_told_by_its_events(verbs: PlayedVerbs, steady: Watched) -> None:
+    fell_ns = steady.stage.now_ns()
     verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)  # the file says active before and after
     steady.set_carrier(True, flaps=1)
     await asyncio.sleep(3)
@@ -237,12 +234,12 @@ async def test_fall_whose_event_waited_for_a_busy_processor_was_before_the_poll_
 
 
 async def test_a_port_that_was_up_again_before_its_fall_was_taken_is_bounded_so(
-    one: Stage, verbs: PlayedVerbs, steady: Watched
+    verbs: PlayedVerbs, steady: Watched
 ) -> None:
-    one.hosts["h0"].rdma("mlx5_0", active=False)
+    steady.host.rdma("mlx5_0", active=False)
     await asyncio.sleep(0.003)
-    rose_ns = one.now_ns()
-    one.hosts["h0"].rdma("mlx5_0", active=True)
+    rose_ns = steady.stage.now_ns()
+    steady.host.rdma("mlx5_0", active=True)
     await asyncio.sleep(0.02)
     verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
     await asyncio.sleep(1)
@@ -253,12 +250,12 @@ async def test_a_port_that_was_up_again_before_its_fall_was_taken_is_bounded_so(
 
 @pytest.mark.parametrize("late_s", [0.0, 0.02, 0.9])
 async def test_a_flap_that_files_and_events_both_showed_is_told_once(
-    one: Stage, verbs: PlayedVerbs, steady: Watched, late_s: float
+    verbs: PlayedVerbs, steady: Watched, late_s: float
 ) -> None:
-    one.hosts["h0"].rdma("mlx5_0", active=False)
+    steady.host.rdma("mlx5_0", active=False)
     steady.set_carrier(False)
     await asyncio.sleep(0.05)
-    one.hosts["h0"].rdma("mlx5_0", active=True)
+    steady.host.rdma("mlx5_0", active=True)
     steady.set_carrier(True)
     await asyncio.sleep(late_s)
     verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
@@ -288,7 +285,7 @@ async def test_a_flap_that_neither_showed_is_counted_as_unseen_and_not_made_up(
 
 
 async def test_the_second_of_two_flaps_that_lost_its_event_is_the_one_that_is_unseen(
-    one: Stage, verbs: PlayedVerbs, steady: Watched
+    verbs: PlayedVerbs, steady: Watched
 ) -> None:
     for told in (True, False):
         steady.set_carrier(True, flaps=1)
@@ -301,11 +298,11 @@ async def test_the_second_of_two_flaps_that_lost_its_event_is_the_one_that_is_un
 
 
 async def test_a_device_that_is_removed_is_closed_and_opened_when_it_is_back(
-    one: Stage, verbs: PlayedVerbs, steady: Watched
+    verbs: PlayedVerbs, steady: Watched
 ) -> None:
     assert steady.ports is not None
     old = verbs.ports["mlx5_0"]
-    files = {path: one.hosts["h0"].files.pop(path) for path in (STATE, GID)}
+    files = {path: steady.host.files.pop(path) for path in (STATE, GID)}
     verbs.missing["mlx5_0"] = "there is no RDMA device mlx5_0"
     old.gone = "the RDMA device mlx5_0/1 failed or was removed"
     old.happen(PortEvent.GONE)
@@ -314,7 +311,7 @@ async def test_a_device_that_is_removed_is_closed_and_opened_when_it_is_back(
     assert steady.ports.why_not("eth0") == "there is no RDMA device mlx5_0"
     assert steady.rdma.active("eth0") is None
     del verbs.missing["mlx5_0"]
-    one.hosts["h0"].files |= files
+    steady.host.files |= files
     await asyncio.sleep(3)
     assert (steady.ports.why_not("eth0"), steady.rdma.active("eth0")) == ("", True)
     assert verbs.ports["mlx5_0"] is not old
