@@ -48,6 +48,7 @@ async def test_an_agent_one_version_away_is_heard_aligned_and_asked(
     assert view.birth is not None
     assert (view.up, view.birth.ports["eth0"].present, view.birth.settings) == (True, True, [])
     reply, answer = await world.gateway.command("h0", Refresh(), within_s=10.0)
+    assert answer is not None
     assert (reply.outcome, [*answer.ports]) == ("done", ["eth0"])
     await asyncio.sleep(3)
     garbage = world.of("host.garbage")

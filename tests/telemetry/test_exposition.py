@@ -44,7 +44,7 @@ Values = dict[tuple[str, Labels], float]
 
 def at_once(collector: Collector, *, openmetrics: bool) -> bytes:
     """As prometheus_client renders it in one go."""
-    return generate_openmetrics(collector) if openmetrics else generate_latest(collector)  # type: ignore[no-untyped-call,no-any-return]
+    return generate_openmetrics(collector) if openmetrics else generate_latest(collector)  # type: ignore[no-untyped-call]
 
 
 class Collected(Collector):
@@ -176,7 +176,7 @@ def test_exemplar_leads_from_a_bucket_to_its_reconfiguration_and_the_text_format
     assert exposition.content_type == OPENMETRICS
     exemplars = {
         one.labels["le"]: (one.exemplar.labels, one.exemplar.value, float(one.exemplar.timestamp or -1))
-        for family in read_openmetrics(bytes(exposition).decode())
+        for family in read_openmetrics(bytes(exposition).decode())  # type: ignore[no-untyped-call]
         for one in family.samples
         if one.exemplar and one.labels.get("stage") == "firmware"
     }
