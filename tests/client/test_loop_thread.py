@@ -14,6 +14,7 @@ import pytest
 from hwd.client import Client
 from hwd.client.loop_thread import LoopThread
 from hwd_drivers.core.errors import BugError, LinkError
+from hwd_drivers.core.offload import ThreadOffload
 
 
 async def nothing() -> None:
@@ -29,6 +30,13 @@ def thread() -> Iterator[LoopThread]:
     made = LoopThread("client of a test")
     yield made
     made.close(nothing)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[ThreadOffload]:
+    offload = ThreadOffload(2)
+    yield offload
+    offload.close()
 
 
 def interrupt_soon(event: threading.Event) -> threading.Thread:
@@ -135,49 +143,31 @@ def test_a_generator_that_was_left_is_closed(thread: LoopThread, closes_first: s
     assert ended.is_set()
 
 
-def test_calls_of_several_threads_are_answered_at_the_same_time(thread: LoopThread) -> None:
-    both = threading.Barrier(2)
+async def test_calls_of_several_threads_are_answered_at_the_same_time(
+    thread: LoopThread, two_threads: ThreadOffload
+) -> None:
+    async def barrier() -> asyncio.Barrier:
+        return asyncio.Barrier(2)
 
-    async def meet(other: asyncio.Event, mine: asyncio.Event) -> None:
-        mine.set()
-        await other.wait()
-
-    async def events() -> tuple[asyncio.Event, asyncio.Event]:
-        return asyncio.Event(), asyncio.Event()
-
-    a, b = thread.run(events())
-
-    def wait_in_thread() -> None:
-        both.wait()
-        thread.run(meet(a, b))
-
-    other = threading.Thread(target=wait_in_thread)
-    other.start()
-    both.wait()
-    thread.run(meet(b, a))
-    other.join()
+    meeting = thread.run(barrier())
+    came = asyncio.gather(*(two_threads(lambda: thread.run(meeting.wait())) for _ in range(2)))
+    assert sorted(await came) == [0, 1]
 
 
-def test_a_client_that_is_closed_ends_the_calls_of_other_threads_and_takes_no_more(thread: LoopThread) -> None:
+async def test_a_client_that_is_closed_ends_the_calls_of_other_threads_and_takes_no_more(
+    thread: LoopThread, two_threads: ThreadOffload
+) -> None:
     waits = threading.Event()
-    raised: list[str] = []
 
     async def wait_for_ever() -> None:
         waits.set()
         await asyncio.Event().wait()
 
-    def wait_in_thread() -> None:
-        try:
-            thread.run(wait_for_ever())
-        except LinkError as error:
-            raised.append(str(error))
-
-    other = threading.Thread(target=wait_in_thread)
-    other.start()
-    waits.wait()
+    waiting = asyncio.ensure_future(two_threads(lambda: thread.run(wait_for_ever())))
+    await two_threads(waits.wait)
     thread.close(nothing)
-    other.join()
-    assert raised == ["the client was closed before the answer came"]
+    with pytest.raises(LinkError, match="the client was closed before the answer came"):
+        await waiting
     with pytest.raises(BugError, match="the client is closed"):
         thread.run(answer("too late"))
 

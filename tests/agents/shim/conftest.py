@@ -36,13 +36,6 @@ NONE = Scripted
 """
 
 
-@pytest.fixture
-def thread() -> Iterator[ThreadOffload]:
-    offload = ThreadOffload(1)
-    yield offload
-    offload.close()
-
-
 class Host(HostWithDaemon):
     """And a thread for its ranks, which block."""
 
