@@ -172,7 +172,7 @@ class _Port:
     def end(self) -> None:
         self._settle_flaps()
         self._observed = False
-        if (self._tally is None):
+        if self._tally is not None:
             self._tally.end(self._clock.monotonic_ns())
 
     def carrier_changed(self, reading: LinkReading) -> None:

@@ -128,8 +128,11 @@ async def test_what_happened_before_it_was_observed_is_no_loss_of_it(one: Stage)
     host.light("eth0", lit=True)
     await seen.optics.begin("eth0")  # its first sample finds the flag set
     await asyncio.sleep(1)
+    seen.optics.end("eth0")
+    ended_ns = one.now_ns()
+    await asyncio.sleep(1)
     kept = seen.optics.observation("eth0")
-    assert (kept.now, kept.lost) == (True, 0)
+    assert (kept.now, kept.lost, kept.upto_ns) == (True, 0, ended_ns)
 
 
 async def test_a_module_that_is_missing_is_said_and_others_are_read(one: Stage) -> None:
