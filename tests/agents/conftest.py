@@ -17,6 +17,7 @@ from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_agents.spool.spool import Mark
 from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.transports.dial import Listener
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.virtual_time import VirtualClock
@@ -205,3 +206,11 @@ async def stop(*tasks: "asyncio.Task[None]") -> None:
 def ethtool() -> Iterator[PlayedEthtool]:
     with PlayedEthtool().playing() as played:
         yield played
+
+
+@pytest.fixture
+def thread() -> Iterator[ThreadOffload]:
+    """For what blocks."""
+    offload = ThreadOffload(1)
+    yield offload
+    offload.close()

@@ -64,33 +64,28 @@ async def test_an_ask_and_another_boot_that_come_while_it_closes_are_let_go(
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-@pytest.mark.parametrize("state", ["not begun", "closing", "ended"])
-async def test_work_that_its_group_does_not_take_is_let_go(virtual_time: None, state: str) -> None:
+async def test_work_that_its_group_does_not_take_is_let_go(virtual_time: None) -> None:
     done: list[str] = []
-
-    async def work() -> None:
-        done.append(state)
-
     tasks = asyncio.TaskGroup()
 
-    async def run() -> None:
-        async with tasks:
-            tasks.create_task(close())
+    async def work() -> None:
+        done.append("work")
 
     async def close() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            if state == "closing":
-                begin_work(tasks, work, name="late")
+            begin_work(tasks, work, name="while it closes")
 
+    async def run() -> None:
+        async with tasks:
+            tasks.create_task(close())
+
+    begin_work(tasks, work, name="before it has begun")
     running = asyncio.create_task(run())
-    if state == "not begun":
-        begin_work(tasks, work, name="early")
     await asyncio.sleep(1)
     running.cancel()
     await asyncio.wait([running])
-    if state == "ended":
-        begin_work(tasks, work, name="late")
+    begin_work(tasks, work, name="after its end")
     await asyncio.sleep(1)
     assert done == []

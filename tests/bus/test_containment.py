@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -52,37 +51,6 @@ async def test_what_has_to_run_all_the_time_is_begun_anew_until_it_is_cancelled(
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
 
 
-EVENT: Mapping[str, Any] = {"carrier": True, "carrier_changes": 7, "unseen": 0}
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        {"carrier": "yes"},
-        {"carrier": None, "carrier_changes": "7"},
-        {"carrier": True, "carrier_changes": 1 << 300},
-        {"carrier": True, "carrier_changes": -1, "unseen": []},
-        [],
-        {},
-    ],
-)
-async def test_event_whose_data_has_the_wrong_type_ends_nothing_though_a_refresh_looks_at_it(
-    world: World, data: Any
-) -> None:
-    peer, other = await world.aligned_peer(), await world.aligned_peer("h1")
-    event = msgspec.structs.replace(peer.event(), at_ns=peer.clock.monotonic_ns() + 60 * 10**9, data=data)
-    await peer.send(event)
-    await asyncio.sleep(1)
-    world.broker.stop()
-    world.broker.start()  # all agents are asked again for the state of their ports
-    await world.until("bus.up", 2)
-    await asyncio.sleep(30)
-    await go_on(world, other)
-    peer.spools["boot-1"].clear()
-    await peer.send(peer.event(seq=2 if isinstance(data, dict) else 1))
-    await world.until("host.event", host="h0", seq=2 if isinstance(data, dict) else 1)
-
-
 async def go_on(world: World, other: Peer) -> None:
     assert not world.ended
     await other.send(other.event())
@@ -95,12 +63,7 @@ async def go_on(world: World, other: Peer) -> None:
 @pytest.mark.parametrize(
     "udp",
     [
-        {"address": "1.2.3", "port": 7, "key": "k"},
-        {"address": "\u0000", "port": 7, "key": "k"},
-        {"address": "a" * 300, "port": 7, "key": "k"},
         {"address": "no-such-host.example", "port": 7, "key": "k"},
-        {"address": "127.0.0.1", "port": 1 << 40, "key": "k"},
-        {"address": "127.0.0.1", "port": 9, "key": "k" * 33},
         {"address": "fe80::1%nowhere", "port": 9, "key": "k"},
     ],
 )

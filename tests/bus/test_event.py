@@ -1,9 +1,12 @@
 """Events of agents on the daemon's clock: where in its bounds one most likely lies."""
 
+from msgspec.structs import replace
+
 from hwd.bus.event import host_event
 from hwd.model.documents.hosts import HostEvent
 from hwd.timeline.alignment import Alignment
-from hwd_agents.wire import Event
+
+from ..agents.wire import golden
 
 ALIGNMENT = Alignment(
     boot="b1",
@@ -18,17 +21,8 @@ ALIGNMENT = Alignment(
 
 
 def data(kind: str, *, earliest_ns: int, one_sided: bool = False) -> HostEvent:
-    event = Event(
-        seq=1,
-        at_ns=10_000,
-        earliest_ns=earliest_ns,
-        kind=kind,
-        port="eth0",
-        source="module",
-        origin="measured",
-        data={"lanes": [-2.0], "one_sided": True} if one_sided else {},
-    )
-    return host_event("h0", "b1", event, ALIGNMENT, past=False)
+    told = golden.event(1, 10_000, kind=kind, data={"lanes": [-2.0], "one_sided": True} if one_sided else {})
+    return host_event("h0", "b1", replace(told, earliest_ns=earliest_ns), ALIGNMENT, past=False)
 
 
 def test_the_best_time_of_a_poll_is_the_middle_of_its_interval_and_of_a_notice_its_end() -> None:

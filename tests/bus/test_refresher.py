@@ -58,6 +58,8 @@ async def test_carrier_is_unknown_while_the_broker_is_away_and_the_present_one_w
     await asyncio.sleep(60)
     view = world.gateway.hosts()["h0"]
     assert (view.up, view.cause) == (False, "the broker is not connected")
+    assert [down["cause"] for down in world.of("host.down")] == [view.cause]
+    assert len(world.of("bus.down")) == 1
     assert carrier(world) is None
     assert view.heard_wall_ns is not None
     assert abs(view.heard_wall_ns - heard_ns) < 4_000_000_000

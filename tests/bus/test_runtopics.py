@@ -47,15 +47,6 @@ async def lab(clock: VirtualClock) -> AsyncIterator[Board]:
         yield lab
 
 
-async def test_last_state_of_each_run_is_retained(lab: Board) -> None:
-    await asyncio.sleep(0.1)
-    for state in ("queued", "running", "succeeded"):
-        lab.tell("a", state)
-    lab.tell("b", "queued")
-    await lab.topics.flush()
-    assert lab.retained() == {"a": "succeeded", "b": "queued"}
-
-
 async def test_all_is_published_again_to_a_broker_that_forgot_it(lab: Board) -> None:
     await asyncio.sleep(0.1)
     lab.tell("a", "running")

@@ -11,7 +11,6 @@ from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.recorded_run import Run, RunSummary
 from hwd.testing.lab import Lab
-from hwd_drivers.core.errors import RefusedError
 
 SWITCH: dict[str, Any] = {
     "switch": "ocs1",
@@ -99,12 +98,3 @@ def test_what_the_daemon_answers_reads_as_one_line(lab: Lab) -> None:
     assert "critical, ocs1: has no session" in alarmed._repr_html_()
     assert escape(str(changed)) in alarmed._repr_html_()
     assert "h0.eth0&lt;-&gt;h1.eth1" in plan._repr_html_()
-
-
-async def test_coroutines_are_answered_the_same(lab: Lab) -> None:
-    async with lab.aclient() as hwd:
-        assert (await hwd.status()).testbed == lab.status().testbed
-        plan = await hwd.plan(what="ring rail=0", lease=lab.lease.id)
-        assert plan == lab.client.plan(what="ring rail=0", lease=lab.lease.id)
-        with pytest.raises(RefusedError, match=f"leased to .*{lab.lease.id}"):
-            await hwd.apply(what="ring rail=0")

@@ -1,9 +1,8 @@
 """Both clients in processes that were forked from the one that made them, as by `multiprocessing`."""
 
 import asyncio
-import multiprocessing
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -12,8 +11,8 @@ import pytest
 from hwd.client import AsyncClient, Client
 from hwd_drivers.core.errors import BugError
 
-FORK = multiprocessing.get_context("fork")
-WITHIN_S = 10.0
+from ..agents.shim.test_fork import in_a_child
+
 EVENT = b'event: missed\nid: b.1\ndata: {"count": 2}\n\n'
 
 
@@ -56,26 +55,6 @@ def peers() -> Iterator[Peers]:
     made.shutdown()
     made.server_close()
     thread.join()
-
-
-def in_a_child(work: Callable[[], Any]) -> Any:
-    """What it returns, or raises, in a forked process."""
-    ours, theirs = FORK.Pipe()
-
-    def run() -> None:
-        try:
-            theirs.send(work())
-        except BugError as error:
-            theirs.send(error)
-
-    child = FORK.Process(target=run, daemon=True)
-    child.start()
-    try:
-        assert ours.poll(WITHIN_S), "the child hangs"
-        return ours.recv()
-    finally:
-        child.kill()
-        child.join()
 
 
 @pytest.mark.parametrize("within_s", [5.0, float("inf")])

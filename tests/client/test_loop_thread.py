@@ -14,6 +14,7 @@ import pytest
 from hwd.client import Client
 from hwd.client.loop_thread import LoopThread
 from hwd_drivers.core.errors import BugError, LinkError
+from hwd_drivers.core.offload import ThreadOffload
 
 
 async def nothing() -> None:
@@ -31,6 +32,13 @@ def thread() -> Iterator[LoopThread]:
     made.close(nothing)
 
 
+@pytest.fixture
+def two_threads() -> Iterator[ThreadOffload]:
+    offload = ThreadOffload(2)
+    yield offload
+    offload.close()
+
+
 def interrupt_soon(event: threading.Event) -> threading.Thread:
     """Ctrl-C, once `event` is set."""
 
@@ -43,41 +51,10 @@ def interrupt_soon(event: threading.Event) -> threading.Thread:
     return sender
 
 
-async def test_it_works_where_a_loop_is_running(thread: LoopThread) -> None:
-    assert asyncio.get_running_loop().is_running()
-    assert thread.run(answer("done")) == "done"
-
-
 def test_no_thread_is_started_before_the_first_call() -> None:
     before = threading.active_count()
     with Client("http://127.0.0.1:1"):
         assert threading.active_count() == before
-
-
-def test_an_error_is_raised_where_it_is_waited_for(thread: LoopThread) -> None:
-    async def fail() -> None:
-        raise LinkError("away")
-
-    with pytest.raises(LinkError, match="away"):
-        thread.run(fail())
-
-
-def test_an_interrupt_cancels_the_call_and_the_next_call_is_answered(thread: LoopThread) -> None:
-    waits, ended = threading.Event(), threading.Event()
-
-    async def wait_for_ever() -> None:
-        waits.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    sender = interrupt_soon(waits)
-    with pytest.raises(KeyboardInterrupt):
-        thread.run(wait_for_ever())
-    assert ended.is_set()
-    sender.join()
-    assert thread.run(answer("done")) == "done"
 
 
 def test_an_interrupt_ends_the_request_at_the_daemon_too() -> None:
@@ -166,49 +143,31 @@ def test_a_generator_that_was_left_is_closed(thread: LoopThread, closes_first: s
     assert ended.is_set()
 
 
-def test_calls_of_several_threads_are_answered_at_the_same_time(thread: LoopThread) -> None:
-    both = threading.Barrier(2)
+async def test_calls_of_several_threads_are_answered_at_the_same_time(
+    thread: LoopThread, two_threads: ThreadOffload
+) -> None:
+    async def barrier() -> asyncio.Barrier:
+        return asyncio.Barrier(2)
 
-    async def meet(other: asyncio.Event, mine: asyncio.Event) -> None:
-        mine.set()
-        await other.wait()
-
-    async def events() -> tuple[asyncio.Event, asyncio.Event]:
-        return asyncio.Event(), asyncio.Event()
-
-    a, b = thread.run(events())
-
-    def wait_in_thread() -> None:
-        both.wait()
-        thread.run(meet(a, b))
-
-    other = threading.Thread(target=wait_in_thread)
-    other.start()
-    both.wait()
-    thread.run(meet(b, a))
-    other.join()
+    meeting = thread.run(barrier())
+    came = asyncio.gather(*(two_threads(lambda: thread.run(meeting.wait())) for _ in range(2)))
+    assert sorted(await came) == [0, 1]
 
 
-def test_a_client_that_is_closed_ends_the_calls_of_other_threads_and_takes_no_more(thread: LoopThread) -> None:
+async def test_a_client_that_is_closed_ends_the_calls_of_other_threads_and_takes_no_more(
+    thread: LoopThread, two_threads: ThreadOffload
+) -> None:
     waits = threading.Event()
-    raised: list[str] = []
 
     async def wait_for_ever() -> None:
         waits.set()
         await asyncio.Event().wait()
 
-    def wait_in_thread() -> None:
-        try:
-            thread.run(wait_for_ever())
-        except LinkError as error:
-            raised.append(str(error))
-
-    other = threading.Thread(target=wait_in_thread)
-    other.start()
-    waits.wait()
+    waiting = asyncio.ensure_future(two_threads(lambda: thread.run(wait_for_ever())))
+    await two_threads(waits.wait)
     thread.close(nothing)
-    other.join()
-    assert raised == ["the client was closed before the answer came"]
+    with pytest.raises(LinkError, match="the client was closed before the answer came"):
+        await waiting
     with pytest.raises(BugError, match="the client is closed"):
         thread.run(answer("too late"))
 

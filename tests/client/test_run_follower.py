@@ -97,15 +97,6 @@ def test_a_queued_run_is_followed_until_it_is_taken_out(lab: Lab) -> None:
     assert client.queue() == []
 
 
-async def test_coroutines_follow_it_too(lab: Lab) -> None:
-    with lab.handed_over():
-        async with lab.aclient() as hwd:
-            started = await hwd.start_run(text=PLAYBOOK, file="wait.yaml", parameters={"times": "2"})
-            states = [now.state async for now in hwd.follow(started.id)]
-            assert states[-1] is RunState.SUCCEEDED
-            assert (await hwd.result(started.id)).outcome == "succeeded"
-
-
 def test_a_run_is_followed_to_the_daemon_that_took_over_from_a_dead_one(tmp_path: Path) -> None:
     (tmp_path / "desk.yaml").write_text(DESK)
     running = RunningLab.on_twins(tmp_path / "desk.yaml")

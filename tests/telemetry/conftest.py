@@ -75,10 +75,23 @@ def port_state(**changes: Any) -> HostPort:
     return msgspec.structs.replace(PORT, **changes)
 
 
-def host_event(data: msgspec.Struct, type: str = "", *, host: str = "h0", past: bool = False) -> HostEvent:
+def host_event(
+    data: msgspec.Struct | dict[str, Any], type: str = "", *, host: str = "h0", past: bool = False
+) -> HostEvent:
     """An event of an agent at eth0 of its host."""
     where: dict[str, Any] = {"host": host, "boot": "b", "seq": 1, "type": type, "port": "eth0"}
     return HostEvent(**where, **AT_ONCE, origin="kernel", source="netlink", past=past, data=data)
+
+
+def aligned(error_ns: int, *, host: str = "h0") -> ClockAligned:
+    rest: dict[str, Any] = {
+        "offset_ns": 5_000_000_000,
+        "drift_ppm": 50,
+        "agent_ns": 1,
+        "samples": 9,
+        "round_trip_ns": 1,
+    }
+    return ClockAligned(host=host, boot="b", error_ns=error_ns, via="udp", **rest)
 
 
 def birth(host: str = "h0", **port: Any) -> HostBirth:
@@ -152,17 +165,7 @@ def rack_at_work() -> Iterator[Fact]:
         )
     yield HostLost(host="h0", boot="b", count=2, why="spool full")
     yield HostGarbage(host="h0", topic="hwd/1/lab/h0/event", why="not JSON", count=3)
-    yield ClockAligned(
-        host="h0",
-        boot="b",
-        offset_ns=5_000_000_000,
-        drift_ppm=50,
-        error_ns=20_000,
-        round_trip_ns=1,
-        agent_ns=1,
-        samples=9,
-        via="udp",
-    )
+    yield aligned(20_000)
     yield ClockStepped(host="h0", boot="b", by_ns=10**9, error_ns=9, earliest_ns=1, latest_ns=2)
     yield JobStarted(job="j1", entry="e", hosts=["h0"], plane="p", lease="l1", prepared_set="", by="ada")
     yield JobGranted(job="j1", entry="e", rank=0, operation="all-reduce 0 of world", stall_s=0.25)

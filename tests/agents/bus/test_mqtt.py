@@ -1,5 +1,4 @@
 import asyncio
-import contextlib
 import itertools
 import logging
 from collections.abc import Awaitable, Callable
@@ -14,9 +13,8 @@ from hwd_drivers.core.errors import ConfigError, LinkError
 from hwd_drivers.core.ids import Draws
 
 from ..conftest import stop
-from .conftest import start_amqtt
+from .conftest import running, start_amqtt
 
-Run = Callable[..., contextlib.AbstractAsyncContextManager[None]]
 Start = Callable[..., Awaitable[tuple[str, Callable[[], Awaitable[None]]]]]
 PATIENCE_S = 20.0
 
@@ -61,7 +59,7 @@ def test_other_urls_are_refused_without_showing_the_password(url: str) -> None:
     assert "secret" not in str(refused.value)
 
 
-async def test_url_is_asked_for_before_each_connect(url: str, run_buses: Run) -> None:
+async def test_url_is_asked_for_before_each_connect(url: str) -> None:
     answers = iter([None, None, url])
 
     def find() -> str:
@@ -70,16 +68,16 @@ async def test_url_is_asked_for_before_each_connect(url: str, run_buses: Run) ->
         return found
 
     bus = new_bus(find)
-    async with run_buses(bus):
+    async with running(bus):
         assert bus.address == url
 
 
-async def test_qos1_does_not_wait_for_delayed_acknowledgements(url: str, run_buses: Run) -> None:
+async def test_qos1_does_not_wait_for_delayed_acknowledgements(url: str) -> None:
     """Without TCP_NODELAY each takes 44 ms."""
     bus = new_bus(url)
     loop = asyncio.get_running_loop()
     took_s = []
-    async with run_buses(bus):
+    async with running(bus):
         for _ in range(21):
             start_s = loop.time()
             await bus.publish("t", b"x", qos=1)
@@ -170,12 +168,12 @@ async def _a_turn() -> None:
     await turn
 
 
-async def test_broker_that_ends_is_said_in_words(start_mosquitto: Start, run_buses: Run) -> None:
+async def test_broker_that_ends_is_said_in_words(start_mosquitto: Start) -> None:
     url, stop = await start_mosquitto()
     bus = new_bus(url)
     causes: asyncio.Queue[str] = asyncio.Queue()
     bus.on_down(causes.put_nowait)
-    async with run_buses(bus), asyncio.timeout(PATIENCE_S):
+    async with running(bus), asyncio.timeout(PATIENCE_S):
         await stop()
         assert await causes.get() == "the broker closed the connection, or it broke"
 

@@ -188,19 +188,8 @@ async def test_no_event_is_lost_while_someone_is_away(one: Lab, away: str) -> No
     assert [event.seq for event in found] == list(range(seen + 1, seen + 601))
     assert [event.data["carrier_changes"] for event in found] == list(range(1, 601))
     assert all(len(message.events) <= wire.EVENTS_MAX for message in one.all("h0", Events))
-
-
-async def test_what_the_daemon_did_not_acknowledge_is_sent_again_and_what_it_did_is_not(one: Lab) -> None:
-    one.acknowledges = False
-    one.hosts["h0"].carrier("eth0", up=True)
-    await asyncio.sleep(3)
-    assert len(one.all("h0", Events)) == 2
-    one.acknowledges = True
-    await asyncio.sleep(60)
-    count = len(one.all("h0", Events))
-    assert count == 3
     reply = await one.ask("h0", "resend", boot=one.agents["h0"].boot, from_seq=1, upto_seq=1)
-    assert reply.data == {"here": 0, "oldest_seq": 2}
+    assert reply.data == {"here": 0, "oldest_seq": seen + 601}, "what was acknowledged is not here"
 
 
 async def test_a_killed_agent_leaves_its_events_and_the_next_one_counts_the_unseen_changes(one: Lab) -> None:
@@ -267,19 +256,6 @@ async def test_an_acknowledgement_during_the_stop_of_an_agent_is_left_to_its_nex
     one.start("h0")
     await asyncio.sleep(3)
     assert [message.boot for message in one.all("h0", Events)[told:]].count(boot) == 1
-
-
-async def test_probes_keep_to_their_rate(one: Lab) -> None:
-    for name in one.hosts:
-        await one.stop(name)
-        one.start(name, probe={"first_s": 0.0001, "most_s": 0.0001, "packets_per_s": 200})
-    await asyncio.sleep(0.5)
-    one.each(lambda host: host.carrier("eth0", up=True))
-    await one.observe(for_s=6)
-    sent = one.hosts["h0"].datagrams_sent
-    await asyncio.sleep(5)
-    # As many requests as the rate allows, and as many replies: RDMA is down, so it never gets ready.
-    assert 1900 <= one.hosts["h0"].datagrams_sent - sent <= 2010
 
 
 async def test_a_host_without_rdma_devices_says_so_once_and_gets_ready_by_udp_alone(one: Lab) -> None:

@@ -79,11 +79,6 @@ class Asked:
     async def do(
         self, verb: str, *, id: str = "", boot: str = "b1", expires_in_s: float = 1, **arguments: Any
     ) -> Outcome:
-        return await self.take(verb, arguments, id=id, boot=boot, expires_in_s=expires_in_s)
-
-    async def take(
-        self, verb: str, arguments: dict[str, Any], *, id: str = "", boot: str = "b1", expires_in_s: float = 30
-    ) -> Outcome:
         self._count += 1
         return await self.commands.do(
             Command(
@@ -252,16 +247,6 @@ async def test_value_of_a_wrong_shape_is_refused_and_nothing_is_held(agent: Aske
         assert outcome.outcome == "refused", setting
         assert outcome.why.startswith(f"set: {setting}: no such value: ")
     assert (await agent.do("put-back", run="r1")).data == {"back": [], "left": []}
-
-
-async def test_what_a_run_has_set_is_held_and_says_how_much_that_is(agent: Asked) -> None:
-    agent.host.states["eth0", "mtu", ""] = 1500
-    done = await agent.do("set", run="r1", port="h0.eth0", setting="mtu", value=4200, for_s=60.0)
-    assert (done.outcome, done.data) == ("done", {"before": 1500, "after": 4200})
-    assert (await agent.do("hold", run="r1", for_s=60.0)).data == {"held": 1, "back": []}
-    assert (await agent.do("hold", run="r2", for_s=60.0)).data == {"held": 0, "back": []}
-    refused = await agent.do("hold", run="r1", for_s=0.0)
-    assert (refused.outcome, refused.why) == ("refused", "hold: for_s 0.0 is not above 0 and up to 604800 s")
 
 
 async def test_a_bug_on_the_way_of_one_command_is_its_answer_and_the_agent_goes_on(agent: Asked) -> None:

@@ -33,25 +33,21 @@ def written(folder: Path, text: str) -> Path:
 def test_a_good_file_is_read(tmp_path: Path) -> None:
     config = load_config(written(tmp_path, GOOD))
     assert config.host == "h0"
-    assert config.ports["eth0"].ip == "10.1.0.1"
+    assert config.ports["eth0"].ip == config.ports["eth0"].ip_address == "10.1.0.1"
     assert config.clock is not None
     assert config.clock.drift_ppm == 50
     assert config.probe.packets_per_s == 1000
-    assert config.origin == "kernel"
+    as_in_testbed = load_config(written(tmp_path, GOOD.replace("10.1.0.1", "10.1.0.1/32")))
+    assert as_in_testbed.ports["eth0"].ip_address == "10.1.0.1"
 
 
-def test_an_address_may_have_a_prefix_as_in_the_testbed_file(tmp_path: Path) -> None:
-    port = load_config(written(tmp_path, GOOD.replace("10.1.0.1", "10.1.0.1/32"))).ports["eth0"]
-    assert port.ip_address == "10.1.0.1"
-
-
-@pytest.mark.parametrize(
-    ("sources", "origin"),
-    [({"kernel": {}}, "measured"), ({"twin": {"address": "mem:h0"}}, "twin")],
-)
-def test_the_origin_follows_from_the_sources(sources: dict[str, Any], origin: str) -> None:
+def test_the_origin_follows_from_the_sources() -> None:
     data = {"testbed": "t", "host": "h", "broker": "mqtt://b", "ports": {"e": {"interface": "e"}}}
-    assert make_config({**data, "sources": sources}, where="x").origin == origin
+    kernel: dict[str, Any] = {"kernel": {}}
+    twin = {"twin": {"address": "mem:h0"}}
+    shaped = {"kernel": {"keeper": "/run/keeper.sock", "namespace": "h0"}, **twin}
+    found = [make_config({**data, "sources": sources}, where="x").origin for sources in (kernel, twin, shaped)]
+    assert found == ["measured", "twin", "kernel"]
 
 
 @pytest.mark.parametrize(

@@ -2,30 +2,15 @@
 
 import asyncio
 import logging
-from typing import Any
 
 import msgspec
 import pytest
 
 from hwd_agents import wire
 
+from ..wire import samples
 from ..wire.forgeries import forgeries
 from .conftest import Lab
-
-RUN = {"run": "r1"}
-PEER = {"port": "h0.eth0", "peer": "h1.eth0", "peer_ip": "10.0.0.1", "peer_probe_port": 4711, "kept": False}
-VERBS = {"gid": "fe80::1", "qpn": 17, "qkey": 7}
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    "observe": {"reconfiguration": "c1", "peers": [{**PEER, "peer_verbs": VERBS}], "for_s": 0.01},
-    "settle": {"reconfiguration": "c1"},
-    "resend": {"boot": "b1", "from_seq": 1, "upto_seq": 2},
-    "refresh": {},
-    "set": {**RUN, "port": "h0.eth0", "setting": "mtu", "value": 4200, "for_s": 0.01},
-    "hold": {**RUN, "for_s": 0.01},
-    "put-back": RUN,
-    "delegate": {"grants": {"sel0": 1}},
-    "take-back": {"switch": "sel0", "epoch": 1, "why": "no"},
-}
 
 
 async def test_forged_messages_of_a_daemon_end_no_agent(one: Lab, caplog: pytest.LogCaptureFixture) -> None:
@@ -34,15 +19,15 @@ async def test_forged_messages_of_a_daemon_end_no_agent(one: Lab, caplog: pytest
         ("ack", wire.Ack(boot=agent.boot, seq=1, upto=0)),
         ("clock", wire.ClockRequest(boot=agent.boot, seq=1, id=4, t1_ns=7)),
     ]
-    for verb, arguments in ARGUMENTS.items():
+    for asked in samples.ARGUMENTS:
         command = wire.Command(
             boot=agent.boot,
             seq=1,
             id="@@id@@",
             reply_to="hwd/1/tb/h0/reply",
             expires_at_ns=0,
-            verb=verb,
-            arguments=arguments,
+            verb=asked.VERB,
+            arguments=msgspec.to_builtins(asked),
         )
         messages.append(("command", command))
     known = [(leaf, msgspec.json.decode(wire.encode(message))) for leaf, message in messages]
@@ -58,5 +43,5 @@ async def test_forged_messages_of_a_daemon_end_no_agent(one: Lab, caplog: pytest
     assert not one.lives["h0"].done()
     assert (await one.ask("h0", "refresh")).outcome == "done"
     for name in ("h0", "h1"):
-        assert (await one.ask(name, "settle", reconfiguration="c1")).outcome == "done"
+        assert (await one.ask(name, "settle", reconfiguration="r1")).outcome == "done"
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []

@@ -1,13 +1,16 @@
-"""`hwd-agent` as a process: exit statuses, one agent a spool, and an end in order."""
+"""`hwd-agent` as a process: exit statuses, one agent a spool, its priority, and an end in order."""
 
 import asyncio
 import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+
+from hwd_agents.process.version import own_version
 
 GOOD = """
 testbed: tb
@@ -119,3 +122,46 @@ def test_a_spool_that_cannot_be_opened_ends_with_2_and_the_remedy(tmp_path: Path
     assert ended.returncode == 2
     assert words in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def priority_after(first: str) -> str:
+    """What a process answers, and which policy it has then, after it did `first`."""
+    code = (
+        f"import os, resource; from hwd_agents.process.priority import ask_for_real_time as ask; {first}; "
+        "print(ask(), os.sched_getscheduler(0))"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.root
+def test_with_the_right_it_runs_before_others() -> None:
+    assert priority_after("pass") == f"True {os.SCHED_RR | os.SCHED_RESET_ON_FORK}"
+
+
+@pytest.mark.root
+def test_without_the_right_it_goes_on_as_it_is() -> None:
+    assert (
+        priority_after("resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0)); os.setuid(65534)")
+        == f"False {os.SCHED_OTHER}"
+    )
+
+
+# --- its own version is what importlib.metadata says, wherever it is installed
+
+
+def test_it_is_that_of_the_distribution() -> None:
+    assert own_version() == version("hwd-agents")
+
+
+def test_the_first_on_the_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "hwd_agents-7.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.4\nName: hwd-agents\nVersion: 7.1.0\n\nVersion: of words\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert own_version() == version("hwd-agents") == "7.1.0"
+
+
+def test_one_that_is_not_installed_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    with pytest.raises(PackageNotFoundError):
+        own_version()

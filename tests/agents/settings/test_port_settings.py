@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hwd_agents.process.config import PortConfig
+from hwd_agents.process.config import AgentConfig, PortConfig
 from hwd_agents.settings.port_settings import Settings
+from hwd_agents.settings.put_back import put_back_all
 from hwd_agents.settings.setting_journal import JournalSetting, SettingJournal
 from hwd_agents.settings.setting_limits import AGAIN_S, LOOK_S, SettingLimits
 from hwd_agents.sources.setting_source import Setting, holds, parse_setting, restored, subject
@@ -82,21 +83,6 @@ async def test_setting_tells_both_states_and_is_put_back(kept: Kept) -> None:
     assert (kept.states(), kept.settings.held, kept.disk.size()) == (before, (), 0)
     assert await kept.settings.put_back("r1") == {"back": [], "left": []}
     assert kept.changes == 6  # each that was set: kept, then done; put back together
-
-
-async def test_settings_survive_a_killed_agent_and_are_restored_by_the_next_one(kept: Kept) -> None:
-    await kept.settings.set("r1", "eth0", "mtu", 4200)
-    await kept.settings.set("r2", "eth1", "mtu", 9000)
-    kept.disk.crash()
-    kept.live()
-    assert [held.run for held in kept.settings.held] == ["r1", "r2"]
-    await kept.settings.put_back("r1")
-    assert (kept.states()["eth0", "mtu"], kept.states()["eth1", "mtu"]) == (1500, 9000)
-    kept.disk.crash()
-    kept.live()
-    assert [held.run for held in kept.settings.held] == ["r2"]
-    await kept.settings.put_back("r2")
-    assert kept.states()["eth1", "mtu"] == 1500
 
 
 async def test_agent_that_is_killed_between_journal_and_change_does_no_harm(kept: Kept) -> None:
@@ -343,14 +329,8 @@ async def test_setting_is_put_back_when_its_time_is_over_and_the_event_says_so(k
     assert 300 * 10**9 <= told.earliest_ns - set_ns <= told.at_ns - set_ns <= 300.1 * 10**9
 
 
-async def test_setting_that_is_held_again_stands_for_longer_or_shorter(kept: Kept, ear: Ear) -> None:
-    await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=30)
-    for _ in range(10):
-        await asyncio.sleep(20)
-        await kept.settings.hold("r1", 30)
-    assert (kept.states()["eth0", "mtu"], ear.told) == (4200, [])
-    await asyncio.sleep(31)
-    assert kept.states()["eth0", "mtu"] == 1500
+@pytest.mark.usefixtures("ear")
+async def test_setting_that_is_held_again_for_a_shorter_time_stands_so_long(kept: Kept) -> None:
     await kept.settings.set("r1", "eth0", "mtu", 4200, for_s=3600)
     await asyncio.sleep(10)
     await kept.settings.hold("r1", 5)
@@ -375,3 +355,47 @@ async def test_kernel_that_starts_anew_without_a_word_is_found(kept: Kept, ear: 
     kept.life, kept.host.states["eth0", "mtu", ""] = "boot 2", 9000
     await asyncio.sleep(LOOK_S + 0.1)
     assert (kept.states()["eth0", "mtu"], kept.settings.held, ear.told) == (9000, (), [])
+
+
+# --- put back without an agent: by the host's own settings, out of the journal that the agent left
+
+
+CONFIG = AgentConfig(testbed="tb", host="h0", broker="mqtt://127.0.0.1", ports=PORTS)
+
+
+async def set_mtus(one: Stage, folder: Path) -> None:
+    """By an agent that then ends."""
+    one.hosts["h0"].plug("eth1")
+    for interface in PORTS:
+        one.hosts["h0"].states[interface, "mtu", ""] = 1500
+    settings = Settings(
+        PORTS,
+        one.sources["h0"].settings,
+        FileDisk(folder / "settings"),
+        clock=one.clock,
+        life=lambda: "boot 1",
+        on_change=lambda: None,
+    )
+    await settings.set("r1", "eth0", "mtu", 4200)
+    await settings.set("r2", "eth1", "mtu", 9000)
+    settings.close()
+
+
+def mtus(one: Stage) -> list[object]:
+    return [one.hosts["h0"].states[interface, "mtu", ""] for interface in PORTS]
+
+
+async def test_all_runs_are_put_back_and_named_and_what_is_not_is_said(one: Stage, tmp_path: Path) -> None:
+    await set_mtus(one, tmp_path)
+    assert mtus(one) == [4200, 9000]
+    told = await put_back_all(CONFIG, tmp_path, one.sources["h0"], one.clock)
+    assert told == ["eth1 mtu of run r2", "eth0 mtu of run r1"]
+    assert mtus(one) == [1500, 1500]
+    assert (tmp_path / "settings").stat().st_size == 0
+    assert await put_back_all(CONFIG, tmp_path, one.sources["h0"], one.clock) == []
+    await set_mtus(one, tmp_path)
+    without = AgentConfig(testbed="tb", host="h0", broker="mqtt://127.0.0.1", ports={"eth0": PORTS["eth0"]})
+    with pytest.raises(FailedError, match=r"not put back: eth1 mtu of run r2: eth1: no such port"):
+        await put_back_all(without, tmp_path, one.sources["h0"], one.clock)
+    assert mtus(one) == [1500, 9000]
+    assert (tmp_path / "settings").stat().st_size > 0

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -10,6 +11,7 @@ from hwd_drivers.core.offload import ThreadOffload
 
 from ..played_daemon import GRANTED, JOINED, HostWithDaemon
 
+T = TypeVar("T", bound=HostWithDaemon)
 MODULE = """
 from hwd_agents.shim import Ask, Go, Select, SendOver, ShimKind
 
@@ -34,14 +36,13 @@ NONE = Scripted
 """
 
 
-@pytest.fixture
-def thread() -> Iterator[ThreadOffload]:
-    offload = ThreadOffload(1)
-    yield offload
-    offload.close()
+class Host(HostWithDaemon):
+    """And a thread for its ranks, which block."""
+
+    thread: ThreadOffload
 
 
-def answering(host: HostWithDaemon) -> HostWithDaemon:
+def answering(host: T) -> T:
     """The daemon lets every rank join and go at once."""
     host.reactions = {
         "join-job": lambda ask: JOINED,
@@ -53,8 +54,9 @@ def answering(host: HostWithDaemon) -> HostWithDaemon:
 
 
 @pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[HostWithDaemon]:
-    async with answering(HostWithDaemon(tmp_path / "t.sock")) as host:
+async def host(tmp_path: Path, thread: ThreadOffload) -> AsyncIterator[Host]:
+    async with answering(Host(tmp_path / "t.sock")) as host:
+        host.thread = thread
         yield host
 
 

@@ -1,12 +1,12 @@
 """Moves of collectives between ranks, each with a thread of its own, over addresses of the loopback."""
 
+import asyncio
 import itertools
 import socket
-import threading
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -14,7 +14,9 @@ from hwd_agents.mfabric import Circuit, Phase, RoutingTable, all_reduce_steps, a
 from hwd_agents.shim.exchange import Exchange
 from hwd_agents.wire import RankPlace
 from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError
+from hwd_drivers.core.offload import ThreadOffload
 
+R = TypeVar("R")
 ELEMENT_BYTES = 8
 LINKS = ["h0.eth0<->h1.eth1", "h0.eth1<->h1.eth0", "h1.eth2<->h2.eth0"]
 """h0 and h2 have the packet switch alone."""
@@ -64,25 +66,13 @@ def ranks(exchanges: Callable[[Sequence[RankPlace]], list[Exchange]]) -> list[Ex
     return exchanges(places())
 
 
-def all_at_once(work: Callable[[int], Any], ranks: int) -> list[Any]:
+async def all_at_once(work: Callable[[int], R], ranks: int) -> list[R]:
     """What each rank returns; raises the first error."""
-    found: list[Any] = [None] * ranks
-    errors: list[Exception] = []
-
-    def one(number: int) -> None:
-        try:
-            found[number] = work(number)
-        except Exception as error:  # noqa: BLE001 - told to the test
-            errors.append(error)
-
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(ranks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-    return found
+    threads = ThreadOffload(ranks)
+    try:
+        return await asyncio.gather(*(threads(work, number) for number in range(ranks)))
+    finally:
+        threads.close()
 
 
 def payload(source: int, destination: int) -> bytes:
@@ -90,30 +80,30 @@ def payload(source: int, destination: int) -> bytes:
     return b"".join((source * 10_000 + destination * 100 + n).to_bytes(ELEMENT_BYTES) for n in range(count))
 
 
-def exchanged(ranks: list[Exchange], table: RoutingTable) -> None:
+async def exchanged(ranks: list[Exchange], table: RoutingTable) -> None:
     moves = all_to_all_moves(table, ELEMENTS)
     sent = [{other: payload(one, other) for other in range(6)} for one in range(6)]
 
     def work(number: int) -> dict[int, bytearray]:
         return ranks[number].all_to_all(moves, sent[number], element_bytes=ELEMENT_BYTES, within_s=20)
 
-    for number, came in enumerate(all_at_once(work, 6)):
+    for number, came in enumerate(await all_at_once(work, 6)):
         for source in range(6):
             assert bytes(came.get(source, b"")) == payload(source, number), (source, number)
 
 
-def test_all_to_all_brings_what_each_has_for_each_over_any_light(ranks: list[Exchange]) -> None:
+async def test_all_to_all_brings_what_each_has_for_each_over_any_light(ranks: list[Exchange]) -> None:
     first = ranks[0]
     assert first.servers.ranks == ((0, 1), (2, 3), (4, 5))
     assert first.servers.eps == ((0,), (2,), (4,))
     table = routing_table(first.servers, first.circuits(LINKS))
-    exchanged(ranks, table)
-    exchanged(ranks, routing_table(first.servers, []))
+    await exchanged(ranks, table)
+    await exchanged(ranks, routing_table(first.servers, []))
     for row in (one for one in table.rows if isinstance(one.over, Circuit)):
-        exchanged(ranks, table.without(row))
+        await exchanged(ranks, table.without(row))
 
 
-def test_each_move_goes_from_the_address_of_its_port_to_that_of_the_other(
+async def test_each_move_goes_from_the_address_of_its_port_to_that_of_the_other(
     ranks: list[Exchange], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ways = set[tuple[str, str]]()
@@ -124,7 +114,7 @@ def test_each_move_goes_from_the_address_of_its_port_to_that_of_the_other(
             ways.add((self.getsockname()[0], address[0]))
 
     monkeypatch.setattr(socket, "socket", Seen)
-    exchanged(ranks, routing_table(ranks[0].servers, ranks[0].circuits(LINKS)))
+    await exchanged(ranks, routing_table(ranks[0].servers, ranks[0].circuits(LINKS)))
     light = {
         ("127.1.0.1", "127.1.1.2"),
         ("127.1.0.2", "127.1.1.1"),
@@ -136,7 +126,7 @@ def test_each_move_goes_from_the_address_of_its_port_to_that_of_the_other(
 
 
 @pytest.mark.parametrize("electrical", [1, 2])
-def test_all_reduce_adds_in_the_same_order_at_all(
+async def test_all_reduce_adds_in_the_same_order_at_all(
     exchanges: Callable[[Sequence[RankPlace]], list[Exchange]], electrical: int
 ) -> None:
     ranks = exchanges(places(electrical=electrical))
@@ -153,7 +143,7 @@ def test_all_reduce_adds_in_the_same_order_at_all(
         view = memoryview(vectors[number]).cast("B")
         ranks[number].all_reduce(steps, view, element_bytes=8, add=add, within_s=20)
 
-    all_at_once(work, 6)
+    await all_at_once(work, 6)
     assert list(vectors[0]) == pytest.approx(total)
     assert all(bytes(one) == bytes(other) for one, other in itertools.pairwise(vectors))
 
@@ -165,7 +155,7 @@ def exchange_of_two(ranks: list[Exchange], number: int, turn: int, *, within_s: 
     return bytes(ranks[number].all_to_all(moves, sent, element_bytes=8, within_s=within_s)[2 - number])
 
 
-def test_collectives_follow_each_other_and_one_that_failed_leaves_nothing_for_the_next(
+async def test_collectives_follow_each_other_and_one_that_failed_leaves_nothing_for_the_next(
     ranks: list[Exchange],
 ) -> None:
     with pytest.raises(DeadlineError):  # the other one is late
@@ -178,13 +168,13 @@ def test_collectives_follow_each_other_and_one_that_failed_leaves_nothing_for_th
         before = exchange_of_two(ranks, 2, 0)  # what was sent for it is there
         return [before, exchange_of_two(ranks, 2, 1)]
 
-    one, other = all_at_once(lambda number: second() if number else first(), 2)
+    one, other = await all_at_once(lambda number: second() if number else first(), 2)
     assert (one, other) == ((1).to_bytes(8), [(0).to_bytes(8), (1).to_bytes(8)])
 
     def more(number: int) -> list[bytes]:
         return [exchange_of_two(ranks, 2 * number, turn) for turn in range(2, 5)]
 
-    assert all_at_once(more, 2) == [[turn.to_bytes(8) for turn in range(2, 5)]] * 2
+    assert await all_at_once(more, 2) == [[turn.to_bytes(8) for turn in range(2, 5)]] * 2
 
 
 def test_what_cannot_be_sent_is_why_nothing_comes(ranks: list[Exchange]) -> None:
@@ -193,7 +183,7 @@ def test_what_cannot_be_sent_is_why_nothing_comes(ranks: list[Exchange]) -> None
         exchange_of_two(ranks, 0, 0, within_s=0.3)
 
 
-def test_connection_that_is_lost_as_it_comes_or_cut_off_or_brings_no_move_does_not_end_the_exchange(
+async def test_connection_that_is_lost_as_it_comes_or_cut_off_or_brings_no_move_does_not_end_the_exchange(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     failures = {
@@ -212,12 +202,12 @@ def test_connection_that_is_lost_as_it_comes_or_cut_off_or_brings_no_move_does_n
     port = free_port(6)
     with ExitStack() as stack:
         ranks = [stack.enter_context(Exchange(n, places(), port=port)) for n in range(6)]
-        exchanged(ranks, routing_table(ranks[0].servers, []))
+        await exchanged(ranks, routing_table(ranks[0].servers, []))
         assert failures == {"accept": [], "makefile": []}
         for data in (b"", b"GET / HTTP/1.1\r\n\r\n", bytes(20)):
             with socket.create_connection(("127.0.0.1", port + 2)) as peer:
                 peer.sendall(data)
-        exchanged(ranks, routing_table(ranks[0].servers, []))
+        await exchanged(ranks, routing_table(ranks[0].servers, []))
 
 
 def test_moves_of_another_job_are_not_taken() -> None:

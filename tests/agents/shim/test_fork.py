@@ -16,9 +16,8 @@ from hwd_agents.switches.select_client import Selector
 from hwd_agents.transfers.client import Transfers
 from hwd_agents.wire import RankPlace
 from hwd_drivers.core.errors import HwdError, RefusedError
-from hwd_drivers.core.offload import ThreadOffload
 
-from ..played_daemon import HostWithDaemon
+from .conftest import Host
 from .test_exchange import free_port
 from .test_torch_worker import Calls, on_thread
 
@@ -134,15 +133,13 @@ def test_forked_process_cannot_take_part_in_a_collective_nor_end_that_of_its_par
         assert exchange.all_to_all({}, {}, element_bytes=1) == {}
 
 
-async def test_operation_that_is_called_in_a_forked_process_is_refused_and_does_not_wait_for_ever(
-    host: HostWithDaemon, thread: ThreadOffload
-) -> None:
+async def test_operation_that_is_called_in_a_forked_process_is_refused_and_does_not_wait_for_ever(host: Host) -> None:
     refused: list[object] = []
 
     def work(calls: Calls) -> None:
         refused.append(in_a_child(lambda: calls.call("in a child")))
         assert calls.worker.wait(calls.call("here"), WITHIN_S)
 
-    calls = await on_thread(host, thread, work, "ask")
+    calls = await on_thread(host, work)
     assert isinstance(refused[0], RefusedError)
     assert calls.sent == ["here"]

@@ -16,7 +16,7 @@ from hwd_drivers.core.offload import ThreadOffload
 
 from ..played_daemon import GRANTED, JOB, JOINED, HostWithDaemon
 from ..switches import test_select_client as select_socket
-from .conftest import answering
+from .conftest import Host, answering
 
 NAMED: dict[str, Any] = {"job": JOB["job"], "number": JOB["rank"], "key": JOB["key"]}
 ENVIRONMENT = {"HWD_JOB": JOB["job"], "HWD_RANK": "1", "HWD_JOB_KEY": JOB["key"]}
@@ -35,14 +35,14 @@ def operations(host: HostWithDaemon, verb: str = "claim-operation") -> list[dict
 
 @pytest.mark.parametrize(("shim", "asked"), [({}, 1), ({"HWD_SHIM": "go"}, 0)], ids=["none", "go"])
 async def test_rank_and_its_shim_are_what_the_daemon_put_into_its_environment_and_without_one_all_is_asked_for(
-    host: HostWithDaemon, thread: ThreadOffload, shim: dict[str, str], asked: int
+    host: Host, shim: dict[str, str], asked: int
 ) -> None:
     def work() -> Rank:
         environment = ENVIRONMENT | {"HWD_TRANSFER_SOCKET": f"unix:{host.path}"} | shim
         with Rank.from_environment(environment) as rank, rank.operation("world", "barrier", within_s=5):
             return rank
 
-    rank = await thread(work)
+    rank = await host.thread(work)
     assert (rank.job, rank.number) == (JOB["job"], 1)
     assert [(place.host, place.optical) for place in rank.places] == [
         ("h1", {"eth0": "10.0.0.1"}),
@@ -50,7 +50,7 @@ async def test_rank_and_its_shim_are_what_the_daemon_put_into_its_environment_an
     ]
     assert rank.groups == {"world": (0, 1)}
     assert {name: host.asked[0].arguments[name] for name in JOB} == JOB
-    assert len(operations(host)) == asked
+    assert host.verbs()[1:2] == ["claim-operation"] * asked, "a shim that lets all go asks for nothing"
 
 
 def test_process_without_a_variable_of_a_rank_or_a_number_is_none() -> None:
@@ -81,16 +81,25 @@ async def test_rank_joins_when_its_agent_has_come(tmp_path: Path, thread: Thread
     assert away.verbs() == ["join-job"]
 
 
-async def test_rank_joins_when_the_daemon_can_answer(host: HostWithDaemon, thread: ThreadOffload) -> None:
+async def test_rank_joins_when_the_daemon_can_answer_and_is_refused_at_once_where_it_is_none_of_its_job(
+    host: Host,
+) -> None:
     def first_fail(ask: Ask) -> dict[str, Any]:
         if len(host.asked) < 3:
             raise FailedError("its records are away")
         return JOINED
 
+    def refuse(ask: Ask) -> dict[str, Any]:
+        raise RefusedError("job j7x2a1b9: no rank has this key")
+
     host.reactions["join-job"] = first_fail
-    rank = await thread(partial(make, host))
+    rank = await host.thread(partial(make, host))
     rank.close()
     assert host.verbs() == ["join-job"] * 3
+    host.reactions["join-job"] = refuse
+    with pytest.raises(RefusedError, match=r"^job j7x2a1b9: no rank has this key$"):
+        await host.thread(partial(make, host))
+    assert host.verbs() == ["join-job"] * 4
 
 
 def test_rank_whose_agent_stays_away_says_so(tmp_path: Path) -> None:
@@ -99,25 +108,13 @@ def test_rank_whose_agent_stays_away_says_so(tmp_path: Path) -> None:
         Rank(**NAMED, path=path, away_s=0.0)
 
 
-async def test_rank_that_is_none_of_its_job_is_refused_at_once(host: HostWithDaemon, thread: ThreadOffload) -> None:
-    def refuse(ask: Ask) -> dict[str, Any]:
-        raise RefusedError("job j7x2a1b9: no rank has this key")
-
-    host.reactions["join-job"] = refuse
-    with pytest.raises(RefusedError, match=r"^job j7x2a1b9: no rank has this key$"):
-        await thread(partial(make, host))
-    assert host.verbs() == ["join-job"]
-
-
-async def test_largest_job_can_be_joined_and_a_rank_whose_shim_is_not_installed_disconnects(
-    host: HostWithDaemon, thread: ThreadOffload
-) -> None:
+async def test_largest_job_can_be_joined_and_a_rank_whose_shim_is_not_installed_disconnects(host: Host) -> None:
     with pytest.raises(ConfigError, match="shim 'rotor': not installed on this host"):
-        await thread(partial(make, host, "rotor"))
+        await host.thread(partial(make, host, "rotor"))
     ports = {f"enp{n}s0f0np0": f"10.100.{n}.{n}" for n in range(100, 108)}
     place = {"host": "host-100", "gpu": 7, "optical": ports, "electrical": ports}
     host.reactions["join-job"] = lambda ask: {"ranks": [place] * 256, "groups": {"world": [*range(256)]}}
-    rank = await thread(partial(make, host))
+    rank = await host.thread(partial(make, host))
     rank.close()
     assert len(rank.places) == 256
 
@@ -125,9 +122,7 @@ async def test_largest_job_can_be_joined_and_a_rank_whose_shim_is_not_installed_
 # --- it asks
 
 
-async def test_operation_is_asked_for_before_its_block_and_ended_after_it(
-    host: HostWithDaemon, thread: ThreadOffload
-) -> None:
+async def test_operation_is_asked_for_before_its_block_and_ended_after_it(host: Host) -> None:
     inside: list[str] = []
 
     def work() -> None:
@@ -137,7 +132,7 @@ async def test_operation_is_asked_for_before_its_block_and_ended_after_it(
                 assert port is None
             inside.append("ended")
 
-    await thread(work)
+    await host.thread(work)
     assert inside == ["join-job", "claim-operation", "ended"]
     claim = host.asked[1].arguments
     said = {"group": "world", "kind": "send", "index": 0, "size_bytes": 4096, "parts": [], "peer": 0}
@@ -146,9 +141,7 @@ async def test_operation_is_asked_for_before_its_block_and_ended_after_it(
     assert await host.report() == []
 
 
-async def test_rank_that_says_its_parts_knows_the_light_that_it_was_let_go_over(
-    host: HostWithDaemon, thread: ThreadOffload
-) -> None:
+async def test_rank_that_says_its_parts_knows_the_light_that_it_was_let_go_over(host: Host) -> None:
     links: list[tuple[str, ...]] = []
 
     def work() -> None:
@@ -159,14 +152,12 @@ async def test_rank_that_says_its_parts_knows_the_light_that_it_was_let_go_over(
                 links.append(rank.links)
 
     host.reactions["claim-operation"] = lambda ask: {**GRANTED, "links": ["h0.eth0<->h1.eth0"]}
-    await thread(work)
+    await host.thread(work)
     assert links == [("h0.eth0<->h1.eth0",)] * 2
     assert [(one["size_bytes"], one["parts"]) for one in operations(host)] == [(400, [300, 0, 100]), (400, [])]
 
 
-async def test_operations_are_counted_in_each_group_and_sends_by_who_sends_to_whom(
-    host: HostWithDaemon, thread: ThreadOffload
-) -> None:
+async def test_operations_are_counted_in_each_group_and_sends_by_who_sends_to_whom(host: Host) -> None:
     groups = ["world", "world", "dp0", "world", "dp0"]
     said = [("send", 0), ("receive", 0), ("send", 2), ("send", 0), ("receive", 0), ("all-reduce", None), ("receive", 2)]
 
@@ -179,16 +170,14 @@ async def test_operations_are_counted_in_each_group_and_sends_by_who_sends_to_wh
                 with rank.operation("dp1", kind, within_s=5, peer=peer):
                     pass
 
-    await thread(work)
+    await host.thread(work)
     assert [(one["group"], one["index"]) for one in operations(host)] == [
         *zip(groups, [0, 1, 0, 2, 1], strict=True),
         *zip(["dp1"] * 7, [0, 0, 0, 1, 1, 0, 0], strict=True),
     ]
 
 
-async def test_operation_that_cannot_be_answered_now_is_asked_for_again_as_the_same_one(
-    host: HostWithDaemon, thread: ThreadOffload
-) -> None:
+async def test_operation_that_cannot_be_answered_now_is_asked_for_again_as_the_same_one(host: Host) -> None:
     def first_fail(ask: Ask) -> dict[str, Any]:
         if len(operations(host)) < 3:
             raise FailedError("it starts anew")
@@ -199,13 +188,13 @@ async def test_operation_that_cannot_be_answered_now_is_asked_for_again_as_the_s
             pass
 
     host.reactions["claim-operation"] = first_fail
-    await thread(work)
+    await host.thread(work)
     assert [one["index"] for one in operations(host)] == [0, 0, 0]
     claims = [ask.arguments["transfer"] for ask in host.asked if ask.verb == "claim-operation"]
     assert len({*claims}) == 3
 
 
-async def test_operation_that_is_refused_does_not_begin(host: HostWithDaemon, thread: ThreadOffload) -> None:
+async def test_operation_that_is_refused_does_not_begin(host: Host) -> None:
     def refuse(ask: Ask) -> dict[str, Any]:
         raise RefusedError("the plane refuses it")
 
@@ -215,7 +204,7 @@ async def test_operation_that_is_refused_does_not_begin(host: HostWithDaemon, th
 
     host.reactions["claim-operation"] = refuse
     with pytest.raises(RefusedError, match=r"^the plane refuses it$"):
-        await thread(work)
+        await host.thread(work)
     assert len(operations(host)) == 1
 
 
@@ -250,7 +239,7 @@ async def test_end_of_an_operation_is_said_to_the_agent_that_was_started_anew_be
     assert [one["index"] for one in operations(second)] == [1, 2]
 
 
-async def test_operation_whose_light_was_cut_is_no_success(host: HostWithDaemon, thread: ThreadOffload) -> None:
+async def test_operation_whose_light_was_cut_is_no_success(host: Host) -> None:
     loop = asyncio.get_running_loop()
 
     async def cut() -> None:
@@ -262,42 +251,25 @@ async def test_operation_whose_light_was_cut_is_no_success(host: HostWithDaemon,
             asyncio.run_coroutine_threadsafe(cut(), loop).result()
 
     with pytest.raises(FailedError, match=r"was over before it ended: k3v9a1xx cut it\. Its light may have been cut"):
-        await thread(work)
+        await host.thread(work)
     assert "end-operation" not in host.verbs()
 
 
 # --- it asks nobody
 
 
-async def test_shim_that_lets_all_go_touches_no_socket(tmp_path: Path, thread: ThreadOffload) -> None:
-    def work() -> None:
-        with rank:
-            for _ in range(3):
-                with rank.operation("world", "all-reduce", within_s=5) as port:
-                    assert port is None
-
-    async with answering(HostWithDaemon(tmp_path / "t.sock")) as host:
-        rank = await thread(partial(make, host, "go"))
-    assert not host.path.exists()
-    await thread(work)
-    assert host.verbs() == ["join-job"]
-
-
-async def test_shim_that_names_a_port_has_the_rank_send_over_it(
-    host: HostWithDaemon, thread: ThreadOffload, declare: Callable[[str], None]
-) -> None:
+async def test_shim_that_names_a_port_has_the_rank_send_over_it(host: Host, declare: Callable[[str], None]) -> None:
     def work() -> None:
         with make(host, "scripted from=3") as rank, rank.operation("world", "send", within_s=5, peer=0) as port:
             assert port == "eth3"
 
     declare("scripted = acme_shims:SCRIPTED")
-    await thread(work)
+    await host.thread(work)
     assert host.verbs() == ["join-job"]
 
 
 async def test_shim_that_selects_sets_switches_before_and_after_the_operation_which_does_not_begin_where_one_is_refused(
-    host: HostWithDaemon,
-    thread: ThreadOffload,
+    host: Host,
     declare: Callable[[str], None],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -317,7 +289,7 @@ async def test_shim_that_selects_sets_switches_before_and_after_the_operation_wh
     answers = (select_socket.UP, select_socket.UP, select_socket.REFUSED)
     async with select_socket.answering(tmp_path / "s.sock", *answers) as said:
         with pytest.raises(RefusedError, match="its turn did not come"):
-            await thread(work)
+            await host.thread(work)
     assert during == [1, 2]
     assert b'"set":{"sel0":"in-2"},"within_s":2.0' in said[0]
     assert b'"set":{"sel0":"in-1"},"within_s":1.0' in said[1]

@@ -36,33 +36,26 @@ def test_shim_of_a_package_is_made_with_its_arguments_rank_and_job(declare: Call
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("point", "text", "words"),
     [
-        ("rotor period_s=1", "^shim 'rotor': not installed on this host; there are ask, go, scripted$"),
-        ("scripted to=3 from=1", r"^shim scripted: takes no to; it takes from$"),
-        ("go fast=yes", r"^shim go: takes no fast; it takes none$"),
+        (
+            "acme_shims:SCRIPTED",
+            "rotor period_s=1",
+            "shim 'rotor': not installed on this host; there are acme, ask, go$",
+        ),
+        ("acme_shims:SCRIPTED", "acme to=3 from=1", "shim acme: takes no to; it takes from$"),
+        ("acme_shims:SCRIPTED", "go fast=yes", "shim go: takes no fast; it takes none$"),
+        ("acme_shims:NONE", "acme", "shim 'acme': its entry point is no ShimKind"),
+        ("acme_shims:LOST", "acme", "shim 'acme': its entry point cannot be loaded: .*LOST"),
+        ("acme_nowhere:SHIM", "acme", "shim 'acme': its entry point cannot be loaded: .*acme_nowhere"),
     ],
 )
-def test_shim_or_argument_that_is_not_there_is_an_error_that_names_those_that_are(
-    declare: Callable[[str], None], text: str, words: str
+def test_shim_or_argument_that_is_not_there_and_entry_point_that_is_none_are_errors(
+    declare: Callable[[str], None], point: str, text: str, words: str
 ) -> None:
-    declare("scripted = acme_shims:SCRIPTED")
-    with pytest.raises(ConfigError, match=words):
+    declare(f"acme = {point}")
+    with pytest.raises(ConfigError, match=f"^{words}"):
         find(text, 0, JOB)
-
-
-@pytest.mark.parametrize(
-    ("point", "words"),
-    [
-        ("acme_shims:NONE", "its entry point is no ShimKind"),
-        ("acme_shims:LOST", "its entry point cannot be loaded: .*LOST"),
-        ("acme_nowhere:SHIM", "its entry point cannot be loaded: .*acme_nowhere"),
-    ],
-)
-def test_entry_point_that_is_no_shim_is_an_error(declare: Callable[[str], None], point: str, words: str) -> None:
-    declare(f"broken = {point}")
-    with pytest.raises(ConfigError, match=f"^shim 'broken': {words}"):
-        find("broken", 0, JOB)
 
 
 def test_ranks_need_no_part_of_the_daemon() -> None:

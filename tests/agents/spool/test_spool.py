@@ -1,19 +1,28 @@
 """What the spool took is there after any crash, in order and without gaps, or its loss is told."""
 
+import asyncio
 import errno
 import itertools
+import json
 import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd_agents.spool.ranges import Ranges
+from hwd_agents.settings.setting_journal import SettingJournal
+from hwd_agents.spool.ranges import BOOTS_MOST, RANGES_MOST, Ranges
 from hwd_agents.spool.spool import LIMIT_LEAST_BYTES, Spool
 from hwd_agents.wire import EVENTS_MAX, Event
+from hwd_agents.wire.events import LostData
 from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.disk import MemoryDisk
+from hwd_drivers.core.disk import Disk, FileDisk, MemoryDisk
 from hwd_drivers.core.errors import ConfigError
 
 from ..wire import golden
@@ -21,7 +30,7 @@ from ..wire import golden
 LIMIT_BYTES = 64 * 1024
 
 
-def spool(disk: MemoryDisk, boot: str = "b1", limit_bytes: int = LIMIT_BYTES) -> Spool:
+def spool(disk: Disk, boot: str = "b1", limit_bytes: int = LIMIT_BYTES) -> Spool:
     return Spool(disk, boot=boot, clock=SystemClock(), limit_bytes=limit_bytes)
 
 
@@ -214,6 +223,8 @@ def test_events_lost_to_damage_count_once_also_if_a_later_boot_drops_them() -> N
     [
         (errno.ENOSPC, "Free space on its file system"),
         (errno.EROFS, "Mount its file system writable again"),
+        (errno.EACCES, "Give it to the user that the agent runs as: chown -R"),
+        (errno.ENXIO, "Look at its file system"),
         (errno.EIO, "Look at its disk"),
     ],
 )
@@ -265,6 +276,21 @@ def test_a_boot_keeps_the_name_of_its_clock_as_long_as_events_of_it_are_here() -
     fill(second, 1)
     third = life("b3", "machine-2")
     assert [third.clock_of(boot) for boot in third.events] == ["machine-1", "machine-2", "machine-2"]
+
+
+@pytest.mark.parametrize(("name", "open_it"), [("events", spool), ("settings", SettingJournal)])
+def test_file_that_the_disk_does_not_read_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, open_it: Callable[[Disk], object]
+) -> None:
+    disk = FileDisk(tmp_path / name)
+
+    def refuse(*_: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "pread", refuse)
+    words = rf"/{name}: .* cannot be read: Input/output error\. Look at its disk; .* move"
+    with pytest.raises(ConfigError, match=words):
+        open_it(disk)
 
 
 @given(st.binary(max_size=400))
@@ -330,3 +356,87 @@ def test_an_unfinished_end_is_no_damage_and_cut_off_though_the_disk_was_full_at_
     fill(two, 1)
     three = spool(disk, "b3")
     assert (numbers(three, "b2"), three.trouble) == ([1, 2], "")
+
+
+# --- ranges of numbers by boot
+
+
+SPANS = st.tuples(st.sampled_from(["b1", "b2"]), st.integers(1, 40), st.integers(0, 10))
+
+
+@given(spans=st.lists(SPANS, max_size=30))
+def test_each_number_is_new_once(spans: list[tuple[str, int, int]]) -> None:
+    ranges, held = Ranges(), set[tuple[str, int]]()
+    for boot, first, more in spans:
+        numbers = {(boot, number) for number in range(first, first + more + 1)}
+        assert ranges.add(boot, first, first + more) == len(numbers - held)
+        held |= numbers
+    assert {(boot, number) for boot, first, last in ranges for number in range(first, last + 1)} == held
+    for (boot, _, last), (next_boot, first, _) in zip(list(ranges), list(ranges)[1:], strict=False):
+        assert boot != next_boot or last + 1 < first
+
+
+def test_made_up_boots_and_numbers_are_bounded_and_the_newest_are_kept() -> None:
+    ranges = Ranges()
+    for number in range(1, 3 * RANGES_MOST, 2):
+        ranges.add("b", number, number)
+    assert len(list(ranges)) == RANGES_MOST
+    assert ranges.add("b", 3 * RANGES_MOST - 1, 3 * RANGES_MOST - 1) == 0
+    for boot in range(2 * BOOTS_MOST):
+        ranges.add(f"b{boot}", 1, 9)
+    assert [boot for boot, _, _ in ranges] == [f"b{boot}" for boot in range(BOOTS_MOST, 2 * BOOTS_MOST)]
+
+
+def test_a_message_full_of_forged_ranges_costs_little() -> None:
+    draw, ranges = random.Random(1), Ranges()
+    spans = [(first, first + draw.randrange(3)) for first in (draw.randrange(1, 1 << 60) for _ in range(50_000))]
+    began_s = time.process_time()
+    for first, last in spans:
+        ranges.add("b", first, last)
+    assert time.process_time() - began_s < 2.0, "it was 4 s, for one message, in which the daemon did nothing else"
+
+
+# --- a process that writes a spool is killed at random times
+
+
+SCRIPT = Path(__file__).with_name("spool_process.py")
+
+
+@pytest.mark.parametrize("lives", [40, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
+async def test_nothing_that_was_flushed_is_lost_to_sigkill(tmp_path: Path, lives: int) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(SCRIPT),
+        str(tmp_path / "events"),
+        str(lives),
+        str(lives),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    found = [json.loads(line) for line in out.splitlines()]
+    assert len(found) == lives
+    for life in found:
+        seqs, flushed, acked = life["seqs"], life["flushed"], life["acked"]
+        first, last = (seqs[0], seqs[-1]) if seqs else (max(acked) + 1, max(acked))
+        assert seqs == list(range(first, last + 1)), life
+        dropped = {seq for start, end in life["dropped"] for seq in range(start, end + 1)}
+        assert not seqs or any(dropped.issuperset(range(one + 1, first)) for one in acked), (
+            f"what comes before the first was acknowledged, or dropped by a full spool that says so: {life}"
+        )
+        assert last >= flushed, life
+        assert life["mark"] == last, f"events and the marks that go with them are there together: {life}"
+        assert life["damaged"] == 0, life
+    assert sum(len(life["seqs"]) for life in found) > 10 * lives
+    assert any(len(life["acked"]) == 2 for life in found), "some were killed while they acknowledged"
+
+
+def test_all_ranges_that_are_kept_can_be_told_in_one_event() -> None:
+    ranges = Ranges()
+    for boot in range(BOOTS_MOST):
+        for number in range(1, 2 * RANGES_MOST, 2):
+            ranges.add(f"b{boot}", number, number)
+    told = LostData(count=BOOTS_MOST * RANGES_MOST, ranges=[*ranges])
+    assert told.ranges == [*ranges]
+    assert len([*ranges]) == told.count

@@ -1,6 +1,8 @@
 """Link-up after a switch was set: a carrier that came by it, and not the one of before."""
 
 import asyncio
+import functools
+from typing import Any
 
 import pytest
 
@@ -45,53 +47,41 @@ async def seen(one: Stage) -> Waiting:
     return Waiting(one)
 
 
-async def test_a_port_that_was_dark_is_up_with_its_carrier(seen: Waiting) -> None:
-    await seen.begin(carrier=False)
-    asyncio.get_running_loop().call_later(0.3, lambda: seen.host.carrier("eth0", up=True))
+NO_CARRIER = "no carrier: no light comes, or the neighbour has not switched yet"
+Happens = dict[float, dict[str, Any]]
+STORIES: dict[str, tuple[bool, Happens, tuple[bool, bool, str], float]] = {
+    "it was dark": (False, {0.3: {"up": True}}, (True, False, ""), 0.3),
+    "it fell and came again": (True, {0.1: {"up": False}, 0.6: {"up": True}}, (True, False, ""), 0.6),
+    "a flap that the kernel counted and did not tell": (
+        True,
+        {0.1: {"up": True, "flaps": 2, "told": False}},
+        (True, False, ""),
+        0.1,
+    ),
+    "it does not fall in time": (True, {}, (True, True, "its carrier never fell"), FALL_S),
+    "it does not come in time": (True, {0.1: {"up": False}}, (False, False, NO_CARRIER), 1.0),
+}
+"""The carrier of before, what happens after how many seconds; whether it is up, was kept, and why; and how soon."""
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_a_port_is_up_by_a_carrier_that_came_by_the_switch_or_never_fell(seen: Waiting, story: str) -> None:
+    before, happens, expected, after_s = STORIES[story]
+    await seen.begin(carrier=before)
+    began_ns = seen.clock.monotonic_ns()
+    for at_s, change in happens.items():
+        asyncio.get_running_loop().call_later(at_s, functools.partial(seen.host.carrier, "eth0", **change))
     up, port, took_s = await seen.result()
-    assert (up, port.up, port.kept) == (True, True, False)
-    assert took_s == pytest.approx(0.3, abs=0.002)
-    assert port.earliest_ns is not None
-    assert port.at_ns is not None
-    assert port.earliest_ns <= port.at_ns
+    assert (up, port.up, port.kept, port.why) == (expected[0], *expected)
+    assert after_s <= took_s <= after_s + (LOOK_S + 0.01 if before and len(happens) < 2 else 0.002)
+    fell_s, came_s = (stamp_ns and (stamp_ns - began_ns) / 1e9 for stamp_ns in (port.fell_ns, port.at_ns))
+    if len(happens) == 2:
+        assert (fell_s, came_s) == pytest.approx((0.1, 0.6), abs=0.001)
+    assert (came_s is None) is (not up or port.kept)
+    assert port.at_ns is None or (port.earliest_ns is not None and port.earliest_ns <= port.at_ns)
 
 
-async def test_the_carrier_of_before_counts_only_when_it_fell_and_came_again(seen: Waiting) -> None:
-    await seen.begin(carrier=True)
-    loop = asyncio.get_running_loop()
-    loop.call_later(0.1, lambda: seen.host.carrier("eth0", up=False))
-    loop.call_later(0.6, lambda: seen.host.carrier("eth0", up=True))
-    up, port, took_s = await seen.result()
-    assert (up, port.up, port.kept) == (True, True, False)
-    assert took_s == pytest.approx(0.6, abs=0.002)
-    assert port.fell_ns is not None
-    assert port.at_ns is not None
-    assert port.at_ns - port.fell_ns == pytest.approx(500_000_000, abs=1_000_000)
-
-
-async def test_a_flap_that_the_kernel_counted_and_did_not_tell_is_found_by_looking(seen: Waiting) -> None:
-    await seen.begin(carrier=True)
-    asyncio.get_running_loop().call_later(0.1, lambda: seen.host.carrier("eth0", up=True, flaps=2, told=False))
-    up, port, took_s = await seen.result()
-    assert (up, port.up, port.kept) == (True, True, False)
-    assert took_s < 0.1 + LOOK_S + 0.01
-
-
-async def test_a_carrier_that_does_not_fall_in_time_counts_as_never_lost(seen: Waiting) -> None:
-    await seen.begin(carrier=True)
-    up, port, took_s = await seen.result()
-    assert (up, port.up, port.kept, port.why) == (True, True, True, "its carrier never fell")
-    assert FALL_S <= took_s <= FALL_S + LOOK_S + 0.005
-    assert port.at_ns is None
-
-
-async def test_one_that_does_not_come_in_time_says_why(seen: Waiting) -> None:
-    await seen.begin(carrier=True)
-    asyncio.get_running_loop().call_later(0.1, lambda: seen.host.carrier("eth0", up=False))
-    up, port, took_s = await seen.result(0.5)
-    assert (up, port.up) == (False, False)
-    assert port.why == "no carrier: no light comes, or the neighbour has not switched yet"
-    assert took_s == pytest.approx(0.5, abs=0.001)
+async def test_an_interface_that_is_gone_says_so(seen: Waiting) -> None:
     await seen.begin(carrier=False)
     seen.host.unplug("eth0")
     _, port, _ = await seen.result(0.1)

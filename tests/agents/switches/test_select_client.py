@@ -32,19 +32,17 @@ async def answering(path: Path, *answers: bytes) -> AsyncIterator[list[bytes]]:
         yield heard
 
 
-async def test_outcomes_are_an_answer_or_its_error(tmp_path: Path) -> None:
-    offload = ThreadOffload(1)
+async def test_outcomes_are_an_answer_or_its_error(tmp_path: Path, thread: ThreadOffload) -> None:
     async with answering(tmp_path / "s", UP, LATE, REFUSED) as heard:
         with Selector(f"unix:{tmp_path}/s") as selector:
-            answer = await offload(lambda: selector.select({"sel0": "in-2"}, within_s=2, epoch=7))
+            answer = await thread(lambda: selector.select({"sel0": "in-2"}, within_s=2, epoch=7))
             assert answer.ports["eth0"].at_ns == 4
             with pytest.raises(NotReadyError, match="eth0: no carrier"):
-                await offload(lambda: selector.select({"sel0": "in-2"}))
+                await thread(lambda: selector.select({"sel0": "in-2"}))
             with pytest.raises(RefusedError, match="its turn did not come"):
-                await offload(lambda: selector.select({"sel0": "in-2"}))
+                await thread(lambda: selector.select({"sel0": "in-2"}))
             with pytest.raises(LinkError, match="disconnected before it answered"):
-                await offload(lambda: selector.select({"sel0": "in-2"}))
-    offload.close()
+                await thread(lambda: selector.select({"sel0": "in-2"}))
     assert b'"set":{"sel0":"in-2"}' in heard[0]
     assert b'"epoch":7' in heard[0]
     assert b'"by_s":' in heard[0]
@@ -55,20 +53,20 @@ async def test_outcomes_are_an_answer_or_its_error(tmp_path: Path) -> None:
     [(b"nonsense\n", "cannot parse the answer"), (UP.replace(b"%d", b"9"), "is to request 9, not to 1")],
     ids=["nonsense", "to another request"],
 )
-async def test_an_answer_that_makes_no_sense_is_an_error(tmp_path: Path, answer: bytes, words: str) -> None:
-    offload = ThreadOffload(1)
+async def test_an_answer_that_makes_no_sense_is_an_error(
+    thread: ThreadOffload, tmp_path: Path, answer: bytes, words: str
+) -> None:
     async with answering(tmp_path / "s", answer):
         with Selector(str(tmp_path / "s")) as selector, pytest.raises(ProtocolError, match=words):
-            await offload(lambda: selector.ask({"sel0": "in-2"}))
-    offload.close()
+            await thread(lambda: selector.ask({"sel0": "in-2"}))
 
 
-async def test_an_agent_that_is_silent_or_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_agent_that_is_silent_or_away_is_told(
+    thread: ThreadOffload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("hwd_agents.switches.select_client.GRACE_S", 0.01)
-    offload = ThreadOffload(1)
     async with answering(tmp_path / "s", b""):
         with Selector(str(tmp_path / "s")) as selector, pytest.raises(DeadlineError, match="did not answer within"):
-            await offload(lambda: selector.ask({"sel0": "in-2"}, within_s=0.01))
+            await thread(lambda: selector.ask({"sel0": "in-2"}, within_s=0.01))
     with Selector(str(tmp_path / "none")) as selector, pytest.raises(LinkError, match="cannot reach the agent"):
-        await offload(selector.show)
-    offload.close()
+        await thread(selector.show)

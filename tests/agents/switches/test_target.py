@@ -11,12 +11,10 @@ SELECTOR = registry.find("osw").capabilities("osw", "1x4")
 CROSS = registry.find("thorlabs-osw").capabilities("osw22", None)
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "text", "found"),
-    [(SELECTOR, "in-2", {"in-2"}), (SELECTOR, " dark ", set()), (CROSS, "1A-2B,2A-1B", {"1A-2B", "2A-1B"})],
-)
-def test_crossconnects_or_dark_are_read(capabilities: Capabilities, text: str, found: set[str]) -> None:
-    assert {*map(str, parse_target("sel0", text, capabilities))} == found
+def test_crossconnects_or_dark_are_read() -> None:
+    both = "1A-2B,2A-1B"
+    found = [parse_target("sel0", *one) for one in (("in-2", SELECTOR), (" dark ", SELECTOR), (both, CROSS))]
+    assert [{*map(str, one)} for one in found] == [{"in-2"}, set(), {*both.split(",")}]
 
 
 @pytest.mark.parametrize(

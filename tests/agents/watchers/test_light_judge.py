@@ -1,7 +1,8 @@
 """From samples to dark and light: the truth lies within each bound, and nothing that the flags latched is missed."""
 
-import dataclasses
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,8 +15,13 @@ LIT = (-2.0,) * 4
 DARK = (None,) * 4
 
 
-def sample(at_ns: int, *, lost: bool = False, dark: bool = False) -> LightSample:
-    return LightSample(before_ns=at_ns, after_ns=at_ns + 1, lost=lost, dark=dark, lanes=DARK if dark else LIT)
+def sample(at_ns: int, *, lost: bool = False, dark: bool = False, **more: Any) -> LightSample:
+    lanes = DARK if dark else LIT
+    return LightSample(before_ns=at_ns, after_ns=at_ns + 1, lost=lost, dark=dark, lanes=lanes, **more)
+
+
+def state(at_ns: int, *, late_ns: int | None = 0, **more: Any) -> LightSample:
+    return sample(at_ns, los=Los.STATE, late_by_flag_ns=late_ns, late_by_power_ns=0, **more)
 
 
 def feed(*samples: LightSample) -> list[tuple[str, int | None, int]]:
@@ -53,45 +59,36 @@ def test_samples_tell_of_light_and_dark(samples: list[dict[str, bool]], found: l
     assert feed(*(sample(10 * number, **flags) for number, flags in enumerate(samples))) == found
 
 
-@given(
-    st.lists(st.integers(1, 60), max_size=12),
-    st.lists(st.integers(2, 25), min_size=3, max_size=60),
-    st.booleans(),
-)
-def test_whatever_the_light_does_each_outage_seen_holds_the_truth(
-    lengths: list[int], distances: list[int], lit_first: bool
-) -> None:
+LENGTHS = st.lists(st.integers(1, 60), max_size=12)
+DISTANCES = st.lists(st.integers(2, 25), min_size=3, max_size=60)
+LitAt = Callable[[int], bool]
+
+
+def changes_of(
+    lengths: list[int], distances: list[int], look: Callable[[LitAt, int, int], LightSample], *, lit_first: bool = True
+) -> list[LightChange]:
+    """What is found in light that comes and goes, by what `look` shows of it since the sample before: each change holds
+    a true one.
+    """
     edges = [sum(lengths[: index + 1]) * 10 + 5 for index in range(len(lengths))]  # never at a sample's own time
 
     def lit_at(at: int) -> bool:
         return lit_first != (sum(edge <= at for edge in edges) % 2 == 1)
 
-    def dark_within(since: int, until: int) -> bool:
-        return not lit_at(since) or not lit_at(until) or any(since <= edge <= until for edge in edges)
-
-    judge = LightJudge()
-    found: list[LightChange] = []
+    judge, found = LightJudge(), list[LightChange]()
     since = at = 0
     for distance in distances:
         at += distance * 10
-        found += judge.feed(sample(at, lost=dark_within(since, at), dark=not lit_at(at)))
+        found += judge.feed(look(lit_at, since, at))
         since = at
-    kinds = [change.kind for change in found]
-    assert all(one != other for one, other in itertools.pairwise(kinds))
-    falls = [edge for edge in edges if not lit_at(edge)]
-    rises = [edge for edge in edges if lit_at(edge)]
     for change in found:
         assert change.earliest_ns is not None
-        edges_of = falls if change.kind == "dark" else rises
-        assert any(change.earliest_ns <= edge <= change.at_ns for edge in edges_of)
+        edges_of = [edge for edge in edges if lit_at(edge) == (change.kind == "light")]
+        assert any(change.earliest_ns <= edge <= change.at_ns for edge in edges_of), change
+    return found
 
 
-@given(
-    st.lists(st.integers(1, 60), max_size=12),
-    st.lists(st.integers(2, 25), min_size=3, max_size=60),
-    st.integers(1, 300),
-    st.sampled_from(["none", "prompt", "late"]),
-)
+@given(LENGTHS, DISTANCES, st.integers(1, 300), st.sampled_from(["none", "prompt", "late"]))
 def test_a_flag_that_takes_its_time_to_be_set_again_is_not_taken_for_light(
     lengths: list[int], distances: list[int], late: int, powers: str
 ) -> None:
@@ -99,34 +96,31 @@ def test_a_flag_that_takes_its_time_to_be_set_again_is_not_taken_for_light(
 
     A read between two checks clears the flag and finds an old power.
     """
-    edges = [sum(lengths[: index + 1]) * 10 + 5 for index in range(len(lengths))]
 
-    def lit_at(at: int) -> bool:
-        return sum(edge <= at for edge in edges) % 2 == 0
-
-    judge = LightJudge()
-    found: list[LightChange] = []
-    since = at = 0
-    for distance in distances:
-        at += distance * 10
-        looks = range(-(-(since + 1) // late) * late, at + 1, late)
-        lost = any(not lit_at(look) for look in looks)
+    def look(lit_at: LitAt, since: int, at: int) -> LightSample:
+        lost = not all(map(lit_at, range(-(-(since + 1) // late) * late, at + 1, late)))
         dark = {"none": False, "prompt": not lit_at(at), "late": not lit_at(at // late * late)}[powers]
-        one = sample(at, lost=lost, dark=dark)
-        found += judge.feed(dataclasses.replace(one, late_by_flag_ns=late, late_by_power_ns=late))
-        since = at
-    kinds = [change.kind for change in found]
-    assert all(one != other for one, other in itertools.pairwise(kinds))
-    for change in found:
-        assert change.earliest_ns is not None
-        edges_of = [edge for edge in edges if lit_at(edge) == (change.kind == "light")]
-        assert any(change.earliest_ns <= edge <= change.at_ns for edge in edges_of)
+        return sample(at, lost=lost, dark=dark, late_by_flag_ns=late, late_by_power_ns=late)
+
+    found = changes_of(lengths, distances, look)
+    assert all(one.kind != other.kind for one, other in itertools.pairwise(found))
+
+
+@given(LENGTHS, DISTANCES, st.integers(0, 300), st.integers(0, 300), st.booleans())
+def test_whatever_a_late_state_shows_each_change_holds_the_truth(
+    lengths: list[int], distances: list[int], late: int, declared_more: int, lit_first: bool
+) -> None:
+    def look(lit_at: LitAt, since: int, at: int) -> LightSample:
+        """It shows what was."""
+        return state(at, lost=not lit_at(at - late), dark=not lit_at(at), late_ns=late + declared_more)
+
+    changes_of(lengths, distances, look, lit_first=lit_first)
 
 
 def test_where_nobody_declared_how_late_a_flag_is_the_standards_say() -> None:
     judge = LightJudge()
-    samples = [sample(at, lost=at == 10) for at in (0, 10, 20, LATE_NS, LATE_NS + 20)]
-    found = [judge.feed(dataclasses.replace(one, late_by_flag_ns=None, late_by_power_ns=None)) for one in samples]
+    unknown: dict[str, Any] = {"late_by_flag_ns": None, "late_by_power_ns": None}
+    found = [judge.feed(sample(at, lost=at == 10, **unknown)) for at in (0, 10, 20, LATE_NS, LATE_NS + 20)]
     assert [[(change.kind, change.at_ns) for change in changes] for changes in found] == [
         [],
         [("dark", 11)],
@@ -134,19 +128,6 @@ def test_where_nobody_declared_how_late_a_flag_is_the_standards_say() -> None:
         [],
         [("light", LATE_NS + 11)],
     ]
-
-
-def state(at_ns: int, *, lost: bool = False, dark: bool = False, late_ns: int | None = 0) -> LightSample:
-    return LightSample(
-        before_ns=at_ns,
-        after_ns=at_ns + 1,
-        lost=lost,
-        dark=dark,
-        lanes=DARK if dark else LIT,
-        los=Los.STATE,
-        late_by_flag_ns=late_ns,
-        late_by_power_ns=0,
-    )
 
 
 def test_a_state_is_taken_for_no_latch() -> None:
@@ -176,31 +157,3 @@ def test_what_a_module_shows_late_may_have_come_so_much_earlier_and_unknown_leav
     unknown.feed(state(0, late_ns=None))
     (change,) = unknown.feed(state(10, lost=True, late_ns=None))
     assert (change.earliest_ns, change.at_ns) == (None, 11)
-
-
-@given(
-    st.lists(st.integers(1, 60), max_size=12),
-    st.lists(st.integers(2, 25), min_size=3, max_size=60),
-    st.integers(0, 300),
-    st.integers(0, 300),
-    st.booleans(),
-)
-def test_whatever_a_late_state_shows_each_change_holds_the_truth(
-    lengths: list[int], distances: list[int], late: int, declared_more: int, lit_first: bool
-) -> None:
-    edges = [sum(lengths[: index + 1]) * 10 + 5 for index in range(len(lengths))]
-
-    def lit_at(at: int) -> bool:
-        return lit_first != (sum(edge <= at for edge in edges) % 2 == 1)
-
-    judge = LightJudge()
-    found: list[LightChange] = []
-    at = 0
-    for distance in distances:
-        at += distance * 10
-        away = not lit_at(at - late)  # it shows what was
-        found += judge.feed(state(at, lost=away, dark=not lit_at(at), late_ns=late + declared_more))
-    for change in found:
-        assert change.earliest_ns is not None
-        falls = [edge for edge in edges if lit_at(edge) == (change.kind == "light")]
-        assert any(change.earliest_ns <= edge <= change.at_ns for edge in falls), change

@@ -8,6 +8,7 @@ from hwd_agents.probes.verbs_ports import VerbsPorts
 from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.link_source import LinkReading, OperState, Origin
 from hwd_agents.sources.verbs.verbs import PortEvent
+from hwd_agents.watchers.flaps import Flaps
 from hwd_agents.watchers.rdma_watcher import RdmaWatcher
 
 from ..conftest import LATENCY_NS, MS, Ear, Stage
@@ -37,7 +38,8 @@ class Watched:
         self.ear = Ear()
         self.carrier: bool | None = False
         self.active: list[str] = []
-        self._stage = one
+        self.stage = one
+        self.host = one.hosts["h0"]
         self._changes = 0
         ports = {"eth0": PortConfig(interface="eth0", rdma=device, ip=ip)}
         self.ports = None if verbs is None else VerbsPorts(ports, verbs, on_change=lambda: None)
@@ -63,7 +65,7 @@ class Watched:
         self.rdma.carrier_changed("eth0", self._reading(carrier))
 
     def _reading(self, carrier: bool) -> LinkReading:
-        now_ns = self._stage.now_ns()
+        now_ns = self.stage.now_ns()
         return LinkReading(
             interface="eth0",
             ifindex=1,
@@ -90,13 +92,11 @@ async def seen(one: Stage) -> Watched:
     return seen
 
 
-async def test_active_is_told_within_two_looks_of_the_truth_and_those_who_wait_are_called(
-    one: Stage, seen: Watched
-) -> None:
+async def test_active_is_told_within_two_looks_of_the_truth_and_those_who_wait_are_called(seen: Watched) -> None:
     seen.set_carrier(True)
     await asyncio.sleep(0.0533)
-    active_ns = one.now_ns()
-    one.hosts["h0"].rdma("mlx5_0", active=True)
+    active_ns = seen.stage.now_ns()
+    seen.host.rdma("mlx5_0", active=True)
     await asyncio.sleep(0.1)
     (told,) = seen.ear.told
     assert (told.kind, told.source, told.data) == ("rdma", "sysfs", {"active": True})
@@ -138,21 +138,6 @@ async def test_only_active_is_active(one: Stage, state: str) -> None:
     assert seen.rdma.active("eth0") is False
 
 
-async def test_a_port_that_falls_while_observed_has_lost_it_once(one: Stage) -> None:
-    one.hosts["h0"].rdma("mlx5_0", active=True)
-    seen = Watched(one)
-    seen.carrier = True
-    await asyncio.sleep(2.5)
-    assert seen.ear.told == []  # where it stands at first is no event
-    await seen.rdma.begin("eth0")
-    one.hosts["h0"].rdma("mlx5_0", active=False)
-    seen.set_carrier(False)
-    await asyncio.sleep(0.5)
-    kept = seen.rdma.observation("eth0")
-    assert (kept.at_begin, kept.now, kept.lost) == (True, False, 1)
-    assert [told.data for told in seen.ear.told] == [{"active": False}]
-
-
 async def test_polling_is_fast_only_while_carrier_and_rdma_differ_and_slower_with_time(seen: Watched) -> None:
     looks: list[int] = []
     for carrier, for_s in ((False, 10.0), (True, 0.1), (True, 9.9)):
@@ -180,28 +165,18 @@ async def test_a_device_that_is_missing_is_said_and_told_when_it_comes(one: Stag
     assert seen.rdma.observation("eth0").now is True
 
 
-async def test_a_change_while_the_rack_was_away_is_bounded_by_the_looks_around_it(one: Stage, seen: Watched) -> None:
-    await one.rack_down("h0")
+async def test_a_change_while_the_rack_was_away_is_bounded_by_the_looks_around_it(seen: Watched) -> None:
+    await seen.stage.rack_down("h0")
     await asyncio.sleep(2)
     assert seen.rdma.active("eth0") is None
-    active_ns = one.now_ns()
-    one.hosts["h0"].rdma("mlx5_0", active=True)
+    active_ns = seen.stage.now_ns()
+    seen.host.rdma("mlx5_0", active=True)
     await asyncio.sleep(1)
-    await one.rack_up("h0")
+    await seen.stage.rack_up("h0")
     await asyncio.sleep(3)
     (told,) = seen.ear.told
     assert told.earliest_ns <= active_ns <= told.at_ns
     assert seen.active == ["eth0"]
-
-
-async def test_a_port_without_a_device_is_not_looked_at(one: Stage) -> None:
-    seen = Watched(one, device=None)
-    await seen.rdma.begin("eth0")
-    seen.set_carrier(True)
-    seen.rdma.end("eth0")
-    kept = seen.rdma.observation("eth0")
-    assert (kept.seen, kept.why_not) == (False, "no RDMA device is configured for it")
-    assert seen.rdma.active("eth0") is None
 
 
 async def steadied(one: Stage, verbs: PlayedVerbs | None = None, *, late_ns: int = 0) -> Watched:
@@ -210,8 +185,8 @@ async def steadied(one: Stage, verbs: PlayedVerbs | None = None, *, late_ns: int
     seen = Watched(one, verbs=verbs, late_ns=late_ns)
     seen.set_carrier(True)
     await asyncio.sleep(2.5)
+    assert seen.ear.told == [], "where it stands at first is no event"
     await seen.rdma.begin("eth0")
-    seen.ear.told.clear()
     return seen
 
 
@@ -225,10 +200,8 @@ async def steady(one: Stage, verbs: PlayedVerbs) -> Watched:
     return await steadied(one, verbs)
 
 
-async def test_a_flap_that_no_file_showed_is_told_by_its_events(
-    one: Stage, verbs: PlayedVerbs, steady: Watched
-) -> None:
-    fell_ns = one.now_ns()
+async def test_a_flap_that_no_file_showed_is_told_by_its_events(verbs: PlayedVerbs, steady: Watched) -> None:
+    fell_ns = steady.stage.now_ns()
     verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)  # the file says active before and after
     steady.set_carrier(True, flaps=1)
     await asyncio.sleep(3)
@@ -261,12 +234,12 @@ async def test_fall_whose_event_waited_for_a_busy_processor_was_before_the_poll_
 
 
 async def test_a_port_that_was_up_again_before_its_fall_was_taken_is_bounded_so(
-    one: Stage, verbs: PlayedVerbs, steady: Watched
+    verbs: PlayedVerbs, steady: Watched
 ) -> None:
-    one.hosts["h0"].rdma("mlx5_0", active=False)
+    steady.host.rdma("mlx5_0", active=False)
     await asyncio.sleep(0.003)
-    rose_ns = one.now_ns()
-    one.hosts["h0"].rdma("mlx5_0", active=True)
+    rose_ns = steady.stage.now_ns()
+    steady.host.rdma("mlx5_0", active=True)
     await asyncio.sleep(0.02)
     verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
     await asyncio.sleep(1)
@@ -277,12 +250,12 @@ async def test_a_port_that_was_up_again_before_its_fall_was_taken_is_bounded_so(
 
 @pytest.mark.parametrize("late_s", [0.0, 0.02, 0.9])
 async def test_a_flap_that_files_and_events_both_showed_is_told_once(
-    one: Stage, verbs: PlayedVerbs, steady: Watched, late_s: float
+    verbs: PlayedVerbs, steady: Watched, late_s: float
 ) -> None:
-    one.hosts["h0"].rdma("mlx5_0", active=False)
+    steady.host.rdma("mlx5_0", active=False)
     steady.set_carrier(False)
     await asyncio.sleep(0.05)
-    one.hosts["h0"].rdma("mlx5_0", active=True)
+    steady.host.rdma("mlx5_0", active=True)
     steady.set_carrier(True)
     await asyncio.sleep(late_s)
     verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
@@ -312,7 +285,7 @@ async def test_a_flap_that_neither_showed_is_counted_as_unseen_and_not_made_up(
 
 
 async def test_the_second_of_two_flaps_that_lost_its_event_is_the_one_that_is_unseen(
-    one: Stage, verbs: PlayedVerbs, steady: Watched
+    verbs: PlayedVerbs, steady: Watched
 ) -> None:
     for told in (True, False):
         steady.set_carrier(True, flaps=1)
@@ -325,11 +298,11 @@ async def test_the_second_of_two_flaps_that_lost_its_event_is_the_one_that_is_un
 
 
 async def test_a_device_that_is_removed_is_closed_and_opened_when_it_is_back(
-    one: Stage, verbs: PlayedVerbs, steady: Watched
+    verbs: PlayedVerbs, steady: Watched
 ) -> None:
     assert steady.ports is not None
     old = verbs.ports["mlx5_0"]
-    files = {path: one.hosts["h0"].files.pop(path) for path in (STATE, GID)}
+    files = {path: steady.host.files.pop(path) for path in (STATE, GID)}
     verbs.missing["mlx5_0"] = "there is no RDMA device mlx5_0"
     old.gone = "the RDMA device mlx5_0/1 failed or was removed"
     old.happen(PortEvent.GONE)
@@ -338,7 +311,7 @@ async def test_a_device_that_is_removed_is_closed_and_opened_when_it_is_back(
     assert steady.ports.why_not("eth0") == "there is no RDMA device mlx5_0"
     assert steady.rdma.active("eth0") is None
     del verbs.missing["mlx5_0"]
-    one.hosts["h0"].files |= files
+    steady.host.files |= files
     await asyncio.sleep(3)
     assert (steady.ports.why_not("eth0"), steady.rdma.active("eth0")) == ("", True)
     assert verbs.ports["mlx5_0"] is not old
@@ -352,6 +325,8 @@ async def test_a_host_without_the_library_is_watched_by_its_files(one: Stage, ve
     seen.set_carrier(False)
     await asyncio.sleep(1)
     assert [(told.source, told.data) for told in seen.ear.told] == [("sysfs", {"active": False})]
+    kept = seen.rdma.observation("eth0")
+    assert (kept.at_begin, kept.now, kept.lost) == (True, False, 1)
     assert seen.ports.why_not("eth0") == "pyverbs cannot be loaded. Install python3-pyverbs"
 
 
@@ -366,3 +341,22 @@ async def test_flaps_of_the_carrier_while_the_device_is_away_are_not_its_own(one
     seen.set_carrier(True, flaps=1)
     await asyncio.sleep(3)
     assert [told.data for told in seen.ear.told] == [{"active": True, "missed": 1}]
+
+
+# --- falls counted against falls seen
+
+
+def test_what_was_seen_is_not_missing_and_the_first_that_was_counted_says_since_when() -> None:
+    flaps = Flaps()
+    flaps.count(2, 10)
+    flaps.see()
+    flaps.see()
+    assert flaps.unseen()[0] == 0
+    flaps.see()  # it fell by itself: that makes up for none that comes later
+    assert flaps.unseen()[0] == 0
+    flaps.count(0, 5)
+    flaps.count(1, 10)
+    flaps.count(2, 20)
+    flaps.see()
+    assert flaps.unseen() == (2, 10)
+    assert flaps.unseen()[0] == 0

@@ -160,7 +160,16 @@ ANSWERS: Final[Mapping[str, Mapping[str, Any]]] = {
 ARGUMENTS: Final[tuple[Arguments[Any], ...]] = (
     Observe(
         reconfiguration="r1",
-        peers=[Peer(port="h0.eth0", peer="h1.eth0", peer_ip="10.1.0.2", peer_probe_port=4000, kept=False)],
+        peers=[
+            Peer(
+                port="h0.eth0",
+                peer="h1.eth0",
+                peer_ip="10.1.0.2",
+                peer_probe_port=4000,
+                kept=False,
+                peer_verbs=NOTE.verbs,
+            )
+        ],
         for_s=60.0,
     ),
     Settle(reconfiguration="r1"),

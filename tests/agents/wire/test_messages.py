@@ -27,6 +27,7 @@ def events(kind: str, data: Mapping[str, Any]) -> bytes:
 def test_bytes_of_each_message_stay(message: Message, golden: bytes) -> None:
     assert encode(message) == golden
     assert encode(decode(golden, pytest.fail)) == golden
+    assert encode(decode(golden[:-1] + b',"novel":{"a":[1]}}', pytest.fail)) == golden, "a later version knows more"
 
 
 def test_there_is_a_sample_of_every_kind_of_event_and_of_every_answer() -> None:

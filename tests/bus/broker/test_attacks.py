@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import aiomqtt
 import pytest
 
+from hwd.bus.broker.admission import Admission, read_connect
+
 from .conftest import Place
 
 PATIENCE_S = 20.0
@@ -221,3 +223,16 @@ async def test_the_daemon_keeps_nothing_for_whoever_went_away(
             await again.publish("hwd/1/lab/h0/event", b"said", qos=1)
             assert (await within(anext(aiter(hwd.messages)))).payload == b"said"
     assert f"hwd-lab-h0 was cut off: {why}" in caplog.text
+
+
+def connect_with(will: str) -> bytes:
+    """A CONNECT of MQTT 3.1.1 (3.1) with a retained will of QoS 1."""
+    return packet(0x10, text("MQTT") + b"\x04\x2e\x00\x3c" + text("h0") + text(will) + text("bye"))
+
+
+@pytest.mark.parametrize("will", ["hwd/1/lab/h0/+", "hwd/1/lab/#", "hwd/1/lab/h+/state", ""])
+async def test_a_will_to_no_single_topic_is_refused_at_an_open_broker_too(will: str) -> None:
+    refusal = Admission().refusal(await read_connect(connect_with(will)))
+    assert refusal is not None
+    assert refusal.why.startswith("its will has no topic that can be published to")
+    assert Admission().refusal(await read_connect(connect_with("hwd/1/lab/h0/state"))) is None

@@ -12,23 +12,9 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.ids import Draws
 
-PATIENCE_S = 20.0
+from ...agents.bus.conftest import PATIENCE_S, running
+
 CONNECT = bytes.fromhex("101000044d5154540402003c0004") + b"fred"
-
-
-async def up(bus: MqttBus) -> asyncio.Task[None]:
-    came = asyncio.Event()
-    bus.on_up(came.set)
-    run = asyncio.create_task(bus.run())
-    async with asyncio.timeout(PATIENCE_S):
-        await came.wait()
-    return run
-
-
-async def end(*runs: asyncio.Task[None]) -> None:
-    for run in runs:
-        run.cancel()
-    await asyncio.gather(*runs, return_exceptions=True)
 
 
 def new_bus(url: str, client_id: str = "h0") -> MqttBus:
@@ -81,18 +67,17 @@ async def test_bytes_that_are_no_mqtt_harm_nobody_else(url: str) -> None:
     bus = new_bus(url)
     inbox: asyncio.Queue[Incoming] = asyncio.Queue()
     bus.subscribe("#", inbox.put_nowait)
-    run = await up(bus)
     host, _, port = url.removeprefix("mqtt://").rpartition(":")
-    for data in NO_MQTT:
-        _, writer = await asyncio.open_connection(host, int(port))
-        writer.write(data)
-        await writer.drain()
-        async with asyncio.timeout(PATIENCE_S):
-            await bus.publish("t", b"still here after " + data, qos=1)
-            while (await inbox.get()).payload != b"still here after " + data:
-                pass
-        writer.close()
-    await end(run)
+    async with running(bus):
+        for data in NO_MQTT:
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.write(data)
+            await writer.drain()
+            async with asyncio.timeout(PATIENCE_S):
+                await bus.publish("t", b"still here after " + data, qos=1)
+                while (await inbox.get()).payload != b"still here after " + data:
+                    pass
+            writer.close()
 
 
 async def test_closing_with_clients_inside_leaves_nothing_and_it_writes_no_files(
@@ -102,12 +87,11 @@ async def test_closing_with_clients_inside_leaves_nothing_and_it_writes_no_files
     broker = EmbeddedBroker()
     url = await broker.start()
     buses = [new_bus(url, f"h{number}") for number in range(5)]
-    runs = [await up(bus) for bus in buses]
-    await buses[0].publish("t", b"kept", qos=1, retain=True)
-    host, _, port = url.removeprefix("mqtt://").rpartition(":")
-    _, mute = await asyncio.open_connection(host, int(port))
-    await broker.close()
-    await end(*runs)
+    async with running(*buses):
+        await buses[0].publish("t", b"kept", qos=1, retain=True)
+        host, _, port = url.removeprefix("mqtt://").rpartition(":")
+        _, mute = await asyncio.open_connection(host, int(port))
+        await broker.close()
     mute.close()
     await broker.close()
     assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,6 @@
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeVar
 
 import aiomqtt
 import pytest
@@ -9,10 +8,10 @@ import pytest
 from hwd.bus.broker import EmbeddedBroker, UserRights
 from hwd_agents.wire import client_id
 
-PATIENCE_S = 20.0
+from .test_attacks import PATIENCE_S, within
+
 HOSTS = tuple(f"h{number}" for number in range(24))
 LEAVES = ("ack", "command", "clock", "answer")
-T = TypeVar("T")
 
 Connect = Callable[[str], AbstractAsyncContextManager[aiomqtt.Client]]
 
@@ -34,11 +33,6 @@ async def connect() -> AsyncIterator[Connect]:
 
     yield client
     await broker.close()
-
-
-async def within(what: Awaitable[T]) -> T:
-    async with asyncio.timeout(PATIENCE_S):
-        return await what
 
 
 async def following(client: aiomqtt.Client) -> tuple[str, bytes, bool]:

@@ -175,18 +175,6 @@ async def test_a_request_without_the_key_is_not_answered_and_counted(one: Pair) 
             stranger.recv(512)
 
 
-async def test_a_port_that_nobody_listens_on_is_no_way(one: Pair) -> None:
-    place = one.port.udp
-    one.port.close()
-    assert place is not None
-    due = [one.udp.due]
-    one.udp.ask(one.exchange)
-    one.udp.failed()
-    assert not one.udp.works
-    assert [*due, one.udp.due] == [True, False]
-    assert "no answer from 127.0.0.1" in one.udp.why_not
-
-
 async def test_a_port_that_is_taken_and_a_broker_of_unknown_address_are_said_and_the_agent_lives() -> None:
     def broker() -> tuple[str, int] | None:
         raise ConfigError("daemon.json: cannot read the broker's address")

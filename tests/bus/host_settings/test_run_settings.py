@@ -264,18 +264,6 @@ async def test_agent_puts_back_by_itself_what_a_dead_daemon_does_not_hold_any_mo
     assert (lab.held("h0"), lab.held_ports()) == ([], [])
 
 
-async def test_agent_that_was_started_anew_meanwhile_puts_back_all_the_same(lab: Lab) -> None:
-    await lab.set_mtu("h0")
-    lab.kill("daemon")
-    lab.kill("h0")
-    await asyncio.sleep(HOLD_S / 2)
-    lab.start("h0")
-    await asyncio.sleep(HOLD_S / 2 - 1)
-    assert lab.mtu("h0") == 4200
-    await asyncio.sleep(2)
-    assert lab.mtu("h0") == 1500
-
-
 async def test_run_whose_host_was_cut_off_for_too_long_is_told_that_its_setting_is_gone(lab: Lab) -> None:
     await lab.set_mtu("h0")
     lab.broker.stop()

@@ -4,13 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.daemon.installed_drivers import load
-from hwd.model.documents.hosts import HostEvent
 from hwd_agents.wire import Delegate, SwitchState
 from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.documents import Document, Fact
+from hwd_drivers.core.documents import Document
+
+from ...telemetry.conftest import host_event
 
 TESTBED = """
 testbed: one
@@ -43,24 +45,8 @@ class Reports:
         self.switches = HostSwitches(load(path).require(), clock=self.clock, sink=self.documents.append)
 
     def event(self, agent_ns: int, data: dict[str, Any], *, boot: str = "b1") -> None:
-        event = HostEvent(
-            host="h0",
-            boot=boot,
-            seq=1,
-            type="switch",
-            port=None,
-            earliest_ns=0,
-            latest_ns=0,
-            best_ns=0,
-            agent_ns=agent_ns,
-            origin="twin",
-            source="switches",
-            data=data,
-        )
-        self._say(event)
-
-    def _say(self, fact: Fact) -> None:
-        self.switches(Document(at_ns=0, wall_ns=0, fact=fact))
+        event = replace(host_event(data, "switch"), boot=boot, port=None, agent_ns=agent_ns, source="switches")
+        self.switches(Document(at_ns=0, wall_ns=0, fact=event))
 
     def read(self, agent_ns: int, crossconnect: str, *, boot: str = "b1") -> None:
         read = {"what": "read", "switch": "tx0", "crossconnects": [{"id": crossconnect, "state": "unstated"}]}

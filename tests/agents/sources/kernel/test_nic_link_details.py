@@ -1,4 +1,6 @@
-"""Link details by ethtool netlink: of played NICs in the kernel's own numbers, and of interfaces of the kernel."""
+"""Link details by ethtool netlink: of played NICs in the kernel's own numbers, and of interfaces of the kernel; and
+their drivers.
+"""
 
 import struct
 
@@ -7,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.twin.kernel import Crossbar, Keeper
+from hwd_agents.sources.kernel.interface_drivers import KernelDrivers
 from hwd_agents.sources.kernel.nic_link_details import KernelLinkDetails, detail_words, why_words
 from hwd_agents.wire.events import LinkStateData
-from hwd_drivers.core.errors import LinkError
+from hwd_drivers.core.errors import LinkError, RefusedError
 from hwd_drivers.core.offload import InlineOffload
 
 from ..played_ethtool import PlayedEthtool, attribute
@@ -73,3 +76,16 @@ async def test_a_veth_tells_its_link_and_speed_and_no_fec(keeper: Keeper, crossb
     assert (up.up, up.speed_mbps, up.autoneg) == (True, 10_000, False)
     with pytest.raises(LinkError, match="eth9: cannot read the state of the link: no such interface"):
         await details.read_details("eth9")
+
+
+@pytest.mark.kernel
+async def test_the_driver_of_an_interface_is_named_or_refused_in_words(keeper: Keeper, crossbar: Crossbar) -> None:
+    crossbar.plug("p0", host="h0", interface="eth0")
+    drivers = KernelDrivers(keeper.sockets("h0"), InlineOffload())
+    found = await drivers.read_driver("eth0")
+    assert (found.name, found.firmware) == ("veth", None)
+    with pytest.raises(RefusedError, match="lo: cannot read its driver: Operation not supported"):
+        await drivers.read_driver("lo")
+    for interface in ("eth7", "a-name-that-is-too-long"):
+        with pytest.raises(LinkError, match=interface):
+            await drivers.read_driver(interface)

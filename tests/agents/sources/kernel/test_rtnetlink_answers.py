@@ -18,6 +18,8 @@ from hwd_agents.sources.link_source import LinkReading
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import LinkError
 
+from ..played_ethtool import attribute
+
 ERROR, DONE, NEWLINK, GETROUTE = 2, 3, 16, 26
 MULTI, INTERRUPTED = 0x2, 0x10
 MANY = 400
@@ -25,10 +27,6 @@ MANY = 400
 
 def message(kind: int, body: bytes, *, sequence: int = 0, flags: int = 0) -> bytes:
     return struct.pack("=IHHII", 16 + len(body), kind, flags, sequence, 0) + body
-
-
-def attribute(kind: int, value: bytes) -> bytes:
-    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
 def link(index: int, name: bytes, *, sequence: int = 0, flags: int = 0, operstate: int = 6) -> bytes:
@@ -99,17 +97,22 @@ async def read_links(answer: Callable[[int], list[bytes]], *interfaces: str) -> 
     return seen
 
 
-async def test_an_interface_that_went_before_it_was_read_again_is_no_error_and_the_others_are_read() -> None:
+async def test_an_interface_that_went_before_it_was_read_again_is_no_error_and_a_refusal_to_read_one_is() -> None:
+    error = errno.ENODEV
+
     def answer(sequence: int) -> list[bytes]:
         match sequence:
             case 1:
                 return [link(1, b"eth0", sequence=1, flags=MULTI) + link(2, b"eth1", sequence=1, flags=MULTI), done(1)]
             case 2:
-                return [acknowledged(2, error=errno.ENODEV)]
+                return [acknowledged(2, error=error)]
             case _:
                 return [link(2, b"eth1", sequence=sequence), acknowledged(sequence)]
 
     assert await read_links(answer, "eth0", "eth1") == ["eth0", "eth1", "eth1"]
+    error = errno.EPERM
+    with pytest.raises(LinkError, match="Operation not permitted"):
+        await read_links(answer, "eth0", "eth1")
 
 
 async def test_a_single_reading_that_nobody_can_take_ends_and_all_are_read_again() -> None:
@@ -135,16 +138,6 @@ async def test_a_single_reading_that_nobody_can_take_ends_and_all_are_read_again
     await asyncio.wait_for(read_again.wait(), 10)
     await links.close()
     assert reported == ["a callback failed"]
-
-
-async def test_a_refusal_to_read_one_interface_is_an_error() -> None:
-    def answer(sequence: int) -> list[bytes]:
-        if sequence == 2:
-            return [acknowledged(2, error=errno.EPERM)]
-        return [link(1, b"eth0", sequence=sequence, flags=MULTI), done(sequence)]
-
-    with pytest.raises(LinkError, match="Operation not permitted"):
-        await read_links(answer, "eth0")
 
 
 async def test_other_callbacks_run_while_a_host_with_many_interfaces_is_read() -> None:

@@ -44,21 +44,15 @@ class Wire:
         self.crossbar.apply([*lights, *(Carrier(port=host, up=True) for host in IPS)])
 
 
-class Inbox:
+class Inbox(asyncio.Queue[tuple[bytes, tuple[str, int], int]]):
     """What one port was given."""
 
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[tuple[bytes, tuple[str, int], int]] = asyncio.Queue()
-
     def take(self, payload: bytes, sender: tuple[str, int], at_ns: int) -> None:
-        self._queue.put_nowait((payload, sender, at_ns))
-
-    def empty(self) -> bool:
-        return self._queue.empty()
+        self.put_nowait((payload, sender, at_ns))
 
     async def next(self) -> tuple[bytes, tuple[str, int], int]:
         async with asyncio.timeout(WITHIN_S):
-            return await self._queue.get()
+            return await self.get()
 
 
 class Ports:

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,20 +27,13 @@ from .modules import Pages, cmis_pages, qsfp_lower, qsfp_page_00h, qsfp_page_03h
 
 
 @pytest.fixture
-def i2c() -> Iterator[ThreadOffload]:
-    offload = ThreadOffload(1)
-    yield offload
-    offload.close()
-
-
-@pytest.fixture
 def moved(clock: SystemClock) -> ShiftedClock:
     return ShiftedClock(clock, offset_s=0, drift_ppm=0)
 
 
 @pytest.fixture
-def modules(ethtool: PlayedEthtool, i2c: ThreadOffload, moved: ShiftedClock) -> KernelModules:
-    return KernelModules(ethtool, moved, i2c)
+def modules(ethtool: PlayedEthtool, thread: ThreadOffload, moved: ShiftedClock) -> KernelModules:
+    return KernelModules(ethtool, moved, thread)
 
 
 def qsfp(*, serial: str = "X1", los: tuple[bool, ...] = (False,) * 4) -> PlayedModule:
@@ -65,21 +58,9 @@ def qsfp(*, serial: str = "X1", los: tuple[bool, ...] = (False,) * 4) -> PlayedM
 
 
 async def read(modules: KernelModules, interface: str = "eth0") -> ModuleMemory:
-    return parse_module((await modules.read_module(interface)).memory)
-
-
-async def test_static_memory_is_read_once_and_monitors_each_time_which_clears_their_flags(
-    ethtool: PlayedEthtool, modules: KernelModules
-) -> None:
-    ethtool.modules["eth0"] = qsfp(los=(True, False, False, False))
-    first, second = await read(modules), await read(modules)
-    assert (first.rx_los, second.rx_los) == ((True, False, False, False), (False,) * 4)
-    assert (first.bias_ma, first.serial) == ((40.0,) * 4, "X1")
-    for _ in range(3):
-        reading = await modules.read_module("eth0")
-        assert reading.before_ns < reading.after_ns
-    assert [asked.page for asked in ethtool.asked if asked.offset >= 128] == [0x00, 0x03]
-    assert [(asked.offset, asked.length) for asked in ethtool.asked[-3:]] == [(0, 58)] * 3
+    reading = await modules.read_module(interface)
+    assert reading.before_ns < reading.after_ns
+    return parse_module(reading.memory)
 
 
 async def test_modules_of_several_ports_are_read_at_the_same_time(ethtool: PlayedEthtool, clock: SystemClock) -> None:
@@ -217,10 +198,10 @@ async def test_what_is_asked_of_each_kind_of_module_and_found_there_and_what_ref
 
 @pytest.mark.kernel
 async def test_the_kernel_takes_the_question_and_says_that_a_veth_has_no_module(
-    keeper: Keeper, crossbar: Crossbar, i2c: ThreadOffload, clock: Clock
+    keeper: Keeper, crossbar: Crossbar, thread: ThreadOffload, clock: Clock
 ) -> None:
     crossbar.plug("p0", host="h0", interface="eth0")
-    modules = KernelModules(keeper.sockets("h0"), clock, i2c)
+    modules = KernelModules(keeper.sockets("h0"), clock, thread)
     with pytest.raises(RefusedError, match=r"eth0: cannot read bytes 0-2 .*: the NIC says not supported"):
         await modules.read_module("eth0")
     with pytest.raises(LinkError, match=r"eth7: cannot read .*: no such interface"):

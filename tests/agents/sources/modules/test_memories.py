@@ -205,17 +205,6 @@ def test_as_many_banks_of_cmis_are_read_as_page_01h_names() -> None:
         cmis.layout_of(bytes(cmis_pages(pages=0x03)[0x01]))
 
 
-def test_bytes_of_a_twins_qsfp_stand_where_the_standard_has_them() -> None:
-    memory = qsfp_twin()
-    assert len(memory) == sff8636.MEMORY_BYTES
-    assert memory[0] == memory[128] == 0x11
-    assert memory[3] == 0b0100
-    assert [int.from_bytes(memory[at : at + 2]) for at in (34, 38, 40)] == [6310, 0, 1]  # in 0.1 uW
-    assert memory[148:164] == b"Finisar         "
-    assert memory[168:184] == b"FTLC1154RDPL    "
-    assert memory[196:212] == b"X12345          "
-
-
 POWERS = st.tuples(*[st.one_of(st.none(), st.floats(-35, 8))] * 4)
 
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hwd_agents.sources.link_source import LinkReading, Origin
-from hwd_agents.sources.modules.sff8636 import parse_memory
+from hwd_agents.sources.link_source import LinkReading
+from hwd_agents.sources.twin.distant_phys import ASK_EVERY_S
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_agents.sources.twin.played import PlayedHost
 from hwd_agents.sources.twin.twin_sources import TwinSources
@@ -58,21 +58,6 @@ async def one(virtual_time: None) -> AsyncIterator[World]:
     await listener.close()
 
 
-async def test_a_change_lies_between_the_twins_stamp_and_our_receipt_on_our_clock(one: World) -> None:
-    (first,) = one.readings
-    assert (first.interface, first.ifindex, first.carrier) == ("eth0", 100, False)
-    assert (first.origin, first.earliest_ns) == (Origin.DUMP, None)
-    await asyncio.sleep(1)
-    changed_ns = one.machine.monotonic_ns() + OFFSET_NS
-    one.host.carrier("eth0", up=True)
-    await asyncio.sleep(1)
-    reading = one.readings[-1]
-    assert reading.carrier
-    assert reading.origin is Origin.NOTICE
-    assert reading.earliest_ns == changed_ns
-    assert reading.at_ns == changed_ns + round(LATENCY_S * 1e9)
-
-
 async def test_change_that_came_before_the_report_of_the_one_before_it_was_read_is_within_its_bounds(
     one: World,
 ) -> None:
@@ -90,25 +75,6 @@ async def test_change_that_came_before_the_report_of_the_one_before_it_was_read_
         for at_ns, (_, earliest_ns, latest_ns) in zip(changed_ns, found, strict=True):
             assert earliest_ns is not None
             assert earliest_ns <= at_ns <= latest_ns
-
-
-async def test_modules_files_and_phys_are_read_as_the_twin_has_them(one: World) -> None:
-    told: list[tuple[str, bool]] = []
-    await one.twin.phys.open_phy(lambda interface, up, _earliest_ns, _at_ns: told.append((interface, up)), lambda: None)
-    one.host.light("eth0", lit=True)
-    one.host.phy("eth0", up=True)
-    one.host.rdma("mlx5_0", active=True)
-    first = await one.twin.modules.read_module("eth0")
-    second = await one.twin.modules.read_module("eth0")
-    assert parse_memory(first.memory).rx_los == (True,) * 4  # latched
-    assert parse_memory(second.memory).rx_los == (False,) * 4  # cleared by the read
-    assert first.before_ns < first.after_ns <= second.before_ns
-    state = await one.twin.files.read_file("class/infiniband/mlx5_0/ports/1/state")
-    assert state.text == "4: ACTIVE\n"
-    assert (await one.twin.files.read_file("class/net")).text is None
-    assert told == [("eth0", False), ("eth0", True)]
-    with pytest.raises(LinkError, match="no module in eth7"):
-        await one.twin.modules.read_module("eth7")
 
 
 async def test_while_the_rack_is_away_reads_fail_and_the_notes_say_why(one: World) -> None:
@@ -186,3 +152,68 @@ async def test_a_twin_that_does_not_answer_is_given_up_in_the_stated_time(virtua
     assert whys == ["h0: its twin at mem:h0 is away: h0: its twin at mem:h0 did not answer in 1 s"]
     await stop(running)
     await listener.close()
+
+
+# --- PHYs told by a twin on another machine: its clock is off by hours, and no bound is wrong for it
+
+FAR_S = 0.003
+BEHIND_S = -7200.0
+SLACK_NS = 2_000
+
+
+@pytest.fixture
+async def distant(virtual_time: None) -> AsyncIterator[World]:
+    """A played host, and the sources of its agent, whose clock is 2 h behind that of the twin."""
+    one = World(offset_s=BEHIND_S, latency_s=FAR_S, same_clock=False)
+    listener = await one.listen()
+    tasks = [
+        asyncio.create_task(one.twin.run(one.changed)),
+        asyncio.create_task(one.twin.phys.open_phy(one.take_phy, lambda: None)),
+    ]
+    await asyncio.sleep(1)
+    yield one
+    await stop(*tasks)
+    await listener.close()
+
+
+async def test_a_change_lies_between_the_last_answer_and_our_receipt(distant: World) -> None:
+    distant.twin.phys.observe("eth0", True)
+    for up in (True, False, True):
+        await asyncio.sleep(0.777)
+        changed_ns = distant.clock.monotonic_ns()
+        distant.host.phy("eth0", up=up)
+        await asyncio.sleep(0.1)
+        now, earliest_ns, at_ns = distant.phys[-1]
+        assert now is up
+        assert earliest_ns <= changed_ns <= at_ns
+        assert at_ns - earliest_ns <= (ASK_EVERY_S + 4 * FAR_S) * 1e9 + SLACK_NS
+
+
+async def test_the_interval_of_a_late_report_contains_the_change(distant: World) -> None:
+    distant.twin.phys.observe("eth0", True)
+    await asyncio.sleep(0.5)
+    changed_ns, stamp_ns = distant.clock.monotonic_ns(), distant.machine.wall_ns()
+    await asyncio.sleep(0.25)
+    distant.host.phy("eth0", up=True, stamp_ns=stamp_ns)
+    await asyncio.sleep(0.1)
+    _, earliest_ns, at_ns = distant.phys[-1]
+    assert earliest_ns <= changed_ns <= at_ns
+
+
+async def test_what_is_told_again_is_no_change_and_an_unobserved_one_is_known_since_the_last_answer(
+    distant: World,
+) -> None:
+    assert distant.phys == [(False, *distant.phys[0][1:])]
+    distant.twin.phys.observe("eth0", True)
+    await asyncio.sleep(1)
+    distant.twin.phys.observe("eth0", False)
+    await asyncio.sleep(1)
+    assert len(distant.phys) == 1
+    left_ns = distant.clock.monotonic_ns()
+    await asyncio.sleep(60)
+    distant.host.phy("eth0", up=True)
+    await asyncio.sleep(1)
+    assert len(distant.phys) == 2
+    _, earliest_ns, at_ns = distant.phys[-1]
+    assert earliest_ns <= left_ns
+    assert at_ns > left_ns + 59 * 10**9
