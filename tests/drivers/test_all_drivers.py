@@ -96,6 +96,9 @@ async def test_a_driver_passes_over_tcp_too(check: Check) -> None:
         address=stage.address,
     ) as bench:
         await check(bench)
+        assert bench.twin is not None
+        lit = [end for end in stage.capabilities.ends if bench.twin.mirror.input(end) is not None]
+        assert not lit, "the light of a check is off after it"
 
 
 @pytest.mark.parametrize("check", [check_move, check_garbage, check_wrong_answer], ids=lambda check: check.__name__)

@@ -78,6 +78,17 @@ def test_one_that_is_wanted_and_has_failed_is_made_anew(capabilities: Capabiliti
     ]
 
 
+@pytest.mark.parametrize("capabilities", [ARRAY, MATRIX], ids=["elements", "matrix"])
+def test_a_demand_of_a_whole_switch_removes_everything_else(capabilities: Capabilities) -> None:
+    demand = SwitchDemand(switch="sel0", wanted=frozenset({Crossconnect.parse("1A-3B")}), whole=True)
+    before = [
+        CrossconnectReading(crossconnect=Crossconnect.parse(one), state=CrossconnectState.TUNED)
+        for one in ("1A-3B", "2A-5B")
+    ]
+    found = moves_of(demand, capabilities, before)
+    assert [[*map(str, part)] for part in (found.after, found.remove, found.add)] == [["1A-3B"], ["2A-5B"], []]
+
+
 @given(st.integers(1, 4), st.integers(0, 4), st.integers(5, 8), st.integers(0, 4))
 def test_every_element_is_led_to_one_of_its_states(first: int, now: int, second: int, other: int) -> None:
     before = [*([f"1A-{now}B"] if now else []), *([f"2A-{4 + other}B"] if other else [])]
