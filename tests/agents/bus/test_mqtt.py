@@ -198,6 +198,7 @@ async def test_waits_for_a_broker_that_went_begin_short_and_double_with_full_jit
     broker = EmbeddedBroker()
     url = await broker.start()
     tries_s: list[float] = []
+    closing: list[asyncio.Task[None]] = []
     tried = asyncio.Event()
 
     def find() -> str:
@@ -207,7 +208,7 @@ async def test_waits_for_a_broker_that_went_begin_short_and_double_with_full_jit
         return url
 
     bus = new_bus(find)
-    bus.on_up(lambda: loop.create_task(broker.close()))
+    bus.on_up(lambda: closing.append(loop.create_task(broker.close())))
     bus.on_down(lambda cause: tries_s.append(loop.time()))
     run = asyncio.create_task(bus.run())
     await tried.wait()
