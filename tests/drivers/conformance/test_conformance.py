@@ -268,14 +268,3 @@ def test_too_few_ends_are_refused() -> None:
     capabilities = lumen.driver.capabilities("lumen-matrix", "8x8")
     with pytest.raises(ConfigError, match="two crossconnects must have room"):
         Arrangements.of(capabilities, [PortSide.parse("1A"), PortSide.parse("1B")])
-
-
-@pytest.mark.parametrize("check", [conformance.check_power, conformance.check_override])
-def test_a_check_of_light_leaves_none_behind_and_passes_on_glass_too(check: Check) -> None:
-    async def twice(bench: Bench) -> str | None:
-        assert bench.twin is not None
-        assert await check(bench) is None
-        assert [end for end in bench.capabilities.ends if bench.twin.mirror.input(end) is not None] == []
-        return await check(replace(bench, twin=None))
-
-    run(twice, Way.WHOLE, lambda bench: bench, find("polatis-tl1"))
