@@ -24,12 +24,12 @@ class Interlocks:
         self._fabric = fabric
         self._receivers = {end: port.module for port in testbed.ports() for end in port.ends(Side.RX)}
 
-    def found(self, proposal: Proposal, overrides: Mapping[InterlockName, str] | None = None) -> tuple[Interlock, ...]:
+    def found(self, proposal: Proposal, overrides: Mapping[InterlockName, str]) -> tuple[Interlock, ...]:
         """All checks of a proposal, those that do not hold first.
 
         `overrides`: reasons, by interlock. Raises RefusedError where the testbed does not allow one.
         """
-        rules, overrides = self._testbed.interlocks, overrides or {}
+        rules = self._testbed.interlocks
         check_allowed(overrides, rules)
         return in_order(overridden(self._found(proposal), overrides, rules))
 

@@ -412,14 +412,3 @@ def test_a_bug_of_a_twin_is_printed_once_and_named_in_each_check_that_it_fails(
     assert {each.outcome for each in named} == {Outcome.FAILED}
     assert len([record for record in caplog.records if "ZeroDivisionError" in record.message]) == 1
     assert [record for record in caplog.records if "Fatal error" in record.message] == []
-
-
-@pytest.mark.parametrize("check", [conformance.check_power, conformance.check_override])
-def test_a_check_of_light_leaves_none_behind_and_passes_on_glass_too(check: Check) -> None:
-    async def twice(bench: Bench) -> str | None:
-        assert bench.twin is not None
-        assert await check(bench) is None
-        assert [end for end in bench.capabilities.ends if bench.twin.mirror.input(end) is not None] == []
-        return await check(replace(bench, twin=None))
-
-    run(twice, Way.WHOLE, lambda bench: bench, find("polatis-tl1"))

@@ -57,9 +57,3 @@ def test_uptime_shows_a_restart_with_certainty_to_its_minute(uptime_s: float, is
     if restart is not None:
         assert (restart.sign, restart.lost) == (Sign.UPTIME, ())
         assert str(restart).startswith(f"has restarted, up for {uptime_s:.0f} s by its own word, and carries")
-
-
-def test_uptime_that_is_whole_minutes_shows_no_restart_of_a_unit_that_was_just_switched_on() -> None:
-    restarts = Restarts()
-    assert found(restarts, at_s=1000.0, heard_s=None, uptime_s=0.0) is None
-    assert found(restarts, at_s=1110.0, heard_s=1000.0, uptime_s=60.0) is None

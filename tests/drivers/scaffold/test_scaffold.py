@@ -6,7 +6,7 @@ import pytest
 
 from hwd_drivers.conformance.examine import examine
 from hwd_drivers.conformance.quality import Outcome, Quality, quality
-from hwd_drivers.core.errors import ConfigError, ProtocolError
+from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.scaffold import SCAFFOLD_FILES, lumen, scaffold
 from hwd_drivers.scaffold.lumen import protocol
 
@@ -49,10 +49,3 @@ def test_the_scaffold_passes_every_check_and_lacks_only_captures_and_glass() -> 
     bad = {each.check for each in results if each.outcome in (Outcome.FAILED, Outcome.MISSING)}
     assert bad == {"captures", "glass"}
     assert quality(results) is Quality.SILVER
-
-
-def test_a_line_over_the_limit_is_refused_beside_others_that_are_short() -> None:
-    longest = b"x" * lumen.protocol.LINE_MAX
-    assert lumen.protocol.LineDecoder().feed(b"ID\n" + longest + b"\n") == ["ID", longest.decode()]
-    with pytest.raises(ProtocolError, match="a line of more than"):
-        lumen.protocol.LineDecoder().feed(b"ID\n" + longest + b"x\n")

@@ -98,7 +98,7 @@ async def test_a_change_that_did_not_move_a_mirror_is_taken_back_in_both_tables(
     twin, sonic = await stage.start_and_open()
     await sonic.change(add="1A-2B 2A-1B")
     twin.faults.stick(ends("1A"))
-    with pytest.raises(FailedError, match="does not report 1A-3B as tuned: it is not there, still reports 1A-2B"):
+    with pytest.raises(FailedError, match="does not report 1A-3B as tuned: it is not there"):
         await sonic.change(remove="1A-2B", add="1A-3B", within_s=1.5)
     assert await sonic.read() == ["1A-2B failed", "2A-1B tuned"]
     with pytest.raises(FailedError, match="still reports 1A-2B"):

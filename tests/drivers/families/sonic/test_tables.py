@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_drivers.core.values import Crossconnect, CrossconnectState
-from hwd_drivers.devices.registry import find
 from hwd_drivers.families.sonic import protocol
 from hwd_drivers.families.sonic.protocol import Row
 from hwd_drivers.families.sonic.tables import Tables
@@ -105,8 +104,3 @@ def test_a_replaced_pair_that_must_stay_is_made_again() -> None:
     commands = look.commands(pairs("1A-2B"), ())
     assert commands.lines[-1] == "config ocs cross-connect add 1A-1B,2A-2B update"
     assert commands.made == tuple(pairs("1A-1B", "2A-2B"))
-
-
-def test_both_sides_have_so_many_ports_as_the_size_says() -> None:
-    ends = find("sonic-ocs").capabilities("sonic-ocs", "3x2").ends
-    assert [*map(str, ends)] == ["1A", "2A", "3A", "1B", "2B"]

@@ -149,13 +149,3 @@ async def test_a_change_that_would_exceed_the_deadline_is_not_started(stage: Sta
         await switch.change(remove="in-1", add="in-2", within_s=0.14)
     assert stage.now_s - started_s == pytest.approx(0.14)
     assert stage.lit() == "in-2"
-
-
-@pytest.mark.usefixtures("virtual_time")
-async def test_a_line_of_one_part_moves_no_other_and_the_last_line_of_the_bank_can_be_read() -> None:
-    async with Stage("ttl", "1x2", "2") as bank:
-        twin = await bank.start(lines=8)
-        client = await bank.connect()
-        assert await client.ask("set 4=1\nset 0=1\n") == "ok\nok\n"
-        assert [*twin.mirror.states.values()] == [1, 1]
-        assert await client.ask("read 7\nread 8\n") == "ok 7=1\nerror LINE no line 8\n"

@@ -109,12 +109,12 @@ def test_a_form_and_a_query_are_the_same() -> None:
 
 
 def test_a_request_has_so_many_parameters_and_no_more() -> None:
+    form = ("content-type", "application/x-www-form-urlencoded")
     for count in (64, 65):
         text = "&".join(f"p{number}=1" for number in range(count))
-        headers = (("content-type", "application/x-www-form-urlencoded"),)
         for asked in (
             HttpRequest(method="GET", path=f"/rest/ports/?{text}"),
-            HttpRequest(method="POST", path="/rest/ports/", headers=headers, body=text.encode()),
+            HttpRequest(method="POST", path="/rest/ports/", headers=(form,), body=text.encode()),
         ):
             if count == 64:
                 assert len(protocol.query(asked)[1]) == count
