@@ -6,7 +6,7 @@ import pytest
 
 from hwd_drivers.conformance.examine import examine
 from hwd_drivers.conformance.quality import Outcome, Quality, quality
-from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError, ProtocolError
 from hwd_drivers.scaffold import SCAFFOLD_FILES, lumen, scaffold
 from hwd_drivers.scaffold.lumen import protocol
 

@@ -91,6 +91,8 @@ async def test_name_that_is_taken_is_refused_and_one_that_leads_nowhere_is_not(t
     path.symlink_to("/dev/pts/999999")
     listener = TerminalListener(Upper, str(path))
     assert path.exists()
+    with pytest.raises(OSError, match="exists already"):
+        TerminalListener(Upper, str(path))
     await listener.close()
     with pytest.raises(OSError, match="No such file"):
         TerminalListener(Upper, str(tmp_path / "nowhere" / "ttyOSW"))
