@@ -1,6 +1,7 @@
 """Stored demands in the records: their matrices, the bounds of their number and size, and a file of before."""
 
 import struct
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,7 +12,7 @@ from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
 from .conftest import Restart
 
 
-def demand(name: str = "moe", *, amount: float = 5.0, layers: int = 2) -> NewDemand:
+def demand(name: str = "moe", *, amount: float = 5.0, layers: Sequence[int] = (0, 1)) -> NewDemand:
     matrix = struct.pack("<4d", 0.0, amount, 7.0, 0.0)
     return NewDemand(
         name=name,
@@ -19,8 +20,8 @@ def demand(name: str = "moe", *, amount: float = 5.0, layers: int = 2) -> NewDem
         added_wall_ns=10,
         hosts=("h0", "h1"),
         experts=16,
-        matrices={(layer, 1): matrix for layer in range(layers)},
-        total_bytes=layers * (amount + 7.0),
+        matrices={(layer, 1): matrix for layer in layers},
+        total_bytes=len(layers) * (amount + 7.0),
     )
 
 
@@ -41,12 +42,12 @@ async def test_demand_outlives_the_daemon(restart: Restart) -> None:
 
 
 async def test_name_that_is_taken_is_refused_and_replaced_where_that_is_asked_for(memory: Records) -> None:
-    await memory.demands.add(demand(layers=3))
+    await memory.demands.add(demand(layers=(0, 1, 2)))
     with pytest.raises(RefusedError, match=r"demand moe: there is one of that name\. .* --replace"):
         await memory.demands.add(demand(amount=6.0))
     key = DemandKey(name="moe", layer=0, microbatch=1)
     assert (await memory.demands.matrix(key)).bytes[0][1] == 5.0
-    await memory.demands.add(demand(amount=6.0, layers=1), replace=True)
+    await memory.demands.add(demand(amount=6.0, layers=[0]), replace=True)
     assert (await memory.demands.matrix(key)).bytes[0][1] == 6.0
     with pytest.raises(UnknownError, match="layer 2, micro-batch 1: not stored; it has layers 0 and micro-batches 1"):
         await memory.demands.matrix(DemandKey(name="moe", layer=2, microbatch=1))
@@ -64,28 +65,14 @@ async def test_what_is_removed_is_not_there_any_more(memory: Records) -> None:
 
 
 async def test_layers_that_are_there_are_named_where_one_is_not(memory: Records) -> None:
-    one = demand()
-    await memory.demands.add(replaced_matrices(one, [0, 2, 5]))
+    await memory.demands.add(demand(layers=[0, 2, 5]))
     with pytest.raises(UnknownError, match="it has layers 0, 2, 5 and micro-batches 1"):
         await memory.demands.matrix(DemandKey(name="moe", layer=1, microbatch=1))
-    await memory.demands.add(replaced_matrices(one, [3, 4, 5]), replace=True)
+    await memory.demands.add(demand(layers=[3, 4, 5]), replace=True)
     with pytest.raises(UnknownError, match="it has layers 3 to 5 and"):
         await memory.demands.matrix(DemandKey(name="moe", layer=1, microbatch=1))
     with pytest.raises(ConfigError, match="layer 1024, micro-batch 0: layers and micro-batches are numbered from 0"):
         DemandKey(name="moe", layer=1024)
-
-
-def replaced_matrices(one: NewDemand, layers: list[int]) -> NewDemand:
-    matrix = one.matrices[0, 1]
-    return NewDemand(
-        name=one.name,
-        by=one.by,
-        added_wall_ns=one.added_wall_ns,
-        hosts=one.hosts,
-        experts=None,
-        matrices={(layer, 1): matrix for layer in layers},
-        total_bytes=1.0,
-    )
 
 
 async def test_number_and_size_of_all_are_bounded(memory: Records, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,10 +81,10 @@ async def test_number_and_size_of_all_are_bounded(memory: Records, monkeypatch: 
     for name in ("a", "b"):
         await memory.demands.add(demand(name))
     with pytest.raises(RefusedError, match=r"demand c: 2 others have 0\.0 MB, .*`hwd demand remove` makes room"):
-        await memory.demands.add(demand("c", layers=3))
+        await memory.demands.add(demand("c", layers=(0, 1, 2)))
     await memory.demands.add(demand("c"))
     with pytest.raises(RefusedError, match="3 others"):
-        await memory.demands.add(demand("d", layers=0))
+        await memory.demands.add(demand("d", layers=()))
     await memory.demands.add(demand("c", amount=1.0), replace=True)
     await memory.demands.remove("a")
     await memory.demands.add(demand("d"))

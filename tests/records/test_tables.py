@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.model.documents.daemon import DaemonStopped
@@ -35,14 +34,6 @@ async def test_moves_add_up_over_documents_batches_and_restarts(restart: Restart
     await records.add([entry(command("2B", "3A"), run=None)])
     again = await restart()
     assert await again.moves.all() == {("ocs1", "1A"): 2, ("ocs1", "2B"): 2, ("ocs1", "3A"): 1, ("x", "1A"): 1}
-
-
-async def test_moves_stay_when_their_documents_are_pruned(restart: Restart) -> None:
-    records = await restart(unowned_kept=5)
-    for _ in range(50):
-        await records.add([entry(command("1A"), run=None)])
-    assert len(await records.documents()) < 10
-    assert await records.moves.all() == {("ocs1", "1A"): 50}
 
 
 def confirmed(id: str, crossconnects: str, free: str = "", *, switch: str = "ocs1") -> Fact:
@@ -78,12 +69,14 @@ async def test_last_document_of_an_end_counts_over_batches_and_restarts(restart:
     }
 
 
-async def test_desired_state_stays_when_its_documents_are_pruned(restart: Restart) -> None:
+async def test_moves_and_desired_state_stay_when_their_documents_are_pruned(restart: Restart) -> None:
     records = await restart(unowned_kept=5)
     await add(records, confirmed("a", "1A-2B"))
     for _ in range(50):
-        await add(records, ReconfigurationEnded(reconfiguration="b", run=None, outcome="failed", why="", seconds=1.0))
+        await records.add([entry(command("1A"), run=None)])
+        await add(records, ended_as("b", "failed"))
     assert len(await records.documents()) < 10
+    assert await records.moves.all() == {("ocs1", "1A"): 50}
     assert await desired(records) == {"ocs1": {"1A": "1A-2B a", "2B": "1A-2B a"}}
 
 
@@ -130,27 +123,16 @@ PLACE = TrialRun(trial="k3v9a1b2", treatment="b", pair=3, metric="control")
 SECOND_RUN = dataclasses.replace(FIRST_RUN, id="aa", queued_wall_ns=5, due_wall_ns=99, trial=PLACE)
 
 
-async def test_queue_outlives_its_daemon_in_order_of_arrival(restart: Restart) -> None:
+async def test_queue_outlives_its_daemon_in_order_of_arrival_and_a_run_that_begins_leaves_it(
+    restart: Restart, started: Run
+) -> None:
     first = await restart()
     await first.queue.add(FIRST_RUN)
     await first.queue.add(SECOND_RUN)
     second = await restart()
     assert await second.queue.all() == (FIRST_RUN, SECOND_RUN)
-
-
-async def test_place_in_a_trial_is_in_the_run(restart: Restart, started: Run) -> None:
-    records = await restart()
-    await records.start_run(replace(started, id="aa", trial=PLACE))
-    await records.start_run(replace(started, id="bb"))
-    assert {run.id: run.trial for run in await records.runs()} == {"aa": PLACE, "bb": UNSET}
-    assert (await records.run("aa")).trial == PLACE
-
-
-async def test_run_that_begins_leaves_the_queue(memory: Records, started: Run) -> None:
-    await memory.queue.add(FIRST_RUN)
-    await memory.queue.add(SECOND_RUN)
-    await memory.start_run(replace(started, id=FIRST_RUN.id))
-    assert await memory.queue.all() == (SECOND_RUN,)
+    await second.start_run(replace(started, id=FIRST_RUN.id))
+    assert await second.queue.all() == (SECOND_RUN,)
 
 
 async def test_faults_of_a_run_are_kept_once_until_they_are_cleared(memory: Records) -> None:
