@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from hwd.cli.run_command import run, text_of
+from hwd.cli.run_command import run
 from hwd.client import Client
 from hwd_drivers.core.errors import (
     BugError,
     ConfigError,
-    HwdError,
     LinkError,
     NotReadyError,
     NotRolledBackError,
@@ -54,20 +53,6 @@ def test_full_disk_where_nobody_expects_it_is_one_line(
     assert json.loads(said.out)["error"]["detail"] == why
     assert said.err.endswith(f": {why}\n")
     assert said.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (ConfigError("2 daemons run\n  --url a\n  --url b"), "hwd: bad input: 2 daemons run\n  --url a\n  --url b"),
-        (ConfigError("f:1: x\nf:2: y"), "hwd: bad input: 2 problems:\nf:1: x\nf:2: y"),
-        (ConfigError("f:1: x"), "hwd: bad input: f:1: x"),
-        (RefusedError("no"), "hwd: refused: no"),
-    ],
-    ids=["a finding with its choices", "several problems", "one", "refused"],
-)
-def test_every_error_begins_with_the_name_of_the_program(error: HwdError, text: str) -> None:
-    assert text_of(error) == text
 
 
 def test_exit_statuses_are_all_in_the_help(hwd: Any) -> None:

@@ -168,6 +168,8 @@ async def test_deletion_by_number_leaves_a_gap_too(restart: Restart) -> None:
 
 
 async def test_history_is_known_to_be_missing_up_to_what_was_deleted(memory: Records) -> None:
+    await add(memory, (0, up()), run="run1")
+    assert await memory.reconfigurations.unowned_since_wall_ns() is None
     await add(memory, (1, up()), (2, started("a")), (5, ended("a")), (7, started("b")), (8, ended("b")))
     assert await memory.reconfigurations.unowned_since_wall_ns() == 1
     await delete(memory, history=6)

@@ -4,7 +4,6 @@ import dataclasses
 
 from msgspec.structs import replace
 
-from hwd.model.documents.daemon import DaemonStopped
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
 from hwd.model.documents.switches import SwitchAdopted
 from hwd.model.recorded_run import Run
@@ -98,17 +97,6 @@ async def test_documents_of_one_reconfiguration_are_found_by_its_id_and_kind(res
     assert await records.reconfigurations.of("r_", ReconfigurationEnded.KIND) == (facts[1],)
     assert await records.reconfigurations.of("r1", "reconfiguration.started") == ()
     assert await records.reconfigurations.of("r%", ReconfigurationEnded.KIND) == ()
-
-
-async def test_age_of_the_oldest_document_of_no_run_is_known(restart: Restart) -> None:
-    records = await restart()
-    assert await records.reconfigurations.unowned_since_wall_ns() is None
-    await records.add_documents([document(at_ns=3, fact=DaemonStopped(reason="of a run"))], run="run1")
-    assert await records.reconfigurations.unowned_since_wall_ns() is None
-    await records.add_documents(
-        [document(at_ns=7, fact=DaemonStopped(reason="first")), document(at_ns=9, fact=DaemonStopped(reason="second"))]
-    )
-    assert await records.reconfigurations.unowned_since_wall_ns() == 7
 
 
 FIRST_RUN = QueuedRun(

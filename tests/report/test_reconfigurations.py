@@ -1,24 +1,10 @@
 """Reconfigurations out of the documents of a run."""
 
-from pathlib import Path
-
-import pytest
-
 from hwd.model.instant import InstantName, Knowledge, Origin
-from hwd.model.recorded_run import Run
-from hwd.report.export import read_jsonl
 from hwd.report.reconfigurations import Reassembly, recorded_reconfigurations
 from hwd.report.run_report import BROKEN_OFF, of_documents
-from hwd_drivers.core.documents import Document
 
-Recorded = tuple[Run, list[Document]]
-
-
-@pytest.fixture
-def recorded() -> Recorded:
-    with (Path(__file__).parent / "export" / "run.jsonl").open("rb") as lines:
-        run, documents = read_jsonl(lines)
-        return run, list(documents)
+from .conftest import Recorded
 
 
 def test_each_is_there_when_it_ended_with_what_was_moved(recorded: Recorded) -> None:

@@ -1,8 +1,6 @@
-"""Exports as streams: the same run gives the same bytes, document by document, in bounded memory, into a pipe too."""
+"""Exports as streams: the same run gives the same bytes, document by document, in bounded memory."""
 
 import io
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -10,7 +8,6 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 import msgspec
-import pyarrow.parquet as pq
 import pytest
 
 from hwd.model.documents.reconfigurations import ReconfigurationFact
@@ -20,7 +17,7 @@ from hwd.report.export import bluesky, csv, jsonl, perfetto, rows
 from hwd.report.export.trace import SLACK_NS
 from hwd_drivers.core.documents import Document
 
-from ..conftest import HERE, Recorded
+from ..conftest import Recorded
 
 
 def record_of_a_bundle(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
@@ -89,13 +86,3 @@ def test_rows_come_before_all_documents_were_read(recorded: Recorded) -> None:
 
     list(islice(rows(recorded[0], counted()), 1))
     assert 0 < taken < len(recorded[1]) * 0.7
-
-
-def test_parquet_goes_through_a_pipe(recorded: Recorded) -> None:
-    script = (
-        "import sys; from hwd.report.export import parquet, read_jsonl; "
-        "run, documents = read_jsonl(open(sys.argv[1], 'rb')); parquet(run, documents, sys.stdout.buffer)"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(HERE / "run.jsonl")], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    assert pq.read_table(io.BytesIO(done.stdout)).num_rows == len([*rows(*recorded)])
