@@ -13,6 +13,7 @@ from hwd.cli.commands.apply import composite_lines
 from hwd.cli.commands.leases import _say_ended_sets, claim_line, show_leases
 from hwd.cli.commands.restore import history_row
 from hwd.cli.commands.sets import _overriding, _targets, show_sets
+from hwd.cli.commands.status import missed_line, show
 from hwd.cli.output import Output, size
 from hwd.cli.output import words as words_of
 from hwd.cli.run_command import text_of
@@ -26,10 +27,14 @@ from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalO
 from hwd.model.documents.plans import PlanComposite
 from hwd.model.documents.reconfigurations import ReconfigurationStep
 from hwd.model.documents.runs import RunStep
+from hwd.model.documents.switches import SwitchOverrun
+from hwd.model.kinds import UnreadFact
 from hwd.model.prediction import PredictedTime
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.values import PortOverride
+from hwd_drivers.devices.facts import SwitchOverride, SwitchRestarted
 
 from ..answers import check_golden
 
@@ -86,6 +91,10 @@ def rack(file: Path, switch: str) -> Testbed:
     return load(path).require()
 
 
+OVERRUN = SwitchOverrun(switch="ocs1", reconfiguration="r1", lost=["1A-2B", "3A-4B"], window_s=0.0123)
+RESTARTED = SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-2B"], uptime_s=None, unheard_s=7.5)
+OVERRIDE = SwitchOverride(switch="ocs1", ends=["1A", "2B"], to=PortOverride.FORCE_BLOCKED, by="ada")
+UNREAD = UnreadFact(kind="switch.restarted", fields={"switch": "ocs1", "lost": 3, "at_ns": 4}, why="lost")
 WAY = ["lease", *["apply a", "apply b"] * 50, "note 1 pairs: 5 ms", *["apply c"] * 3, "note end"]
 LEFT: dict[str, Any] = {"reconfiguration": "r1", "run": "k3v9"}
 OPEN = JournalOpen(what="ring", why="ocs1: the switch is down", **LEFT)
@@ -194,6 +203,8 @@ def texts(file: Path) -> Iterator[tuple[str, object]]:
     for error in ERRORS:
         yield "an error", text_of(error)
     yield from of_runs()
+    for since in (None, "5m"):
+        yield "missed", missed_line(3, since=since)
     for reason in (None, "job=measures the loss", "measures the loss", "", "job=", "job=  "):
         yield "a reason", answer(_overriding, reason)
 
@@ -213,6 +224,10 @@ def test_commands_read_and_print_what_they_did(
     _say_ended_sets(output, lease(ended_sets=["p7"]))
     show_sets(output, [made_set(), made_set(prepared_set="q8", at=None, why="ocs1: no answer", expires_in_s=60.0)])
     show_sets(output, [])
+    for fact in (OVERRUN, RESTARTED, OVERRIDE, UNREAD):
+        show(output, told(fact), "b.1")
+    for fact in (OVERRUN, UNREAD):
+        show(Output(json=True), told(fact), "b.1")
     held = msgspec.convert(HELD, list[HeldEnds])
     block.show(output, held)
     block.show(Output(json=True), held)

@@ -109,17 +109,6 @@ def test_runs_are_compared(hwd: Any, data: str) -> None:
     assert {row["shift_within_s"] for row in found["rows"]} == {None}
 
 
-def test_runs_that_have_nothing_in_common_fail_to_be_compared(hwd: Any, data: str) -> None:
-    said = hwd("compare", EMPTY, REAL, "--data", data)
-    assert said.status == 1
-    assert said.out == ""
-    words = f"runs {EMPTY} and {REAL} have nothing in common to compare: run {EMPTY} moved no link"
-    assert said.err.startswith(f"hwd: failed: {words}")
-    found = hwd("compare", FIRST, EMPTY, "--data", data, "--json")
-    assert (found.status, found.json["error"]["exit_status"]) == (1, 1)
-    assert f"run {FIRST} saw control" in found.json["error"]["detail"]
-
-
 @pytest.mark.parametrize(
     ("kind", "ending"),
     [
