@@ -33,15 +33,11 @@ def unpacked(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.mark.parametrize("package", PACKAGES.values())
-def test_wheel_holds_exactly_its_own_package(wheels: dict[str, Path], package: str) -> None:
+def test_wheel_holds_exactly_its_own_package_with_its_types(wheels: dict[str, Path], package: str) -> None:
     with ZipFile(wheels[package]) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}
+        assert f"{package}/py.typed" in archive.namelist()
     assert {top for top in tops if not top.endswith(".dist-info")} == {package}
-
-
-@pytest.mark.parametrize("package", PACKAGES.values())
-def test_wheel_is_typed(unpacked: Path, package: str) -> None:
-    assert (unpacked / package / "py.typed").exists()
 
 
 @pytest.mark.parametrize(("source", "inside"), [("playbooks", "hwd/_playbooks"), ("examples", "hwd/_examples")])
