@@ -122,10 +122,10 @@ def of_runs() -> Iterator[tuple[str, object]]:
         steps = [Step(number=number, what=what, state="done") for number, what in enumerate(whats, start=1)]
         failed = [Step(number=10, what="fails", state="failed")] if "fails" in whats else []
         yield from ((f"{len(whats)} steps", row) for row in folded([*steps, *failed]))
-    steps = [run_step(1, "lease", "started"), run_step(1, "lease", "done"), run_step(2, "apply ring", "started")]
+    way = [run_step(1, "lease", "started"), run_step(1, "lease", "done"), run_step(2, "apply ring", "started")]
     for words, ended in (("ended", True), ("under way", False)):
         yield from (
-            (f"a step of a run that is {words}", f"{one.number} {one.state}") for one in steps_of(steps, ended=ended)
+            (f"a step of a run that is {words}", f"{one.number} {one.state}") for one in steps_of(way, ended=ended)
         )
     for safe_state, facts in (
         ("unknown", (OPEN, BACK)),

@@ -106,10 +106,8 @@ def both() -> Iterator[tuple[str, RunReport, RunReport]]:
     timeline = make_timeline()
     unseen = tuple(Stage(name=name, knowledge=Knowledge.UNKNOWN, why="no source") for name in StageName)
     silent = replace(timeline, links=[replace(link, stages=unseen) for link in timeline.links])
-    yield (
-        "a topology of which they saw other stages",
-        *(make_run(id, timelines=(one,)) for id, one in (("a", timeline), ("b", silent))),
-    )
+    saw, blind = (make_run(id, timelines=(one,)) for id, one in (("a", timeline), ("b", silent)))
+    yield "a topology of which they saw other stages", saw, blind
     yield "short and long dwells", of_dwells("a", 3.5, 5.5, count=12), of_dwells("b", 3.6, 5.5, count=12)
     yield "short and long dwells, and long ones", of_dwells("a", 3.5, 5.5, count=12), of_dwells("c", 5.5)
     yield "an unknown dwell", of_dwells("a", None), of_dwells("b", 3.6, short_s=0)

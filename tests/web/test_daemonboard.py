@@ -27,7 +27,7 @@ def test_broker_has_the_time_of_its_last_change() -> None:
 
 def test_disk_is_that_of_the_last_read_and_unknown_and_not_little_where_it_cannot_be_read() -> None:
     board = Daemonboard()
-    assert board.disk is None
+    assert Daemonboard().disk is None
     read = DaemonDisk(path="/data", free_bytes=10, total_bytes=20, why="")
     for wall_ns in (1, 2):
         board(Document(at_ns=0, wall_ns=wall_ns, fact=read))
