@@ -1,6 +1,7 @@
 """The commands against a daemon and a switch twin that are processes of their own."""
 
 import getpass
+import json
 import re
 import signal
 import socket
@@ -15,6 +16,7 @@ from hwd.cli.commands.apply import drive_plan
 from hwd.cli.output import Output
 from hwd.client import Client
 from hwd.client.wanted import Wanted
+from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import StalePlanError
 
 from .conftest import HWD
@@ -113,10 +115,9 @@ def test_a_plan_that_an_interlock_refuses_is_shown_and_exits_as_refused(hwd: Any
     assert "Apply it with" not in said.out
     assert said.err.startswith(f"hwd: refused: {refused}")
     assert said.err.endswith(", or override it by --override forbidden-pair=REASON\n")
-    json = hwd("plan", "ocs1:1A-8B", "--json")
-    assert json.status == 3
-    assert json.json["interlocks"][0]["state"] == "refused"
-    assert refused in json.err
+    told = hwd("plan", "ocs1:1A-8B", "--json")
+    assert (told.status, told.json["interlocks"][0]["state"]) == (3, "refused")
+    assert refused in told.err
     applied = hwd("apply", "ocs1:1A-8B", "-y")
     assert (applied.status, applied.err) == (3, said.err)
     assert "ocs1: +1A-8B (0 kept)" in applied.out, "what was refused is shown"
@@ -132,12 +133,12 @@ def test_an_interlock_is_overridden_by_its_name_with_a_reason(hwd: Any) -> None:
     assert hwd("apply", "ocs1:1A-8B", "--override", "overload=x").status == 3, "the testbed does not allow that"
 
 
-@pytest.mark.parametrize("option", ["--dry-run", "--lease L", "--confirm-within 5", "--no-ready", "--steps"])
-def test_a_roll_back_of_what_is_under_way_takes_no_option_of_a_plan_and_moves_nothing(hwd: Any, option: str) -> None:
+def test_a_roll_back_of_what_is_under_way_takes_no_option_of_a_plan_and_moves_nothing(hwd: Any) -> None:
     applied = hwd("apply", "ocs1:5A-5B", "--confirm-within", "60", "--json").json["reconfiguration"]
-    said = hwd("rollback", *option.split())
-    assert said.status == 2
-    assert f"{option.split()[0]}: it is for the way back to a state of the history" in said.err
+    for option in ("--dry-run", "--lease L", "--confirm-within 5", "--no-ready", "--steps"):
+        said = hwd("rollback", *option.split())
+        assert said.status == 2, option
+        assert f"{option.split()[0]}: it is for the way back to a state of the history" in said.err
     assert hwd("rollback", applied).status == 0, "it still awaits its confirm"
 
 
@@ -196,6 +197,36 @@ def test_watch_shows_what_happened(hwd: Any) -> None:
     assert said.status == 0
     assert said.json["kind"] == "daemon.started"
     assert "switch.up switch=ocs1" in hwd("watch", "--after", "0", "--kind", "switch.up", "--count", "1").out
+
+
+def watching(*words: str) -> "subprocess.Popen[str]":
+    command = [*HWD, "watch", *words, "--json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.timeout(60)
+def test_watch_since_begins_with_what_has_happened_and_ends_after_so_many(hwd: Any) -> None:
+    before_ns = SystemClock().wall_ns()
+    assert hwd("apply", "ocs1:1A-2B", "--no-ready").status == 0
+    begin_ns = SystemClock().wall_ns()
+    said = hwd("watch", "--kind", "reconfiguration.state", "--since", "1m", "--count", "1", "--json")
+    assert said.status == 0
+    assert before_ns - 60 * 10**9 <= json.loads(said.out)["wall_ns"] < begin_ns
+    with watching("--kind", "reconfiguration.", "--since", "0s", "--count", "1") as process:
+        while process.poll() is None:
+            assert hwd("apply", "ocs1:none", "--no-ready").status == 0
+            assert hwd("apply", "ocs1:1A-2B", "--no-ready").status == 0
+        assert process.stdout is not None
+        assert json.loads(process.stdout.read())["wall_ns"] > begin_ns, "what happened before is left out"
+    now_ns = SystemClock().wall_ns()
+    lines = hwd("watch", "--since", "1m", "--count", "3", "--json").out.splitlines()
+    assert len(lines) == 3, "those of the past count"
+    assert all(json.loads(line)["wall_ns"] < now_ns for line in lines)
+    with watching("--kind", "reconfiguration.ended", "--since", "1m", "--count", "500") as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["kind"] == "reconfiguration.ended"
+        assert process.poll() is None, "there are fewer yet, and it waits for the rest"
+        process.kill()
 
 
 def test_a_second_daemon_is_refused_with_the_pid_of_the_first(testbed: Path, daemon: int) -> None:

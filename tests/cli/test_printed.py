@@ -13,17 +13,28 @@ from hwd.cli.commands.apply import composite_lines
 from hwd.cli.commands.leases import _say_ended_sets, claim_line, show_leases
 from hwd.cli.commands.restore import history_row
 from hwd.cli.commands.sets import _overriding, _targets, show_sets
-from hwd.cli.output import Output
+from hwd.cli.commands.status import missed_line, show
+from hwd.cli.output import Output, size
+from hwd.cli.output import words as words_of
+from hwd.cli.run_command import text_of
+from hwd.cli.run_steps import Step, folded, steps_of, switches_left
 from hwd.config import topologies
 from hwd.config.shipped import names_of
 from hwd.daemon.installed_drivers import load
 from hwd.model import testbed_diff
 from hwd.model.answers import HeldEnds, HeldLease, HistoryEntry, PreparedSetStatus, SetTarget
+from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
 from hwd.model.documents.plans import PlanComposite
 from hwd.model.documents.reconfigurations import ReconfigurationStep
+from hwd.model.documents.runs import RunStep
+from hwd.model.documents.switches import SwitchOverrun
+from hwd.model.kinds import UnreadFact
 from hwd.model.prediction import PredictedTime
 from hwd.model.testbed import Testbed
-from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.documents import Document, Fact
+from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.values import PortOverride
+from hwd_drivers.devices.facts import SwitchOverride, SwitchRestarted
 
 from ..answers import check_golden
 
@@ -78,6 +89,53 @@ def rack(file: Path, switch: str) -> Testbed:
     path = file.with_name("rack.yaml")
     path.write_text(text)
     return load(path).require()
+
+
+OVERRUN = SwitchOverrun(switch="ocs1", reconfiguration="r1", lost=["1A-2B", "3A-4B"], window_s=0.0123)
+RESTARTED = SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-2B"], uptime_s=None, unheard_s=7.5)
+OVERRIDE = SwitchOverride(switch="ocs1", ends=["1A", "2B"], to=PortOverride.FORCE_BLOCKED, by="ada")
+UNREAD = UnreadFact(kind="switch.restarted", fields={"switch": "ocs1", "lost": 3, "at_ns": 4}, why="lost")
+WAY = ["lease", *["apply a", "apply b"] * 50, "note 1 pairs: 5 ms", *["apply c"] * 3, "note end"]
+LEFT: dict[str, Any] = {"reconfiguration": "r1", "run": "k3v9"}
+OPEN = JournalOpen(what="ring", why="ocs1: the switch is down", **LEFT)
+BACK = DaemonRecovered(outcome="rolled-back", why="", **LEFT)
+GIVEN_UP = JournalGivenUp(what="ring", why="", by="ada", left=["ocs1: 1A-2B tuned"], **LEFT)
+ERRORS = (
+    ConfigError("2 daemons run\n  --url a\n  --url b"),
+    ConfigError("f:1: x\nf:2: y"),
+    ConfigError("f:1: x"),
+    RefusedError("no"),
+)
+
+
+def told(fact: Fact) -> Document:
+    return Document(at_ns=0, wall_ns=AT_NS, fact=fact)
+
+
+def run_step(number: int, what: str, state: str) -> Document:
+    return told(RunStep(run="k3v9", step=number, what=what, state=state, done=0, total=2, expected_s=None))
+
+
+def of_runs() -> Iterator[tuple[str, object]]:
+    """The way of a run, folded, and where it has left its switches."""
+    for whats in (WAY, ["a"], ["a", "a"], ["a", "b", "a", "b"], ["a", "b", "c"], ["fails"] * 9):
+        steps = [Step(number=number, what=what, state="done") for number, what in enumerate(whats, start=1)]
+        failed = [Step(number=10, what="fails", state="failed")] if "fails" in whats else []
+        yield from ((f"{len(whats)} steps", row) for row in folded([*steps, *failed]))
+    way = [run_step(1, "lease", "started"), run_step(1, "lease", "done"), run_step(2, "apply ring", "started")]
+    for words, ended in (("ended", True), ("under way", False)):
+        yield from (
+            (f"a step of a run that is {words}", f"{one.number} {one.state}") for one in steps_of(way, ended=ended)
+        )
+    for safe_state, facts in (
+        ("unknown", (OPEN, BACK)),
+        ("unknown", (OPEN,)),
+        ("unknown", ()),
+        ("unknown", (OPEN, GIVEN_UP)),
+        ("before-apply", (OPEN, BACK)),
+        (None, ()),
+    ):
+        yield "its switches", repr(switches_left(safe_state, [*map(told, facts)]))
 
 
 def made_set(**more: Any) -> PreparedSetStatus:
@@ -137,6 +195,16 @@ def texts(file: Path) -> Iterator[tuple[str, object]]:
         ["a=x", "a=y"],
     ):
         yield "words of prepare", answer(_targets, words)
+    for value in (6.737999674999999, 12345.678901, 0.004_213_7, 3.0, -0.9, 0.0, 7, True, "ring"):
+        yield f"{value!r} in a line", words_of({"expected_s": value})
+    yield "stamps and what is empty", words_of({"at_ns": 5, "why": "", "run": "k3v9", "links": []})
+    for count in (1, 435, 12_340, 4_560_000):
+        yield "a size", size(count)
+    for error in ERRORS:
+        yield "an error", text_of(error)
+    yield from of_runs()
+    for since in (None, "5m"):
+        yield "missed", missed_line(3, since=since)
     for reason in (None, "job=measures the loss", "measures the loss", "", "job=", "job=  "):
         yield "a reason", answer(_overriding, reason)
 
@@ -156,6 +224,10 @@ def test_commands_read_and_print_what_they_did(
     _say_ended_sets(output, lease(ended_sets=["p7"]))
     show_sets(output, [made_set(), made_set(prepared_set="q8", at=None, why="ocs1: no answer", expires_in_s=60.0)])
     show_sets(output, [])
+    for fact in (OVERRUN, RESTARTED, OVERRIDE, UNREAD):
+        show(output, told(fact), "b.1")
+    for fact in (OVERRUN, UNREAD):
+        show(Output(json=True), told(fact), "b.1")
     held = msgspec.convert(HELD, list[HeldEnds])
     block.show(output, held)
     block.show(Output(json=True), held)

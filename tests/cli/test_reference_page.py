@@ -36,6 +36,12 @@ def test_what_is_not_there_has_the_exit_status_of_the_page(hwd, daemon: int, com
     assert re.search(r"n0thing9|ocs9|h9|m9|d9|none|0123456789ab", said.err), "it is named"
 
 
+@pytest.mark.parametrize("kind", ["testbed", "playbook", "document", "message"])
+def test_schema_that_is_printed_is_the_one_beside_the_page(hwd, kind: str) -> None:  # type: ignore[no-untyped-def]
+    said = hwd("schema", kind)
+    assert (said.status, said.out) == (0, PAGE.with_name(f"{kind}.schema.json").read_text())
+
+
 def test_every_command_with_json_has_its_shape_on_the_page() -> None:
     """A command that is new needs its shape in docs/generate/json_shapes.py."""
     assert {name for name, command in leaves() if any(one.name == "json" for one in command.params)} == set(SHAPES)

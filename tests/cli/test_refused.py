@@ -1,13 +1,27 @@
-"""What the command line refuses, with its words and its exit status: `refused_*.txt`."""
+"""What the command line refuses, with its words and its exit status: `refused_*.txt`; and its own errors."""
 
+import errno
+import json
+import os
 import re
 import shlex
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hwd.cli.run_command import run
+from hwd.client import Client
 from hwd.config.shipped import shipped
+from hwd_drivers.core.errors import (
+    BugError,
+    ConfigError,
+    LinkError,
+    NotReadyError,
+    NotRolledBackError,
+    RefusedError,
+)
 
 from ..answers import check_answers
 from .test_command_table import PLAYBOOK
@@ -52,3 +66,47 @@ def test_what_cannot_be_is_refused_in_the_words_of_the_file(
 
     check_answers(Path(__file__).with_name(f"refused_{scene}.txt"), {scene: said})
     assert sorted(tmp_path.iterdir()) == before, "nothing is written"
+
+
+# --- errors, with exit statuses
+
+
+def test_the_version_is_said(hwd: Any) -> None:
+    assert hwd("--version").out == f"hwd {version('hwd-daemon')}\n"
+
+
+def test_a_defect_of_hwd_is_json_too_and_keeps_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def find(url: str | None) -> Client:
+        raise BugError("run a: is not under way")
+
+    monkeypatch.setattr(Client, "find", find)
+    with pytest.raises(BugError):  # Python writes the traceback, and ends with exit status 1
+        run(("status", "--json"))
+    error = {"title": "bug", "detail": "run a: is not under way", "exit_status": 1}
+    assert json.loads(capsys.readouterr().out) == {"error": error}
+    with pytest.raises(BugError):
+        run(("status",))
+    assert capsys.readouterr().out == ""
+
+
+def test_full_disk_where_nobody_expects_it_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def find(url: str | None) -> Client:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/hwd-demo-x/data")
+
+    monkeypatch.setattr(Client, "find", find)
+    assert run(("status", "--json")) == 1
+    said = capsys.readouterr()
+    why = "/tmp/hwd-demo-x/data: cannot be written: No space left on device. Free some room"
+    assert json.loads(said.out)["error"]["detail"] == why
+    assert said.err.endswith(f": {why}\n")
+    assert said.err.count("\n") == 1
+
+
+def test_exit_statuses_are_all_in_the_help(hwd: Any) -> None:
+    words = " ".join(hwd("--help").out.split())
+    for error in (ConfigError, RefusedError, LinkError, NotReadyError, NotRolledBackError):
+        assert f"{error.exit_status} " in words.partition("Exit status:")[2]

@@ -1,9 +1,11 @@
 """What agents and devices have said reaches a terminal as text, and programs as it was."""
 
+import ast
 import io
 import json
 import logging
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from hwd.cli.output import Output, Styled, coloured, words
 from hwd.cli.progress import Progress
 from hwd.daemon.process_main import log_to_stderr
 
+ROOT = Path(__file__).parents[2]
 EVIL = "\x1b[2J\x1b]8;;http://evil\x07down\r\nhost h1 up\x9b1m\u202e[red]x[/red]"
 SHOWN = r"\x1b[2J\x1b]8;;http://evil\x07down\r\nhost h1 up\x9b1m\u202e[red]x[/red]"
 
@@ -80,3 +83,21 @@ def test_the_log_of_a_daemon_has_one_line_for_what_an_agent_said(capsys: pytest.
         root.setLevel(level)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith(f"WARNING h0: agent down: {SHOWN}")
+
+
+def test_what_is_said_in_one_line_has_no_line_break_of_ours() -> None:
+    """It would be shown as two characters, as that of a stranger is: `Output.block` and `remark` take lines, a log
+    takes one.
+    """
+    one_line = {"say", "note", "debug", "info", "warning", "error", "exception", "log"}
+    broken = [
+        f"{path.relative_to(ROOT)}:{part.lineno}"
+        for folder in ("hwd", "agents/hwd_agents", "drivers/hwd_drivers")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in one_line
+        for argument in call.args
+        for part in (argument.values if isinstance(argument, ast.JoinedStr) else [argument])
+        if isinstance(part, ast.Constant) and isinstance(part.value, str) and "\n" in part.value
+    ]
+    assert broken == []

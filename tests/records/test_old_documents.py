@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+import pytest
 from msgspec.structs import replace
 
+from hwd.model.answers import HistoryEntry
 from hwd.model.documents.daemon import BusDown, BusUp, JournalOpen
 from hwd.model.documents.hosts import HostEvent, HostSelection
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, WantedSwitch
@@ -11,10 +13,11 @@ from hwd.model.documents.switches import SwitchAdopted
 from hwd.model.timeline import Timeline
 from hwd.records.gaps import HISTORY, DocumentGroup
 from hwd.records.old_documents import ROWS, Batch, Cutoff
-from hwd.records.reconfiguration_log import KINDS
+from hwd.records.reconfiguration_log import KINDS, ReconfigurationLog
 from hwd.records.records import Records
 from hwd_agents.wire import Selected
 from hwd_drivers.core.documents import Document, Fact
+from hwd_drivers.core.errors import FailedError, UnknownError
 
 from . import facts
 from .conftest import Restart
@@ -168,6 +171,8 @@ async def test_deletion_by_number_leaves_a_gap_too(restart: Restart) -> None:
 
 
 async def test_history_is_known_to_be_missing_up_to_what_was_deleted(memory: Records) -> None:
+    await add(memory, (0, up()), run="run1")
+    assert await memory.reconfigurations.unowned_since_wall_ns() is None
     await add(memory, (1, up()), (2, started("a")), (5, ended("a")), (7, started("b")), (8, ended("b")))
     assert await memory.reconfigurations.unowned_since_wall_ns() == 1
     await delete(memory, history=6)
@@ -186,3 +191,74 @@ async def test_selection_whose_timeline_was_deleted_is_not_taken_for_unfinished(
     assert (await memory.unfinished_selections.read())[0] == []
     await add(memory, (5, selection("s3")), (6, replace(of_selection, seq=2, data=replace(selected, selection="s3"))))
     assert len((await memory.unfinished_selections.read())[0]) == 1
+
+
+# --- the history says where older ones were deleted, and never passes off what is left as the whole
+
+
+S = 10**9
+
+
+async def nothing_to_record() -> None:
+    """All documents are in the records."""
+
+
+async def add_whole(records: Records, id: str, at_s: int, *, run: str | None = None) -> None:
+    await add(records, *((at_s * S, replace(fact, run=run)) for fact in (started(id), ended(id))), run=run)
+
+
+def words(entries: list[HistoryEntry]) -> list[str | None]:
+    return [one.id or one.outcome for one in entries]
+
+
+async def test_place_of_what_was_deleted_is_an_entry_of_its_own(memory: Records) -> None:
+    log = ReconfigurationLog(memory, nothing_to_record)
+    await add_whole(memory, "a", 1)
+    await add_whole(memory, "of-run", 2, run="run1")
+    await add_whole(memory, "b", 3)
+    await add_whole(memory, "c", 4)
+    assert words(await log.newest(limit=9)) == ["c", "b", "of-run", "a"]
+    await delete(memory, history=4 * S)
+    found = await log.newest(limit=9)
+    assert words(found) == ["c", "deleted", "of-run"]
+    assert (found[1].wall_ns, found[1].what) == (3 * S, "up to here only those of runs are left: too old")
+    assert words(await log.newest(limit=1)) == ["c"]
+    assert words(await log.newest(limit=9, switch="ocs1")) == ["deleted"], "it may have been among these"
+    assert words(await log.newest(limit=9, before="c")) == ["deleted", "of-run"]
+
+
+async def test_newest_are_told_while_the_records_take_no_more_and_what_may_be_missing(memory: Records) -> None:
+    async def full() -> None:
+        raise FailedError("the disk of records.db is full")
+
+    log = ReconfigurationLog(memory, full)
+    with pytest.raises(FailedError, match=r"^history: the disk of records\.db is full"):
+        await log.newest(limit=1)
+    await add_whole(memory, "a", 1)
+    await add_whole(memory, "b", 2)
+    found = await log.newest(limit=1)
+    assert words(found) == ["unrecorded", "b"]
+    assert (found[0].wall_ns, found[0].what) == (
+        2 * S,
+        "what came after this may be missing: the disk of records.db is full",
+    )
+    assert words(await log.newest(limit=9, before="b")) == ["a"]
+    with pytest.raises(FailedError, match="is full"):
+        await log.since("a")
+
+
+async def test_all_since_a_reconfiguration_is_refused_where_some_of_it_was_deleted(memory: Records) -> None:
+    log = ReconfigurationLog(memory, nothing_to_record)
+    await add_whole(memory, "of-run", 1, run="run1")
+    for number, id in enumerate(("a", "b", "c"), 2):
+        await add_whole(memory, id, number)
+    assert words(await log.since("of-run")) == ["of-run", "a", "b", "c"]
+    await delete(memory, history=3 * S)
+    assert words(await log.since("b")) == ["b", "c"]
+    for id in ("a", "of-run", "nobody"):
+        with pytest.raises(UnknownError) as refusal:
+            await log.since(id)
+        assert f"reconfiguration {id}: not in the records since 1970-01-01 00:00:02 UTC" in str(refusal.value)
+        assert "was deleted: too old" in str(refusal.value)
+    with pytest.raises(UnknownError, match=r"reconfiguration a: .*too old"):
+        await log.newest(limit=1, before="a")

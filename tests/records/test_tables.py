@@ -1,22 +1,28 @@
-"""What the records keep for long: moves, what is desired, runs that wait, leases; and what they have of documents."""
+"""What the records keep for long: moves, what is desired, runs that wait, leases, demands, jobs."""
 
 import dataclasses
+import struct
+from collections.abc import Sequence
 
-from msgspec import UNSET
+import pytest
 from msgspec.structs import replace
 
-from hwd.model.documents.daemon import DaemonStopped
+from hwd.model.demand import DemandKey, NewDemand
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
 from hwd.model.documents.switches import SwitchAdopted
+from hwd.model.job import JobEvent, JobRank, JobRecord, JobState
+from hwd.model.plane import Applied, Done, Failure, Grant, Switch
+from hwd.model.program import ProgramEnd
 from hwd.model.recorded_run import Run
 from hwd.model.trial import TrialRun
 from hwd.ports import claim
 from hwd.ports.lease_record import LeaseRecord
 from hwd.ports.lease_request import LeaseRequest
-from hwd.records import Records
+from hwd.records import Records, demand_table, job_table
 from hwd.records.entry import entry
 from hwd.records.queued_run import QueuedRun
 from hwd_drivers.core.documents import Document, Fact
+from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
 from hwd_drivers.devices.facts import SwitchCommand
 
 from .conftest import Restart
@@ -35,14 +41,6 @@ async def test_moves_add_up_over_documents_batches_and_restarts(restart: Restart
     await records.add([entry(command("2B", "3A"), run=None)])
     again = await restart()
     assert await again.moves.all() == {("ocs1", "1A"): 2, ("ocs1", "2B"): 2, ("ocs1", "3A"): 1, ("x", "1A"): 1}
-
-
-async def test_moves_stay_when_their_documents_are_pruned(restart: Restart) -> None:
-    records = await restart(unowned_kept=5)
-    for _ in range(50):
-        await records.add([entry(command("1A"), run=None)])
-    assert len(await records.documents()) < 10
-    assert await records.moves.all() == {("ocs1", "1A"): 50}
 
 
 def confirmed(id: str, crossconnects: str, free: str = "", *, switch: str = "ocs1") -> Fact:
@@ -78,12 +76,14 @@ async def test_last_document_of_an_end_counts_over_batches_and_restarts(restart:
     }
 
 
-async def test_desired_state_stays_when_its_documents_are_pruned(restart: Restart) -> None:
+async def test_moves_and_desired_state_stay_when_their_documents_are_pruned(restart: Restart) -> None:
     records = await restart(unowned_kept=5)
     await add(records, confirmed("a", "1A-2B"))
     for _ in range(50):
-        await add(records, ReconfigurationEnded(reconfiguration="b", run=None, outcome="failed", why="", seconds=1.0))
+        await records.add([entry(command("1A"), run=None)])
+        await add(records, ended_as("b", "failed"))
     assert len(await records.documents()) < 10
+    assert await records.moves.all() == {("ocs1", "1A"): 50}
     assert await desired(records) == {"ocs1": {"1A": "1A-2B a", "2B": "1A-2B a"}}
 
 
@@ -107,17 +107,6 @@ async def test_documents_of_one_reconfiguration_are_found_by_its_id_and_kind(res
     assert await records.reconfigurations.of("r%", ReconfigurationEnded.KIND) == ()
 
 
-async def test_age_of_the_oldest_document_of_no_run_is_known(restart: Restart) -> None:
-    records = await restart()
-    assert await records.reconfigurations.unowned_since_wall_ns() is None
-    await records.add_documents([document(at_ns=3, fact=DaemonStopped(reason="of a run"))], run="run1")
-    assert await records.reconfigurations.unowned_since_wall_ns() is None
-    await records.add_documents(
-        [document(at_ns=7, fact=DaemonStopped(reason="first")), document(at_ns=9, fact=DaemonStopped(reason="second"))]
-    )
-    assert await records.reconfigurations.unowned_since_wall_ns() == 7
-
-
 FIRST_RUN = QueuedRun(
     id="zz",
     playbook="smoke",
@@ -130,27 +119,16 @@ PLACE = TrialRun(trial="k3v9a1b2", treatment="b", pair=3, metric="control")
 SECOND_RUN = dataclasses.replace(FIRST_RUN, id="aa", queued_wall_ns=5, due_wall_ns=99, trial=PLACE)
 
 
-async def test_queue_outlives_its_daemon_in_order_of_arrival(restart: Restart) -> None:
+async def test_queue_outlives_its_daemon_in_order_of_arrival_and_a_run_that_begins_leaves_it(
+    restart: Restart, started: Run
+) -> None:
     first = await restart()
     await first.queue.add(FIRST_RUN)
     await first.queue.add(SECOND_RUN)
     second = await restart()
     assert await second.queue.all() == (FIRST_RUN, SECOND_RUN)
-
-
-async def test_place_in_a_trial_is_in_the_run(restart: Restart, started: Run) -> None:
-    records = await restart()
-    await records.start_run(replace(started, id="aa", trial=PLACE))
-    await records.start_run(replace(started, id="bb"))
-    assert {run.id: run.trial for run in await records.runs()} == {"aa": PLACE, "bb": UNSET}
-    assert (await records.run("aa")).trial == PLACE
-
-
-async def test_run_that_begins_leaves_the_queue(memory: Records, started: Run) -> None:
-    await memory.queue.add(FIRST_RUN)
-    await memory.queue.add(SECOND_RUN)
-    await memory.start_run(replace(started, id=FIRST_RUN.id))
-    assert await memory.queue.all() == (SECOND_RUN,)
+    await second.start_run(replace(started, id=FIRST_RUN.id))
+    assert await second.queue.all() == (SECOND_RUN,)
 
 
 async def test_faults_of_a_run_are_kept_once_until_they_are_cleared(memory: Records) -> None:
@@ -224,3 +202,190 @@ async def test_request_outlives_the_daemon_and_is_gone_when_its_lease_is_saved(r
     assert await second.leases.requests() == (waits,)
     await second.leases.delete("l2")
     assert await second.leases.requests() == ()
+
+
+# --- stored demands: their matrices, and the bounds of their number and size
+
+
+def demand(name: str = "moe", *, amount: float = 5.0, layers: Sequence[int] = (0, 1)) -> NewDemand:
+    matrix = struct.pack("<4d", 0.0, amount, 7.0, 0.0)
+    return NewDemand(
+        name=name,
+        by="ada",
+        added_wall_ns=10,
+        hosts=("h0", "h1"),
+        experts=16,
+        matrices={(layer, 1): matrix for layer in layers},
+        total_bytes=len(layers) * (amount + 7.0),
+    )
+
+
+async def names(records: Records) -> list[str]:
+    return [one.name for one in await records.demands.all()]
+
+
+async def test_demand_outlives_the_daemon(restart: Restart) -> None:
+    first = await restart()
+    added = await first.demands.add(demand())
+    second = await restart()
+    assert await second.demands.all() == (added,)
+    assert (added.layers, added.microbatches, added.matrices, added.stored_bytes) == ([0, 1], [1], 2, 64)
+    assert str(added) == "demand moe of ada: 2 matrices of 2 x 2 hosts of 16 experts, 24 bytes"
+    found = await second.demands.matrix(DemandKey(name="moe", layer=1, microbatch=1))
+    assert (found.hosts, found.bytes, found.total_bytes) == (["h0", "h1"], [[0.0, 5.0], [7.0, 0.0]], 12.0)
+    assert found.between == {("h0", "h1"): 12.0}
+
+
+async def test_name_that_is_taken_is_refused_and_replaced_where_that_is_asked_for(memory: Records) -> None:
+    await memory.demands.add(demand(layers=(0, 1, 2)))
+    with pytest.raises(RefusedError, match=r"demand moe: there is one of that name\. .* --replace"):
+        await memory.demands.add(demand(amount=6.0))
+    key = DemandKey(name="moe", layer=0, microbatch=1)
+    assert (await memory.demands.matrix(key)).bytes[0][1] == 5.0
+    await memory.demands.add(demand(amount=6.0, layers=[0]), replace=True)
+    assert (await memory.demands.matrix(key)).bytes[0][1] == 6.0
+    with pytest.raises(UnknownError, match="layer 2, micro-batch 1: not stored; it has layers 0 and micro-batches 1"):
+        await memory.demands.matrix(DemandKey(name="moe", layer=2, microbatch=1))
+
+
+async def test_what_is_removed_is_not_there_any_more(memory: Records) -> None:
+    added = await memory.demands.add(demand())
+    await memory.demands.add(demand("other"))
+    assert await memory.demands.remove("moe") == added
+    for call in (memory.demands.remove("moe"), memory.demands.matrix(DemandKey(name="moe"))):
+        with pytest.raises(UnknownError, match=r"demand 'moe': not stored\. `hwd demand list` says which are"):
+            await call
+    assert await names(memory) == ["other"]
+    assert (await memory.demands.matrix(DemandKey(name="other", microbatch=1))).name == "other"
+
+
+async def test_layers_that_are_there_are_named_where_one_is_not(memory: Records) -> None:
+    await memory.demands.add(demand(layers=[0, 2, 5]))
+    with pytest.raises(UnknownError, match="it has layers 0, 2, 5 and micro-batches 1"):
+        await memory.demands.matrix(DemandKey(name="moe", layer=1, microbatch=1))
+    await memory.demands.add(demand(layers=[3, 4, 5]), replace=True)
+    with pytest.raises(UnknownError, match="it has layers 3 to 5 and"):
+        await memory.demands.matrix(DemandKey(name="moe", layer=1, microbatch=1))
+    with pytest.raises(ConfigError, match="layer 1024, micro-batch 0: layers and micro-batches are numbered from 0"):
+        DemandKey(name="moe", layer=1024)
+
+
+async def test_number_and_size_of_all_are_bounded(memory: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demand_table, "DEMANDS_MAX", 3)
+    monkeypatch.setattr(demand_table, "ALL_BYTES_MAX", 200)
+    for name in ("a", "b"):
+        await memory.demands.add(demand(name))
+    with pytest.raises(RefusedError, match=r"demand c: 2 others have 0\.0 MB, .*`hwd demand remove` makes room"):
+        await memory.demands.add(demand("c", layers=(0, 1, 2)))
+    await memory.demands.add(demand("c"))
+    with pytest.raises(RefusedError, match="3 others"):
+        await memory.demands.add(demand("d", layers=()))
+    await memory.demands.add(demand("c", amount=1.0), replace=True)
+    await memory.demands.remove("a")
+    await memory.demands.add(demand("d"))
+    assert await names(memory) == ["b", "c", "d"]
+
+
+# --- jobs: those under way, the newest, and the events of each
+
+
+JOB = JobRecord(
+    id="j1",
+    entry="train",
+    command=["/usr/bin/true"],
+    user="lab",
+    ranks=[JobRank(host="h0"), JobRank(host="h1", gpu=3)],
+    groups={"world": [0, 1]},
+    dimensions={"world": "dp"},
+    plane="static",
+    plane_arguments={"topology": "ring"},
+    shim="ask",
+    fallback=False,
+    within_s=60.0,
+    arrive_within_s=60.0,
+    answer_within_s=60.0,
+    ready_within_s=30.0,
+    key="secret",
+    by="ada",
+    started_wall_ns=10,
+)
+ENDED = replace(JOB, state=JobState.SUCCEEDED, ended_wall_ns=99, ends={0: ProgramEnd(status=0)}, joined=[0, 1])
+
+
+def events(*ranks: int) -> list[JobEvent]:
+    return [
+        JobEvent.of(Done(rank=rank), (Grant(ranks=(rank,)), Switch(target="a")), at_ns=rank, wall_ns=rank, ticked_s=0.5)
+        for rank in ranks
+    ]
+
+
+def ids(records: tuple[JobRecord, ...]) -> list[str]:
+    return [record.id for record in records]
+
+
+async def test_job_and_its_events_outlive_the_daemon(restart: Restart) -> None:
+    first = await restart()
+    failure = JobEvent.of(Failure(why="x", hosts=("h0",)), (), at_ns=5, wall_ns=6, ticked_s=None)
+    await first.jobs.save(replace(JOB, state=JobState.RUNNING, joined=[1], lease="l1", prepared_set="p1"))
+    await first.jobs.put("j1", 0, [*events(1), failure])
+    second = await restart()
+    (found,) = await second.jobs.under_way()
+    assert found == replace(JOB, state=JobState.RUNNING, joined=[1], lease="l1", prepared_set="p1")
+    assert await second.jobs.events("j1") == (*events(1), failure)
+
+
+async def test_job_that_is_saved_again_replaces_the_stored_one(memory: Records) -> None:
+    await memory.jobs.save(JOB)
+    await memory.jobs.put("j1", 0, events(0))
+    await memory.jobs.save(ENDED)
+    assert await memory.jobs.get("j1") == ENDED
+    assert await memory.jobs.latest(9) == (ENDED,)
+    assert await memory.jobs.events("j1") == tuple(events(0))
+    assert (await memory.jobs.get("j2"), await memory.jobs.events("j2")) == (None, ())
+
+
+async def test_jobs_under_way_are_read_oldest_first_and_the_latest_newest_first(memory: Records) -> None:
+    for id, started in (("a", 20), ("b", 30), ("c", 10), ("e", 40), ("d", 40)):
+        await memory.jobs.save(replace(JOB, id=id, started_wall_ns=started))
+    assert ids(await memory.jobs.under_way()) == ["c", "a", "b", "d", "e"]
+    assert ids(await memory.jobs.latest(3)) == ["e", "d", "b"]
+    await memory.jobs.save(replace(ENDED, id="a", started_wall_ns=20))
+    assert ids(await memory.jobs.under_way()) == ["c", "b", "d", "e"]
+    assert ids(await memory.jobs.latest(9)) == ["e", "d", "b", "a", "c"]
+    for state in JobState:
+        await memory.jobs.save(replace(JOB, id="c", state=state))
+        assert ("c" in ids(await memory.jobs.under_way())) is not state.ended, state
+
+
+async def test_events_are_read_in_the_order_of_their_numbers(memory: Records) -> None:
+    await memory.jobs.put("j1", 0, events(8, 1))
+    await memory.jobs.put("j2", 0, events(7))
+    await memory.jobs.put("j1", 1, events(9, 2, 5))
+    await memory.jobs.put("j1", 4, [JobEvent.of(Applied(target="a"), (), at_ns=3, wall_ns=9, ticked_s=None)])
+    assert [event.at_ns for event in await memory.jobs.events("j1")] == [8, 1, 2, 5, 3]
+    assert await memory.jobs.events("j2") == tuple(events(7))
+
+
+async def test_oldest_jobs_that_have_ended_go_with_their_events_and_none_that_is_under_way(
+    memory: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_table, "KEPT", 2)
+    await memory.jobs.save(replace(JOB, id="long", started_wall_ns=1))
+    await memory.jobs.put("long", 0, events(0))
+    for number in (3, 2, 4, 5):
+        await memory.jobs.save(replace(JOB, id=f"j{number}", started_wall_ns=number))
+        await memory.jobs.put(f"j{number}", 0, events(number))
+    assert len(await memory.jobs.latest(9)) == 5
+    for number in (3, 2, 4, 5):
+        await memory.jobs.save(replace(ENDED, id=f"j{number}", started_wall_ns=number))
+    assert ids(await memory.jobs.latest(9)) == ["j5", "j4", "long"]
+    kept = {id for id in ("long", "j2", "j3", "j4", "j5") if await memory.jobs.events(id)}
+    assert kept == {"long", "j4", "j5"}
+
+
+async def test_jobs_of_a_run_are_found_by_it_oldest_first(restart: Restart) -> None:
+    records = await restart()
+    for number, run in enumerate(["k3v9a1xx", "", "k3v9a1xx"]):
+        await records.jobs.save(replace(JOB, id=f"j{number}", run=run, started_wall_ns=number))
+    assert ids(await records.jobs.of_run("k3v9a1xx")) == ["j0", "j2"]
+    assert ids(await records.jobs.of_run("k3v9a1zz")) == ids(await records.jobs.of_run("")) == []

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.documents.reconfigurations import (
@@ -152,3 +153,14 @@ def make_run(
         events_lost=0,
         steps_failed=(),
     )
+
+
+def dwelt(seed: int, dwell_s: float | None, *, slow: bool = False, what: str = "ring") -> Timeline:
+    """A reconfiguration after a dwell; after a short one the NICs took twice as long."""
+    timeline = make_timeline(seed, what=what, autoneg=None if slow else False)
+    return replace(timeline, links=[replace(link, dwell_s=dwell_s) for link in timeline.links])
+
+
+def negotiating(seed: int, words: str, *, what: str = "pairs") -> Timeline:
+    """A reconfiguration of a sweep over auto-negotiation."""
+    return make_timeline(seed, what=what, sweep={"negotiates": words}, autoneg=words == "on")

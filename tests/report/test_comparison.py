@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from xml.etree import ElementTree
 
 import msgspec
@@ -10,13 +12,15 @@ from msgspec.structs import replace
 from hwd.model.documents.runs import RunJob
 from hwd.model.instant import Knowledge
 from hwd.model.recorded_run import RunOutcome
-from hwd.report import compare
+from hwd.report import RunReport, compare
+from hwd.report.comparison import verdict
 from hwd.report.figures.comparison import comparison_figure
 from hwd.report.figures.render import specification, svg
 from hwd.report.page.html import html
 from hwd.timeline import Stage, StageName, Timeline
 
-from .stage import make_run, make_timeline
+from ..answers import check_golden
+from .stage import dwelt, make_run, make_timeline, negotiating
 
 
 def slower(timeline: Timeline, by_ns: int) -> Timeline:
@@ -53,36 +57,73 @@ def test_what_became_slower_is_found_and_nothing_else() -> None:
     assert found.remarks == ()
 
 
-def test_few_reconfigurations_are_remarked() -> None:
-    found = compare(make_run("a", repeats=2), make_run("b", repeats=2))
-    assert any("fewer than 6 reconfigurations" in remark for remark in found.remarks)
-    assert all(row.shift_within_s is None for row in found.rows)
-    assert json.loads(msgspec.json.encode(found))["rows"][0]["shift_within_s"] is None
+def of_dwells(id: str, *dwells_s: float | None, count: int = 6, short_s: float = 4.0) -> RunReport:
+    timelines = (
+        dwelt(n, one := dwells_s[n % len(dwells_s)], slow=one is not None and one < short_s) for n in range(count)
+    )
+    return make_run(id, timelines=tuple(timelines))
 
 
-def test_what_makes_runs_hard_to_compare_is_said() -> None:
-    first = make_run("a")
+def of_sweep(id: str, *values: str) -> RunReport:
+    whats = ["ring"] * 6 + ["pairs"] * 6
+    timelines = (negotiating(n, one, what=what) for n, what in enumerate(whats) for one in values)
+    return make_run(id, timelines=tuple(timelines))
+
+
+def without_links(id: str, *jobs: str, outcome: RunOutcome = RunOutcome.SUCCEEDED) -> RunReport:
+    report = make_run(id, timelines=())
+    told = tuple(
+        RunJob(
+            run=id, job=job, entry="moe", arguments=[], plane="mfabric", seconds=[1.0], moves=0, links=0, moving_s=0,
+            held_s=0,
+        )
+        for job in jobs
+    )  # fmt: skip
+    return dataclasses.replace(report, jobs=told, run=replace(report.run, outcome=outcome))
+
+
+def both() -> Iterator[tuple[str, RunReport, RunReport]]:
+    """Two runs, and what is to be seen of them."""
+    a, b = make_run("a"), make_run("b")
+    yield "few reconfigurations", make_run("a", repeats=2), make_run("b", repeats=2)
+    yield "the same run", a, a
+    yield "one that was aborted", a, dataclasses.replace(b, run=replace(b.run, outcome=RunOutcome.ABORTED))
     other = make_run("b", virtual_time=True, timelines=(make_timeline(what="torus"),))
-    run = replace(other.run, testbed_text="x", playbook_text="y", parameters={"repeats": 9}, version="9")
-    found = compare(first, dataclasses.replace(other, run=run))
-    told = " / ".join(found.remarks)
-    for words in (
-        "the clocks differ: a in real time and b in virtual time",
-        "the testbed file was changed",
-        "the playbook was changed",
-        "the parameters differ: repeats",
-        "the versions of hwd differ",
-        "no topology in common",
-    ):
-        assert words in told, words
-    assert {row.topology for row in found.rows} == {""}
+    unlike = replace(other.run, testbed_text="x", playbook_text="y", parameters={"repeats": 9}, version="9")
+    yield "all that makes runs hard to compare", a, dataclasses.replace(other, run=unlike)
+    yield "a topology of one only", a, make_run("b", timelines=(*b.timelines, make_timeline(what="torus")))
+    yield "a sweep of one only", a, make_run("b", timelines=(make_timeline(sweep={"nics": "ideal"}),))
+    yield "like sweeps", of_sweep("a", "on", "off"), of_sweep("b", "on", "off")
+    yield "another value of the sweep in each", of_sweep("a", "on"), of_sweep("b", "off")
+    jobs = without_links("b", "j1", "j2")
+    yield "links, and jobs without", a, jobs
+    yield "jobs without links", jobs, jobs
+    yield "no links, and links", without_links("b"), a
+    yield "no links of an aborted run", without_links("c", outcome=RunOutcome.ABORTED), without_links("b")
+    kinds = ("dark", "light", "firmware", "carrier", "rdma", "ready")
+    hidden = frozenset((f"h{host}.eth{port}", kind) for host in range(4) for port in range(4) for kind in kinds)
+    yield "links that nobody saw", make_run("d", timelines=(make_timeline(hide=hidden),)), without_links("b")
+    timeline = make_timeline()
+    unseen = tuple(Stage(name=name, knowledge=Knowledge.UNKNOWN, why="no source") for name in StageName)
+    silent = replace(timeline, links=[replace(link, stages=unseen) for link in timeline.links])
+    saw, blind = (make_run(id, timelines=(one,)) for id, one in (("a", timeline), ("b", silent)))
+    yield "a topology of which they saw other stages", saw, blind
+    yield "short and long dwells", of_dwells("a", 3.5, 5.5, count=12), of_dwells("b", 3.6, 5.5, count=12)
+    yield "short and long dwells, and long ones", of_dwells("a", 3.5, 5.5, count=12), of_dwells("c", 5.5)
+    yield "an unknown dwell", of_dwells("a", None), of_dwells("b", 3.6, short_s=0)
+    yield "dwells that are almost the same", of_dwells("a", 3.4, short_s=0), of_dwells("b", 3.5, short_s=0)
+    far, further = of_dwells("c", 1.0, 20.0, count=8), of_dwells("d", 20.0, 200.0, count=8, short_s=100)
+    yield "other dwells: not the shortest with the shortest", far, further
 
 
-def test_topology_of_one_run_only_is_remarked_and_left_out() -> None:
-    more = (*make_run().timelines, make_timeline(what="torus"))
-    found = compare(make_run("a"), make_run("b", timelines=more))
-    assert "only in run b: torus" in found.remarks
-    assert "torus" not in {row.topology for row in found.rows}
+def test_comparisons_are_what_they_were() -> None:
+    lines: list[str] = []
+    for words, first, second in both():
+        found = compare(first, second)
+        lines += [f"== {words}", *found.remarks, *filter(None, [found.nothing])]
+        shown = [row for row in found.rows if row.stage in (StageName.FIRMWARE, StageName.TURNAROUND)]
+        lines += [f"  {row.topology or 'all'}: {row}; {verdict(row)}" for row in shown]
+    check_golden(Path(__file__).with_name("comparisons.txt"), "\n".join([*lines, ""]))
 
 
 def test_page_of_two_runs_has_the_comparison_with_its_origins() -> None:
@@ -91,6 +132,10 @@ def test_page_of_two_runs_has_the_comparison_with_its_origins() -> None:
     assert "Run c against run a" in page
     assert page.count("difference of the medians, second minus first") == 2
     assert "against run" not in html([make_run("a")])
+    moved, jobs = make_run("a"), without_links("b", "j1", "j2")
+    page = html([moved, jobs])
+    assert f"R{compare(moved, jobs).nothing[1:]}." in page
+    assert "2 runs compared" not in page
 
 
 def test_figure_has_a_row_for_each_stage_and_survives_hostile_ids() -> None:
@@ -100,63 +145,3 @@ def test_figure_has_a_row_for_each_stage_and_survives_hostile_ids() -> None:
         ElementTree.fromstring(svg(figure, width))
     drawn = [row for values in specification(figure, 900)["datasets"].values() for row in values if "delta" in row]
     assert {(row["stage"], row["delta"]) for row in drawn} == {(row.stage, row.delta) for row in found.rows}
-
-
-def test_runs_without_a_stage_in_common_say_why_and_nothing_else() -> None:
-    moved, still = make_run("a"), make_run("b", timelines=())
-    job = RunJob(
-        run="b",
-        job="j1",
-        entry="moe",
-        arguments=[],
-        plane="mfabric",
-        seconds=[1.0],
-        moves=0,
-        links=0,
-        moving_s=0,
-        held_s=0,
-    )
-    jobs = dataclasses.replace(still, jobs=(job, job))
-    aborted = dataclasses.replace(still, run=replace(still.run, id="c", outcome=RunOutcome.ABORTED))
-    ends = frozenset((f"h{host}.eth{port}") for host in range(4) for port in range(4))
-    kinds = ("dark", "light", "firmware", "carrier", "rdma", "ready")
-    blind = make_run("d", timelines=(make_timeline(hide=frozenset((end, kind) for end in ends for kind in kinds)),))
-    for first, second, words in (
-        (moved, jobs, "run a saw control, optical, firmware, carrier, rdma, ready, turnaround, activation; "
-                      "run b moved no link, and its 2 jobs cannot be compared yet"),
-        (jobs, jobs, "run b moved no link, and its 2 jobs cannot be compared yet; run b moved no link"),
-        (still, moved, "run b moved no link; run a saw control"),
-        (aborted, still, "run c, which was aborted, moved no link; run b moved no link"),
-        (blind, still, "run d saw control; run b moved no link"),
-    ):  # fmt: skip
-        found = compare(first, second)
-        assert (found.rows, found.remarks) == ((), ())
-        start = f"runs {first.run.id} and {second.run.id} have nothing in common to compare: "
-        assert found.nothing.startswith(f"{start}{words}")
-    page = html([moved, jobs])
-    assert f"R{compare(moved, jobs).nothing[1:]}." in page
-    assert "2 runs compared" not in page
-
-
-def test_topology_that_both_moved_and_of_which_they_saw_other_stages_is_named() -> None:
-    timeline = make_timeline()
-    unseen = tuple(Stage(name=name, knowledge=Knowledge.UNKNOWN, why="no source") for name in StageName)
-    silent = replace(timeline, links=[replace(link, stages=unseen) for link in timeline.links])
-    found = compare(make_run("a", timelines=(timeline,)), make_run("b", timelines=(silent,)))
-    assert found.nothing.endswith("run b saw no stage of the links that it moved")
-    assert "have nothing in common to compare of ring: run a saw" in found.nothing
-
-
-def test_run_that_did_not_succeed_is_compared_and_said_to_be_part_of_one() -> None:
-    whole, part = make_run("a"), make_run("b")
-    part = dataclasses.replace(part, run=replace(part.run, outcome=RunOutcome.ABORTED))
-    found = compare(whole, part)
-    assert found.rows
-    assert found.nothing == ""
-    assert found.remarks[0] == "run b was aborted: what it did until then is compared"
-    assert compare(whole, whole).remarks[0] == "both are run a"
-
-
-def test_sweep_of_one_run_only_is_said_to_be_none_of_the_other() -> None:
-    swept = make_run("b", timelines=(make_timeline(sweep={"nics": "ideal"}),))
-    assert "the sweep values differ: none in run a and nics=ideal in run b" in compare(make_run("a"), swept).remarks

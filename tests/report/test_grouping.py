@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hwd.config.playbook.playbook import load_playbook
 from hwd.config.playbook.playbook_schema import Cut
-from hwd.report import RunReport, compare, stage_table
+from hwd.report import RunReport, stage_table
 from hwd.report.conditions import RunTimings
 from hwd.report.figures.figures import Figures, distributions, links, typical_figures
 from hwd.report.figures.render import specification
@@ -19,7 +19,7 @@ from hwd.report.page.html import html
 from hwd.timeline import StageName, Timeline
 from hwd_drivers.core.errors import ConfigError
 
-from .stage import make_run, make_timeline
+from .stage import dwelt, make_run, make_timeline, negotiating
 
 PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 
@@ -27,10 +27,7 @@ PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 @pytest.fixture
 def negotiated() -> RunReport:
     """Auto-negotiation on, then off, on NICs that the testbed file gives the times of negotiating ones."""
-    timelines = [
-        make_timeline(seed, what="pairs", sweep={"negotiates": words}, autoneg=words == "on")
-        for seed, words in enumerate(["on"] * 3 + ["off"] * 3)
-    ]
+    timelines = [negotiating(seed, words) for seed, words in enumerate(["on"] * 3 + ["off"] * 3)]
     return make_run(
         timelines=tuple(timelines), asks="report: {by: [sweep, topology, stage], compare_with: opus-testbed}\n"
     )
@@ -91,33 +88,6 @@ def test_swept_values_are_apart_in_figures_too(negotiated: RunReport) -> None:
     assert "negotiates=off" in curves.description
 
 
-def test_comparison_sets_like_beside_like(negotiated: RunReport) -> None:
-    other = dataclasses.replace(negotiated, run=replace(negotiated.run, id="other"))
-    rows = [row for row in compare(negotiated, other).rows if row.stage is StageName.FIRMWARE]
-    assert [row.topology for row in rows] == ["pairs · negotiates=on", "pairs · negotiates=off"]
-    assert [row.shift_s for row in rows] == [0, 0]
-
-
-def test_runs_that_differ_by_the_one_value_that_each_sweeps_are_compared_by_topology(negotiated: RunReport) -> None:
-    on, off = (
-        dataclasses.replace(
-            negotiated,
-            timelines=tuple(
-                make_timeline(seed, what=what, sweep={"negotiates": words}, autoneg=words == "on")
-                for seed, what in enumerate(["ring"] * 6 + ["pairs"] * 6)
-            ),
-        )
-        for words in ("on", "off")
-    )
-    found = compare(on, off)
-    firmware = [row for row in found.rows if row.stage is StageName.FIRMWARE]
-    assert [row.topology for row in firmware] == ["ring", "pairs"]
-    assert all(row.shift_s < -2.5 and row.excludes_zero for row in firmware)
-    assert "the sweep values differ: negotiates=on in run 20270110-a1b2 and negotiates=off in run 20270110-a1b2" in (
-        found.remarks
-    )
-
-
 def test_page_tells_a_total_for_each_value_and_no_mixture(negotiated: RunReport) -> None:
     facts = dict(re.findall(r"<b>([^<]*)</b><span>from command to first transfer, ([^<]*)</span>", html([negotiated])))
     assert sorted(facts.values()) == [
@@ -136,12 +106,6 @@ def test_runs_compared_have_a_total_each() -> None:
         r"<span>from command to first transfer, median of (\d+) in \d reconfigurations?, ([ab], \w+)</span>", page
     )
     assert sorted(found) == [("4", "a, pairs"), ("4", "b, pairs"), ("8", "a, ring"), ("8", "b, ring")]
-
-
-def dwelt(seed: int, dwell_s: float | None, *, slow: bool = False, what: str = "ring") -> Timeline:
-    """A reconfiguration after a dwell; after a short one the NICs took twice as long."""
-    timeline = make_timeline(seed, what=what, autoneg=None if slow else False)
-    return replace(timeline, links=[replace(link, dwell_s=dwell_s) for link in timeline.links])
 
 
 def groups(report: RunReport, *by: str) -> set[tuple[str, ...]]:
@@ -179,30 +143,6 @@ def test_topologies_that_are_told_apart_need_no_dwell() -> None:
     report = make_run(timelines=tuple(timelines))
     assert groups(report, Cut.TOPOLOGY) == {("ring",), ("pairs",)}
     assert len(groups(report)) == 2
-
-
-def test_short_dwells_are_compared_with_short_ones() -> None:
-    first = make_run("a", timelines=tuple(dwelt(n, (3.5, 5.5)[n % 2], slow=not n % 2) for n in range(12)))
-    second = make_run("b", timelines=tuple(dwelt(n, (3.6, 5.5)[n % 2], slow=not n % 2) for n in range(12)))
-    rows = [row for row in compare(first, second).rows if row.stage is StageName.TURNAROUND]
-    assert [row.topology for row in rows] == ["ring · dwell 3.500 s and 3.600 s", "ring · dwell 5.500 s"]
-    assert [row.shift_s for row in rows] == [0, 0]
-    alone = make_run("c", timelines=tuple(dwelt(n, 5.5) for n in range(6)))
-    found = compare(first, alone)
-    assert {row.topology for row in found.rows} == {"ring · dwell 5.500 s"}
-    assert "ring: only in the first run: dwell 3.500 s" in found.remarks
-
-
-def test_unlike_dwells_are_not_compared_in_silence() -> None:
-    def run(id: str, *dwells_s: float | None) -> RunReport:
-        return make_run(id, timelines=tuple(dwelt(n, dwells_s[n % len(dwells_s)]) for n in range(6)))
-
-    assert "ring: dwells differ: dwell unknown and dwell 3.600 s" in compare(run("a", None), run("b", 3.6)).remarks
-    assert "ring: dwells differ: dwell 0.700 s and dwell 3.500 s" not in compare(run("a", 3.4), run("b", 3.5)).remarks
-    far = make_run("c", timelines=tuple(dwelt(n, (1.0, 20.0)[n % 2], slow=not n % 2) for n in range(8)))
-    further = make_run("d", timelines=tuple(dwelt(n, (20.0, 200.0)[n % 2], slow=not n % 2) for n in range(8)))
-    rows = [row.topology for row in compare(far, further).rows if row.stage is StageName.TURNAROUND]
-    assert rows == ["ring · dwell 20.00 s"], "not the shortest with the shortest"
 
 
 def test_a_difference_by_the_sweep_is_not_told_as_one_by_dwell() -> None:

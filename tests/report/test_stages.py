@@ -1,4 +1,4 @@
-"""The table of stages, and its text."""
+"""The table of stages, and its text; and the papers' figures beside it."""
 
 import dataclasses
 import json
@@ -9,9 +9,12 @@ from msgspec.structs import replace
 
 from hwd.model.instant import Origin
 from hwd.report import RunReport, StageRow, stage_table, stage_text
-from hwd.report.conditions import RunTimings
+from hwd.report.conditions import Conditions, RunTimings
+from hwd.report.papers import FIGURES, figures
 from hwd.report.stages import turnaround_rows
 from hwd.timeline import StageName, Timeline
+from hwd.twin.nic_timing import NIC_TIMINGS
+from hwd_drivers.twins.timing import SWITCH_TIMINGS
 
 from .stage import make_run, make_timeline
 
@@ -80,3 +83,40 @@ def test_stage_that_nobody_saw_has_a_row_without_figures() -> None:
     assert firmware.origin is None
     assert not any("fitted to it" in figure for figure in firmware.papers)
     assert "0 (+ 4 unknown)" in stage_text(rows)
+
+
+# --- the papers' figures that stand beside
+
+
+OF_DATA_TABLES = {"polatis-50ms", "calient-200ms"}
+"""Timings that were made from what a maker states of a unit, which is no paper's figure."""
+
+
+def test_every_timing_that_a_figure_names_exists_and_says_that_it_is_fitted() -> None:
+    for name in {name for figure in FIGURES for name in figure.drawn_by}:
+        timing = NIC_TIMINGS.get(name) or SWITCH_TIMINGS[name]
+        assert timing.fitted_to, name
+
+
+def test_every_timing_that_is_fitted_to_a_paper_stands_beside_its_figure() -> None:
+    drawn = {name for figure in FIGURES for name in figure.drawn_by}
+    fitted = {name for timings in (NIC_TIMINGS, SWITCH_TIMINGS) for name, timing in timings.items() if timing.fitted_to}
+    assert drawn == fitted - OF_DATA_TABLES
+    assert fitted >= OF_DATA_TABLES
+
+
+def test_figures_are_those_of_the_paper_whose_timings_play() -> None:
+    chosen = figures(Conditions(timings=frozenset({"polatis-opus", "opus-cx6dx"})))
+    assert {figure.paper for figure in chosen} == {"opus"}
+    firmware = [figure.condition for figure in chosen if figure.stage is StageName.FIRMWARE]
+    assert firmware == ["no auto-negotiation", "rapid repeats"], "the other condition is not played"
+
+
+def test_hardware_stands_beside_all_figures() -> None:
+    assert figures(Conditions(timings=frozenset())) == FIGURES
+
+
+def test_playbook_may_choose_the_paper() -> None:
+    chosen = figures(Conditions(timings=frozenset({"polatis-opus"})), compare_with="mfabric-prototype")
+    assert {figure.paper for figure in chosen} == {"mfabric"}
+    assert figures(Conditions(timings=frozenset()), compare_with="nobody") == ()

@@ -20,6 +20,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE
+from pyroute2.netlink.rtnl import RTM_GETLINK
+from pyroute2.netlink.rtnl.marshal import MarshalRtnl
 
 from hwd_agents.sources.kernel.sockets import NamespaceSockets
 from hwd_drivers.core.frames import decode_frames
@@ -31,8 +34,6 @@ LASTS_S = float(os.environ.get("HWD_CHAOS_S", "30"))
 SEED = int(os.environ.get("HWD_CHAOS_SEED", "0")) or int(RandomIds().uuid()[:8], 16)
 SETTLES_WITHIN_S = 120.0
 HOSTS = ("h0", "h1")
-GETLINK, NEWLINK, DONE = 18, 16, 3
-CARRIER_CHANGES, IFNAME = 35, 3
 
 log = logging.getLogger(__name__)
 
@@ -231,24 +232,9 @@ def kernel_carrier_changes(lab: Lab, host: str) -> dict[str, int]:
     with links:
         links.setblocking(True)
         links.settimeout(5.0)
-        links.send(struct.pack("=IHHIIBxHiII", 32, GETLINK, 0x301, 1, 0, 0, 0, 0, 0, 0))
+        links.send(struct.pack("=IHHIIBxHiII", 32, RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, 1, 0, 0, 0, 0, 0, 0))
         while True:
-            data, at = links.recv(1 << 16), 0
-            while at < len(data):
-                length, kind = struct.unpack_from("=IH", data, at)
-                if kind == DONE:
+            for told in MarshalRtnl().parse(links.recv(1 << 16)):
+                if told["header"]["type"] == NLMSG_DONE:
                     return {name: changes for name, changes in found.items() if name.startswith("eth")}
-                if kind == NEWLINK:
-                    told = _attributes(data[at + 32 : at + length])
-                    name = told[IFNAME].rstrip(b"\0").decode()
-                    (found[name],) = struct.unpack("=I", told[CARRIER_CHANGES])
-                at += (length + 3) & ~3
-
-
-def _attributes(data: bytes) -> dict[int, bytes]:
-    found, at = {}, 0
-    while at + 4 <= len(data):
-        length, kind = struct.unpack_from("=HH", data, at)
-        found[kind & 0x3FFF] = data[at + 4 : at + length]
-        at += (length + 3) & ~3
-    return found
+                found[told.get_attr("IFLA_IFNAME")] = told.get_attr("IFLA_CARRIER_CHANGES")

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import Any
 import pytest
 
 from hwd.config.testbed.testbed import load_testbed
-from hwd.model.documents.reconfigurations import ReconfigurationState
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationState
+from hwd.model.fault import parse_fault
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.apply.reconfiguration import State
 from hwd.records.records import Records
+from hwd.report.run_report import load
 from hwd.sim.world import DAEMON, World, agent_node
-from hwd_drivers.core.documents import Document
+from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices import registry
 from hwd_drivers.twins.nodes import NodeKilled
@@ -48,13 +50,6 @@ steps:
 """
 
 
-def is_driving(document: Document) -> bool:
-    match document.fact:
-        case ReconfigurationState(state=State.DRIVING):
-            return True
-    return False
-
-
 class Scene:
     """A world whose links are straight, and in which a run is to cross them."""
 
@@ -71,6 +66,11 @@ class Scene:
         assert len(ends) == len(set(ends)), f"an end is in two crossconnects: {ends}"
         return frozenset(str(one.crossconnect) for one in readings)
 
+    async def told(self, what: Callable[[Fact], bool], *, after: int) -> None:
+        """Wait until the daemon has told of this, behind so many documents."""
+        while not any(what(one.fact) for one in self.world.documents[after:]):  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(0.001)
+
     async def rest(self) -> None:
         await self.world.settled()
         await asyncio.sleep(RESTED_S)
@@ -78,10 +78,10 @@ class Scene:
 
     async def outcomes(self) -> list[RunOutcome | None]:
         """Of the runs, oldest first."""
-        return [run.outcome for run in reversed(await self._ask(lambda records: records.runs()))]
+        return [run.outcome for run in reversed(await self.ask(lambda records: records.runs()))]
 
     async def recorded(self, *kinds: str) -> list[dict[str, Any]]:
-        stored = await self._ask(lambda records: records.documents(kinds=kinds))
+        stored = await self.ask(lambda records: records.documents(kinds=kinds))
         return [one.document.fact.to_data() for one in stored]
 
     async def check(self) -> None:
@@ -101,7 +101,7 @@ class Scene:
         run = await self.world.run_playbook(
             playbook(CROSSED), file="playbook.yaml"
         )  # refused where the journal is open
-        assert (await self.outcomes())[-1] is RunOutcome.SUCCEEDED, await self._ask(lambda records: records.run(run))
+        assert (await self.outcomes())[-1] is RunOutcome.SUCCEEDED, await self.ask(lambda records: records.run(run))
         assert self.light() == CROSSED
 
     async def _check_events(self) -> None:
@@ -121,7 +121,7 @@ class Scene:
         assert changes == counted
         assert len(changes) == 4
 
-    async def _ask(self, question: Callable[[Records], Awaitable[Any]]) -> Any:
+    async def ask(self, question: Callable[[Records], Awaitable[Any]]) -> Any:
         records = Records(self._records_url, InlineOffload())
         await records.open()
         try:
@@ -273,8 +273,7 @@ async def test_switch_that_is_cut_in_a_command_is_where_the_outcome_says(scene: 
     """The twin answers after 0.2 s; the fraction is of 0.3 s from the first byte's way on."""
 
     async def later() -> None:
-        while not any(is_driving(document) for document in scene.world.documents[told:]):  # noqa: ASYNC110 - virtual time
-            await asyncio.sleep(0.001)
+        await scene.told(lambda fact: isinstance(fact, ReconfigurationState) and fact.state == "driving", after=told)
         await asyncio.sleep(0.3 * fraction)
         scene.world.rack.switches["ocs1"].faults.reset()
 
@@ -289,3 +288,38 @@ async def test_switch_that_is_cut_in_a_command_is_where_the_outcome_says(scene: 
     await scene.rest()
     assert scene.light() == (CROSSED if outcome is RunOutcome.SUCCEEDED else STRAIGHT)
     await scene.check()
+
+
+@pytest.mark.parametrize(
+    ("by_s", "after_s"),
+    [
+        (-3.05, 2.7),
+        *(pytest.param(by_s, 2.7, marks=pytest.mark.slow) for by_s in (3600.0, -3600.0, 0.2)),
+        pytest.param(3600.0, 0.05, marks=pytest.mark.slow),
+    ],
+)
+async def test_clock_that_is_set_in_a_reconfiguration_is_a_breach_of_it_and_stands_in_the_report(
+    scene: Scene, by_s: float, after_s: float
+) -> None:
+    """Back by 3.05 s between light and firmware is 0.4 s before firmware, and long before the next clock request: the
+    last answer of the agent tells of it.
+    """
+    told = len(scene.world.documents)
+    crossing = asyncio.create_task(scene.cross())
+    await scene.told(lambda fact: isinstance(fact, ReconfigurationCommanded), after=told)
+    await asyncio.sleep(after_s)
+    await scene.world.set_fault(parse_fault({"host": "h0", "fault": "clock-step", "seconds": by_s}))
+    run = await crossing
+    (report,) = await scene.ask(lambda records: load(records, [run]))
+    (step,) = report.clock_steps
+    found = re.fullmatch(
+        r"h0: its clock was stepped by ([-+][0-9.]+) s \+- (\d+) us, found [0-9.]+ s into the run", step
+    )
+    assert found is not None, step
+    assert abs(float(found[1]) - by_s) <= int(found[2]) / 1e6 + 1e-6
+    (timeline,) = report.timelines
+    assert len([one for one in timeline.breaches if one.startswith("h0: its clock was stepped by")]) == 1
+    if by_s == -3.05:
+        assert any("light at" in breach and "should not be after firmware" in breach for breach in timeline.breaches)
+        (firmware,) = (one for end in timeline.ends if str(end.end) == "h0.eth0" for one in end.instants[2:3])
+        assert firmware.error_ns < 2_000_000, "nothing is widened to hide it"

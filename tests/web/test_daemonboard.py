@@ -25,26 +25,18 @@ def test_broker_has_the_time_of_its_last_change() -> None:
     assert times == [None, 1, 1, 3, 3, 5]
 
 
-def disk_after(*facts: DaemonDisk) -> DiskSpace | None:
-    """Each is read a nanosecond after the one before."""
+def test_disk_is_that_of_the_last_read_and_unknown_and_not_little_where_it_cannot_be_read() -> None:
     board = Daemonboard()
-    for wall_ns, fact in enumerate(facts, 1):
-        board(Document(at_ns=0, wall_ns=wall_ns, fact=fact))
-    return board.disk
-
-
-def test_disk_is_that_of_the_last_read() -> None:
-    assert disk_after() is None
+    assert Daemonboard().disk is None
     read = DaemonDisk(path="/data", free_bytes=10, total_bytes=20, why="")
-    assert disk_after(read, read) == DiskSpace(path="/data", free_bytes=10, total_bytes=20, why="", read_wall_ns=2)
-
-
-def test_disk_that_cannot_be_read_is_unknown_and_not_little() -> None:
-    read = DaemonDisk(path="/data", free_bytes=10, total_bytes=20, why="")
-    gone = disk_after(read, DaemonDisk(path="/data", free_bytes=None, total_bytes=None, why="Input/output error"))
-    assert gone is not None
-    assert str(gone) == "free space of /data is unknown: Input/output error"
-    assert not gone.is_little
+    for wall_ns in (1, 2):
+        board(Document(at_ns=0, wall_ns=wall_ns, fact=read))
+    assert board.disk == DiskSpace(path="/data", free_bytes=10, total_bytes=20, why="", read_wall_ns=2)
+    gone = DaemonDisk(path="/data", free_bytes=None, total_bytes=None, why="Input/output error")
+    board(Document(at_ns=0, wall_ns=3, fact=gone))
+    assert str(board.disk) == "free space of /data is unknown: Input/output error"
+    assert board.disk is not None
+    assert not board.disk.is_little
 
 
 STARTED, STOPPED = (

@@ -74,10 +74,6 @@ async def test_demand_is_added_listed_shown_and_removed(desk: Desk, client: Asyn
             await method("moe")
 
 
-async def test_who_says_nothing_of_himself_is_a_caller_of_the_api(client: AsyncClient) -> None:
-    assert (await client.add_demand("moe", TABLE)).by == "a caller of the HTTP API"
-
-
 async def test_playbook_reads_stored_demands(desk: Desk, client: AsyncClient) -> None:
     crossed, straight = np.zeros((2, 4, 4))
     crossed[0, 2] = crossed[1, 3] = straight[0, 1] = straight[2, 3] = 5
@@ -88,7 +84,8 @@ async def test_playbook_reads_stored_demands(desk: Desk, client: AsyncClient) ->
     )
     with pytest.raises(ConfigError, match=r"p\.yaml:6: .*demand 'moe': not stored"):
         await client.start_run(text=playbook, file="p.yaml")
-    await client.add_demand("moe", data, hosts=["h0", "h1", "h2", "h3"])
+    added = await client.add_demand("moe", data, hosts=["h0", "h1", "h2", "h3"])
+    assert added.by == "a caller of the HTTP API", "who says nothing of himself"
     run = await client.start_run(text=playbook, file="p.yaml")
     await desk.daemon.service.wait_run(run.id)
     assert (await client.run_state(run.id)).state == "succeeded"

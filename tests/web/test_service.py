@@ -2,9 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -17,8 +15,7 @@ from hwd.web.applies import PLANS_KEPT
 from hwd.web.service import Service
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.devices.facts import SwitchCommand
-
-from ..bus.played import played
+from hwd_drivers.twins.virtual_time import VirtualLoop
 
 TESTBED = """\
 testbed: two
@@ -39,22 +36,19 @@ fibres:
 PLAYBOOK = "playbook: p\nshows: x\nsteps:\n  - apply: {pairs: 'ocs1:1A-3B'}\n  - wait: {for: ready, within_s: 600}\n"
 
 
-@asynccontextmanager
-async def two_switches() -> AsyncIterator[World]:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "two.yaml"
-        path.write_text(TESTBED)
-        async with World(
-            load(path).require(), TESTBED, seed=7, light_every_s=0.05, records_url=f"sqlite:///{folder}/records.db"
-        ) as world:
-            yield world
+@pytest.fixture
+async def world(virtual_loop: VirtualLoop, tmp_path: Path) -> AsyncIterator[World]:
+    path = tmp_path / "two.yaml"
+    path.write_text(TESTBED)
+    records_url = f"sqlite:///{tmp_path}/records.db"
+    async with World(load(path).require(), TESTBED, seed=7, light_every_s=0.05, records_url=records_url) as world:
+        yield world
 
 
 async def start(service: Service) -> str:
     return (await service.start_run(text=PLAYBOOK, file="p.yaml", parameters={})).run
 
 
-@played(two_switches)
 async def test_ports_are_told_in_the_order_of_their_numbers(world: World) -> None:
     service = await world.settled()
     ports = [f"ocs1.{port}" for port in (1, 2, 9, 10, 11)]
@@ -66,7 +60,6 @@ async def test_ports_are_told_in_the_order_of_their_numbers(world: World) -> Non
         await service.take_lease(holder="ben", ports=ports, for_s=60.0)
 
 
-@played(two_switches)
 async def test_a_switch_that_a_host_drives_is_not_waited_for(world: World) -> None:
     service = await world.settled()
     await asyncio.sleep(1)
@@ -77,7 +70,6 @@ async def test_a_switch_that_a_host_drives_is_not_waited_for(world: World) -> No
     assert [(one.switch, one.up) for one in service.switches()] == [("ocs1", True), ("ocs2", None)]
 
 
-@played(two_switches)
 async def test_the_oldest_plans_are_forgotten(world: World) -> None:
     service = await world.settled()
     requests = [ReconfigurationBody(what="ocs1:1A-3B", ready_within_s=60.0 + n) for n in range(PLANS_KEPT + 1)]
@@ -89,7 +81,6 @@ async def test_the_oldest_plans_are_forgotten(world: World) -> None:
     assert (await service.apply(ReconfigurationBody(hash=first))).outcome == "confirmed"
 
 
-@played(two_switches)
 async def test_an_abort_that_could_mean_several_runs_ends_none(world: World) -> None:
     service = await world.settled()
     run = await start(service)
@@ -109,7 +100,6 @@ async def test_an_abort_that_could_mean_several_runs_ends_none(world: World) -> 
     ],
     ids=["read", "recorded"],
 )
-@played(two_switches)
 async def test_a_run_that_begins_while_the_daemon_ends_drives_nothing(
     world: World, turns: int, why: str, recorded: list[tuple[str, str]]
 ) -> None:

@@ -4,14 +4,15 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
+from hwd.model.documents.daemon import DaemonLag
 from hwd.model.kinds import UnreadFact
-from hwd.web import hub as hub_module
-from hwd.web.hub import Hub
+from hwd.web.hub import REPLAY, WAITING, Hub
 from hwd.web.stream import EventStream
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices.facts import SwitchDown
-from hwd_drivers.twins.virtual_time import run_virtual
+
+pytestmark = pytest.mark.usefixtures("virtual_time")
 
 
 def document(kind: str) -> Document:
@@ -78,35 +79,30 @@ async def test_kinds_can_be_chosen_by_their_beginning(hub: Hub, made: EventStrea
     assert [event["id"] for event in found] == ["b.1", "b.4"]
 
 
-async def test_what_was_forgotten_is_counted(hub: Hub, events: AsyncGenerator[bytes, None]) -> None:
+async def test_what_was_forgotten_is_counted(hub: Hub, made: EventStream, events: AsyncGenerator[bytes, None]) -> None:
     for _ in range(10_002):
         hub(document("switch.up"))
     [missed, first] = await read(events, 2)
     assert missed["event"] == "missed"
     assert json.loads(missed["data"]) == {"count": 2}
     assert first["id"] == "b.3"
+    assert [made.snapshot(after).missed for after in (0, 1, 2, 10_002)] == [2, 1, 0, 0]
 
 
-def test_heartbeats_come_by_time_whatever_is_left_out_and_say_where_to_go_on() -> None:
-    async def main() -> list[tuple[float, bytes]]:
-        hub, loop = Hub(), asyncio.get_running_loop()
-        events = EventStream(hub, boot="b").follow(None, ("run.",))
-        began_s = loop.time()
+async def test_heartbeats_come_by_time_whatever_is_left_out_and_say_where_to_go_on(hub: Hub, made: EventStream) -> None:
+    loop, events = asyncio.get_running_loop(), made.follow(None, ("run.",))
+    began_s = loop.time()
 
-        async def others() -> None:
-            while True:
-                await asyncio.sleep(1.0)
-                hub(document("switch.power"))
+    async def others() -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            hub(document("switch.power"))
 
-        busy = asyncio.create_task(others())
-        try:
-            return [(round(loop.time() - began_s), await anext(events)) for _ in range(4)]
-        finally:
-            busy.cancel()
-            await asyncio.wait([busy])
-            await events.aclose()
-
-    said = run_virtual(main())
+    busy = asyncio.create_task(others())
+    said = [(round(loop.time() - began_s), await anext(events)) for _ in range(4)]
+    busy.cancel()
+    await asyncio.wait([busy])
+    await events.aclose()
     assert [at_s for at_s, _ in said] == [0, 0, 10, 20]
     assert said[0][1] == b": events of hwd\nid: b.0\n\n"
     assert said[2][1].startswith(b": still here\nid: b.")
@@ -144,11 +140,49 @@ async def test_what_came_before_the_stop_is_still_heard(hub: Hub, made: EventStr
     assert len([event async for event in events]) == 3
 
 
-def test_what_is_kept_no_more_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_module, "REPLAY", 2)
-    hub = Hub()
-    made = EventStream(hub, boot="b")
-    for _ in range(5):
-        hub(document("switch.up"))
-    assert made.snapshot(1).missed == 2
-    assert made.snapshot(5).missed == 0
+# --- the memory behind it: numbers without gaps, what is kept, and listeners that are slow or gone
+
+
+def numbered(number: int) -> Document:
+    return Document(at_ns=number, wall_ns=number, fact=DaemonLag(seconds=number))
+
+
+async def test_who_comes_back_gets_what_it_missed_and_then_goes_on_without_gap_or_double(hub: Hub) -> None:
+    for number in range(1, 11):
+        hub(numbered(number))
+    numbers: list[int] = []
+
+    async def take() -> None:
+        following = hub.follow(4)
+        async for number, one in following:
+            assert one.fact == DaemonLag(seconds=number)
+            numbers.append(number)
+            if number in (5, 10):
+                hub(numbered(hub.last + 1))  # while it is told of what it missed
+            if number == 13:
+                break
+        await following.aclose()
+
+    taking = asyncio.create_task(take())
+    await asyncio.sleep(0.1)
+    assert numbers == [*range(5, 13)]
+    hub(numbered(13))
+    await taking
+    assert numbers == [*range(5, 14)]
+
+
+async def test_who_is_too_slow_misses_some_and_is_not_waited_for(hub: Hub) -> None:
+    following = hub.follow(None)
+    first = asyncio.ensure_future(anext(following))
+    await asyncio.sleep(0)
+    hub(numbered(1))
+    assert (await first)[0] == 1
+    for number in range(2, WAITING + 1002):
+        hub(numbered(number))
+    numbers = [(await anext(following))[0] for _ in range(WAITING)]
+    hub(numbered(WAITING + 1002))
+    numbers.append((await anext(following))[0])
+    await following.aclose()
+    assert numbers == [*range(2, WAITING + 2), WAITING + 1002]  # a gap in the numbers, where it fell behind
+    assert hub.last == WAITING + 1002
+    assert WAITING < REPLAY, "who is told of a gap can come back for what it missed"

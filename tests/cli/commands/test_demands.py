@@ -96,26 +96,17 @@ def test_demand_of_experts_goes_in_is_listed_shown_and_removed(call: Call, tmp_p
     assert call("list")[1] == "no stored demand. `hwd demand add NAME FILE` adds one\n"
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (b"h0,h1\n0,x\n1,0\n", "CSV, line 2, column 2: 'x' is no number of bytes"),
-        (
-            b"\0" * (FILE_BYTES_MAX + 1),
-            f"over the {FILE_BYTES_MAX} bytes allowed for such a file; add it in parts, or as NPZ",
-        ),
-    ],
-)
-def test_file_that_is_wrong_is_bad_input(call: Call, tmp_path: Path, content: bytes, why: str) -> None:
-    (tmp_path / "d.csv").write_bytes(content)
-    status, _, err = call("add", "moe", str(tmp_path / "d.csv"))
-    assert (status, why in err) == (2, True)
-
-
-def test_file_that_cannot_be_read_says_why(call: Call, tmp_path: Path) -> None:
-    status, _, err = call("add", "moe", str(tmp_path / "none.csv"))
-    assert (status, "none.csv: cannot be read: No such file or directory" in err) == (2, True)
-    assert "Is a directory" in call("add", "moe", str(tmp_path))[2]
+def test_file_that_is_wrong_or_cannot_be_read_is_bad_input(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "text.csv").write_bytes(b"h0,h1\n0,x\n1,0\n")
+    (tmp_path / "long.csv").write_bytes(b"\0" * (FILE_BYTES_MAX + 1))
+    for name, why in {
+        "text.csv": "CSV, line 2, column 2: 'x' is no number of bytes",
+        "long.csv": f"over the {FILE_BYTES_MAX} bytes allowed for such a file; add it in parts, or as NPZ",
+        "none.csv": "none.csv: cannot be read: No such file or directory",
+        "": "Is a directory",
+    }.items():
+        status, _, err = call("add", "moe", str(tmp_path / name))
+        assert (status, why in err) == (2, True), err
 
 
 def test_of_many_hosts_the_largest_entries_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

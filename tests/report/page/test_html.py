@@ -19,6 +19,7 @@ from hwd.model.recorded_run import RunOutcome
 from hwd.report.conditions import RunTimings
 from hwd.report.figures.waterfall import typical
 from hwd.report.page.html import html
+from hwd.report.page.markup import escape
 from hwd.report.run_report import of_documents
 from hwd.report.switch_commands import Commanded
 from hwd.timeline import StageName, Timeline
@@ -186,3 +187,8 @@ def test_report_is_made_from_the_documents() -> None:
 def test_total_of_a_link_is_that_of_its_timeline() -> None:
     timeline = make_timeline(links=1)
     assert f"{timeline.links[0].stage(StageName.TURNAROUND).seconds:.3f} s" in html([make_run(timelines=(timeline,))])
+
+
+def test_what_anybody_has_said_stands_in_a_page_as_text_and_lines_and_tabs_of_a_file_stay() -> None:
+    assert escape("<b>\u202egpj\x1b[2J&\"'") == r"&lt;b&gt;\u202egpj\x1b[2J&amp;&quot;&#x27;"
+    assert escape("a:\n\tb\n") == "a:\n\tb\n"

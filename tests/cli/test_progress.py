@@ -1,13 +1,18 @@
-"""The progress of an apply: the lines of its steps, and its state."""
+"""What commands say on the way: the steps of an apply, its state, and that work is under way."""
+
+from pathlib import Path
 
 import pytest
 
 from hwd.cli.apply_progress import ApplyProgress
 from hwd.cli.output import Output
 from hwd.client.reconfiguration_follower import ReconfigurationFollower
+from hwd.config.shipped import shipped
 from hwd.model.answers import DocumentJson, DocumentList
 from hwd.model.documents.reconfigurations import ReconfigurationState, ReconfigurationStep
 from hwd_drivers.core.documents import Document, Fact
+
+from .conftest import seen_on_a_terminal
 
 
 def step(number: int, state: str, *, id: str = "r1", made: int = 1) -> ReconfigurationStep:
@@ -45,3 +50,32 @@ def test_a_follower_tells_every_step_and_the_present_state_of_its_reconfiguratio
         found(step(1, "begun"), state("waiting"), step(1, "done"), step(2, "begun"), state("waiting")), is_over=True
     )
     assert told[1:] == [step(1, "begun"), step(1, "done"), step(2, "begun")], "with the answer no state is present"
+
+
+# --- on a terminal
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("sim", "--seed", "3"), b"playing seed 3"),
+        (("check", str(shipped("examples", "two-hosts"))), b"reading files"),
+    ],
+)
+def test_a_long_command_says_what_it_does(arguments: tuple[str, ...], words: bytes) -> None:
+    assert words in seen_on_a_terminal(*arguments)
+
+
+@pytest.mark.usefixtures("places")
+def test_install_service_says_that_it_reads(tmp_path: Path) -> None:
+    words = ("install-service", str(shipped("examples", "two-hosts")), "--units", str(tmp_path), "--uninstall")
+    seen = seen_on_a_terminal(*words, status=2)
+    assert seen.index(b"reading ") < seen.index(b"there is no such unit")
+
+
+@pytest.mark.usefixtures("daemon")
+def test_an_apply_says_what_it_applies_and_how_to_stop_it() -> None:
+    seen = seen_on_a_terminal("apply", "ocs1:7A-6B", "-y")
+    assert b"; Ctrl-C rolls back" in seen
+    assert seen.index(b"; Ctrl-C rolls back") < seen.rindex(b"applying ")
