@@ -1,24 +1,32 @@
 """Values of the model by their text: places of SSH servers, links, instants, settings of hosts, faults."""
 
+import itertools
 import json
 import math
+import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any, get_args, get_origin
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hwd.model import bodies
 from hwd.model.action import Action, parse_actions, parse_settings
-from hwd.model.fault import FAULTS, Clear, Fault, Flap, Slow, Stick, decode_fault, parse_fault
+from hwd.model.fault import FAULTS, Clear, ClockStep, Cut, Fault, Flap, Slow, Stick, decode_fault, parse_fault
 from hwd.model.fault_check import check_fault
+from hwd.model.field_findings import allowed, findings, takes
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.model.ssh import SshPlace
 from hwd.model.testbed import Setting, Testbed
-from hwd_drivers.core.errors import BugError, ConfigError
+from hwd_drivers.core.errors import BugError, ConfigError, RefusedError
+
+from ..answers import check_answers
 
 PLACES = {
     "h0": SshPlace(address="h0"),
@@ -182,3 +190,68 @@ def test_anything_is_a_fault_or_bad_input(data: dict[str, Any]) -> None:
     except ConfigError:
         return
     assert parse_fault(msgspec.to_builtins(fault)) == fault
+
+
+# --- all that is said of values that cannot be
+
+
+def test_every_wrong_value_is_refused_with_the_right_form(testbed: Testbed) -> None:
+    def of(read: Callable[[str], object]) -> Callable[[str], str]:
+        def refused(text: str) -> str:
+            with pytest.raises((ConfigError, RefusedError)) as refusal:
+                read(text)
+            return str(refusal.value)
+
+        return refused
+
+    assert testbed.host_actions == (Setting.MTU,)
+    check_answers(
+        Path(__file__).with_name("refusals.txt"),
+        {
+            "settings of a host step": of(lambda text: parse_settings(json.loads(text))),
+            "host step": of(lambda text: parse_actions(json.loads(text), testbed)),
+            "fault": of(lambda text: parse_fault(json.loads(text))),
+            "fault in the testbed": of(lambda text: check_fault(parse_fault(json.loads(text)), testbed)),
+            "line of a fault": of(lambda text: decode_fault(text.encode())),
+            "link": of(Link.parse),
+            "SSH place": of(SshPlace.parse),
+        },
+    )
+
+
+# --- what is wrong with an object that somebody sent, in words that name each field
+
+
+BODIES = [one for one in vars(bodies).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+LIBRARY = re.compile(r"Object |Expected|`|<enum|typing\.|Annotated")
+"""Words of msgspec and of Python's types."""
+
+
+KINDS: list[type[msgspec.Struct]] = [*BODIES, *FAULTS.values()]
+VALUES: tuple[Any, ...] = (None, 3.5, "x y", [], [None], {}, {"a": None}, True)
+
+
+def test_findings_name_the_field_in_plain_words_and_a_missing_one_with_what_it_may_be() -> None:
+    for kind, value in itertools.product(KINDS, VALUES):
+        names = [one.encode_name for one in msgspec.structs.fields(kind)]
+        found = findings(dict.fromkeys(names, value) | {"misspelt": 1}, kind)
+        begins = re.compile(rf"({'|'.join([*names, 'misspelt'])})[.\[:]")
+        assert all(begins.match(one) for one in found), (kind, value, found)
+        assert not any(LIBRARY.search(one) for one in found), (kind, value, found)
+        unknown = kind.__struct_config__.forbid_unknown_fields
+        assert ("misspelt: is an unknown field" in found) == unknown, (kind, value, found)
+    for kind in KINDS:
+        required = [one for one in msgspec.structs.fields(kind) if one.required]
+        expected = [f"{one.encode_name}: is missing; it must be {allowed(one.type)}" for one in required]
+        assert findings({}, kind) == expected, kind
+    assert takes(Cut) == "port (text), strand ('both', 'rx' or 'tx')"
+    assert takes(ClockStep) == "host (text), seconds (a number from -86400 to 86400)"
+    assert takes(Flap).endswith("up_s (a number above 0, up to 60)")
+    assert takes(FAULTS["half"]) == "switch (text)"
+    # Without one, nobody would notice that those are not looked into.
+    assert any(
+        get_origin(one.type) is dict and issubclass(get_args(one.type)[1], msgspec.Struct)
+        for kind in BODIES
+        for one in msgspec.structs.fields(kind)
+        if get_origin(one.type) is dict and isinstance(get_args(one.type)[1], type)
+    )

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,21 @@ from hwd.jobs.view import view_of
 from hwd.mfabric.demand import folded
 from hwd.mfabric.reconfigure_ocs import reconfigure_ocs
 from hwd.model.nic_port import NicPortId
-from hwd.model.plane import Applied, CommunicationGroup, Done, Event, Failure, Intent, Job, NotReady, Rank, Recovery
+from hwd.model.plane import (
+    Applied,
+    CommunicationGroup,
+    Demand,
+    Done,
+    Event,
+    Failure,
+    Intent,
+    Job,
+    NotReady,
+    Rank,
+    Recovery,
+)
 from hwd.model.testbed import Testbed
+from hwd.planes import AnnouncedDemand
 from hwd.planes.actor import AnswerRanks, Command, DriveTo, PlaneActor
 from hwd.planes.mfabric import MFABRIC
 from hwd.testing.check_plane import check_plane
@@ -219,42 +233,6 @@ def test_degree_is_how_many_ports_of_a_host_get_light() -> None:
     assert (dark.moves, dark.lit) == (0, {})
 
 
-def test_groups_of_other_hosts_keep_their_light_and_go_on() -> None:
-    played = Played("mfabric layers=1", hosts=8, groups=(range(4), range(4, 8)))
-    played.ask(RING, "ep0")
-    played.end("ep0")
-    played.light()
-    played.ask(RING, "ep0")
-    played.ask(CROSSED, "ep1")
-    played.end("ep1")
-    assert played.is_moving(), "the first one still sends, and its light stays"
-    played.light()
-    assert sorted(played.actor.sending) == [0, 1, 2, 3]
-    other = {(f"h{int(one[1]) + 4}", f"h{int(two[1]) + 4}"): count for (one, two), count in wanted(CROSSED).items()}
-    assert played.lit == wanted(RING) | other
-
-
-def test_regions_move_at_once_and_hold_up_nobody_else() -> None:
-    played = Played("mfabric layers=1 first=block", hosts=8, groups=(range(4), range(4, 8)))
-    for group in ("ep0", "ep1"):
-        played.ask(RING, group)
-    stuck, other = played.actor.moving
-    assert played.granted == []
-    played.tell(Applied(target=other))
-    for _ in range(4):
-        assert sorted(played.granted) == [4, 5, 6, 7], "the first region is still on its way"
-        played.end("ep1")
-        played.ask(CROSSED, "ep1")
-    (again,) = {*played.actor.moving} - {stuck}
-    played.granted.clear()
-    played.tell(NotReady(target=stuck, why="ocs1: a mirror is stuck"))
-    assert sorted(played.granted) == [0, 1, 2, 3], "over packet switches"
-    assert [*played.actor.moving] == [again], "the other region still goes where it was going"
-    played.tell(Applied(target=again))
-    assert sorted(played.granted) == [0, 1, 2, 3, 4, 5, 6, 7]
-    assert played.lit == {(f"h{int(a[1]) + 4}", f"h{int(b[1]) + 4}"): n for (a, b), n in wanted(CROSSED).items()}
-
-
 class Alone:
     """What was done with one group, and what its plane made of each of it: whom it let go, and its light."""
 
@@ -448,3 +426,64 @@ def test_wrong_arguments_and_racks_are_refused_before_anything_moves() -> None:
     for call, why in refusals:
         with pytest.raises(ConfigError, match=why):
             call()
+
+
+# --- the demand that a plane is told of, from what the ranks of its job announce
+
+
+JOB = Job(
+    id="k3v9a1xx",
+    ranks=tuple(Rank(number=number, host=f"h{number // 2}", gpu=number % 2) for number in range(4)),
+    groups={
+        "all": CommunicationGroup(name="all", ranks=(0, 1, 2, 3)),
+        "dp0": CommunicationGroup(name="dp0", ranks=(0, 2)),
+    },
+)
+
+
+def between(
+    *ranks: int, kind: OperationKind = OperationKind.ALL_TO_ALL, group: str = "all", **more: Any
+) -> dict[tuple[str, str], float]:
+    """What these ranks announce with an operation of 800 bytes."""
+    demand = AnnouncedDemand(JOB, every_s=1.0)
+    fields: dict[str, Any] = {"group": group, "kind": kind, "index": 0, "size_bytes": 800, **more}
+    operation = Operation(**fields)
+    for rank in ranks:
+        demand.take(Intent(rank=rank, operation=operation), at_s=0.0)
+    due = demand.due(at_s=1.0)
+    return {} if due is None else {**due.bytes_between}
+
+
+def test_each_rank_has_an_equal_part_for_each_other_one_on_another_host() -> None:
+    for kind in (OperationKind.ALL_TO_ALL, OperationKind.ALL_GATHER, OperationKind.REDUCE_SCATTER):
+        assert between(0, kind=kind) == {("h0", "h1"): 400.0}
+        assert between(0, 1, 2, 3, kind=kind) == {("h0", "h1"): 800.0, ("h1", "h0"): 800.0}
+    assert between(0, 2, kind=OperationKind.ALL_REDUCE, group="dp0") == {("h0", "h1"): 800.0, ("h1", "h0"): 800.0}
+
+
+def test_pair_counts_what_its_sender_sends_and_not_twice() -> None:
+    assert between(1, kind=OperationKind.SEND, peer=3) == {("h0", "h1"): 800.0}
+    assert between(3, kind=OperationKind.RECEIVE, peer=1) == {}
+    assert between(0, kind=OperationKind.SEND, peer=1) == {}, "both are on one host"
+
+
+def test_what_is_not_known_counts_nothing() -> None:
+    for kind in (OperationKind.BROADCAST, OperationKind.REDUCE, OperationKind.BARRIER):
+        assert between(0, 1, 2, 3, kind=kind) == {}
+
+
+def test_each_period_tells_what_came_in_it() -> None:
+    demand = AnnouncedDemand(JOB, every_s=1.0)
+    operation = Operation(group="dp0", kind=OperationKind.ALL_TO_ALL, index=0, size_bytes=10)
+    told = Demand(bytes_between={("h0", "h1"): 5.0})
+    demand.take(Intent(rank=0, operation=operation), at_s=0.2)
+    assert demand.due(at_s=0.9) is None
+    assert demand.due(at_s=1.5) == told
+    demand.take(told, at_s=1.5)
+    assert demand.due(at_s=9.0) is None, "nobody announced anything"
+    demand.take(Intent(rank=0, operation=operation), at_s=9.0)
+    assert demand.due(at_s=9.0) == told
+
+
+def test_parts_that_an_all_to_all_says_are_counted_as_they_are() -> None:
+    assert between(1, size_bytes=18, parts=(1, 2, 5, 10)) == {("h0", "h1"): 15.0}

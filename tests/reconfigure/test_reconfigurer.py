@@ -25,6 +25,7 @@ from hwd_drivers.core.errors import (
     HwdError,
     LinkError,
     LoginError,
+    NotReadyError,
     RefusedError,
     StalePlanError,
 )
@@ -154,22 +155,6 @@ async def test_switch_that_is_silent_before_the_first_command_has_not_moved(lab:
     assert lab.emitted(SwitchCommand) == []
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.1, 2.0])
-async def test_daemon_killed_at_any_stage_goes_back_at_its_next_start(lab: Lab, after_s: float) -> None:
-    await lab.apply(STRAIGHT, ready_within_s=15)
-    task = asyncio.create_task(lab.apply(CROSSED, ready_within_s=15))
-    await lab.until(ReconfigurationState, state="journaled")
-    await asyncio.sleep(after_s)
-    await lab.die(task)
-    await asyncio.sleep(1)
-    await lab.start()
-    await asyncio.sleep(1)
-    assert lab.light() == wanted(STRAIGHT)
-    assert lab.emitted(DaemonRecovered)[-1].outcome == "rolled-back"
-    await lab.apply(CROSSED, ready_within_s=15)
-    assert lab.light() == wanted(CROSSED)
-
-
 async def test_an_apply_that_is_rolled_back_while_it_reads_the_switch_sends_nothing(lab: Lab) -> None:
     lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 1.0})
     before = lab.light()
@@ -202,3 +187,60 @@ def test_an_error_stays_of_its_kind_with_other_words() -> None:
     login = same_fault(refused, "ocs1: login refused. Nothing was moved")
     assert isinstance(login, LoginError)
     assert (login.device, login.code) == ("ocs1", "PICC")
+
+
+# --- what the metrics say of a reconfiguration on its way, in a whole world
+
+
+STRAIGHT_LINKS = {"h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"}
+CROSSED_LINKS = {"h0.eth0<->h1.eth1", "h0.eth1<->h1.eth0"}
+
+
+def ready(lab: Lab) -> dict[str, float]:
+    return {link: value for (link,), value in lab.metrics("hwd_link_ready").items()}
+
+
+async def test_links_are_not_ready_on_the_way_and_ready_at_its_end(lab: Lab) -> None:
+    await lab.apply(STRAIGHT, ready_within_s=15)
+    assert ready(lab) == dict.fromkeys(STRAIGHT_LINKS, 1)
+    applying = asyncio.create_task(lab.apply(CROSSED, ready_within_s=15))
+    await lab.until(ReconfigurationState, state="waiting")
+    await asyncio.sleep(1)  # virtual: the firmware takes 3 s
+    assert lab.metrics("hwd_reconfigurations_under_way")[("waiting",)] == 1
+    assert ready(lab) == dict.fromkeys(CROSSED_LINKS, 0)
+    await applying
+    assert ready(lab) == dict.fromkeys(CROSSED_LINKS, 1)
+    assert sum(lab.metrics("hwd_reconfigurations_under_way").values()) == 0
+
+
+async def test_links_that_nobody_waited_for_are_dark_and_then_unknown(lab: Lab) -> None:
+    await lab.apply(STRAIGHT)
+    assert ready(lab) == dict.fromkeys(STRAIGHT_LINKS, 0)
+    await asyncio.sleep(15)
+    assert ready(lab) == {}
+
+
+async def test_after_a_way_back_the_old_links_are_there_and_the_new_ones_are_not(lab: Lab) -> None:
+    await lab.apply(STRAIGHT, ready_within_s=15)
+    with pytest.raises(NotReadyError):
+        await lab.apply(CROSSED, ready_within_s=1)
+    assert ready(lab) == dict.fromkeys(STRAIGHT_LINKS, 0)
+    assert lab.metrics("hwd_reconfigurations_total")[("rolled-back",)] == 1
+    await asyncio.sleep(15)
+    assert ready(lab) == {}  # their carrier is back, and nobody measured a transfer
+
+
+async def test_while_the_broker_is_away_no_carrier_is_known_and_then_the_present_ones_are(lab: Lab) -> None:
+    await lab.apply(STRAIGHT, ready_within_s=15)
+    before = lab.metrics("hwd_nic_carrier")
+    assert set(before.values()) == {1}
+    assert set(lab.metrics("hwd_agent_up").values()) == {1}
+    lab.world.broker.stop()
+    await asyncio.sleep(1)
+    assert set(lab.metrics("hwd_agent_up").values()) == {0}
+    assert lab.metrics("hwd_nic_carrier") == {}
+    assert {*lab.service.status().links.values()} == {None}
+    lab.world.broker.start()
+    await asyncio.sleep(30)
+    assert lab.metrics("hwd_nic_carrier") == before
+    assert {*lab.service.status().links.values()} == {True}

@@ -1,13 +1,19 @@
 """From documents to a timeline."""
 
+import re
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hwd.model.instant import InstantName, Knowledge, Origin
+from hwd.model.hang import Hang
+from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.kinds import read_fact
-from hwd.timeline import StageName
+from hwd.timeline import RcOutcome, RcRecovery, StageName, Timeline
+from hwd.timeline.hang import hangs
+from hwd.timeline.rules import CHAINS, breaches
 
 from .conftest import LINK, MS, START_NS, Story
 
@@ -102,7 +108,8 @@ def test_lost_events_forbid_to_say_never_left(story: Story) -> None:
     assert ends[1].instant(InstantName.CARRIER).knowledge is Knowledge.NEVER_LEFT
 
 
-def test_last_carrier_before_ready_and_first_dark_count(story: Story) -> None:
+def test_last_carrier_before_ready_and_first_dark_after_the_command_count(story: Story) -> None:
+    story.event("h0.eth0", "dark", -50, source="module")
     story.event("h0.eth0", "dark", 40, source="module")
     story.event("h0.eth0", "light", 60, source="module")
     story.event("h0.eth0", "carrier", 3000, source="netlink", carrier=True)
@@ -159,11 +166,6 @@ def test_all_observations_are_kept_and_best_origin_then_narrowest_is_chosen(stor
     assert end.instant(InstantName.LIGHT).source == "phy-register"
     seen = [one.source for one in end.observations if one.name is InstantName.LIGHT]
     assert sorted(seen) == ["module", "phy-register", "switch-monitor"]
-
-
-def test_what_was_before_the_command_does_not_count(story: Story) -> None:
-    story.event("h0.eth0", "dark", -50, source="module")
-    assert ms(story.tell().ends[0].instant(InstantName.DARK).at_ns) == 5
 
 
 @pytest.mark.parametrize(
@@ -318,3 +320,216 @@ def test_notice_is_dated_by_its_stamp_and_not_by_the_middle_of_its_bounds(story:
     assert stage.seconds == pytest.approx(0.001)
     assert stage.error_s is not None
     assert stage.error_s >= 0.003
+
+
+# --- recovery of a reliable connection in the timeline: beside the stages, and never among them
+
+
+def told(story: Story, end: str, at_ms: float, outcome: str = "completed", **more: Any) -> None:
+    data = {
+        "reconfiguration": "r1",
+        "peer": "h1.eth0",
+        "outcome": outcome,
+        "after_s": 6.2,
+        "ack_timeout_s": 0.067,
+        "retries": 7,
+        **more,
+    }
+    story.event(end, "rc-recovery", at_ms, error_ms=1.0, **data)
+
+
+def of(timeline: Timeline, end: str) -> RcRecovery | None:
+    (found,) = [one.rc for one in timeline.ends if str(one.end) == end]
+    return found or None
+
+
+def test_it_is_timed_from_the_carrier_of_its_end_and_is_no_part_of_ready(story: Story) -> None:
+    without = story.tell()
+    (carrier,) = [one.instants[3] for one in without.ends if str(one.end) == "h0.eth0"]
+    told(story, "h0.eth0", 6300.0)
+    timeline = story.tell()
+    found = of(timeline, "h0.eth0")
+    assert found is not None
+    assert found.outcome is RcOutcome.COMPLETED
+    assert found.after_carrier_s == pytest.approx((found.best_ns - carrier.at_ns) / 1e9)
+    assert found.error_s == pytest.approx(0.001 + carrier.error_ns / 1e9)
+    assert of(timeline, "h1.eth0") is None
+    assert (timeline.links, timeline.breaches) == (without.links, [])
+    assert read_fact("timeline", msgspec.json.encode(timeline)) == timeline
+
+
+def test_a_failure_alone_has_no_time_and_what_was_made_anew_keeps_why_and_stands_before_it(story: Story) -> None:
+    told(story, "h0.eth0", 540.0, "failed", why="retry count exceeded")
+    found = of(story.tell(), "h0.eth0")
+    assert found is not None
+    assert (found.outcome, found.after_carrier_s, found.error_s) == (RcOutcome.FAILED, None, None)
+    told(story, "h0.eth0", 6280.0, "re-made")
+    found = of(story.tell(), "h0.eth0")
+    assert found is not None
+    assert (found.outcome, found.why) == (RcOutcome.RE_MADE, "retry count exceeded")
+    assert found.after_carrier_s is not None
+
+
+def test_one_of_another_reconfiguration_does_not_count(story: Story) -> None:
+    told(story, "h0.eth0", 6300.0, reconfiguration="r0")
+    assert of(story.tell(), "h0.eth0") is None
+
+
+def test_nonsense_is_left_out_and_named(story: Story) -> None:
+    told(story, "h0.eth0", 6300.0, "soon")
+    timeline = story.tell()
+    assert of(timeline, "h0.eth0") is None
+    (breach,) = timeline.breaches
+    assert "rc-recovery" in breach
+    assert "'soon'" in breach
+
+
+# --- the order of instants
+
+
+TIMES = st.lists(st.integers(0, 1000), min_size=8, max_size=8)
+
+
+def instants(at: list[int], error: int) -> dict[InstantName, Instant]:
+    return {
+        name: Instant.seen(name, earliest_ns=time - error, latest_ns=time + error)
+        for name, time in zip(InstantName, at, strict=True)
+    }
+
+
+def test_breach_names_both_instants_and_by_how_much(story: Story) -> None:
+    story.without("h0.eth0", "firmware")
+    story.event("h0.eth0", "firmware", 6103, source="phy", up=True)
+    assert story.tell().breaches == [
+        "h0.eth0: firmware at 6102.900 to 6103.100 ms (phy) should not be after carrier at 6100.900 to 6101.100 ms "
+        "(netlink), and is by 1.800 ms beyond both bounds",
+        "h0.eth0: firmware at 6102.900 to 6103.100 ms (phy) should not be after rdma at 6101.900 to 6102.100 ms "
+        "(sysfs), and is by 0.800 ms beyond both bounds",
+    ]
+
+
+SPANS = st.lists(st.tuples(*[st.integers(0, 10**9)] * 3).map(sorted), min_size=8, max_size=8)
+
+
+@given(SPANS)
+def test_breach_follows_from_the_bounds_that_it_prints_wherever_the_best_estimates_lie(spans: list[list[int]]) -> None:
+    found = {
+        name: Instant.seen(name, earliest_ns=earliest, latest_ns=latest, best_ns=best)
+        for name, (earliest, best, latest) in zip(InstantName, spans, strict=True)
+    }
+    for text in breaches("x", found):
+        printed = re.fullmatch(
+            r"x: \w+ at (\S+)(?: to \S+)? ms should not be after \w+ at (?:\S+ to )?(\S+) ms, "
+            r"and is by (\S+) ms beyond both bounds",
+            text,
+        )
+        assert printed is not None, text
+        earliest_ms, latest_ms, by_ms = map(float, printed.groups())
+        assert earliest_ms - latest_ms == pytest.approx(by_ms, abs=0.0021)
+
+
+def test_disorder_within_the_bounds_and_an_answer_before_the_light_are_no_breach(story: Story) -> None:
+    story.without("h0.eth0", "firmware")
+    story.event("h0.eth0", "firmware", 6101.15, source="phy", up=True)
+    story.commanded.clear()
+    story.command("ocs1", 0, 1)
+    assert story.tell().breaches == []
+
+
+@given(TIMES, st.integers(0, 50))
+def test_no_breach_where_every_chain_is_in_order(at: list[int], error: int) -> None:
+    found = instants(sorted(at), error)
+    assert breaches("x", found) == ()
+
+
+@given(TIMES, st.integers(0, 50))
+def test_there_is_a_breach_where_some_pair_is_out_of_order_beyond_its_bounds(at: list[int], error: int) -> None:
+    found = instants(at, error)
+    broken = any(
+        found[chain[i]].earliest_ns > found[chain[j]].latest_ns
+        for chain in CHAINS
+        for i in range(len(chain))
+        for j in range(i + 1, len(chain))
+    )
+    assert bool(breaches("x", found)) == broken
+
+
+@given(TIMES, st.sets(st.sampled_from(list(InstantName))))
+def test_unknown_instants_break_nothing(at: list[int], unknown: set[InstantName]) -> None:
+    found = instants(at, 0)
+    rest = {name: one for name, one in found.items() if name not in unknown}
+    hidden = found | {name: Instant.unknown(name, "no source") for name in unknown}
+    assert breaches("x", hidden) == breaches("x", rest) or InstantName.COMMANDED in unknown
+
+
+# --- where links hung, from their timelines alone
+
+
+SAMPLES = "500 samples, longest gap 2.000 ms"
+BOTH = ("h0.eth0", "h1.eth0")
+WATCHED = {"light": False, "firmware": False, "carrier": False, "rdma": False, "ready": False}
+
+
+def watched(story: Story, **without: str) -> None:
+    """All states are watched and come back, but for those that `without` has no source of, with the reason."""
+    story.settle("h0", "h1", kinds=WATCHED)
+    for watches in story.settled.values():
+        for kind, why in without.items():
+            watches[kind] |= {"seen": False, "why_not": why}
+
+
+def test_link_that_was_ready_or_kept_hangs_nowhere(story: Story) -> None:
+    assert list(hangs(story.tell())) == []
+    story.without("h0.eth0", "ready")
+    story.links[0]["kept"] = True
+    assert list(hangs(story.tell())) == []
+
+
+def test_end_that_lacks_the_first_instant_is_named_with_its_reason(story: Story) -> None:
+    watched(story)
+    story.without("h1.eth0", "firmware", "carrier", "rdma", "ready")
+    story.without("h0.eth0", "ready")
+    (hang,) = hangs(story.tell())
+    assert hang == Hang(
+        link=LINK,
+        end="h1.eth0",
+        stage=StageName.FIRMWARE,
+        why=f"no event reports it ({SAMPLES})",
+    )
+
+
+def test_state_that_was_down_at_the_end_is_told_by_its_source(story: Story) -> None:
+    watched(story)
+    for end in BOTH:
+        story.without(end, "light", "firmware", "rdma", "ready")
+    story.without("h0.eth0", "carrier")
+    story.event("h0.eth0", "carrier", 6, source="netlink", carrier=False)
+    (hang,) = hangs(story.tell())
+    assert str(hang) == f"{LINK} hangs at h0.eth0, optical: light down when module last saw it"
+
+
+def test_instant_without_a_source_is_no_place_to_hang_at(story: Story) -> None:
+    watched(story, light="this host has no source of it", firmware="this host has no source of it")
+    for end in BOTH:
+        story.without(end, "dark", "light", "firmware", "carrier", "rdma", "ready")
+        story.event(end, "carrier", 6, source="netlink", carrier=False)
+    (hang,) = hangs(story.tell())
+    assert str(hang) == (
+        f"{LINK} hangs at both ends, carrier: down when netlink last saw it; "
+        "light unknown: this host has no source of it; firmware unknown: this host has no source of it"
+    )
+
+
+def test_nothing_is_said_where_nothing_was_watched(story: Story) -> None:
+    for end in BOTH:
+        story.without(end, "light", "dark", "firmware", "carrier", "rdma", "ready")
+    story.settled.clear()
+    assert list(hangs(story.tell())) == []
+
+
+def test_transfer_that_never_came_is_the_last_stage(story: Story) -> None:
+    watched(story)
+    for end in BOTH:
+        story.without(end, "ready")
+    (hang,) = hangs(story.tell())
+    assert str(hang) == f"{LINK} hangs at both ends, ready: no transfer succeeded in 500 tries"

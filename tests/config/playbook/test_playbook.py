@@ -1,11 +1,18 @@
 """Playbooks: steps and parameters become values; an apply that an interlock would refuse, and its override."""
 
+import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from hwd.config.playbook import effort, expression, leaf_steps, parameters, playbook, playbook_schema, steps_reader
+from hwd.config.playbook.expression import Expression, UnknownError, Value, evaluate, fill_text, names_in, substitute
+from hwd.config.playbook.measurement_names import MEASUREMENTS
 from hwd.config.playbook.playbook import (
     ApplyStep,
     LeaseStep,
@@ -149,3 +156,96 @@ def test_an_override_is_part_of_the_request_where_the_testbed_allows_it_and_ends
     (problem,) = read(text, testbed=forbidding(opus, allowed=False)[0]).problems
     assert (problem.path, problem.warning) == ("steps[0].apply.override", False)
     assert "cannot be overridden: the testbed file does not allow it" in problem.text
+
+
+# --- the page of the playbook language against the code that it tells of
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "playbooks.md").read_text()
+
+
+def row(of: str) -> str:
+    return next(line for line in PAGE.splitlines() if line.startswith(f"| {of}"))
+
+
+def test_every_kind_of_step_and_every_name_of_a_figure_is_told_and_the_example_is_a_playbook() -> None:
+    assert [kind for kind in steps_reader.STEP_KINDS if f"| `{kind}: " not in PAGE] == []
+    for name in MEASUREMENTS:
+        scope, what, *figure = name.split(".")
+        if figure:
+            assert f"`{scope}.<stage>.<figure>`" in PAGE
+            assert f"`{what}`" in row("`last.<stage>.<figure>`")
+            assert f"`{figure[0]}`" in row("`last.<stage>.<figure>`")
+        else:
+            assert f"`{name}`" in PAGE
+    [example] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert load_playbook_text(example, file="page.yaml").total_steps == 1 + 3 * (3 * 5 + 2)
+
+
+LIMITS: dict[str, list[float]] = {
+    "steps of a run": [playbook.STEPS_MAX],
+    "steps that sweeps": [effort.WRITTEN_MAX],
+    "characters that sweeps": [effort.CHARACTERS_MAX, effort.VALUE_CHARACTERS, effort.HOLE_CHARACTERS],
+    "characters of a text": [expression.TEXT_LENGTH_MAX],
+    "`times` of a repeat": [playbook_schema.REPEATS_MAX],
+    "values of a variable": [playbook_schema.SWEPT_MAX],
+    "branches of": [playbook_schema.BRANCHES_MAX],
+    "files within files": [steps_reader.INCLUDE_DEPTH_MAX],
+    "time of a run": [playbook_schema.RUN_MAX_S / 86_400],
+    "`wait`": [playbook_schema.WAIT_MAX_S / 3600],
+}
+
+
+def test_limits_are_those_of_the_code() -> None:
+    assert {of: [int(text) for text in re.findall(r"\d+", row(of).split(" | ")[1])] for of in LIMITS} == LIMITS
+    assert f"At most {expression.LENGTH_MAX} characters, {expression.DEPTH_MAX} levels deep" in PAGE
+    assert expression.MAGNITUDE_MAX == 1e12
+    assert parameters.LIST_MAX == playbook_schema.SWEPT_MAX
+    assert leaf_steps.NOTE_LENGTH_MAX == 2000
+
+
+# ---
+
+
+PARAMETERS: dict[str, Value] = {"n": 10, "s": 1.5, "host": "h0", "live": True, "sizes": (1, 4, 16)}
+
+
+def test_an_unmeasured_value_is_an_error_with_its_name() -> None:
+    expression = Expression.parse("n > 3 or last.turnaround.max_s < 2")
+    assert expression.names == ("n", "last.turnaround.max_s")
+    scope: dict[str, Value | None] = {"n": 10, "last.turnaround.max_s": None}
+    assert expression.value(scope) is True
+    with pytest.raises(UnknownError, match=r"last\.turnaround\.max_s is unknown"):
+        expression.value(scope | {"n": 1})
+
+
+def test_trying_out_looks_at_every_part_and_names_of_a_text_are_those_of_its_holes() -> None:
+    assert Expression.parse("n / (n - 10) > 2").try_out(PARAMETERS) is False
+    for text in ("live or host", "n if live else missing", "1 < 0 < host"):
+        with pytest.raises(ConfigError):
+            Expression.parse(text).try_out(PARAMETERS)
+    assert names_in("ocs1:{{ first }}A..{{ first + n }}A {{ 1 + }}") == {"first", "n"}
+
+
+@given(st.text(alphabet="ns01+-*/%<=!() .,'[]\x00\n_lambdaorndtifes:", max_size=60))
+def test_any_text_gives_a_value_or_a_config_error(text: str) -> None:
+    try:
+        value = evaluate(text, PARAMETERS)
+    except ConfigError:
+        return
+    assert isinstance(value, str | int | float | bool | tuple)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{" * 40_000, "{{" * 400_000, "{{ n " * 100_000, "}" * 400_000, "{{ n }}" * 100_000, "{{ " + " " * 400_000 + "}}"],
+)
+def test_holes_of_a_hostile_text_are_refused_at_once(text: str) -> None:
+    """Some braces more took seconds; the length is looked at before anything else."""
+    started_s = time.process_time()
+    with pytest.raises(ConfigError, match="is over the 10000 that one"):
+        substitute(text, PARAMETERS)
+    with pytest.raises(ConfigError, match="is over the 10000 that one"):
+        fill_text(text, lambda expression: expression.value(PARAMETERS))
+    assert names_in(text) == frozenset()
+    assert time.process_time() - started_s < 0.5

@@ -7,8 +7,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from hwd.cli.run_steps import NOT_ENDED, steps_of, switches_left
 from hwd.model.bodies import ReconfigurationBody
 from hwd.model.documents.daemon import DaemonRecovered
@@ -21,7 +19,6 @@ from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.documents import Document
-from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import InlineOffload
 
 from ...sim.lab import Lab
@@ -147,21 +144,6 @@ async def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(l
         await lab.world.settled()
         plan = await lab.in_daemon(lab.service.plan(ReconfigurationBody(what=FIRST.strip("'"))))
         assert plan.expected_from.startswith(came_from)
-
-
-async def test_daemon_that_starts_again_knows_what_became_of_a_reconfiguration(lab: Lab) -> None:
-    async def apply() -> str:
-        applied = await lab.service.apply(ReconfigurationBody(what=FIRST.strip("'"), confirm_within_s=60))
-        return str(applied.reconfiguration)
-
-    id = await lab.in_daemon(apply())
-    await lab.next_life()
-    await asyncio.sleep(70)  # virtual: nobody confirmed it
-    with pytest.raises(RefusedError, match=rf"^reconfiguration {id} .*rolled back \d+ s ago"):
-        await lab.in_daemon(lab.service.confirm(id))
-    await lab.next_life()
-    with pytest.raises(RefusedError, match=rf"^reconfiguration {id}.*: rolled back \d+ s ago"):
-        await lab.in_daemon(lab.service.confirm(id))
 
 
 STEPS = (f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}", "wait: {for_s: 60}")

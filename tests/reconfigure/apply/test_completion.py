@@ -85,18 +85,6 @@ async def test_cancelled_roll_back_goes_on_to_its_end(lab: Lab) -> None:
     await lab.apply(CROSSED)
 
 
-async def test_abort_in_the_roll_back_of_a_run_that_was_not_ready_waits_for_it(lab: Lab) -> None:
-    steps = (f"apply: {{pairs: '{CROSSED}'}}", "wait: {for: ready, within_s: 1}")
-    await lab.apply(STRAIGHT)
-    run = await lab.start_run(*steps)
-    await lab.until(ReconfigurationState, state="rolling-back")
-    await asyncio.sleep(0.05)
-    end = await lab.service.abort_run(run, by="ada")
-    assert end.safe_state == "before-apply"
-    assert lab.light() == wanted(STRAIGHT)
-    assert lab.reconfigurer.under_way == ()
-
-
 async def test_wait_that_somebody_rolls_back_ends_at_once_and_says_so(lab: Lab) -> None:
     one = await held(lab)
     began_s = asyncio.get_running_loop().time()

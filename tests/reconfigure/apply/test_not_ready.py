@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+from collections.abc import Mapping
 
 import pytest
 from msgspec.structs import replace
@@ -13,14 +14,17 @@ from hwd.model.documents.hosts import HostEvent
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.model.documents.runs import RunEnded
 from hwd.model.timeline import Timeline
+from hwd.reconfigure.apply.remarks import read_back_remarks
+from hwd.reconfigure.apply.switches import raise_joined
 from hwd.sim.world import agent_node
 from hwd_agents.wire.events import CarrierData
 from hwd_drivers.core.documents import Document
-from hwd_drivers.core.errors import NotReadyError, NotRolledBackError, RefusedError
-from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.core.errors import DeviceError, LinkError, NotReadyError, NotRolledBackError, RefusedError
+from hwd_drivers.core.values import Crossconnect, CrossconnectState
 from hwd_drivers.devices.facts import SwitchDown, SwitchUp
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
-from ..conftest import CROSSED, STRAIGHT, Lab
+from ..conftest import CROSSED, STRAIGHT, Lab, wanted
 
 
 async def late(lab: Lab) -> str:
@@ -235,6 +239,7 @@ async def test_recovery_says_which_of_its_causes_it_was(lab: Lab, caplog: pytest
     lab.world.start_daemon()
     await lab.until(DaemonRecovered)
     assert lab.emitted(DaemonRecovered)[-1].why == "the daemon ended before it did"
+    assert lab.light() == wanted(STRAIGHT)
     told = [one.getMessage() for one in caplog.records if one.getMessage().startswith("journal: ")]
     assert not [text for text in told if "stays open" in text], "its switch was only not connected yet"
     waits, done = told
@@ -290,3 +295,49 @@ async def test_status_says_why_a_switch_cannot_be_reached_now_and_not_why_it_wen
     assert asyncio.get_running_loop().time() - began_s < 16, "a twin that is back is found within a second"
     (switch,) = lab.service.status().switches
     assert (switch.up, switch.cause) == (True, "")
+
+
+# --- remarks: what is no failure and is reported all the same; failures of several switches are one line
+
+
+def pairs(text: str) -> tuple[Crossconnect, ...]:
+    return tuple(map(Crossconnect.parse, text.split()))
+
+
+def moves(*, add: str = "", keep: str = "", before: str = "", lasting: str = "") -> SwitchMoves:
+    return SwitchMoves(
+        switch="ocs1", remove=(), add=pairs(add), keep=pairs(keep), before=pairs(before), lasting=pairs(lasting)
+    )
+
+
+def states(text: str, state: CrossconnectState = CrossconnectState.TUNED) -> Mapping[Crossconnect, CrossconnectState]:
+    return dict.fromkeys(pairs(text), state)
+
+
+@pytest.mark.parametrize(
+    ("mode", "others", "said"),
+    [
+        (ApplyMode.UPDATE, "", ("ocs1: 5A-6B was there before and is gone; it was not to be touched",)),
+        (ApplyMode.UPDATE, "ocs1.6", ()),
+        (ApplyMode.OVERWRITE, "", ()),
+    ],
+)
+def test_what_others_had_and_is_gone_is_remarked(mode: ApplyMode, others: str, said: tuple[str, ...]) -> None:
+    move = moves(add="1A-2B", keep="7A-8B", before="5A-6B 7A-8B")
+    assert read_back_remarks(move, states("1A-2B 7A-8B"), mode, others=frozenset(others.split())) == said
+
+
+def test_one_that_stays_and_is_held_dark_is_remarked() -> None:
+    there = states("1A-2B", CrossconnectState.BLOCKED)
+    (said,) = read_back_remarks(moves(keep="1A-2B", before="1A-2B"), there, ApplyMode.UPDATE)
+    assert said == "ocs1: 1A-2B stayed, and is held dark by a shutter or an override"
+
+
+def test_failures_of_several_switches_are_one_line_of_the_first_kind() -> None:
+    denied = DeviceError("ocs2: SROF", device="ocs2", command="ENT-PATCH", code="SROF", text="")
+    raise_joined([])
+    with pytest.raises(LinkError, match=r"^ocs1: is down$"):
+        raise_joined([LinkError("ocs1: is down")])
+    with pytest.raises(DeviceError, match=r"^ocs2: SROF; ocs1: is down$") as raised:
+        raise_joined([denied, LinkError("ocs1: is down")])
+    assert raised.value.code == "SROF"

@@ -99,13 +99,6 @@ def ids_in(disk: MemoryDisk, *, known: str | None = "j1") -> list[str]:
 WAIT = ConfirmWait(started_wall_ns=1_700_000_000_000_000_000, until_wall_ns=1_700_000_070_000_000_000, within_s=60.0)
 
 
-def test_without_sync_a_crash_may_forget() -> None:
-    disk = MemoryDisk()
-    Journal(disk, sync=False).begin(plan(), reconfiguration="r1", run=None)
-    disk.crash()
-    assert Journal(disk).load() == ()
-
-
 def test_what_stays_open_does_not_let_the_journal_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_module, "COMPACT_BYTES", 2_000)
     disk = MemoryDisk()
