@@ -263,17 +263,6 @@ async def test_clean_end_leaves_nothing_for_another_version(started: Start, disk
     assert disk.size() == 0
 
 
-async def test_events_are_read_while_the_records_refuse_others(started: Start, records_disk: RecordsDisk) -> None:
-    log = await started()
-    log.add(JOB, 0, events(0))
-    await log.flush()
-    log.add(JOB, 1, events(1))
-    again = await started()
-    assert await numbers(again) == [0, 1], "also those that stand in both"
-    again.add(JOB, 2, events(2))
-    assert await numbers(again) == [0, 1, 2]
-
-
 async def test_events_of_deleted_records_are_left_out(started: Start, disk: MemoryDisk, records: Records) -> None:
     log = await started()
     log.add("elsewhere", 0, events(0))

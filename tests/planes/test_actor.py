@@ -380,10 +380,6 @@ def test_gathering_is_whole_when_the_last_rank_has_come() -> None:
     assert gathering.come(Intent(rank=1, operation=replace(beside, kind=OperationKind.RECEIVE, peer=2))) == (1, 2)
 
 
-def test_operation_has_one_line() -> None:
-    assert str(OPERATION) == "all-reduce 0 of all, 64 MB"
-
-
 # --- regionalLight and the actor say the same of the light, whatever regions share ports, and whatever does not arrive
 
 

@@ -11,7 +11,7 @@ from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.leases.leases import LONGEST_S
 from hwd.reconfigure.leases.requests import CLAIM_WITHIN_S, WAITER_SILENT_S
-from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
+from hwd_drivers.core.errors import ConfigError, RefusedError
 
 from .conftest import Desk
 
@@ -145,18 +145,6 @@ async def test_holder_of_a_kicked_lease_is_told_by_whom_and_why_once_and_after_a
     await desk.ends.load(desk.records)
     with pytest.raises(RefusedError, match=said):
         desk.check("ocs1.1", lease=mine.id)
-
-
-async def test_what_the_records_did_not_take_changes_nothing(desk: Desk) -> None:
-    mine = await desk.leases.take(holder="ada", ports=["ocs1.1"], for_s=60)
-    desk.disk.refuse("the disk is full")
-    with pytest.raises(FailedError, match="disk"):
-        await desk.leases.renew(mine.id, for_s=600)
-    for lasting in (True, False):
-        with pytest.raises(FailedError, match="disk"):
-            await desk.leases.take(holder="ada", ports=["ocs1.2"], for_s=60, lasting=lasting)
-    desk.check("ocs1.2")
-    assert (desk.leases.all(), len(desk.told)) == ((mine,), 1)
 
 
 # --- leases that are not granted yet: the queue, and reservations of a time to come

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hwd.model.documents.daemon import DaemonRecovered
-from hwd_drivers.core.errors import ConfigError, DeviceError, FailedError, RefusedError
+from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 
 from ..conftest import Lab, of_testbed
 
@@ -58,14 +58,6 @@ async def test_the_fewest_elements_move(lab: Lab) -> None:
     await lab.apply("sel:1A-1B,2A-2B")
     after = lab.mirrors()
     assert [name for name in before if before[name] != after[name]] == ["x1"], "one 2x2 in place of four selectors"
-
-
-async def test_an_element_that_says_no_brings_all_back(lab: Lab) -> None:
-    before = lab.mirrors()
-    lab.set_fault({"switch": "b1", "fault": "deny", "code": "ERR"})
-    with pytest.raises(DeviceError, match=r"b1: .*Outcome: rolled-back"):
-        await lab.apply(LINKS)
-    assert lab.mirrors() == before
 
 
 async def test_what_somebody_takes_meanwhile_from_an_element_that_does_not_move_is_no_success(lab: Lab) -> None:
