@@ -25,7 +25,7 @@ from hwd.records.records import Records
 from hwd.sim.world import DAEMON, World
 from hwd.twin.nic import What
 from hwd_agents.sources.setting_source import Setting
-from hwd_drivers.core.documents import Document, Fact
+from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.twins.virtual_time import run_virtual
@@ -136,19 +136,11 @@ def is_lit(lab: Lab) -> bool:
     return lab.world.rack.nics[NicPortId(host="h0", port="eth0")].is_up(What.CARRIER)
 
 
-async def until(lab: Lab, fact: type[Fact], **fields: Any) -> None:
-    for _ in range(1200):
-        if lab.emitted(fact, **fields):
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"no {fact.KIND} {fields}")
-
-
 async def left_behind(lab: Lab) -> str:
     """A run that has set h0.eth0 and ended while its agent was away; its id."""
     assert not is_set(lab)
     run = await lab.start(*SET)
-    await until(lab, RunHost, action="autoneg")
+    await lab.until(RunHost, since=0, action="autoneg")
     lab.world.kill(AGENT)
     end = await lab.ended(run)
     assert end["state"] == "failed"
@@ -181,10 +173,10 @@ async def test_run_waits_for_what_the_one_before_left_set(lab: Lab) -> None:
         await lab.in_daemon(lab.service.apply(ReconfigurationBody(what="pairs hosts=h0,h1")))
     assert (await lab.state(third))["waits_for"] == [f"run {second}"]
     lab.world.start_agent("h0")
-    await until(lab, RunStarted, run=second)
+    await lab.until(RunStarted, since=0, run=second)
     assert order(lab) == [("run.started", first), ("run.host", first), ("run.started", second)]
     assert not lab.service.held()
-    await until(lab, ReconfigurationEnded, outcome="confirmed")
+    await lab.until(ReconfigurationEnded, since=0, outcome="confirmed")
     assert (is_set(lab), is_lit(lab)) == (False, True)
     for _ in range(100):
         await asyncio.sleep(0.5)
@@ -194,7 +186,7 @@ async def test_run_waits_for_what_the_one_before_left_set(lab: Lab) -> None:
 
 async def test_port_that_a_run_without_a_lease_has_set_cannot_be_leased(lab: Lab) -> None:
     run = await lab.start(*SET)
-    await until(lab, RunHost, action="autoneg")
+    await lab.until(RunHost, since=0, action="autoneg")
     with pytest.raises(
         RefusedError, match=rf"h0\.eth0: settings of run {run} are not put back yet: run {run} is under way"
     ):
@@ -211,7 +203,7 @@ async def test_run_applies_on_the_ports_that_it_has_set_itself(lab: Lab) -> None
 
 async def test_the_next_daemon_holds_the_ports_of_settings_that_hosts_report(lab: Lab) -> None:
     first = await lab.start(*SET)
-    await until(lab, RunHost, action="autoneg")
+    await lab.until(RunHost, since=0, action="autoneg")
     await asyncio.sleep(1.0)
     second = await lab.start(*ALL)
     lab.world.kill(AGENT)
@@ -230,21 +222,21 @@ async def test_kicked_hold_lets_others_on_and_is_put_back_after_them(lab: Lab) -
     second = await lab.start(*ALL[:2], "wait: {for_s: 120}")
     kicked = await lab.service.release_lease(f"settings-{first}-h0", kick=True)
     assert (kicked.holder, kicked.ports) == (f"settings of run {first}", ["h0.eth0"])
-    await until(lab, RunStarted, run=second)
+    await lab.until(RunStarted, since=0, run=second)
     await asyncio.sleep(60.0)
     lab.world.start_agent("h0")
     await asyncio.sleep(40.0)
     assert (is_lit(lab), is_set(lab)) == (True, True), "another run has the port"
     assert (await lab.ended(second))["state"] == "succeeded"
-    await until(lab, RunHost, action="put-back")
+    await lab.until(RunHost, since=0, action="put-back")
     assert not is_set(lab)
 
 
 async def test_hold_of_a_run_under_way_is_not_kicked(lab: Lab) -> None:
     run = await lab.start(*SET)
-    await until(lab, RunHost, action="autoneg")
+    await lab.until(RunHost, since=0, action="autoneg")
     with pytest.raises(RefusedError, match=f"Wait for that.*`hwd abort {run}`"):
         await lab.service.release_lease(f"settings-{run}-h0", kick=True)
     lab.world.kill(DAEMON)
     lab.world.start_daemon()
-    await until(lab, RunHost, action="put-back")
+    await lab.until(RunHost, since=0, action="put-back")
