@@ -145,7 +145,9 @@ async def test_unit_without_power_does_not_report_the_loss_of_light(scene: Scene
     assert (client.received, scene.ids()) == (b"", [])
 
 
-async def test_unit_that_restores_settles_its_crossconnects_again_after_a_reboot(scene: Scene) -> None:
+async def test_unit_that_restores_settles_its_crossconnects_again_also_after_a_second_reboot_during_the_first(
+    scene: Scene,
+) -> None:
     scene.connect_pairs("1A-2B")
     scene.faults.restores = True
     scene.faults.reboot(1)
@@ -153,11 +155,6 @@ async def test_unit_that_restores_settles_its_crossconnects_again_after_a_reboot
     assert scene.ids() == ["1A-2B tuning"]
     await asyncio.sleep(0.005)
     assert scene.ids() == ["1A-2B tuned"]
-
-
-async def test_second_reboot_takes_the_place_of_the_first(scene: Scene) -> None:
-    scene.connect_pairs("1A-2B")
-    scene.faults.restores = True
     scene.faults.reboot(1)
     await asyncio.sleep(0.5)
     scene.faults.reboot(1)
@@ -205,7 +202,7 @@ async def test_time_advances_while_one_protocol_is_open_and_stops_after(scene: S
     assert len(tuned) == 3
 
 
-async def test_drift_goes_on_by_itself(scene: Scene) -> None:
+async def test_drift_goes_on_by_itself_and_a_change_at_the_front_panel_ends_no_session(scene: Scene) -> None:
     scene.connect_pairs("1A-1B")
     await asyncio.sleep(1)
     told: list[int] = []
@@ -213,11 +210,7 @@ async def test_drift_goes_on_by_itself(scene: Scene) -> None:
     scene.faults.drift([PortSide.parse("1A")], 1.0, over_s=10)
     await asyncio.sleep(20)
     assert len(told) == 11, "when it is set, and ten steps"
-
-
-async def test_change_at_the_front_panel_ends_no_session(scene: Scene) -> None:
     _, client = await scene.connect()
-    scene.connect_pairs("1A-1B")
     scene.faults.panel({*pairs("1A-1B")}, frozenset(pairs("2A-1B")))
     await asyncio.sleep(1)
     assert (scene.ids(), bool(client.lost_with)) == (["2A-1B tuned"], False)
