@@ -22,7 +22,7 @@ def brokers(named: str | None = None, daemons: str | None = None) -> Brokers:
     return Brokers.of(named, daemons, {})
 
 
-def test_a_named_broker_is_taken_as_it_is_and_this_machine_looks_for_the_daemons_by_itself() -> None:
+def test_a_named_broker_is_taken_as_it_is_and_one_on_every_address_at_the_one_that_the_host_sees() -> None:
     assert brokers("mqtt://10.0.0.1:1883", "mqtt://127.0.0.1:1").for_host("h0", ELSEWHERE, towards="10.0.0.1") == (
         "mqtt://10.0.0.1:1883"
     )
@@ -30,6 +30,10 @@ def test_a_named_broker_is_taken_as_it_is_and_this_machine_looks_for_the_daemons
     assert brokers("mqtt://10.0.0.1:1883").from_here == "mqtt://10.0.0.1:1883"
     with pytest.raises(ConfigError, match=r"no broker: .*hwd serve"):
         _ = brokers().from_here
+    every = brokers(None, "mqtt://u:p@0.0.0.0:1883")
+    assert every.for_host("h0", ELSEWHERE, towards="10.9.0.1") == "mqtt://u:p@10.9.0.1:1883"
+    with pytest.raises(ConfigError, match="behind a jump host"):
+        every.for_host("h0", ELSEWHERE, towards=None)
 
 
 def test_what_would_lead_a_host_to_itself_is_refused_with_the_remedy_unless_it_is_this_machine() -> None:
@@ -41,13 +45,6 @@ def test_what_would_lead_a_host_to_itself_is_refused_with_the_remedy_unless_it_i
     assert own.for_host("h0", here(), towards="127.0.0.1") == "mqtt://127.0.0.1:1883"
     with pytest.raises(ConfigError, match="the address means the host itself"):  # another network of this machine
         own.for_host("h0", here() | {"network": 1}, towards="127.0.0.1")
-
-
-def test_a_broker_on_every_address_is_found_at_the_one_that_the_host_sees() -> None:
-    every = brokers(None, "mqtt://u:p@0.0.0.0:1883")
-    assert every.for_host("h0", ELSEWHERE, towards="10.9.0.1") == "mqtt://u:p@10.9.0.1:1883"
-    with pytest.raises(ConfigError, match="behind a jump host"):
-        every.for_host("h0", ELSEWHERE, towards=None)
 
 
 def test_a_password_is_taken_from_the_environment_and_refused_on_the_command_line() -> None:

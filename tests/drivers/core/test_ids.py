@@ -36,9 +36,7 @@ def test_a_stream_does_not_feel_the_draws_of_another(seed: int, noise: int) -> N
     assert quiet.stream("twin ocs1").random() == noisy.stream("twin ocs1").random()
 
 
-def test_streams_differ_by_name_and_seed_which_unseeded_draws_tell_and_go_on_when_asked_for_again_also_in_another_process() -> (
-    None
-):
+def test_streams_differ_by_name_and_seed_and_go_on_when_asked_for_again_also_in_another_process() -> None:
     assert len({Draws(seed).stream(name).random() for seed in range(5) for name in ("a", "b", "1:a")}) == 15
     draws = Draws(3)
     first = draws.stream("a").random()

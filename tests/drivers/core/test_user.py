@@ -25,9 +25,7 @@ def nameless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nameless")
-def test_user_without_an_entry_is_named_by_its_number_and_a_missing_home_is_refused_with_what_to_set_though_libraries_get_one() -> (
-    None
-):
+def test_user_without_an_entry_is_named_by_its_number_and_a_missing_home_is_refused_with_what_to_set() -> None:
     assert user_name() == f"uid{os.getuid()}"
     environment: dict[str, str] = {}
     name_user(environment)

@@ -161,7 +161,7 @@ def test_node_dies_in_place_of_every_callback_in_turn_with_one_outcome_each() ->
     assert len(outcomes) >= 4
 
 
-async def test_next_life_is_a_new_one_and_kill_hooks_run_outside_of_the_node() -> None:
+async def test_next_life_is_a_new_one_in_the_context_of_its_caller_and_kill_hooks_run_outside_of_the_node() -> None:
     nodes = Nodes()
     seen: list[str | None] = []
 
@@ -189,6 +189,13 @@ async def test_next_life_is_a_new_one_and_kill_hooks_run_outside_of_the_node() -
         await nodes.run_in_node("a", asyncio.sleep(1))
     await asyncio.sleep(1)
     assert heard == [("a", None)]
+    label = contextvars.ContextVar("label", default="none")
+
+    async def read() -> str:
+        return label.get()
+
+    label.set("plan 7")
+    assert await Nodes().run_in_node("a", read()) == "plan 7"
 
 
 async def test_errors_and_cancels_go_through_the_wall_of_a_node() -> None:
@@ -250,13 +257,3 @@ def test_node_needs_a_loop_with_a_fence() -> None:
             pass
 
     asyncio.run(main())
-
-
-async def test_context_variables_of_the_caller_reach_the_node() -> None:
-    label = contextvars.ContextVar("label", default="none")
-
-    async def read() -> str:
-        return label.get()
-
-    label.set("plan 7")
-    assert await Nodes().run_in_node("a", read()) == "plan 7"

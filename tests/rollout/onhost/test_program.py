@@ -93,18 +93,16 @@ def test_the_way_back_leads_to_what_was_before_the_switch_also_past_a_try_that_w
     assert place.now == ("a", "one")
 
 
-def test_the_way_back_from_another_agent_file_alone_leaves_the_environment(place: Place) -> None:
-    place.settled(("a", "one"), ("b", "one"))
-    assert place.switch("b", "two") == ["agent file"]
-    onhost.back(place.layout)
-    assert place.now == ("b", "one")
-
-
-def test_one_environment_before_the_present_one_stays(place: Place) -> None:
+def test_one_environment_before_the_present_one_stays_and_the_way_back_from_an_agent_file_alone_leaves_both(
+    place: Place,
+) -> None:
     place.settled(("a", "a"), ("b", "b"), ("c", "c"))
     assert place.names == ["b", "c", "current", "previous"]
     assert os.readlink(place.root / "previous") == "b"
     assert [path.name for path in place.config.parent.iterdir()] == ["agent.yaml"]
+    assert place.switch("c", "two") == ["agent file"]
+    onhost.back(place.layout)
+    assert place.now == ("c", "c")
 
 
 def test_a_file_that_is_replaced_is_never_readable_by_others(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
