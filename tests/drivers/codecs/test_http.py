@@ -187,15 +187,12 @@ def test_pipelined_requests_wait_for_their_turn_a_client_for_100_continue_and_he
     assert request.body == b"{}"
 
 
-def test_a_status_has_its_words_and_the_password_does_not_show() -> None:
+def test_a_status_has_its_words_and_credentials_do_not_show_and_are_none_where_they_cannot_be_read() -> None:
     assert (phrase(404), phrase(799)) == ("404 Not Found", "799")
     request = HttpRequest(method="GET", path="/", headers=(("authorization", basic("admin", "geheim")),))
     assert basic("admin", "geheim") not in f"{request!r} {request}"
-
-
-@pytest.mark.parametrize("value", ["", "Bearer x", "Basic !", "Basic w7w", "Basic YWRtaW4="])
-def test_credentials_that_cannot_be_read_are_none(value: str) -> None:
-    assert HttpRequest(method="GET", path="/", headers=(("authorization", value),)).basic is None
+    for value in ("", "Bearer x", "Basic !", "Basic w7w", "Basic YWRtaW4="):
+        assert HttpRequest(method="GET", path="/", headers=(("authorization", value),)).basic is None
 
 
 def chunks() -> st.SearchStrategy[list[bytes]]:

@@ -247,10 +247,6 @@ def test_a_driver_in_a_wrapper_that_is_right_passes(check: Check) -> None:
     run(check, Way.WHOLE, by(Wrong))
 
 
-def test_a_limit_is_what_was_left_when_the_exchange_began() -> None:
-    run(conformance.check_deadline, Way.WHOLE, by(Busy))
-
-
 def test_a_twin_that_ignores_a_fault_is_found() -> None:
     """Else a check of a fault that never came would pass."""
 
@@ -381,7 +377,7 @@ def test_an_answer_that_is_stored_without_a_limit_is_found(monkeypatch: pytest.M
     assert re.search(r"it holds \d{7,} bytes, allowed 6291456\. Limit what is buffered", found.text)
 
 
-def test_the_right_driver_passes_them_all() -> None:
+def test_the_right_driver_passes_them_all_and_a_limit_is_what_was_left_when_the_exchange_began() -> None:
     for check in (
         conformance.check_moves_in_use,
         conformance.check_atomic_batches,
@@ -390,6 +386,7 @@ def test_the_right_driver_passes_them_all() -> None:
     ):
         found = checked(check)
         assert found.outcome is Outcome.PASSED, str(found)
+    run(conformance.check_deadline, Way.WHOLE, by(Busy))
 
 
 def test_a_bug_of_a_twin_is_printed_once_and_named_in_each_check_that_it_fails(

@@ -55,7 +55,7 @@ def test_appended_bytes_are_read_back_in_order_and_replaced_as_a_whole(reopen: C
     assert reopen().read() == b"newer"
 
 
-def test_truncate_cuts_the_tail_and_the_next_append_follows_and_a_larger_size_is_refused(
+def test_truncate_cuts_the_tail_and_refuses_a_larger_size(
     reopen: Callable[[], Disk],
 ) -> None:
     disk = reopen()
@@ -70,7 +70,7 @@ def test_truncate_cuts_the_tail_and_the_next_append_follows_and_a_larger_size_is
     assert disk.read() == b"goodnext"
 
 
-def test_full_file_disk_keeps_nothing_of_a_failed_append_and_the_old_content_when_it_cannot_be_replaced(
+def test_full_file_disk_keeps_nothing_of_a_failed_append_or_replacement(
     tmp_path: Path,
 ) -> None:
     disk = FileDisk(tmp_path / "journal")

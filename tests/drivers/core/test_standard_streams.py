@@ -109,11 +109,11 @@ def test_success_that_nobody_could_read_is_none_and_a_program_without_an_end_say
         "run_program('hwd', main)\n"
     )
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
+        said = subprocess.run(
             [sys.executable, "-c", words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
         )
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
-    assert "cannot be written: No space left on device" in done.stderr
+    assert (said.returncode, said.stderr.count("\n")) == (1, 1), said.stderr
+    assert "cannot be written: No space left on device" in said.stderr
 
 
 @pytest.mark.parametrize(

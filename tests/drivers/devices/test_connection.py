@@ -50,9 +50,7 @@ def ask(tag: str) -> Request:
     return Request(tag=tag, data=f"{tag} ?\n".encode(), what=f"ASK {tag}")
 
 
-async def test_answers_reach_their_requests_in_any_order_also_beside_one_that_was_cancelled(
-    line: Line, connection: Session
-) -> None:
+async def test_answers_reach_their_requests_in_any_order_beside_a_cancelled(line: Line, connection: Session) -> None:
     first = asyncio.create_task(connection.request(ask("1"), deadline_s=line.within()))
     second = await line.begun(connection.request(ask("2"), deadline_s=line.within()))
     line.send(b"2 two\n1 one\n")
@@ -66,7 +64,9 @@ async def test_answers_reach_their_requests_in_any_order_also_beside_one_that_wa
     assert connection.late == 1
 
 
-async def test_requests_of_one_exchange_go_out_in_one_write_and_are_stamped(line: Line, connection: Session) -> None:
+async def test_requests_of_one_exchange_go_out_in_one_write_stamped_and_with_tags_that_are_free(
+    line: Line, connection: Session
+) -> None:
     sent: list[int] = []
     started_ns = line.clock.monotonic_ns()
     asked = await line.begun(connection.request(ask("1"), ask("2"), deadline_s=line.within(), on_sent=sent.append))
@@ -78,6 +78,13 @@ async def test_requests_of_one_exchange_go_out_in_one_write_and_are_stamped(line
     assert answered.messages == ("one", "two")
     assert sent == [answered.sent_ns] == [started_ns]
     assert answered.received_ns == started_ns + 210_000_000
+    first = asyncio.create_task(connection.request(ask("1"), deadline_s=line.within()))
+    await asyncio.sleep(0)
+    with pytest.raises(BugError, match="tag 1 is in use"):
+        await connection.request(ask("1"), deadline_s=line.within())
+    await asyncio.sleep(0.1)
+    line.send(b"1 one\n")
+    assert (await first).messages == ("one",)
 
 
 async def test_nothing_is_sent_after_the_deadline_which_is_named_with_the_request_and_leaves_the_connection(
@@ -92,16 +99,6 @@ async def test_nothing_is_sent_after_the_deadline_which_is_named_with_the_reques
     line.send(b"1 late\n2 two\n")
     assert (await asked).messages == ("two",)
     assert connection.late == 1
-
-
-async def test_a_tag_cannot_be_used_twice_at_a_time(line: Line, connection: Session) -> None:
-    first = asyncio.create_task(connection.request(ask("1"), deadline_s=line.within()))
-    await asyncio.sleep(0)
-    with pytest.raises(BugError, match="tag 1 is in use"):
-        await connection.request(ask("1"), deadline_s=line.within())
-    await asyncio.sleep(0.1)
-    line.send(b"1 one\n")
-    assert (await first).messages == ("one",)
 
 
 @pytest.mark.parametrize("how", ["reset", "closed"])

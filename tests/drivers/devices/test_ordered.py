@@ -47,9 +47,7 @@ def ask(text: str, *, answers: int = 1, fits: Callable[[str], bool] | None = Non
     return Request(data=f"{text}\n".encode(), what=text, answers=answers, fits=fits)
 
 
-async def test_answers_belong_to_the_requests_in_the_order_of_asking_and_an_exchange_is_stamped(
-    line: Line, connection: Session
-) -> None:
+async def test_answers_belong_to_requests_in_their_order_and_are_stamped(line: Line, connection: Session) -> None:
     first = asyncio.create_task(connection.request(ask("A?"), ask("B?"), deadline_s=line.within()))
     second = await line.begun(connection.request(ask("C?", answers=2), deadline_s=line.within()))
     assert line.peer.received == b"A?\nB?\nC?\n"

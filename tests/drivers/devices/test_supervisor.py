@@ -289,7 +289,7 @@ async def test_each_failed_command_is_reported_with_its_reason(world: World) -> 
     assert moved == [None, ["1A", "2B"], ["1A", "2B"], ["1A", "2B"]], "a list that was denied whole moved nothing"
 
 
-async def test_a_reading_that_a_change_overlapped_is_returned_and_not_reported_and_power_when_it_changes(
+async def test_a_reading_that_a_change_overlapped_is_not_reported_and_power_when_it_changes(
     world: World,
 ) -> None:
     await world.begin()
@@ -365,7 +365,7 @@ async def test_an_unanswered_block_that_was_done_is_attributed_to_who_asked(worl
     assert told[1:] == [(["1A"], "ada")]
 
 
-async def test_an_end_that_cannot_be_dark_is_refused_and_a_blocked_one_is_reported_with_who_asked_and_reads_blocked(
+async def test_an_end_that_cannot_be_dark_is_refused_and_a_blocked_one_reported_with_who_asked(
     world: World,
 ) -> None:
     await world.begin()

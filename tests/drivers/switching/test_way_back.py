@@ -33,9 +33,7 @@ def _states() -> st.SearchStrategy[str]:
     )
 
 
-def test_the_way_back_touches_only_what_the_moves_touched_and_there_is_none_where_nobody_knows_what_was_before() -> (
-    None
-):
+def test_the_way_back_touches_only_what_the_moves_touched_and_needs_to_know_what_was_before() -> None:
     move = moves(remove="1A-2B", add="1A-3B 3A-1B", keep="7A-8B", before="1A-2B 7A-8B")
     back = way_back(move, readings("1A-3B 7A-8B 5A-6B"))
     assert (back.remove, back.add) == (pairs("1A-3B"), pairs("1A-2B"))

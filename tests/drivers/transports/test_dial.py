@@ -204,7 +204,7 @@ async def test_protocol_that_fails_ends_its_connection_with_the_error(ends: Pair
     ends.far.tell("lost")
 
 
-async def test_streams_of_asyncio_run_on_it_and_a_closed_listener_refuses_and_its_connections_stay(
+async def test_streams_run_on_it_and_a_closed_listener_leaves_its_connections(
     ends: Pair, way: tuple[Dialer, str]
 ) -> None:
     reader = asyncio.StreamReader()

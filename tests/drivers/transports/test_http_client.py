@@ -97,9 +97,7 @@ async def client(world: World) -> AsyncIterator[HttpClient]:
     await client.close()
 
 
-async def test_requests_of_many_are_answered_in_their_order_and_an_answer_has_its_times(
-    world: World, client: HttpClient
-) -> None:
+async def test_requests_of_many_are_answered_in_order_with_their_times(world: World, client: HttpClient) -> None:
     world.responses["/0"] = HttpResponse(status=200, body=b"/0", delay_s=0.3)
     asked = [client.request("GET", f"/{n}", deadline_s=world.soon) for n in range(5)]
     assert [answer.body for answer in await asyncio.gather(*asked)] == [b"/0", b"/1", b"/2", b"/3", b"/4"]

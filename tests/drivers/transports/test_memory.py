@@ -132,7 +132,7 @@ async def test_silent_cut_holds_bytes_ends_and_connects_until_healed() -> None:
 async def test_address_is_listened_to_once_and_a_net_that_cannot_be_is_refused() -> None:
     for wrong in ({"latency_s": -1.0}, {"chunk_bytes": 0}):
         with pytest.raises(ValueError, match="Use 0 or more, and 1 or more"):
-            MemoryNet(**wrong)  # type: ignore[arg-type]
+            MemoryNet(**wrong)
     net = MemoryNet()
     listener = await net.listen(Recorder, "mem:ocs1")
     with pytest.raises(OSError, match="mem:ocs1: is in use"):

@@ -183,7 +183,7 @@ class Leaver(asyncio.Protocol):
 
 
 @pytest.mark.usefixtures("virtual_time")
-async def test_a_goodbye_is_heard_where_the_connection_stays_open_and_bytes_other_than_tls_are_an_os_error(
+async def test_a_goodbye_is_heard_on_an_open_connection_and_other_bytes_are_an_os_error(
     pem: Path,
 ) -> None:
     net = MemoryDialer(MemoryNet())

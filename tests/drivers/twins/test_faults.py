@@ -97,12 +97,20 @@ async def scene(clock: VirtualClock) -> AsyncIterator[Scene]:
         await server.close()
 
 
-async def test_reset_ends_the_sessions_of_all_protocols(scene: Scene) -> None:
+async def test_reset_ends_the_sessions_of_all_protocols_and_a_close_during_a_reboot_leaves_nothing(
+    scene: Scene,
+) -> None:
     clients = [(await scene.connect(address))[1] for address in ("mem:tl1", "mem:scpi")]
     scene.faults.reset()
     for client in clients:
         await client.lost()
     await scene.connect()
+    scene.faults.reboot(10)
+    for server in scene.servers:
+        await server.close()
+    await asyncio.sleep(20)
+    with pytest.raises(ConnectionRefusedError):
+        await scene.connect()
 
 
 async def test_reboot_refuses_connections_of_all_protocols_and_ends_in_the_power_up_state(scene: Scene) -> None:
@@ -145,7 +153,7 @@ async def test_unit_without_power_does_not_report_the_loss_of_light(scene: Scene
     assert (client.received, scene.ids()) == (b"", [])
 
 
-async def test_unit_that_restores_settles_its_crossconnects_again_also_after_a_second_reboot_during_the_first(
+async def test_unit_that_restores_settles_its_crossconnects_again_also_after_two_reboots(
     scene: Scene,
 ) -> None:
     scene.connect_pairs("1A-2B")
@@ -164,15 +172,6 @@ async def test_unit_that_restores_settles_its_crossconnects_again_also_after_a_s
     await asyncio.sleep(0.3)
     await scene.connect()
     assert scene.ids() == ["1A-2B tuned"], "that of before the first"
-
-
-async def test_twin_that_is_closed_while_it_reboots_leaves_nothing_behind(scene: Scene) -> None:
-    scene.faults.reboot(10)
-    for server in scene.servers:
-        await server.close()
-    await asyncio.sleep(20)
-    with pytest.raises(ConnectionRefusedError):
-        await scene.connect()
 
 
 async def test_address_that_is_taken_meanwhile_is_tried_again(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

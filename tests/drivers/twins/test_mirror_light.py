@@ -76,7 +76,7 @@ def test_blocked_end_is_dark_and_its_crossconnect_stays_and_a_stuck_mirror_moves
     assert ids(optics) == ["1A-1B blocked", "2A-2B tuned"]
 
 
-def test_failed_end_passes_nothing_until_it_is_released() -> None:
+def test_failed_end_passes_nothing_until_it_is_released_and_a_panel_moves_what_is_in_the_way() -> None:
     optics = lit("1A-1B")
     optics.fail([B1, B2], 1)
     optics.connect(pairs("2A-2B"), 2, move=True)
@@ -86,6 +86,9 @@ def test_failed_end_passes_nothing_until_it_is_released() -> None:
     assert ids(optics)[0] == "1A-1B failed"
     optics.release(4)
     assert ids(optics) == ["1A-1B blocked", "2A-2B tuned"]
+    optics = lit("1A-1B 2A-2B 3A-3B")
+    optics.change(pairs("1A-1B 3A-3B"), pairs("1A-2B"), 1)
+    assert ids(optics) == ["1A-2B tuned"]
 
 
 def test_loss_is_a_little_off_each_time_a_path_is_made_and_stays_while_it_is_there() -> None:
@@ -208,12 +211,6 @@ def test_unit_without_power_is_dark_unless_it_latches_and_comes_back_as_it_is_to
     optics.power_down(1)
     optics.power_up(2, restore=False)
     assert ids(optics) == ["1A-1B tuned"]
-
-
-def test_change_at_the_panel_moves_what_is_in_the_way() -> None:
-    optics = lit("1A-1B 2A-2B 3A-3B")
-    optics.change(pairs("1A-1B 3A-3B"), pairs("1A-2B"), 1)
-    assert ids(optics) == ["1A-2B tuned"]
 
 
 operations = st.one_of(
