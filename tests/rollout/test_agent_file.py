@@ -46,7 +46,9 @@ def read(testbed: Testbed, host: str, tmp_path: Path, layout: Layout | None = No
     return load_config(path)
 
 
-def test_the_agent_watches_the_ports_of_the_testbed_as_their_modules_are(testbed: Testbed, tmp_path: Path) -> None:
+def test_the_agent_watches_the_ports_of_the_testbed_and_owns_its_switches_and_a_host_without_ports_has_neither(
+    testbed: Testbed, tmp_path: Path
+) -> None:
     config = read(testbed, "h0", tmp_path)
     assert (config.testbed, config.host, config.broker) == ("lab", "h0", "mqtt://u:p@10.0.0.1")
     first, second = config.ports["eth0"], config.ports["eth1"]
@@ -59,13 +61,7 @@ def test_the_agent_watches_the_ports_of_the_testbed_as_their_modules_are(testbed
     other = read(testbed, "h1", tmp_path, Layout(prefix="/srv/hwd"))
     assert (other.modules, other.selection.group) == ({}, None)
     assert other.spool.directory == "/srv/hwd/var/lib/hwd-agent"
-
-
-def test_the_owner_of_a_switch_gets_it_and_nobody_else_and_a_host_without_ports_has_nothing_to_watch(
-    testbed: Testbed, tmp_path: Path
-) -> None:
     (switch,) = owned_switches(testbed, testbed.hosts["h0"])
-    config = read(testbed, "h0", tmp_path)
     assert switch.name == "sel0"
     assert (config.switches["sel0"].driver, config.switches["sel0"].address) == ("thorlabs-osw", switch.address)
     assert read(testbed, "h1", tmp_path).switches == {}

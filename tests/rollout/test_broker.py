@@ -22,7 +22,7 @@ def brokers(named: str | None = None, daemons: str | None = None) -> Brokers:
     return Brokers.of(named, daemons, {})
 
 
-def test_a_named_broker_is_taken_as_it_is_and_this_machine_looks_for_the_daemons_by_itself() -> None:
+def test_a_named_broker_is_taken_as_it_is_and_one_on_every_address_at_the_one_that_the_host_sees() -> None:
     assert brokers("mqtt://10.0.0.1:1883", "mqtt://127.0.0.1:1").for_host("h0", ELSEWHERE, towards="10.0.0.1") == (
         "mqtt://10.0.0.1:1883"
     )
@@ -30,6 +30,10 @@ def test_a_named_broker_is_taken_as_it_is_and_this_machine_looks_for_the_daemons
     assert brokers("mqtt://10.0.0.1:1883").from_here == "mqtt://10.0.0.1:1883"
     with pytest.raises(ConfigError, match=r"no broker: .*hwd serve"):
         _ = brokers().from_here
+    every = brokers(None, "mqtt://u:p@0.0.0.0:1883")
+    assert every.for_host("h0", ELSEWHERE, towards="10.9.0.1") == "mqtt://u:p@10.9.0.1:1883"
+    with pytest.raises(ConfigError, match="behind a jump host"):
+        every.for_host("h0", ELSEWHERE, towards=None)
 
 
 def test_what_would_lead_a_host_to_itself_is_refused_with_the_remedy_unless_it_is_this_machine() -> None:
@@ -43,25 +47,12 @@ def test_what_would_lead_a_host_to_itself_is_refused_with_the_remedy_unless_it_i
         own.for_host("h0", here() | {"network": 1}, towards="127.0.0.1")
 
 
-def test_a_broker_on_every_address_is_found_at_the_one_that_the_host_sees() -> None:
-    every = brokers(None, "mqtt://u:p@0.0.0.0:1883")
-    assert every.for_host("h0", ELSEWHERE, towards="10.9.0.1") == "mqtt://u:p@10.9.0.1:1883"
-    with pytest.raises(ConfigError, match="behind a jump host"):
-        every.for_host("h0", ELSEWHERE, towards=None)
-
-
-def test_a_password_is_taken_from_the_environment_and_refused_on_the_command_line() -> None:
+def test_passwords_come_from_the_environment_and_a_host_gets_its_own_login_and_never_the_daemons() -> None:
     with pytest.raises(ConfigError, match=r"HWD_BROKER") as error:
         brokers("mqtt://u:geheim@10.0.0.1")
     assert "geheim" not in str(error.value)
     found = Brokers.of(None, None, {"HWD_BROKER": "mqtt://u:geheim@10.0.0.1"})
     assert found.for_host("h0", ELSEWHERE, towards=None) == "mqtt://u:geheim@10.0.0.1"
-
-
-LOGINS = Logins(UserRights(testbed="lab", hosts=frozenset({"h0", "h1"})), "secret")
-
-
-def test_a_host_gets_its_own_login_and_never_the_daemons_and_a_url_that_names_a_user_is_everybodys() -> None:
     own = f"lab.h0:{LOGINS.password('lab.h0')}"
     daemons = LOGINS.for_daemon("mqtt://0.0.0.0:1883")
     at_the_daemon = Brokers.of(None, daemons, {}, logins=LOGINS)
@@ -75,3 +66,6 @@ def test_a_host_gets_its_own_login_and_never_the_daemons_and_a_url_that_names_a_
     assert shared.for_host("h0", ELSEWHERE, towards=None) == "mqtt://rack:geheim@broker.example"
     assert shared.from_here == "mqtt://rack:geheim@broker.example"
     assert shared.login_of("h0") is None
+
+
+LOGINS = Logins(UserRights(testbed="lab", hosts=frozenset({"h0", "h1"})), "secret")

@@ -45,16 +45,15 @@ def test_a_host_may_do_no_more_than_its_tools_and_its_own_switches_want() -> Non
     assert values(owner, "SystemCallFilter")[-1].startswith("@chown ")
 
 
-def test_a_prefix_moves_all_that_it_reads_and_writes() -> None:
+def test_a_prefix_moves_all_that_it_reads_and_writes_and_one_that_it_would_not_see_or_could_not_have_is_refused() -> (
+    None
+):
     unit = make_unit(Layout(prefix="/srv/hwd"), tools=(), sets_group=False)
     assert values(unit, "ExecStart") == [
         "/srv/hwd/opt/hwd-agent/current/bin/hwd-agent --config /srv/hwd/etc/hwd/agent.yaml"
     ]
     assert values(unit, "ReadWritePaths") == ["/srv/hwd/var/lib/hwd-agent"]
     assert values(unit, "StateDirectory") == []
-
-
-def test_a_prefix_that_the_unit_would_not_see_or_could_not_have_is_refused() -> None:
     for prefix in ("/home/lab", "/root", "/tmp/x"):
         with pytest.raises(ConfigError, match=r"the unit cannot see /home, .* such as /srv/hwd, or use --no-start"):
             Layout(prefix=prefix)

@@ -192,7 +192,9 @@ async def say(world: World, near: str, far: str, ip: str, size: int = 5) -> int:
 
 
 @rack_with(hosts=ELECTRICAL, extra=ON_ONE_SWITCH % "")
-async def test_packet_switch_passes_packets_and_a_cut_fibre_cuts_them(world: World) -> None:
+async def test_packet_switch_passes_packets_also_from_an_optical_one_a_cut_fibre_none_and_a_removed_port_is_let_be(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     await until_both_up(world)
     assert await say(world, "e0", "e1", "10.5.0.2") == 5
     assert await say(world, "e1", "e0", "10.5.0.1") == 5
@@ -210,17 +212,13 @@ async def test_packet_switch_passes_packets_and_a_cut_fibre_cuts_them(world: Wor
         ours.sendto(b"whole", theirs.getsockname())
         async with asyncio.timeout(WITHIN_S):
             assert await asyncio.get_running_loop().sock_recv(theirs, 64) == b"whole"
-
-
-@rack_with(hosts=ELECTRICAL, extra=ON_ONE_SWITCH % "")
-async def test_port_of_a_packet_switch_that_somebody_removes_leaves_the_others_alone(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    await until_both_up(world)
+    await world.change("8A-9B", "9A-8B")
+    await world.until("h3", "eth1", up=True)
+    assert await say(world, "e0", "h3", "10.1.3.2") == 5
+    assert await say(world, "h3", "e0", "10.5.0.1") == 5
     first = FIBRE_INDEX + len([*world.rack.testbed.ports()]) + 1
     with requests_to(world.keeper, SWITCH) as kernel:
         kernel.do([delete_interface(first, says="remove the fibre of eps1.1")])
-    faults = world.faults
     faults.set(Cut(port="e0.eth0", strand="both"))
     faults.set(Clear())
     await world.until("e1", "eth0", up=True)
@@ -263,15 +261,6 @@ async def test_host_that_passes_packets_on_counts_them_and_its_neighbours_do_not
     assert forwarded["h1"] + forwarded["h3"] > 3  # a frame has up to 64 kB
     for one in counters.values():
         one.close()
-
-
-@rack_with(hosts=ELECTRICAL, extra=ON_ONE_SWITCH % "")
-async def test_port_behind_an_optical_switch_joins_the_packet_switch_that_it_has_light_from(world: World) -> None:
-    await world.until("e0", "eth0", up=True)
-    await world.change("8A-9B", "9A-8B")
-    await world.until("h3", "eth1", up=True)
-    assert await say(world, "e0", "h3", "10.1.3.2") == 5
-    assert await say(world, "h3", "e0", "10.5.0.1") == 5
 
 
 async def test_every_host_of_a_ring_reaches_every_other_one_also_after_the_ring_has_moved(world: World) -> None:

@@ -47,7 +47,7 @@ async def scene(make_testbed: MakeTestbed, clock: VirtualClock, cables: Cables |
         yield scene
 
 
-async def test_its_links_packets_and_rdma_are_its_own_and_its_cable_is_told_when_that_was_answered(
+async def test_its_links_packets_and_rdma_are_its_own_and_its_cable_told_and_what_cannot_be_done_to_it_is_refused(
     scene: Scene, cables: Cables
 ) -> None:
     host = scene.rack.hosts["h8"]
@@ -60,15 +60,12 @@ async def test_its_links_packets_and_rdma_are_its_own_and_its_cable_is_told_when
     told = [(truth.what, truth.before_ns, truth.after_ns) for truth in scene.truths if truth.port.host == "h8"]
     assert (What.CARRIER, 1, 2) in told
     assert What.RDMA not in [what for what, *_ in told]
+    with pytest.raises(RefusedError, match="h8: its agent runs in a virtual machine: kill it there"):
+        scene.fault(host="h8", fault="agent-killed")
+    with pytest.raises(RefusedError, match="h8: it is a virtual machine with a clock of its own"):
+        scene.fault(host="h8", fault="clock-step", seconds=5)
 
 
 @pytest.mark.parametrize("cables", [None])
 async def test_without_a_kernel_it_is_in_the_racks_process_as_others(scene: Scene) -> None:
     assert set(scene.rack.hosts["h8"].notes) == {"module", "phy", "file", "link", "datagrams"}
-
-
-async def test_what_cannot_be_done_to_it_from_outside_is_refused(scene: Scene) -> None:
-    with pytest.raises(RefusedError, match="h8: its agent runs in a virtual machine: kill it there"):
-        scene.fault(host="h8", fault="agent-killed")
-    with pytest.raises(RefusedError, match="h8: it is a virtual machine with a clock of its own"):
-        scene.fault(host="h8", fault="clock-step", seconds=5)

@@ -119,7 +119,7 @@ def test_another_sender_takes_the_link_down_without_any_dark_and_light_of_two_ca
     assert not nic.reads
 
 
-def test_loss_of_signal_has_its_hysteresis() -> None:
+def test_loss_of_signal_has_its_hysteresis_and_is_latched_until_it_is_read() -> None:
     nic = make()
     between = (LR4.los_assert_dbm + LR4.los_deassert_dbm) / 2
     light(nic, 0, (between,) * 4)
@@ -130,6 +130,16 @@ def test_loss_of_signal_has_its_hysteresis() -> None:
     assert not any(nic.los), "not raised above assert"
     light(nic, 3, (LR4.los_assert_dbm - 0.01,) * 4)
     assert all(nic.los)
+    nic = make()
+    assert nic.take_latched_los() == (True,) * 4, "dark since it was made"
+    assert nic.take_latched_los() == (True,) * 4, "and still is"
+    light(nic, 0)
+    assert nic.take_latched_los() == (True,) * 4, "was dark since the last read"
+    assert nic.take_latched_los() == (False,) * 4
+    light(nic, S, (0.0, None, 0.0, 0.0))
+    light(nic, S + 1)
+    assert nic.take_latched_los() == (False, True, False, False), "a dark that nobody saw"
+    assert nic.take_latched_los() == (False,) * 4
 
 
 def test_one_dark_lane_is_loss_of_signal_and_light_that_is_back_can_be_no_use() -> None:
@@ -143,19 +153,6 @@ def test_one_dark_lane_is_loss_of_signal_and_light_that_is_back_can_be_no_use() 
         assert light(nic, 0, (power_dbm,) * 4) == ["+light"]
         assert not nic.reads
         assert nic.next_ns() is None
-
-
-def test_loss_of_signal_is_latched_until_it_is_read() -> None:
-    nic = make()
-    assert nic.take_latched_los() == (True,) * 4, "dark since it was made"
-    assert nic.take_latched_los() == (True,) * 4, "and still is"
-    light(nic, 0)
-    assert nic.take_latched_los() == (True,) * 4, "was dark since the last read"
-    assert nic.take_latched_los() == (False,) * 4
-    light(nic, S, (0.0, None, 0.0, 0.0))
-    light(nic, S + 1)
-    assert nic.take_latched_los() == (False, True, False, False), "a dark that nobody saw"
-    assert nic.take_latched_los() == (False,) * 4
 
 
 def test_short_dwell_makes_the_next_firmware_slower_also_on_its_way_up_and_a_dark_port_does_not_dwell() -> None:
@@ -191,14 +188,11 @@ def firmware(name: str, *, dwell_s: float = LONG_S) -> list[float]:
     return [timing.draw_firmware_s(rng, dwell_s=dwell_s) for _ in range(DRAWS)]
 
 
-def test_mfabric_activation_has_the_mean_and_the_p99_of_figure_12() -> None:
+def test_timings_have_the_means_and_ranges_of_the_papers_and_up_to_ten_seconds_in_rapid_repeats() -> None:
     drawn = firmware("mfabric-cx6")
     assert statistics.mean(drawn) == pytest.approx(5.67, abs=0.01)
     assert statistics.quantiles(drawn, n=100)[98] == pytest.approx(6.33, abs=0.02)
     assert firmware("mfabric-cx6") == drawn, "the same seed draws the same"
-
-
-def test_opus_firmware_takes_as_long_as_the_paper_says_and_up_to_ten_seconds_in_rapid_repeats() -> None:
     for name, about_s in {"opus-cx6dx-autoneg": 6.0, "opus-cx6dx": 3.0}.items():
         usual = firmware(name)
         assert statistics.mean(usual) == pytest.approx(about_s, abs=0.01)
@@ -206,9 +200,6 @@ def test_opus_firmware_takes_as_long_as_the_paper_says_and_up_to_ten_seconds_in_
         halfway = statistics.mean(firmware(name, dwell_s=RAPID_S / 2))
         assert statistics.mean(usual) < halfway < 10.0
         assert firmware(name, dwell_s=RAPID_S) == usual
-
-
-def test_carrier_and_rdma_follow_within_the_papers_range() -> None:
     for name in ("opus-cx6dx-autoneg", "opus-cx6dx", "mfabric-cx6"):
         timing, rng = nic_timing(name), random.Random(2)
         carrier_s = [timing.draw_carrier_s(rng) for _ in range(1000)]
@@ -217,14 +208,11 @@ def test_carrier_and_rdma_follow_within_the_papers_range() -> None:
         assert 0.1 <= min(rdma_s) < max(rdma_s) <= 0.2
 
 
-def test_ideal_takes_no_time_and_all_others_name_the_figure_that_they_were_made_from() -> None:
-    timing, rng = nic_timing("ideal"), random.Random(3)
-    assert timing.draw_firmware_s(rng, dwell_s=0.0) == timing.draw_carrier_s(rng) == timing.draw_rdma_s(rng) == 0.0
+def test_ideal_takes_no_time_others_name_their_figure_and_negotiation_leads_to_the_other_of_the_same_nic() -> None:
+    ideal, rng = nic_timing("ideal"), random.Random(3)
+    assert ideal.draw_firmware_s(rng, dwell_s=0.0) == ideal.draw_carrier_s(rng) == ideal.draw_rdma_s(rng) == 0.0
     assert [name for name, timing in NIC_TIMINGS.items() if timing.fitted_to is None] == ["ideal"]
     assert get_args(NicTimingName) == tuple(NIC_TIMINGS), "a fault takes those that there are"
-
-
-def test_negotiation_leads_to_the_other_timing_of_the_same_nic_and_back_and_an_unknown_one_is_refused() -> None:
     for timing in NIC_TIMINGS.values():
         if timing.other is None or timing.other == timing.name:
             continue

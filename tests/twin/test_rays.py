@@ -47,7 +47,9 @@ def test_receiver_and_switch_ends_get_what_is_left_and_only_what_changed_is_touc
     assert rays.received(port("h1.eth0")).sender is None
 
 
-def test_light_of_two_transmitters_adds_up_and_belongs_to_nobody(make_testbed: MakeTestbed) -> None:
+def test_light_of_two_transmitters_belongs_to_nobody_and_a_packet_switch_sends_always_and_tells_whether_it_is_lit(
+    make_testbed: MakeTestbed,
+) -> None:
     """A splitter, used the fibres swapped, brings light of two."""
     testbed = make_testbed(
         hosts="  h4: {twin: {timing: ideal}, nics: {eth0: {module: 100g-lr4}}}",
@@ -66,9 +68,6 @@ passives: {sp1: {kind: splitter, ports: 2, loss_db: 3.5}}
     both = rays.received(port("h4.eth0"))
     assert both.sender is None
     assert both.lanes_dbm[0] == pytest.approx(sum_dbm(-3.5, -3.5))
-
-
-def test_packet_switch_sends_always_and_tells_whether_it_is_lit(make_testbed: MakeTestbed) -> None:
     testbed = make_testbed(
         hosts="  h4: {twin: {timing: ideal}, nics: {eth0: {module: 100g-lr4}}}",
         extra="  - h4.eth0 <-> sn1.1\npacket_switches: {sn1: {ports: 4}}",

@@ -98,7 +98,7 @@ async def test_several_of_a_model_have_names_of_their_own() -> None:
                 raise AssertionError("it was held")
 
 
-async def test_it_is_told_to_misbehave_while_it_runs() -> None:
+async def test_it_is_told_to_misbehave_while_it_runs_and_after_a_reboot_comes_back_at_the_same_place() -> None:
     async with serving(name="ocs7") as twin:
         place = rack_of("ocs7")
         assert place is not None
@@ -121,6 +121,20 @@ async def test_it_is_told_to_misbehave_while_it_runs() -> None:
                 await blocking(None, ask, control, parse_fault(data))
         await blocking(None, ask, control, parse_fault({"fault": "clear"}))
         assert await blocking(None, ask_present, control) == ()
+        fault = parse_fault({"switch": "ocs7", "fault": "reboot", "seconds": 0.3})
+        assert "COMPLD" in await talk(twin.address, LOGIN, b"ENT-PATCH::1,5:2:;")
+        await blocking(None, ask, control, fault)
+        with pytest.raises(ConnectionRefusedError):
+            await talk(twin.address, LOGIN)
+        async with asyncio.timeout(5):
+            said = ""
+            while not said:
+                try:
+                    said = await talk(twin.address, LOGIN, b"RTRV-PATCH:::3:;")
+                except ConnectionRefusedError:
+                    await asyncio.sleep(0.01)
+        assert '"1,5"' not in said
+        assert "M  3 COMPLD" in said
 
 
 async def test_scenario_goes_on_while_it_runs_and_one_with_a_mistake_starts_nothing(tmp_path: Path) -> None:
@@ -135,24 +149,3 @@ async def test_scenario_goes_on_while_it_runs_and_one_with_a_mistake_starts_noth
         async with serving(scenario=path):
             raise AssertionError("it was started")
     assert racks() == ()
-
-
-async def test_reboot_refuses_connections_and_comes_back_at_the_same_place() -> None:
-    async with serving(name="ocs7") as twin:
-        place = rack_of("ocs7")
-        assert place is not None
-        blocking = asyncio.get_running_loop().run_in_executor
-        fault = parse_fault({"switch": "ocs7", "fault": "reboot", "seconds": 0.3})
-        assert "COMPLD" in await talk(twin.address, LOGIN, b"ENT-PATCH::1,5:2:;")
-        await blocking(None, ask, Path(place.control), fault)
-        with pytest.raises(ConnectionRefusedError):
-            await talk(twin.address, LOGIN)
-        async with asyncio.timeout(5):
-            said = ""
-            while not said:
-                try:
-                    said = await talk(twin.address, LOGIN, b"RTRV-PATCH:::3:;")
-                except ConnectionRefusedError:
-                    await asyncio.sleep(0.01)
-        assert '"1,5"' not in said
-        assert "M  3 COMPLD" in said

@@ -8,7 +8,7 @@ from hwd_drivers.core.errors import ConfigError
 MODEL = "polatis-6000"
 
 
-def test_settings_are_size_timing_seed_and_the_options_of_the_driver_with_the_logins_of_real_units() -> None:
+def test_settings_are_those_of_a_twin_and_of_its_driver_each_described_with_its_default() -> None:
     twin = TwinSettings.parse(
         MODEL, ["size=4x4", "timing=polatis-opus", "seed=7", "in_use=deny", "sessions_max=2", "reports=true"]
     )
@@ -22,6 +22,15 @@ def test_settings_are_size_timing_seed_and_the_options_of_the_driver_with_the_lo
         "password": "0042",
         "logins": "usual",
     }
+    assert find_spec(MODEL, driver="polatis-tl1").name == "polatis-tl1"
+    assert find_spec(MODEL, port=3082).name == "polatis-tl1"
+    assert find_spec(MODEL, port=1).name == "polatis-tl1"
+    spec, rows = describe(MODEL)
+    told = {name: (default, meaning) for name, default, meaning in rows}
+    assert spec.name == "polatis-tl1"
+    assert set(told) == {"size", "timing", "light", "seed", *spec.twin_options.model_fields}
+    assert told["in_use"][0] == "move"
+    assert all(meaning for _, meaning in told.values())
 
 
 WRONG = {
@@ -50,15 +59,3 @@ def test_wrong_setting_or_model_is_bad_input_with_the_nearest_that_is_right() ->
         find_spec("polatis-600")
     with pytest.raises(ConfigError, match="driver polatis-tl1 does not know it"):
         find_spec("calient", driver="polatis-tl1")
-
-
-def test_driver_is_the_one_asked_for_else_the_usual_one_and_each_setting_is_described_with_its_default() -> None:
-    assert find_spec(MODEL, driver="polatis-tl1").name == "polatis-tl1"
-    assert find_spec(MODEL, port=3082).name == "polatis-tl1"
-    assert find_spec(MODEL, port=1).name == "polatis-tl1"
-    spec, rows = describe(MODEL)
-    told = {name: (default, meaning) for name, default, meaning in rows}
-    assert spec.name == "polatis-tl1"
-    assert set(told) == {"size", "timing", "light", "seed", *spec.twin_options.model_fields}
-    assert told["in_use"][0] == "move"
-    assert all(meaning for _, meaning in told.values())

@@ -191,8 +191,8 @@ async def asked(monitor: MachineMonitor, folder: Path) -> AsyncIterator[tuple[Qe
         yield qemu, told
 
 
-async def test_a_change_is_told_between_the_question_and_the_answer_and_without_a_machine_at_once(
-    monitor: MachineMonitor, tmp_path: Path
+async def test_a_change_is_told_between_question_and_answer_or_if_the_machine_ends_refuses_or_is_not_there(
+    monitor: MachineMonitor, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, stamps = SystemClock(), list[tuple[int, int]]()
     monitor.set("hwd-eth0", up=True, told=lambda *stamp: stamps.append(stamp))
@@ -205,11 +205,6 @@ async def test_a_change_is_told_between_the_question_and_the_answer_and_without_
         qemu.answer()
         before_ns, after_ns = await told.get()
     assert asked_ns <= before_ns < answered_ns <= after_ns
-
-
-async def test_a_change_is_reported_if_the_machine_ends_before_its_answer_or_refuses(
-    monitor: MachineMonitor, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
     async with asked(monitor, tmp_path) as (qemu, told):
         qemu.writers[-1].close()
         await told.get()

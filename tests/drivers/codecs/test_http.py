@@ -53,7 +53,10 @@ def test_an_answer_comes_bytewise() -> None:
     ]
 
 
-def test_an_answer_without_a_length_ends_with_the_stream() -> None:
+def test_an_early_hint_is_no_answer_and_one_without_a_length_ends_with_the_stream() -> None:
+    wire = asking()
+    assert wire.feed(b"HTTP/1.1 103 Early Hints\r\n\r\n") == []
+    assert [response.status for response in wire.feed(b"HTTP/1.1 204 No Content\r\n\r\n")] == [204]
     wire = asking()
     assert wire.feed(b"HTTP/1.0 200 OK\r\n\r\n[{") == []
     assert wire.feed(b"}]") == []
@@ -62,41 +65,29 @@ def test_an_answer_without_a_length_ends_with_the_stream() -> None:
     assert not wire.reusable
 
 
-def test_an_early_hint_is_no_answer() -> None:
-    wire = asking()
-    assert wire.feed(b"HTTP/1.1 103 Early Hints\r\n\r\n") == []
-    assert [response.status for response in wire.feed(b"HTTP/1.1 204 No Content\r\n\r\n")] == [204]
-
-
 @pytest.mark.parametrize("data", [ANSWER + b"x", ANSWER + ANSWER])
 def test_bytes_after_the_answer_are_an_error(data: bytes) -> None:
     with pytest.raises(ProtocolError, match=r"without a request|more bytes after the answer"):
         asking().feed(data)
 
 
-def test_bytes_before_a_request_are_an_error() -> None:
+def test_bytes_before_a_request_and_an_end_in_the_middle_are_errors() -> None:
     with pytest.raises(ProtocolError, match=r"without a request|more bytes after the answer"):
         ClientWire(host="x").feed(ANSWER)
-
-
-def test_a_second_request_before_the_answer_is_a_bug() -> None:
-    with pytest.raises(BugError, match="GET"):
-        asking().encode(GET)
-
-
-def test_a_path_with_a_line_feed_is_a_bug() -> None:
-    with pytest.raises(BugError):
-        ClientWire(host="x").encode(HttpRequest(method="GET", path="/a\r\nb"))
-
-
-def test_an_end_in_the_middle_is_an_error() -> None:
     wire = asking()
     wire.feed(ANSWER[:-1])
     with pytest.raises(ProtocolError, match="HTTP answer"):
         wire.feed(b"")
 
 
-def test_a_body_has_a_limit_on_both_sides() -> None:
+def test_a_second_request_before_the_answer_and_a_path_with_a_line_feed_are_bugs() -> None:
+    with pytest.raises(BugError, match="GET"):
+        asking().encode(GET)
+    with pytest.raises(BugError):
+        ClientWire(host="x").encode(HttpRequest(method="GET", path="/a\r\nb"))
+
+
+def test_heads_and_bodies_have_a_limit_on_both_sides_and_so_have_requests_without_an_answer() -> None:
     client = ClientWire(host="x", body_limit_bytes=3)
     client.encode(GET)
     with pytest.raises(ProtocolError, match="over 3 bytes"):
@@ -106,9 +97,6 @@ def test_a_body_has_a_limit_on_both_sides() -> None:
     with pytest.raises(ProtocolError, match="over 3 bytes"):
         server.next_request()
     assert not server.over, "it can still be told"
-
-
-def test_a_head_without_an_end_has_a_limit_on_both_sides() -> None:
     client = asking()
     with pytest.raises(ProtocolError):
         client.feed(b"HTTP/1.1 200 OK\r\nX: " + b"x" * (HEAD_LIMIT_BYTES + 1))
@@ -116,9 +104,6 @@ def test_a_head_without_an_end_has_a_limit_on_both_sides() -> None:
     server.feed(b"GET / HTTP/1.1\r\nX: " + b"x" * (HEAD_LIMIT_BYTES + 1))
     with pytest.raises(ProtocolError):
         server.next_request()
-
-
-def test_requests_without_an_answer_have_a_limit() -> None:
     server = ServerWire()
     server.feed(POST)
     assert server.next_request() is not None
@@ -179,24 +164,18 @@ def test_encoded_messages_are_decoded() -> None:
     assert not server.over
 
 
-def test_pipelined_requests_wait_for_their_turn() -> None:
+def test_pipelined_requests_wait_for_their_turn_a_client_for_100_continue_and_head_gets_no_body() -> None:
     server = ServerWire()
     server.feed(POST + POST)
     assert server.next_request() is not None
     assert server.next_request() is None
     server.encode(HttpResponse(status=204), wall_ns=0)
     assert server.next_request() is not None
-
-
-def test_the_answer_to_head_has_a_length_and_no_body() -> None:
     server = ServerWire()
     server.feed(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
     server.next_request()
     data = server.encode(HttpResponse(status=200, body=b"body"), wall_ns=0)
     assert data.endswith(b"content-length: 4\r\n\r\n")
-
-
-def test_a_waiting_client_gets_100_continue() -> None:
     server = ServerWire()
     server.feed(b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
     assert server.next_request() is None
@@ -208,18 +187,12 @@ def test_a_waiting_client_gets_100_continue() -> None:
     assert request.body == b"{}"
 
 
-def test_the_password_does_not_show() -> None:
+def test_a_status_has_its_words_and_credentials_do_not_show_and_are_none_where_they_cannot_be_read() -> None:
+    assert (phrase(404), phrase(799)) == ("404 Not Found", "799")
     request = HttpRequest(method="GET", path="/", headers=(("authorization", basic("admin", "geheim")),))
     assert basic("admin", "geheim") not in f"{request!r} {request}"
-
-
-def test_a_status_has_its_words() -> None:
-    assert (phrase(404), phrase(799)) == ("404 Not Found", "799")
-
-
-@pytest.mark.parametrize("value", ["", "Bearer x", "Basic !", "Basic w7w", "Basic YWRtaW4="])
-def test_credentials_that_cannot_be_read_are_none(value: str) -> None:
-    assert HttpRequest(method="GET", path="/", headers=(("authorization", value),)).basic is None
+    for value in ("", "Bearer x", "Basic !", "Basic w7w", "Basic YWRtaW4="):
+        assert HttpRequest(method="GET", path="/", headers=(("authorization", value),)).basic is None
 
 
 def chunks() -> st.SearchStrategy[list[bytes]]:

@@ -81,23 +81,14 @@ def test_lines_channels_headers_and_errors_are_read() -> None:
     )
 
 
-def test_a_line_without_an_end_is_refused_at_the_limit() -> None:
+def test_what_is_too_long_or_no_text_is_refused() -> None:
     decoder = LineDecoder()
     assert decoder.feed(b"x" * LINE_LIMIT_BYTES) == []
     with pytest.raises(ProtocolError, match="65537 bytes without an end of line, limit 65536 bytes"):
         decoder.feed(b"x")
-
-
-def test_bytes_that_are_not_text_are_refused() -> None:
     with pytest.raises(ProtocolError, match="ff fe is not text"):
         LineDecoder().feed(b"\xff\xfe\n")
-
-
-def test_a_long_unknown_header_is_cut_in_its_error() -> None:
     assert len(header("x" * 5000)) < 100
-
-
-def test_too_many_commands_in_a_line_and_too_long_a_range_are_refused() -> None:
     assert len(parse_channels(f"(@1:{CHANNEL_LIMIT})")) == CHANNEL_LIMIT
     with pytest.raises(ScpiError, match="-222"):
         parse_channels(f"(@1:{CHANNEL_LIMIT + 1})")
@@ -106,36 +97,31 @@ def test_too_many_commands_in_a_line_and_too_long_a_range_are_refused() -> None:
         parse_line(";".join(["a"] * (COMMAND_LIMIT + 1)))
 
 
-@given(st.lists(st.integers(0, 999), max_size=30).map(tuple))
-def test_channel_lists_come_back_as_they_were(channels: tuple[int, ...]) -> None:
+@given(
+    st.integers(-999, 999),
+    st.text(st.characters(exclude_categories=["C"]), max_size=20),
+    st.lists(st.integers(0, 999), max_size=30).map(tuple),
+)
+def test_errors_strings_and_channel_lists_come_back_as_they_were(
+    code: int, text: str, channels: tuple[int, ...]
+) -> None:
     assert parse_channels(format_channels(channels)) == channels
-
-
-@given(st.text(st.characters(exclude_categories=["C"]), max_size=20))
-def test_strings_come_back_as_they_were(text: str) -> None:
     assert parse_string(format_string(text)) == text
-
-
-@given(st.integers(-999, 999), st.text(st.characters(exclude_categories=["C"]), max_size=20))
-def test_errors_come_back_as_they_were(code: int, text: str) -> None:
     error = QueuedError(code=code, text=text)
     assert parse_error(format_error(error)) == error
     assert split_answers(f"{format_error(error)};1") == [format_error(error), "1"]
 
 
-def test_a_full_queue_ends_with_the_overflow_error() -> None:
-    queue = ErrorQueue(limit=2)
-    for code in (MISSING_PARAMETER, OUT_OF_RANGE, UNDEFINED_HEADER):
-        queue.push(ScpiError(code))
-    assert [error.code for error in queue.pop_all()] == [MISSING_PARAMETER, QUEUE_OVERFLOW]
-    assert [error.code for error in queue.pop_all()] == [0]
-
-
-def test_missing_and_additional_parameters_have_codes() -> None:
+def test_missing_and_additional_parameters_have_codes_and_a_full_queue_ends_with_the_overflow_error() -> None:
     for parameters, code in (((), MISSING_PARAMETER), (("1", "2"), PARAMETER_NOT_ALLOWED)):
         with pytest.raises(ScpiError) as error:
             expect(parameters, 1, 1)
         assert error.value.code == code
+    queue = ErrorQueue(limit=2)
+    for code in (MISSING_PARAMETER, OUT_OF_RANGE, UNDEFINED_HEADER):
+        queue.push(ScpiError(code))
+    assert [one.code for one in queue.pop_all()] == [MISSING_PARAMETER, QUEUE_OVERFLOW]
+    assert [one.code for one in queue.pop_all()] == [0]
 
 
 @given(st.text(max_size=200))

@@ -126,25 +126,19 @@ def encode(message: Message) -> bytes:
 
 
 @CAPTURES
-def test_a_capture_decodes_cut_at_every_byte(capture: bytes, messages: list[Message]) -> None:
+def test_a_capture_decodes_cut_at_every_byte_and_byte_by_byte(capture: bytes, messages: list[Message]) -> None:
     for cut in range(len(capture) + 1):
         decoder = AnswerDecoder()
         assert decoder.feed(capture[:cut]) + decoder.feed(capture[cut:]) == messages
-
-
-@CAPTURES
-def test_a_capture_decodes_byte_by_byte(capture: bytes, messages: list[Message]) -> None:
     decoder = AnswerDecoder()
     assert [message for byte in capture for message in decoder.feed(bytes([byte]))] == messages
 
 
-def test_an_answer_is_whole_with_its_terminator_before_the_line_end() -> None:
-    assert AnswerDecoder().feed(PATCHES[0].removesuffix(b"\r\n")) == PATCHES[1]
-
-
-def test_an_answer_has_the_bytes_that_known_clients_parse() -> None:
+def test_an_answer_has_the_bytes_that_clients_parse_its_date_in_utc_and_ends_at_its_terminator() -> None:
     assert encode_answer(PATCHES[1][0]) == PATCHES[0]
     assert encode_answer(DENIED[1][0]) == DENIED[0]
+    assert AnswerDecoder().feed(PATCHES[0].removesuffix(b"\r\n")) == PATCHES[1]
+    assert stamp(86_399_999_999_999) == "70-01-01 23:59:59"
 
 
 @given(st.lists(answers | reports | acknowledgements, max_size=4), st.integers(1, 40))
@@ -200,41 +194,29 @@ def test_half_an_answer_is_never_read_as_a_complete_one() -> None:
             pytest.fail(f"cut at {cut}: {AnswerDecoder().feed(PATCHES[0][:cut] + PATCHES[0])}")
 
 
-def test_an_answer_without_an_end_is_refused_at_the_limit() -> None:
+def test_what_has_no_end_is_refused_at_the_limit_which_idle_line_feeds_never_reach() -> None:
     decoder = AnswerDecoder(limit_bytes=100)
     for _ in range(100):
         decoder.feed(b"x")
     with pytest.raises(ProtocolError, match="limit 100 bytes"):
         decoder.feed(b"x")
-
-
-def test_blocks_without_an_end_are_refused_at_the_limit() -> None:
     decoder = AnswerDecoder(limit_bytes=200)
     block = b'\r\n\n   OXC 26-11-20 10:11:12\r\nM  1 COMPLD\r\n   "1,2"\r\n>\r\n'
     for _ in range(200 // len(block)):
         decoder.feed(block)
     with pytest.raises(ProtocolError, match="limit 200 bytes"):
         decoder.feed(block)
-
-
-def test_idle_line_feeds_never_reach_the_limit() -> None:
+    with pytest.raises(ProtocolError, match="limit 8 bytes"):
+        CommandDecoder(limit_bytes=8).feed(b"RTRV-PATCH")
     decoder = AnswerDecoder(limit_bytes=10)
     for _ in range(100):
         assert decoder.feed(b"\r\n") == []
 
 
-def test_a_command_without_an_end_is_refused_at_the_limit() -> None:
-    with pytest.raises(ProtocolError, match="limit 8 bytes"):
-        CommandDecoder(limit_bytes=8).feed(b"RTRV-PATCH")
-
-
-def test_a_semicolon_in_quotes_does_not_end_a_command() -> None:
+def test_a_semicolon_in_quotes_does_not_end_a_command_and_a_password_is_not_shown() -> None:
     texts = CommandDecoder().feed(b'ED-PORT-LABEL::2:c:::LABEL="a;b\\"c";\nRTRV-HDR:::1:;')
     assert parse_command(texts[0]).named == (("LABEL", 'a;b"c'),)
     assert texts[1] == "RTRV-HDR:::1:"
-
-
-def test_a_password_is_not_shown() -> None:
     command = Command(verb="ACT-USER", aid="admin", ctag="1", positional=("geheim",))
     assert "geheim" not in f"{command} {command!r}"
 
@@ -242,7 +224,3 @@ def test_a_password_is_not_shown() -> None:
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=20))
 def test_a_group_keeps_the_order_of_its_numbers(numbers: list[int]) -> None:
     assert parse_group(format_group(numbers)) == tuple(map(str, numbers))
-
-
-def test_a_header_has_the_date_in_utc() -> None:
-    assert stamp(86_399_999_999_999) == "70-01-01 23:59:59"

@@ -247,10 +247,6 @@ def test_a_driver_in_a_wrapper_that_is_right_passes(check: Check) -> None:
     run(check, Way.WHOLE, by(Wrong))
 
 
-def test_a_limit_is_what_was_left_when_the_exchange_began() -> None:
-    run(conformance.check_deadline, Way.WHOLE, by(Busy))
-
-
 def test_a_twin_that_ignores_a_fault_is_found() -> None:
     """Else a check of a fault that never came would pass."""
 
@@ -262,7 +258,7 @@ def test_a_twin_that_ignores_a_fault_is_found() -> None:
         run(conformance.check_partial_batch, Way.WHOLE, deaf)
 
 
-def test_a_matrix_and_elements_are_arranged_alike() -> None:
+def test_a_matrix_and_elements_are_arranged_alike_and_too_few_ends_are_refused() -> None:
     for spec in (lumen.driver, find("thorlabs-osw")):
         for model in spec.models:
             made = Arrangements.of(spec.capabilities(model, spec.sizes.get(model)))
@@ -270,9 +266,6 @@ def test_a_matrix_and_elements_are_arranged_alike() -> None:
             assert made.full != made.moved
             assert made.stuck_full != made.full
             assert {end for one in (made.rest, made.full, made.moved) for pair in one for end in pair.ends} <= made.ends
-
-
-def test_too_few_ends_are_refused() -> None:
     capabilities = lumen.driver.capabilities("lumen-matrix", "8x8")
     with pytest.raises(ConfigError, match="two crossconnects must have room"):
         Arrangements.of(capabilities, [PortSide.parse("1A"), PortSide.parse("1B")])
@@ -291,13 +284,10 @@ def stating(change: Callable[[Capabilities], Capabilities]) -> DriverSpec:
     return replace(SPEC, models={MODEL: lambda size: change(SPEC.models[MODEL](size))})
 
 
-def test_moves_in_use_of_a_device_that_refuses_is_found() -> None:
+def test_moves_in_use_of_a_device_that_refuses_and_a_typical_loss_over_the_greatest_are_found() -> None:
     found = checked(conformance.check_moves_in_use, stating(lambda known: replace(known, moves_in_use=True)))
     assert found.outcome is Outcome.FAILED
     assert re.search("moves_in_use=True; .* which was refused", found.text)
-
-
-def test_a_typical_loss_over_the_greatest_is_found() -> None:
     found = checked(conformance.check_capabilities, stating(lambda known: replace(known, loss_db_typical=2.5)))
     assert found.outcome is Outcome.FAILED
     assert found.text == "loss_db_typical=2.5, loss_db_max=2: not 0 <= typical <= max"
@@ -387,7 +377,7 @@ def test_an_answer_that_is_stored_without_a_limit_is_found(monkeypatch: pytest.M
     assert re.search(r"it holds \d{7,} bytes, allowed 6291456\. Limit what is buffered", found.text)
 
 
-def test_the_right_driver_passes_them_all() -> None:
+def test_the_right_driver_passes_them_all_and_a_limit_is_what_was_left_when_the_exchange_began() -> None:
     for check in (
         conformance.check_moves_in_use,
         conformance.check_atomic_batches,
@@ -396,6 +386,7 @@ def test_the_right_driver_passes_them_all() -> None:
     ):
         found = checked(check)
         assert found.outcome is Outcome.PASSED, str(found)
+    run(conformance.check_deadline, Way.WHOLE, by(Busy))
 
 
 def test_a_bug_of_a_twin_is_printed_once_and_named_in_each_check_that_it_fails(

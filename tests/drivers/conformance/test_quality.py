@@ -55,13 +55,10 @@ def test_a_driver_is_as_good_as_the_last_quality_that_nothing_keeps_it_from(
     assert quality(results) is reached
 
 
-def test_the_reason_against_a_quality_is_named_once() -> None:
+def test_a_row_has_models_evidence_skipped_checks_and_the_reason_against_a_quality_once() -> None:
     missing = [result(Quality.GOLD, FAILED, "reboot", way) for way in (Way.WHOLE, Way.SLOW)]
     assert len(short_of(Quality.GOLD, missing)) == 2
     assert row(lumen.driver, [*ALL[:2], *missing])[-1] == "gold: reboot"
-
-
-def test_a_row_has_models_evidence_and_skipped_checks() -> None:
     results = [*ALL[:2], result(Quality.GOLD, LEFT_OUT, "power"), result(Quality.GOLD, FAILED, "half_an_answer")]
     assert row(lumen.driver, results) == (
         "`lumen`",
@@ -80,12 +77,9 @@ def test_a_table_takes_new_rows_keeps_others_and_drops_those_of_unknown_drivers(
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     assert filled(text, [], known=["a", "b"]) == text
-
-
-@pytest.mark.parametrize("page", ["no marks", f"{BEGIN} alone"])
-def test_a_page_without_a_place_is_refused(page: str) -> None:
-    with pytest.raises(ConfigError, match="lacks the line"):
-        filled(page, [], known=[])
+    for without in ("no marks", f"{BEGIN} alone"):
+        with pytest.raises(ConfigError, match="lacks the line"):
+            filled(without, [], known=[])
 
 
 @pytest.fixture
@@ -114,17 +108,15 @@ def test_readme_captures_and_glass_are_found_beside_a_driver(outside: tuple[Driv
     assert outcomes(spec) == {"README": MISSING, "captures": PASSED, "read_back": PASSED, "glass": MISSING}
 
 
-def test_the_latest_run_on_glass_of_each_unit_is_stored(outside: tuple[DriverSpec, Path]) -> None:
+def test_the_latest_run_on_glass_of_each_unit_is_stored_and_an_unreadable_record_is_reported(
+    outside: tuple[DriverSpec, Path],
+) -> None:
     spec, folder = outside
     for unit, on in (("one", "2026-11-01"), ("two", "2026-11-02"), ("one", "2026-11-03")):
         run = beside.GlassRun(driver=spec.name, model="acme-matrix", on=on, unit=unit, passed=15)
         assert beside.record_glass(spec, run) == folder / "hwd_acme/glass.json"
     assert [(run.unit, run.on) for run in beside.glass_runs(spec)] == [("two", "2026-11-02"), ("one", "2026-11-03")]
     assert outcomes(spec)["glass"] is PASSED
-
-
-def test_an_unreadable_record_of_glass_is_reported(outside: tuple[DriverSpec, Path]) -> None:
-    spec, folder = outside
     (folder / "hwd_acme/glass.json").write_text("[{}]")
     with pytest.raises(ConfigError, match=r"glass\.json: not a record of runs on glass"):
         beside.beside(spec)

@@ -47,20 +47,11 @@ def shifted(at_ns: int, offset_s: float, drift_ppm: float) -> tuple[SetClock, Sh
     return inner, ShiftedClock(inner, offset_s=offset_s, drift_ppm=drift_ppm)
 
 
-def test_system_clock_is_a_clock() -> None:
-    clock: Clock = SystemClock()
-    assert clock.monotonic_ns() <= clock.monotonic_ns()
-
-
-def test_system_clock_reads_raw_and_realtime() -> None:
+def test_system_clock_reads_raw_and_realtime_and_a_kernel_stamp_lands_between_the_reads_around_it() -> None:
     read = time.clock_gettime_ns  # noqa: TID251 - the judge must not be the one on trial
-    clock = SystemClock()
+    clock: Clock = SystemClock()
     assert read(time.CLOCK_MONOTONIC_RAW) <= clock.monotonic_ns() <= read(time.CLOCK_MONOTONIC_RAW)
     assert read(time.CLOCK_REALTIME) <= clock.wall_ns() <= read(time.CLOCK_REALTIME)
-
-
-def test_kernel_stamp_lands_between_the_reads_around_it() -> None:
-    clock = SystemClock()
     before_ns = clock.monotonic_ns()
     stamp_ns = clock.wall_ns()
     after_ns = clock.monotonic_ns()
@@ -184,34 +175,25 @@ def test_shifted_clock_never_runs_backwards(at_ns: int, offset_s: float, drift_p
 
 
 @given(at_ns=moments_ns, offset_s=offsets_s, drift_ppm=drifts_ppm, later_ns=st.integers(-DAY_NS, 30 * DAY_NS))
-def test_kernel_stamps_agree_with_the_shifted_monotonic_clock(
+def test_kernel_stamps_agree_and_truth_is_recovered(
     at_ns: int, offset_s: float, drift_ppm: float, later_ns: int
 ) -> None:
     inner, clock = shifted(at_ns, offset_s, drift_ppm)
     inner.now_ns += later_ns
-    assert clock.from_kernel_ns(inner.wall_ns()) == clock.monotonic_ns()
-
-
-@given(at_ns=moments_ns, offset_s=offsets_s, drift_ppm=drifts_ppm, later_ns=st.integers(0, 30 * DAY_NS))
-def test_truth_is_recovered_within_the_rounding(at_ns: int, offset_s: float, drift_ppm: float, later_ns: int) -> None:
-    inner, clock = shifted(at_ns, offset_s, drift_ppm)
-    inner.now_ns += later_ns
     stamp_ns = clock.monotonic_ns()
+    assert clock.from_kernel_ns(inner.wall_ns()) == stamp_ns
     truth_ns = clock.to_inner_ns(stamp_ns)
     assert inner.now_ns - 2 <= truth_ns <= inner.now_ns
     inner.now_ns = truth_ns
     assert clock.monotonic_ns() == stamp_ns
 
 
-def test_offset_and_drift_are_exact() -> None:
+def test_offset_and_drift_are_exact_and_a_clock_that_would_stand_still_is_refused() -> None:
     inner, clock = shifted(1_000, 5.0, 50.0)
     assert clock.monotonic_ns() == 5_000_001_000
     inner.now_ns += 10 * DAY_NS
     assert clock.monotonic_ns() == 5_000_001_000 + 10 * DAY_NS + 10 * DAY_NS * 50 // 1_000_000
     assert clock.wall_ns() == inner.wall_ns() + 5_000_000_000 + 10 * DAY_NS * 50 // 1_000_000
-
-
-def test_clock_that_would_stand_still_is_refused() -> None:
     with pytest.raises(ValueError, match=r"drift_ppm: -1000000\.0 would stop the clock"):
         shifted(0, 0.0, -1_000_000.0)
 

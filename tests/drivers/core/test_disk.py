@@ -36,7 +36,7 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
         held.pop().close()
 
 
-def test_appended_bytes_are_read_back_in_order(reopen: Callable[[], Disk]) -> None:
+def test_appended_bytes_are_read_back_in_order_and_replaced_as_a_whole(reopen: Callable[[], Disk]) -> None:
     disk = reopen()
     assert (disk.size(), disk.read()) == (0, b"")
     disk.append(b"one")
@@ -47,29 +47,7 @@ def test_appended_bytes_are_read_back_in_order(reopen: Callable[[], Disk]) -> No
     again = reopen()
     again.append(b"three")
     assert (again.size(), again.read()) == (11, b"onetwothree")
-
-
-def test_truncate_cuts_the_tail_and_the_next_append_follows(reopen: Callable[[], Disk]) -> None:
     disk = reopen()
-    disk.append(b"good" + b"torn")
-    disk.truncate(4)
-    assert disk.read() == b"good"
-    disk.append(b"next")
-    assert reopen().read() == b"goodnext"
-
-
-def test_truncate_refuses_a_larger_size(reopen: Callable[[], Disk]) -> None:
-    disk = reopen()
-    disk.append(b"four")
-    for size in (-1, 5):
-        with pytest.raises(ValueError, match=f"cannot truncate to {size} bytes, it has 4 bytes"):
-            disk.truncate(size)
-    assert disk.read() == b"four"
-
-
-def test_replace_takes_the_place_of_all_and_can_be_appended_to(reopen: Callable[[], Disk]) -> None:
-    disk = reopen()
-    disk.append(b"a long old content")
     disk.replace(b"new")
     assert (disk.size(), disk.read()) == (3, b"new")
     disk.append(b"er")
@@ -77,7 +55,24 @@ def test_replace_takes_the_place_of_all_and_can_be_appended_to(reopen: Callable[
     assert reopen().read() == b"newer"
 
 
-def test_full_file_disk_keeps_nothing_of_a_failed_append(tmp_path: Path) -> None:
+def test_truncate_cuts_the_tail_and_refuses_a_larger_size(
+    reopen: Callable[[], Disk],
+) -> None:
+    disk = reopen()
+    disk.append(b"good" + b"torn")
+    disk.truncate(4)
+    assert disk.read() == b"good"
+    disk.append(b"next")
+    disk = reopen()
+    for size in (-1, 9):
+        with pytest.raises(ValueError, match=f"cannot truncate to {size} bytes, it has 8 bytes"):
+            disk.truncate(size)
+    assert disk.read() == b"goodnext"
+
+
+def test_full_file_disk_keeps_nothing_of_a_failed_append_or_replacement(
+    tmp_path: Path,
+) -> None:
     disk = FileDisk(tmp_path / "journal")
     disk.append(encode_frame(b"first"))
     present = disk.size()
@@ -87,15 +82,9 @@ def test_full_file_disk_keeps_nothing_of_a_failed_append(tmp_path: Path) -> None
     assert (tmp_path / "journal").stat().st_size == present
     disk.append(encode_frame(b"second"))
     assert decode_frames(disk.read()).payloads == (b"first", b"second")
-    disk.close()
-
-
-def test_full_disk_leaves_the_old_content_when_it_cannot_be_replaced(tmp_path: Path) -> None:
-    disk = FileDisk(tmp_path / "journal")
-    disk.append(b"old")
     with file_size_limit(10), pytest.raises(OSError, match="too large"):
         disk.replace(b"x" * 100)
-    assert disk.read() == b"old"
+    assert decode_frames(disk.read()).payloads == (b"first", b"second")
     disk.close()
     assert os.listdir(tmp_path) == ["journal"]
 
@@ -118,7 +107,7 @@ def test_after_a_failed_sync_nothing_is_believed_until_it_is_opened_again(tmp_pa
     disk.close()
 
 
-def test_full_memory_disk_is_full_like_a_file() -> None:
+def test_full_memory_disk_is_full_like_a_file_and_loses_unsynced_bytes_in_a_crash() -> None:
     disk = MemoryDisk(capacity_bytes=5)
     disk.append(b"four")
     with pytest.raises(OSError, match="No space left on device") as failure:
@@ -128,9 +117,6 @@ def test_full_memory_disk_is_full_like_a_file() -> None:
     with pytest.raises(OSError, match="No space left on device"):
         disk.replace(b"longer")
     assert disk.read() == b"four"
-
-
-def test_crash_loses_unsynced_bytes() -> None:
     disk = MemoryDisk()
     disk.append(b"kept")
     disk.sync()

@@ -11,13 +11,6 @@ from hwd_drivers.core.frames import FRAME_LIMIT_BYTES, decode_frames, encode_fra
 payload_lists = st.lists(st.binary(max_size=40), max_size=6)
 
 
-@given(payload_lists)
-def test_frames_round_trip(payloads: list[bytes]) -> None:
-    data = b"".join(map(encode_frame, payloads))
-    frames = decode_frames(data)
-    assert (list(frames.payloads), frames.good_bytes, frames.torn) == (payloads, len(data), False)
-
-
 @given(payloads=payload_lists, cut=st.integers(0, 400))
 def test_truncated_tail_yields_only_whole_frames(payloads: list[bytes], cut: int) -> None:
     whole = b"".join(map(encode_frame, payloads))
@@ -36,11 +29,11 @@ def test_damaged_tail_never_yields_a_wrong_payload(payloads: list[bytes], tail: 
     assert list(frames.payloads) == payloads[: len(frames.payloads)]
 
 
-@given(payloads=payload_lists, zeros=st.integers(1, 200))
-def test_tail_of_zeros_is_torn_and_not_a_row_of_empty_frames(payloads: list[bytes], zeros: int) -> None:
+@given(payloads=payload_lists, zeros=st.integers(0, 200))
+def test_frames_come_back_and_a_tail_of_zeros_is_torn_and_no_frames(payloads: list[bytes], zeros: int) -> None:
     data = b"".join(map(encode_frame, payloads))
     frames = decode_frames(data + bytes(zeros))
-    assert (list(frames.payloads), frames.good_bytes, frames.torn) == (payloads, len(data), True)
+    assert (list(frames.payloads), frames.good_bytes, frames.torn) == (payloads, len(data), zeros > 0)
 
 
 def test_single_flipped_bit_is_always_found() -> None:
@@ -78,14 +71,13 @@ def test_reading_that_resumes_loses_only_the_frames_that_were_hurt(tails: list[b
         assert found.damaged_bytes + unfinished == len(broken)
 
 
-@pytest.mark.parametrize("cut", [1, 7, 8, 11])
-def test_an_unfinished_frame_is_not_damage(cut: int) -> None:
-    whole = encode_frame(b"mark one")
-    found = decode_frames(whole + encode_frame(b"mark two")[:cut], resume=b"mark")
-    assert (found.payloads, found.damaged_bytes, found.end_bytes) == ((b"mark one",), 0, len(whole))
-
-
-def test_frame_with_a_damaged_length_is_read_and_does_not_count_as_torn() -> None:
+def test_frame_with_a_damaged_length_is_read_and_an_unfinished_one_is_not_damage() -> None:
+    first = encode_frame(b"mark one")
+    for cut in (1, 7, 8, 11):
+        found = decode_frames(first + encode_frame(b"mark two")[:cut], resume=b"mark")
+        assert (found.payloads, found.damaged_bytes, found.end_bytes) == ((b"mark one",), 0, len(first)), (
+            f"cut at {cut}"
+        )
     payloads = (b"mark one", b"mark number two", b"mark three")
     for number, bit in itertools.product(range(3), range(32)):
         frames = [bytearray(encode_frame(payload)) for payload in payloads]

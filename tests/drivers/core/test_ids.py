@@ -36,24 +36,15 @@ def test_a_stream_does_not_feel_the_draws_of_another(seed: int, noise: int) -> N
     assert quiet.stream("twin ocs1").random() == noisy.stream("twin ocs1").random()
 
 
-def test_a_stream_goes_on_when_asked_for_again() -> None:
+def test_streams_differ_by_name_and_seed_and_go_on_when_asked_for_again_also_in_another_process() -> None:
+    assert len({Draws(seed).stream(name).random() for seed in range(5) for name in ("a", "b", "1:a")}) == 15
     draws = Draws(3)
     first = draws.stream("a").random()
     assert draws.stream("a").random() != first
     assert Draws(3).stream("a").random() == first
-
-
-def test_streams_differ_by_name_and_seed() -> None:
-    assert len({Draws(seed).stream(name).random() for seed in range(5) for name in ("a", "b", "1:a")}) == 15
-
-
-def test_unseeded_draws_tell_their_seed() -> None:
     draws = Draws(None)
     assert Draws(None).seed != draws.seed
     assert Draws(draws.seed).stream("x").random() == draws.stream("x").random()
-
-
-def test_streams_are_the_same_in_another_process_with_another_hash_seed() -> None:
     code = "from hwd_drivers.core.ids import Draws; print(Draws(7).stream('x').random())"
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
     assert float(shown.stdout) == Draws(7).stream("x").random()

@@ -51,12 +51,13 @@ async def test_others_run_meanwhile(offload: Offload) -> None:
     assert steps == ["other", "back"]
 
 
-async def test_threads_are_others_and_gone_after_close() -> None:
+async def test_threads_are_others_and_gone_after_close_and_inline_work_stays_in_that_of_the_loop() -> None:
     offload = ThreadOffload(1)
     thread = await offload(threading.current_thread)
     assert thread is not threading.current_thread()
     offload.close()
     assert not thread.is_alive()
+    assert await InlineOffload()(threading.current_thread) is threading.current_thread()
 
 
 async def test_cancelled_caller_does_not_wait_for_its_thread() -> None:
@@ -78,10 +79,6 @@ async def test_cancelled_caller_does_not_wait_for_its_thread() -> None:
     assert begun.is_set()
     let_go.set()
     offload.close()
-
-
-async def test_inline_work_stays_in_the_thread_of_the_loop() -> None:
-    assert await InlineOffload()(threading.current_thread) is threading.current_thread()
 
 
 async def test_nobody_waits_for_detached_work_beyond_its_time_and_no_other_begins_meanwhile() -> None:

@@ -55,14 +55,11 @@ def logged(say: object, *, raised: Exception | None = None) -> list[str]:
     return stream.getvalue().splitlines()
 
 
-def test_a_stranger_cannot_forge_a_line_of_the_log() -> None:
+def test_a_stranger_cannot_forge_a_line_of_the_log_nor_can_the_text_of_an_exception() -> None:
     (line,) = logged("down\n12:00:00 INFO    h1: agent up again\x1b[1A\x85\u2028")
     assert line.endswith(r"h0: down\n12:00:00 INFO    h1: agent up again\x1b[1A\x85\u2028")
     (line,) = logged("x" * 100_000)
     assert len(line) < LOG_MOST + 100
-
-
-def test_neither_can_the_text_of_an_exception() -> None:
     first, *trace = logged("failed", raised=ValueError("no\n12:00:00 ERROR   forged\x1b[2J"))
     assert first.endswith("ERROR   h0: failed")
     assert all(line.startswith("  | ") for line in trace)

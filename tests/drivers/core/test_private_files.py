@@ -20,14 +20,11 @@ def test_files_of_these_names_lose_the_access_of_others(tmp_path: Path) -> None:
     assert make_private(tmp_path, ("records.db*", "lock")) == ()
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o1777, 0o770])
-def test_folder_of_another_user_stays_as_it_is(tmp_path: Path, mode: int) -> None:
-    tmp_path.chmod(mode)
-    assert make_private(tmp_path, ("*",)) == ()
-    assert tmp_path.stat().st_mode & 0o7777 == mode
-
-
-def test_links_pipes_and_folders_are_left(tmp_path: Path) -> None:
+def test_folder_without_files_of_these_names_and_links_pipes_and_folders_are_left(tmp_path: Path) -> None:
+    for mode in (0o755, 0o1777, 0o770):
+        tmp_path.chmod(mode)
+        assert make_private(tmp_path, ("*",)) == ()
+        assert tmp_path.stat().st_mode & 0o7777 == mode
     (tmp_path / "victim").mkdir(mode=0o755)
     (tmp_path / "victim" / "file").touch(mode=0o644)
     (tmp_path / "victim" / "file").chmod(0o644)

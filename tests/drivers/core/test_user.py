@@ -25,20 +25,21 @@ def nameless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("nameless")
-def test_user_without_an_entry_is_named_by_its_number_and_libraries_find_that_name() -> None:
+def test_user_without_an_entry_is_named_by_its_number_and_a_missing_home_is_refused_with_what_to_set() -> None:
     assert user_name() == f"uid{os.getuid()}"
     environment: dict[str, str] = {}
     name_user(environment)
     assert environment == {"LOGNAME": f"uid{os.getuid()}", "HOME": "/nonexistent"}
-
-
-@pytest.mark.usefixtures("nameless")
-def test_missing_home_is_refused_with_what_to_set() -> None:
     with pytest.raises(ConfigError, match=rf"home of user uid{os.getuid()} is not known: .*Set HOME or XDG_STATE_HOME"):
         home({"HOME": ""}, remedy=" or XDG_STATE_HOME")
     with pytest.raises(ConfigError, match=r"Set HOME, or write ~/secret as a whole path"):
         in_home("~/secret", {})
     assert in_home("/etc/secret", {}) == Path("/etc/secret")
+    environment = {"LOGNAME": "ada"}
+    name_user(environment)
+    assert environment["HOME"] == "/nonexistent"
+    with pytest.raises(ConfigError, match="Set HOME, or"):
+        home(environment, remedy=", or --data")
 
 
 def test_home_is_that_of_the_environment_then_that_of_passwd() -> None:
@@ -48,12 +49,3 @@ def test_home_is_that_of_the_environment_then_that_of_passwd() -> None:
     assert in_home("~root/x") == Path(pwd.getpwnam("root").pw_dir) / "x"
     with pytest.raises(ConfigError, match="no user no-such-user here"):
         in_home("~no-such-user/x")
-
-
-@pytest.mark.usefixtures("nameless")
-def test_libraries_that_ask_for_a_home_get_one_that_is_nowhere_and_we_still_say_what_to_set() -> None:
-    environment = {"LOGNAME": "ada"}
-    name_user(environment)
-    assert environment["HOME"] == "/nonexistent"
-    with pytest.raises(ConfigError, match="Set HOME, or"):
-        home(environment, remedy=", or --data")

@@ -117,7 +117,9 @@ def test_byte_order_mark_is_no_part_of_a_text_and_the_null_device_is_an_empty_fi
     assert opened.closed
 
 
-def test_pipe_of_a_shells_process_substitution_is_read_where_a_person_names_it(tmp_path: Path) -> None:
+def test_pipe_of_a_shells_process_substitution_is_read_where_a_person_names_it_however_slow(
+    tmp_path: Path,
+) -> None:
     def piped(data: bytes, *, pipes: bool) -> bytes:
         reader, writer = os.pipe()
         with open(reader, "rb"), open(writer, "wb") as file:
@@ -133,9 +135,6 @@ def test_pipe_of_a_shells_process_substitution_is_read_where_a_person_names_it(t
     os.mkfifo(tmp_path / "x")
     with pytest.raises(ConfigError, match="is no regular file, but a FIFO"):
         read_user_file(tmp_path / "x", most_bytes=LIMIT, pipes=True)
-
-
-def test_slow_writer_of_a_pipe_is_waited_for() -> None:
     reader, writer = os.pipe()
 
     def write() -> None:

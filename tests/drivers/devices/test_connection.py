@@ -50,15 +50,23 @@ def ask(tag: str) -> Request:
     return Request(tag=tag, data=f"{tag} ?\n".encode(), what=f"ASK {tag}")
 
 
-async def test_answers_reach_their_requests_in_any_order(line: Line, connection: Session) -> None:
+async def test_answers_reach_their_requests_in_any_order_beside_a_cancelled(line: Line, connection: Session) -> None:
     first = asyncio.create_task(connection.request(ask("1"), deadline_s=line.within()))
     second = await line.begun(connection.request(ask("2"), deadline_s=line.within()))
     line.send(b"2 two\n1 one\n")
     assert (await first).messages == ("one",)
     assert (await second).messages == ("two",)
+    one = asyncio.create_task(connection.request(ask("1"), deadline_s=line.within()))
+    two = await line.begun(connection.request(ask("2"), deadline_s=line.within()))
+    one.cancel()
+    line.send(b"1 one\n2 two\n")
+    assert (await two).messages == ("two",)
+    assert connection.late == 1
 
 
-async def test_requests_of_one_exchange_go_out_in_one_write_and_are_stamped(line: Line, connection: Session) -> None:
+async def test_requests_of_one_exchange_go_out_in_one_write_stamped_and_with_tags_that_are_free(
+    line: Line, connection: Session
+) -> None:
     sent: list[int] = []
     started_ns = line.clock.monotonic_ns()
     asked = await line.begun(connection.request(ask("1"), ask("2"), deadline_s=line.within(), on_sent=sent.append))
@@ -70,26 +78,6 @@ async def test_requests_of_one_exchange_go_out_in_one_write_and_are_stamped(line
     assert answered.messages == ("one", "two")
     assert sent == [answered.sent_ns] == [started_ns]
     assert answered.received_ns == started_ns + 210_000_000
-
-
-async def test_a_deadline_names_the_request_and_the_limit_and_leaves_the_connection(
-    line: Line, connection: Session
-) -> None:
-    with pytest.raises(DeadlineError, match=r"ocs1: ASK 1: no answer within 0\.5 s"):
-        await connection.request(ask("1"), deadline_s=line.within(0.5))
-    asked = await line.begun(connection.request(ask("2"), deadline_s=line.within()))
-    line.send(b"1 late\n2 two\n")
-    assert (await asked).messages == ("two",)
-    assert connection.late == 1
-
-
-async def test_nothing_is_sent_after_the_deadline(line: Line, connection: Session) -> None:
-    with pytest.raises(DeadlineError, match="not sent"):
-        await connection.request(ask("1"), deadline_s=line.loop.time())
-    assert line.peer.received == b""
-
-
-async def test_a_tag_cannot_be_used_twice_at_a_time(line: Line, connection: Session) -> None:
     first = asyncio.create_task(connection.request(ask("1"), deadline_s=line.within()))
     await asyncio.sleep(0)
     with pytest.raises(BugError, match="tag 1 is in use"):
@@ -97,6 +85,20 @@ async def test_a_tag_cannot_be_used_twice_at_a_time(line: Line, connection: Sess
     await asyncio.sleep(0.1)
     line.send(b"1 one\n")
     assert (await first).messages == ("one",)
+
+
+async def test_nothing_is_sent_after_the_deadline_which_is_named_with_the_request_and_leaves_the_connection(
+    line: Line, connection: Session
+) -> None:
+    with pytest.raises(DeadlineError, match="not sent"):
+        await connection.request(ask("1"), deadline_s=line.loop.time())
+    assert line.peer.received == b""
+    with pytest.raises(DeadlineError, match=r"ocs1: ASK 1: no answer within 0\.5 s"):
+        await connection.request(ask("1"), deadline_s=line.within(0.5))
+    asked = await line.begun(connection.request(ask("2"), deadline_s=line.within()))
+    line.send(b"1 late\n2 two\n")
+    assert (await asked).messages == ("two",)
+    assert connection.late == 1
 
 
 @pytest.mark.parametrize("how", ["reset", "closed"])
@@ -142,15 +144,6 @@ async def test_garbage_that_comes_first_is_in_the_error_and_no_warning(
     with pytest.raises(ProtocolError, match=r"has no tag.*It began with b'#garbage#"):
         await waiter
     assert caplog.text == ""
-
-
-async def test_a_waiter_that_is_cancelled_leaves_the_others_alone(line: Line, connection: Session) -> None:
-    one = asyncio.create_task(connection.request(ask("1"), deadline_s=line.within()))
-    two = await line.begun(connection.request(ask("2"), deadline_s=line.within()))
-    one.cancel()
-    line.send(b"1 one\n2 two\n")
-    assert (await two).messages == ("two",)
-    assert connection.late == 1
 
 
 async def test_closing_is_bounded_even_where_the_last_bytes_cannot_leave(line: Line, connection: Session) -> None:

@@ -32,26 +32,17 @@ def test_a_change_from_any_states_to_any_others_names_those_that_differ(before: 
     assert targets == {place: state for place, state in enumerate(after) if state != before[place]}
 
 
-def test_half_of_a_state_is_refused_with_the_states_that_there_are() -> None:
+def test_what_is_no_state_of_an_element_is_refused_with_the_states_that_there_are() -> None:
     elements = of(*two_by_twos(1))
     with pytest.raises(RefusedError, match=r"sw1: element 1 cannot be 1A-2B: .*\(1A-1B, 2A-2B; 1A-2B, 2A-1B\)"):
         elements.targets("sw1", remove=pairs("1A-1B"), add=pairs("1A-2B"))
-
-
-def test_dark_is_a_state_only_of_a_selector_that_has_it() -> None:
     ends, part = selector(4)
     with pytest.raises(RefusedError, match="cannot be dark"):
         of(ends, (part,)).targets("sw1", remove=pairs("in-1"), add=())
     ends, part = selector(4, dark=True)
     assert of(ends, (part,)).targets("sw1", remove=pairs("in-1"), add=()) == {0: 4}
-
-
-def test_two_channels_of_one_selector_are_refused() -> None:
     ends, part = selector(4)
     with pytest.raises(RefusedError, match="element 1 cannot be in-1, in-2"):
         of(ends, (part,)).targets("sw1", remove=(), add=pairs("in-1 in-2"))
-
-
-def test_ends_of_different_elements_are_not_joined() -> None:
     with pytest.raises(RefusedError, match="sw1: 1A-4B: no element of this switch joins 1A with 4B"):
         of(*selectors(2, 3)).targets("sw1", remove=(), add=pairs("1A-4B"))

@@ -47,7 +47,7 @@ def ask(text: str, *, answers: int = 1, fits: Callable[[str], bool] | None = Non
     return Request(data=f"{text}\n".encode(), what=text, answers=answers, fits=fits)
 
 
-async def test_answers_belong_to_the_requests_in_the_order_of_asking(line: Line, connection: Session) -> None:
+async def test_answers_belong_to_requests_in_their_order_and_are_stamped(line: Line, connection: Session) -> None:
     first = asyncio.create_task(connection.request(ask("A?"), ask("B?"), deadline_s=line.within()))
     second = await line.begun(connection.request(ask("C?", answers=2), deadline_s=line.within()))
     assert line.peer.received == b"A?\nB?\nC?\n"
@@ -56,11 +56,6 @@ async def test_answers_belong_to_the_requests_in_the_order_of_asking(line: Line,
     assert not second.done()
     line.send(b"c2\n")
     assert (await second).messages == ("c1", "c2")
-
-
-async def test_an_exchange_is_stamped_before_its_first_byte_and_at_its_last_answer(
-    line: Line, connection: Session
-) -> None:
     sent: list[int] = []
     started_ns = line.clock.monotonic_ns()
     asked = await line.begun(connection.request(ask("A?"), ask("B?"), deadline_s=line.within(), on_sent=sent.append))
@@ -72,7 +67,9 @@ async def test_an_exchange_is_stamped_before_its_first_byte_and_at_its_last_answ
     assert answered.received_ns == started_ns + 210_000_000
 
 
-async def test_a_request_that_is_not_answered_is_over_when_it_is_sent(line: Line, connection: Session) -> None:
+async def test_a_request_that_is_not_answered_is_over_when_sent_and_a_refusal_is_of_it_or_of_all_of_a_question(
+    line: Line, connection: Session
+) -> None:
     answered = await connection.request(ask("S 1", answers=0), deadline_s=line.within())
     assert answered.messages == ()
     assert answered.received_ns == answered.sent_ns
@@ -80,18 +77,12 @@ async def test_a_request_that_is_not_answered_is_over_when_it_is_sent(line: Line
     assert line.peer.received == b"S 1\nS?\n"
     line.send(b"1\n")
     assert (await asked).messages == ("1",)
-
-
-async def test_a_refusal_belongs_to_the_silent_request_before_the_question(line: Line, connection: Session) -> None:
     both = await line.begun(connection.request(ask("S 9", answers=0), ask("S?"), deadline_s=line.within()))
     line.send(b"Error 02,Invalid\n")
     await asyncio.sleep(0.1)
     assert not both.done()
     line.send(b"1\n")
     assert (await both).messages == ("Error 02,Invalid", "1")
-
-
-async def test_a_refusal_answers_all_of_a_question_that_has_many_answers(line: Line, connection: Session) -> None:
     asked = await line.begun(connection.request(ask("C?", answers=3), ask("D?"), deadline_s=line.within()))
     line.send(b"Error 01,No\nd\n")
     assert (await asked).messages == ("Error 01,No", "d")
@@ -109,13 +100,25 @@ async def test_a_deadline_ends_the_connection_and_names_the_request(line: Line, 
         await connection.request(ask("C?"), deadline_s=line.within())
 
 
-async def test_nothing_is_sent_after_the_deadline_and_the_connection_stays(line: Line, connection: Session) -> None:
+async def test_nothing_is_sent_after_the_deadline_or_where_its_caller_fails_before_and_the_connection_stays(
+    line: Line, connection: Session
+) -> None:
     with pytest.raises(DeadlineError, match="not sent"):
         await connection.request(ask("S 1", answers=0), deadline_s=line.loop.time())
     asked = await line.begun(connection.request(ask("S?"), deadline_s=line.within()))
     line.send(b"2\n")
     assert (await asked).messages == ("2",)
     assert line.peer.received == b"S?\n"
+
+    def fail(sent_ns: int) -> None:
+        raise OSError(f"no room to write down {sent_ns}")
+
+    with pytest.raises(OSError, match="no room"):
+        await connection.request(ask("A?"), deadline_s=line.within(), on_sent=fail)
+    asked = await line.begun(connection.request(ask("B?"), deadline_s=line.within()))
+    assert line.peer.received == b"S?\nB?\n"
+    line.send(b"b\n")
+    assert (await asked).messages == ("b",)
 
 
 async def test_the_answer_of_a_cancelled_exchange_is_dropped_in_its_place(line: Line, connection: Session) -> None:
@@ -182,17 +185,3 @@ async def test_death_fails_every_waiter_with_the_cause(line: Line, connection: S
         with pytest.raises(LinkError, match=rf"the other side closed it.*in {text}\?"):
             await waiter
     assert isinstance(await connection.lost(), LinkError)
-
-
-async def test_a_request_whose_caller_fails_before_the_write_is_not_sent_and_leaves_the_queue(
-    line: Line, connection: Session
-) -> None:
-    def fail(sent_ns: int) -> None:
-        raise OSError(f"no room to write down {sent_ns}")
-
-    with pytest.raises(OSError, match="no room"):
-        await connection.request(ask("A?"), deadline_s=line.within(), on_sent=fail)
-    asked = await line.begun(connection.request(ask("B?"), deadline_s=line.within()))
-    assert line.peer.received == b"B?\n"
-    line.send(b"b\n")
-    assert (await asked).messages == ("b",)

@@ -52,14 +52,11 @@ def test_a_new_session_reports_present_and_released_overrides(
     assert overrides.blocked == {end("1A")}
 
 
-def test_a_differing_override_is_named(overrides: Overrides) -> None:
+def test_a_differing_override_is_named_and_an_end_that_cannot_be_dark_is_refused(overrides: Overrides) -> None:
     found = {end("1A"): DARK, end("2A"): NORMAL}
     overrides.check([end("1A")], DARK, found)
     with pytest.raises(FailedError, match="ocs1: it answered, but 2A, 3A is not force-blocked"):
         overrides.check([end("1A"), end("2A"), end("3A")], DARK, found)
-
-
-def test_an_end_that_cannot_be_dark_is_refused(overrides: Overrides) -> None:
     able = [end("1A"), end("2A")]
     overrides.check_able([end("2A")], able)
     with pytest.raises(RefusedError, match="ocs1: 1B cannot be held dark; those from 1A to 2A can"):

@@ -35,11 +35,15 @@ BROKEN = {
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """A folder that one package is installed in."""
-    info = tmp_path / "acme-1.0.dist-info"
+    install(tmp_path, "acme-x1 = acme_broken:driver")
+    return tmp_path
+
+
+def install(folder: Path, driver: str) -> None:
+    info = folder / "acme-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hwd-acme\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[hwd.drivers]\nacme-x1 = acme_broken:driver\n")
-    return tmp_path
+    (info / "entry_points.txt").write_text(f"[hwd.drivers]\n{driver}\n")
 
 
 @pytest.mark.parametrize("kind", BROKEN)
@@ -132,19 +136,15 @@ def test_an_unknown_driver_is_refused_with_the_nearest_name_or_all(name: str, fi
         registry.find("polatis-tl1").capabilities("polatis-60OO", "8x8")
 
 
-def test_a_session_does_not_search_all_packages_for_its_driver(work_of: Callable[[Callable[[], object]], int]) -> None:
+def test_a_session_does_not_search_all_packages_for_its_driver_and_one_that_is_installed_meanwhile_is_found(
+    work_of: Callable[[Callable[[], object]], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     registry.find("polatis-tl1")
     assert work_of(lambda: registry.find("polatis-tl1")) < 2_000, "it was 18,000, at each session with a switch"
-
-
-def test_a_driver_that_is_installed_meanwhile_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match="not installed"):
         registry.find("acme-x2")
-    info = tmp_path / "acme-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hwd-acme\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[hwd.drivers]\nacme-x2 = nothing:driver\n")
+    install(tmp_path, "acme-x2 = nothing:driver")
     assert registry.distribution_of("acme-x2") == "hwd-acme"
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import (
     Crossconnect,
@@ -58,7 +57,6 @@ class Switch:
         """What another client does just before the next change comes in."""
         self.changes = 0
         self.reads = 0
-        self.away = False
         self.deadlines_s: list[float] = []
 
     @property
@@ -84,8 +82,6 @@ class Switch:
         deadline_s: float,
         on_commanded: Callable[[int], None] | None,
     ) -> Exchange:
-        if self.away:
-            raise LinkError("ocs1: the switch is down")
         self.changes += 1
         self.deadlines_s.append(deadline_s)
         if on_commanded is not None:

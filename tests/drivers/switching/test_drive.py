@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from hwd_drivers.core.errors import FailedError, HwdError, LinkError
+from hwd_drivers.core.errors import FailedError, LinkError
 from hwd_drivers.switching.drive import COMMAND_WITHIN_S, at_once, change, drive
-from hwd_drivers.twins.virtual_time import run_virtual
 
 from .conftest import Switch, moves
 
@@ -68,17 +67,3 @@ async def test_a_command_has_its_own_limit_and_that_of_its_caller(within_s: floa
     exchange = await change(switch, moves(add="1A-2B"), stamps.append, until_s=until_s)
     assert switch.deadlines_s == [min(within_s, COMMAND_WITHIN_S)]
     assert stamps == [exchange.commanded_ns]
-
-
-def test_an_error_of_one_switch_is_no_error_of_the_other() -> None:
-    async def main() -> list[HwdError]:
-        one, other = Switch(), Switch()
-        one.away = True
-        found = await at_once([one, other], lambda switch: command(switch))
-        assert (one.changes, other.changes) == (0, 1)
-        return found
-
-    async def command(switch: Switch) -> None:
-        await change(switch, moves(add="1A-2B"))
-
-    assert [*map(str, run_virtual(main()))] == ["ocs1: the switch is down"]

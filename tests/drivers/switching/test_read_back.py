@@ -16,12 +16,17 @@ from .conftest import Switch, moves
 pytestmark = pytest.mark.usefixtures("virtual_time")
 
 
-async def test_what_is_as_asked_for_is_read_back() -> None:
+async def test_what_is_as_asked_for_is_read_back_and_others_are_a_difference_where_nothing_else_may_be_there() -> None:
     switch = Switch("1A-2B 7A-8B")
     move = moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B")
     await change(switch, move)
     assert await read_back(switch, move) == dict.fromkeys(pairs("1A-3B 7A-8B"), CrossconnectState.TUNED)
     assert switch.reads == 1
+    switch = Switch("1A-2B 7A-8B")
+    move = moves(add="1A-2B")
+    await read_back(switch, move)
+    with pytest.raises(FailedError, match="7A-8B is still there"):
+        await read_back(switch, move, alone=True)
 
 
 async def test_every_difference_is_named_at_once() -> None:
@@ -42,14 +47,6 @@ async def test_tuning_is_waited_for() -> None:
     assert 0.005 < asyncio.get_running_loop().time() < 1
 
 
-async def test_others_on_the_switch_are_a_difference_where_nothing_else_may_be_there() -> None:
-    switch = Switch("1A-2B 7A-8B")
-    move = moves(add="1A-2B")
-    await read_back(switch, move)
-    with pytest.raises(FailedError, match="7A-8B is still there"):
-        await read_back(switch, move, alone=True)
-
-
 @pytest.mark.parametrize("alone", [False, True])
 async def test_one_that_had_failed_is_made_anew_and_read_back(alone: bool) -> None:
     switch = Switch("1A-2B")
@@ -59,16 +56,13 @@ async def test_one_that_had_failed_is_made_anew_and_read_back(alone: bool) -> No
     await read_back(switch, move, alone=alone)
 
 
-async def test_one_that_is_held_dark_is_no_success() -> None:
+async def test_one_that_is_held_dark_is_no_success_and_states_that_are_allowed_are_no_difference() -> None:
     switch = Switch()
     switch.dark = set(pairs("1A-2B"))
     move = moves(add="1A-2B")
     await change(switch, move)
     with pytest.raises(FailedError, match="1A-2B is set, and held dark by a shutter or an override"):
         await read_back(switch, move)
-
-
-async def test_states_that_are_allowed_are_no_difference_and_all_others_are() -> None:
     switch = Switch()
     switch.dark, switch.failing = set(pairs("1A-2B")), set(pairs("3A-4B"))
     move = moves(add="1A-2B 3A-4B")

@@ -33,20 +33,20 @@ def _states() -> st.SearchStrategy[str]:
     )
 
 
-def test_the_way_back_touches_only_what_the_moves_touched() -> None:
+def test_the_way_back_touches_only_what_the_moves_touched_and_needs_to_know_what_was_before() -> None:
     move = moves(remove="1A-2B", add="1A-3B 3A-1B", keep="7A-8B", before="1A-2B 7A-8B")
     back = way_back(move, readings("1A-3B 7A-8B 5A-6B"))
     assert (back.remove, back.add) == (pairs("1A-3B"), pairs("1A-2B"))
+    move = moves(add="1A-2B 2A-1B 4A-4B", lasting="1A-2B 2A-1B")
+    back = way_back(move, readings("1A-2B 2A-1B 4A-4B"))
+    assert (back.remove, back.add) == (pairs("4A-4B"), ())
 
 
-async def test_bring_sends_nothing_where_nothing_is_to_do() -> None:
+async def test_bring_sends_nothing_where_nothing_is_to_do_and_leaves_what_is_not_ours_alone_and_says_so() -> None:
     switch = Switch("1A-2B 7A-8B")
     move = moves(remove="1A-2B", add="1A-3B", before="1A-2B 7A-8B")
     await go(switch, move, way_back)
     assert switch.changes == 0
-
-
-async def test_bring_leaves_what_is_not_ours_alone_and_says_so() -> None:
     switch = Switch("1A-3B 5A-2B")  # somebody took 2B by hand
     move = moves(remove="1A-2B", add="1A-3B", before="1A-2B")
     with pytest.raises(FailedError, match=r"cannot restore 1A-2B: 2B meanwhile carries 5A-2B, which is not ours"):
@@ -75,25 +75,23 @@ def test_back_from_any_point_of_a_change_is_the_state_before(before: str, wanted
     run_virtual(main())
 
 
-async def test_what_was_held_dark_before_is_brought_back_as_it_was() -> None:
+async def test_what_was_dark_or_has_failed_is_brought_back_and_what_was_to_stay_holds_up_nothing() -> None:
     switch = Switch("1A-3B")
     switch.dark = set(pairs("1A-2B"))
     await go(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), way_back)
     assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
-
-
-async def test_what_was_to_stay_and_is_gone_does_not_hold_up_the_way_back() -> None:
     switch = Switch("1A-3B")  # somebody removed 7A-8B by hand
     move = moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B")
     await go(switch, move, way_back)
     assert [one.crossconnect for one in switch.latest] == [*pairs("1A-2B")]
-
-
-async def test_what_has_failed_meanwhile_is_made_anew_on_the_way_back() -> None:
     switch = Switch("1A-2B")
     switch.failed = set(pairs("1A-2B"))  # a change that was broken off left it so
     await go(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B"), way_back)
     assert switch.latest == readings("1A-2B")
+    switch = Switch("1A-3B 7A-8B")
+    switch.failing = set(pairs("7A-8B"))
+    await go(switch, moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B"), way_back)
+    assert {one.crossconnect for one in switch.latest} == set(pairs("1A-2B 7A-8B"))
 
 
 @pytest.mark.parametrize("there", ["1A-3B", "1A-2B"])
@@ -102,19 +100,6 @@ async def test_what_had_failed_before_is_brought_back_as_it_was(there: str) -> N
     switch.failing = set(pairs("1A-2B"))
     await go(switch, moves(remove="1A-2B", add="1A-3B", before="1A-2B", failed="1A-2B"), way_back)
     assert switch.latest == readings("1A-2B", CrossconnectState.FAILED)
-
-
-async def test_what_was_to_stay_and_has_failed_does_not_hold_up_the_way_back() -> None:
-    switch = Switch("1A-3B 7A-8B")
-    switch.failing = set(pairs("7A-8B"))
-    await go(switch, moves(remove="1A-2B", add="1A-3B", keep="7A-8B", before="1A-2B 7A-8B"), way_back)
-    assert {one.crossconnect for one in switch.latest} == set(pairs("1A-2B 7A-8B"))
-
-
-def test_no_way_leads_back_from_where_nobody_knows_what_was_before() -> None:
-    move = moves(add="1A-2B 2A-1B 4A-4B", lasting="1A-2B 2A-1B")
-    back = way_back(move, readings("1A-2B 2A-1B 4A-4B"))
-    assert (back.remove, back.add) == (pairs("4A-4B"), ())
 
 
 @pytest.mark.parametrize("theirs", ["1A-7B", "7A-2B"])

@@ -82,7 +82,13 @@ async def ends(way: tuple[Dialer, str]) -> AsyncIterator[Pair]:
         yield ends
 
 
-async def test_bytes_arrive_both_ways_in_order(ends: Pair) -> None:
+async def test_connection_is_made_before_connect_returns_and_bytes_arrive_both_ways_in_order(ends: Pair) -> None:
+    assert ends.near.told == ["made"]
+    assert ends.near.transport.get_protocol() is ends.near
+    assert not ends.near.transport.is_closing()
+    assert ends.near.transport.is_reading()
+    with pytest.raises(TypeError):
+        ends.near.transport.write("text")  # type: ignore[arg-type]
     ends.near.transport.write(b"RTRV-")
     ends.near.transport.writelines([b"PATCH", bytearray(b":::1"), memoryview(b":;")])
     ends.near.transport.write(b"")
@@ -91,26 +97,11 @@ async def test_bytes_arrive_both_ways_in_order(ends: Pair) -> None:
     await ends.near.until_received(11)
     assert ends.far.received == b"RTRV-PATCH:::1:;"
     assert ends.near.received == b"M 1 COMPLD;"
-
-
-async def test_connection_is_made_before_connect_returns(ends: Pair) -> None:
-    assert ends.near.told == ["made"]
-    assert ends.near.transport.get_protocol() is ends.near
-    assert not ends.near.transport.is_closing()
-    assert ends.near.transport.is_reading()
-
-
-async def test_written_buffer_can_be_reused_at_once(ends: Pair) -> None:
     buffer = bytearray(b"first")
     ends.near.transport.write(buffer)
     buffer[:] = b"other"
-    await ends.far.until_received(5)
-    assert ends.far.received == b"first"
-
-
-async def test_objects_other_than_bytes_are_refused(ends: Pair) -> None:
-    with pytest.raises(TypeError):
-        ends.near.transport.write("text")  # type: ignore[arg-type]
+    await ends.far.until_received(21)
+    assert ends.far.received[16:] == b"first", "a buffer can be used again at once"
 
 
 async def test_close_flushes_then_ends_both_sides_once(ends: Pair, much: int) -> None:
@@ -125,21 +116,14 @@ async def test_close_flushes_then_ends_both_sides_once(ends: Pair, much: int) ->
     assert ends.near.lost_with == ends.far.lost_with == [None]
 
 
-async def test_write_after_close_goes_nowhere(ends: Pair) -> None:
+async def test_nothing_is_received_after_close_and_a_write_goes_nowhere(ends: Pair) -> None:
+    ends.far.transport.write(b"data")
     ends.near.transport.close()
     ends.near.transport.write(b"late")
     await ends.until_lost()
     ends.near.transport.write(b"later")
-    assert ends.far.received == b""
-    assert ends.near.lost_with == [None]
-
-
-async def test_nothing_is_received_after_close(ends: Pair) -> None:
-    ends.far.transport.write(b"data")
-    ends.near.transport.close()
-    await ends.near.until_told("lost")
-    assert ends.near.received == b""
-    assert ends.near.told == ["made", "lost"]
+    assert ends.far.received == ends.near.received == b""
+    assert (ends.near.told, ends.near.lost_with) == (["made", "lost"], [None])
 
 
 async def test_write_eof_leaves_the_other_way_open(way: tuple[Dialer, str]) -> None:
@@ -167,7 +151,7 @@ async def test_abort_ends_both_sides_without_an_error_here(ends: Pair) -> None:
     assert ends.near.lost_with == [None]
 
 
-async def test_paused_reader_gets_nothing_until_it_resumes(ends: Pair) -> None:
+async def test_slow_reader_gets_nothing_while_paused_pauses_the_writer_and_loses_nothing(ends: Pair, much: int) -> None:
     ends.far.transport.pause_reading()
     assert not ends.far.transport.is_reading()
     ends.near.transport.write(b"data")
@@ -175,12 +159,9 @@ async def test_paused_reader_gets_nothing_until_it_resumes(ends: Pair) -> None:
     assert ends.far.received == b""
     ends.far.transport.resume_reading()
     await ends.far.until_received(4)
-
-
-async def test_slow_reader_pauses_the_writer_and_loses_nothing(ends: Pair, much: int) -> None:
     ends.far.transport.pause_reading()
     ends.near.transport.set_write_buffer_limits(high=2_000)
-    sent = 0
+    sent = 4
     while "pause" not in ends.near.told:
         ends.near.transport.write(b"x" * much)
         sent += much
@@ -192,13 +173,6 @@ async def test_slow_reader_pauses_the_writer_and_loses_nothing(ends: Pair, much:
     await ends.far.until_received(sent)
     assert len(ends.far.received) == sent
     assert ends.near.told.count("pause") == ends.near.told.count("resume") == 1
-
-
-async def test_write_buffer_limits_can_be_set(ends: Pair) -> None:
-    ends.near.transport.set_write_buffer_limits(high=1000, low=10)
-    assert ends.near.transport.get_write_buffer_limits() == (10, 1000)
-    with pytest.raises(ValueError, match="must be >="):
-        ends.near.transport.set_write_buffer_limits(high=1, low=10)
 
 
 async def test_writing_to_an_end_that_is_gone_breaks_the_connection(way: tuple[Dialer, str]) -> None:
@@ -230,7 +204,9 @@ async def test_protocol_that_fails_ends_its_connection_with_the_error(ends: Pair
     ends.far.tell("lost")
 
 
-async def test_streams_of_asyncio_run_on_it(ends: Pair, way: tuple[Dialer, str]) -> None:
+async def test_streams_run_on_it_and_a_closed_listener_leaves_its_connections(
+    ends: Pair, way: tuple[Dialer, str]
+) -> None:
     reader = asyncio.StreamReader()
     stream, _ = await way[0].connect(lambda: asyncio.StreamReaderProtocol(reader), ends.listener.address)
     stream.write(b"x")
@@ -238,21 +214,22 @@ async def test_streams_of_asyncio_run_on_it(ends: Pair, way: tuple[Dialer, str])
     assert await reader.read() == b""
     stream.close()
     await asyncio.sleep(0.01)
-
-
-async def test_ends_know_their_names(ends: Pair) -> None:
-    near, far = ends.near.transport, ends.far.transport
-    assert near.get_extra_info("peername") == far.get_extra_info("sockname")
-    assert far.get_extra_info("peername") == near.get_extra_info("sockname")
-    assert near.get_extra_info("nothing of the kind", 7) == 7
-
-
-async def test_closed_listener_refuses_and_its_connections_stay(ends: Pair, way: tuple[Dialer, str]) -> None:
     await ends.listener.close()
     with pytest.raises((ConnectionRefusedError, FileNotFoundError)):
         await way[0].connect(Recorder, ends.listener.address)
     ends.near.transport.write(b"still here")
     await ends.far.until_received(10)
+
+
+async def test_ends_know_their_names_and_their_write_buffer_limits_can_be_set(ends: Pair) -> None:
+    near, far = ends.near.transport, ends.far.transport
+    assert near.get_extra_info("peername") == far.get_extra_info("sockname")
+    assert far.get_extra_info("peername") == near.get_extra_info("sockname")
+    assert near.get_extra_info("nothing of the kind", 7) == 7
+    ends.near.transport.set_write_buffer_limits(high=1000, low=10)
+    assert ends.near.transport.get_write_buffer_limits() == (10, 1000)
+    with pytest.raises(ValueError, match="must be >="):
+        ends.near.transport.set_write_buffer_limits(high=1, low=10)
 
 
 async def test_tcp_has_no_delay_and_ipv6_addresses_are_written_in_brackets() -> None:

@@ -97,14 +97,11 @@ async def client(world: World) -> AsyncIterator[HttpClient]:
     await client.close()
 
 
-async def test_requests_of_many_are_answered_in_their_order(world: World, client: HttpClient) -> None:
+async def test_requests_of_many_are_answered_in_order_with_their_times(world: World, client: HttpClient) -> None:
     world.responses["/0"] = HttpResponse(status=200, body=b"/0", delay_s=0.3)
     asked = [client.request("GET", f"/{n}", deadline_s=world.soon) for n in range(5)]
     assert [answer.body for answer in await asyncio.gather(*asked)] == [b"/0", b"/1", b"/2", b"/3", b"/4"]
     assert [request.path for request in world.got] == ["/0", "/1", "/2", "/3", "/4"]
-
-
-async def test_an_answer_has_its_times(world: World, client: HttpClient) -> None:
     world.responses["/"] = HttpResponse(status=204, delay_s=0.1)
     told: list[int] = []
     answer = await client.request("PUT", "/", body=b"{}", deadline_s=world.soon, on_sent=told.append)
@@ -330,17 +327,13 @@ async def test_a_body_that_makes_no_sense_ends_the_session(world: World) -> None
         await client.request("GET", "/", deadline_s=world.soon)
 
 
-async def test_invalid_http_is_refused_and_ends_the_session(world: World) -> None:
+async def test_invalid_http_ends_the_session_and_a_client_that_floods_a_busy_twin_is_cut(world: World) -> None:
     await world.open()
     telnet = await world.listen_in()
     telnet.transport.write(b"RTRV-CRS:::1;\r\n\r\n")
     await telnet.lost()
     assert telnet.received.startswith(b"HTTP/1.1 400 ")
     assert world.got == []
-
-
-async def test_a_client_that_floods_a_busy_twin_is_cut(world: World) -> None:
-    await world.open()
     world.responses["/"] = HttpResponse(status=200, delay_s=10)
     wrong: list[object] = []
     world.loop.set_exception_handler(lambda loop, context: wrong.append(context))

@@ -56,18 +56,11 @@ def test_chunks_are_cut_to_size_and_carry_the_same_bytes(writes: list[bytes], ch
     run_virtual(main())
 
 
-async def test_whole_writes_arrive_one_by_one() -> None:
-    async with connected(MemoryNet()) as ends:
-        ends.near.transport.write(b"one")
-        ends.near.transport.write(b"two")
-        ends.near.transport.close()
-        await ends.far.lost()
-        assert ends.far.told == ["made", b"one", b"two", "eof", "lost"]
-
-
-async def test_latency_is_one_way_and_exact() -> None:
-    loop = asyncio.get_running_loop()
-    async with connected(MemoryNet(latency_s=0.25)) as ends:
+async def test_latency_is_one_way_and_exact_and_a_cut_of_other_addresses_is_none_of_this_one() -> None:
+    loop, net = asyncio.get_running_loop(), MemoryNet(latency_s=0.25)
+    async with connected(net) as ends:
+        net.cut("mem:ocs2")
+        net.cut("mem:ocs3", Cut.SILENT)
         assert loop.time() == 0.5  # a connection takes a round trip
         ends.near.transport.write(b"one")
         await asyncio.sleep(0.125)
@@ -94,13 +87,20 @@ async def test_reset_breaks_both_ends_loses_what_was_in_flight_and_refuses_until
         await again.lost()
 
 
-async def test_reset_while_connecting_is_an_error_of_the_connect() -> None:
+async def test_reset_while_connecting_is_an_error_of_the_connect_also_after_a_silent_cut() -> None:
     net = MemoryNet()
     listener = await net.listen(Recorder, "mem:ocs1")
     asyncio.get_running_loop().call_soon(net.cut, "mem:ocs1")
     with pytest.raises(ConnectionResetError, match="mem:ocs1: reset while connecting"):
         await asyncio.create_task(_connect_after_one_turn(net))
     await listener.close()
+    net = MemoryNet()
+    net.cut("mem:ocs1", Cut.SILENT)
+    connecting = asyncio.create_task(net.connect(Recorder, "mem:ocs1"))
+    await asyncio.sleep(1)
+    net.cut("mem:ocs1", Cut.RESET)
+    with pytest.raises(ConnectionRefusedError):
+        await connecting
 
 
 async def _connect_after_one_turn(net: MemoryNet) -> None:
@@ -129,28 +129,10 @@ async def test_silent_cut_holds_bytes_ends_and_connects_until_healed() -> None:
         await again.lost()
 
 
-async def test_reset_after_a_silent_cut_refuses_those_who_waited() -> None:
-    net = MemoryNet()
-    net.cut("mem:ocs1", Cut.SILENT)
-    connecting = asyncio.create_task(net.connect(Recorder, "mem:ocs1"))
-    await asyncio.sleep(1)
-    net.cut("mem:ocs1", Cut.RESET)
-    with pytest.raises(ConnectionRefusedError):
-        await connecting
-
-
-async def test_cut_of_one_address_leaves_the_others() -> None:
-    net = MemoryNet()
-    async with connected(net) as ends:
-        net.cut("mem:ocs2")
-        net.cut("mem:ocs3", Cut.SILENT)
-        ends.near.transport.write(b"through")
-        ends.near.transport.close()
-        await ends.far.lost()
-        assert ends.far.received == b"through"
-
-
-async def test_address_is_listened_to_once() -> None:
+async def test_address_is_listened_to_once_and_a_net_that_cannot_be_is_refused() -> None:
+    for wrong in ({"latency_s": -1.0}, {"chunk_bytes": 0}):
+        with pytest.raises(ValueError, match="Use 0 or more, and 1 or more"):
+            MemoryNet(**wrong)
     net = MemoryNet()
     listener = await net.listen(Recorder, "mem:ocs1")
     with pytest.raises(OSError, match="mem:ocs1: is in use"):
@@ -175,12 +157,6 @@ async def test_cancelled_connect_leaves_no_open_end() -> None:
         await connecting
     await asyncio.wait_for(made[0].lost(), 1)
     await listener.close()
-
-
-@pytest.mark.parametrize("wrong", [{"latency_s": -1.0}, {"chunk_bytes": 0}])
-def test_net_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="Use 0 or more, and 1 or more"):
-        MemoryNet(**wrong)  # type: ignore[arg-type]
 
 
 async def test_peers_of_a_killed_node_get_bytes_in_flight_then_the_end() -> None:

@@ -77,13 +77,10 @@ def test_nothing_is_lost_on_connections_without_loss(way: Way) -> None:
     assert run(hear(way)).data == b"".join(CHUNKS)
 
 
-def test_a_slow_way_is_late_in_order_and_its_end_too() -> None:
+def test_a_slow_way_is_late_in_order_and_a_bytewise_one_brings_one_byte_at_a_time_and_none_after_hanging_up() -> None:
     heard = run(hear(Way.SLOW))
     assert [chunk for _, chunk in heard.chunks] == [*CHUNKS, b""]
     assert {at_s for at_s, _ in heard.chunks} == {SLOW_S}
-
-
-def test_a_bytewise_way_brings_one_byte_at_a_time_and_none_after_hanging_up() -> None:
     heard = run(hear(Way.BYTEWISE, lambda: Heard(hang_up_at=b"chunk 1;")))
     assert all(len(chunk) == 1 for _, chunk in heard.chunks)
     assert heard.data == b"chunk 0;chunk 1;"

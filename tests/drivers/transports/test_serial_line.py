@@ -9,21 +9,15 @@ from hwd_drivers.transports.serial_line import SerialLine, is_serial
 LINE = SerialLine(baud=115_200, rtscts=True)
 
 
-def test_a_device_gets_the_line_of_its_kind() -> None:
+def test_a_device_gets_the_line_of_its_kind_but_for_the_settings_of_its_address_and_no_other_address_does() -> None:
     whole = LINE.complete("/dev/ttyUSB0")
     assert whole == "serial:/dev/ttyUSB0?baud=115200&bytesize=8&parity=N&stopbits=1&rtscts=1"
     assert SerialLine.parse(whole) == ("/dev/ttyUSB0", LINE)
-
-
-def test_settings_in_the_address_override_those_of_the_driver() -> None:
     whole = LINE.complete("serial:/dev/ttyS1?baud=9600&rtscts=0&parity=E")
     assert SerialLine.parse(whole) == ("/dev/ttyS1", SerialLine(baud=9600, parity="E"))
-
-
-@pytest.mark.parametrize("address", ["10.0.0.5:4001", "unix:/run/sw1", "mem:sw1", "[fe80::1]:4001"])
-def test_an_address_of_another_kind_stays_unchanged(address: str) -> None:
-    assert not is_serial(address)
-    assert LINE.complete(address) == address
+    for address in ("10.0.0.5:4001", "unix:/run/sw1", "mem:sw1", "[fe80::1]:4001"):
+        assert not is_serial(address)
+        assert LINE.complete(address) == address
 
 
 @pytest.mark.parametrize(

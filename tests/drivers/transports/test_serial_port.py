@@ -83,7 +83,7 @@ async def opened(terminal: Terminal) -> AsyncIterator[tuple[asyncio.Transport, R
         await recorder.lost()
 
 
-async def test_bytes_arrive_both_ways_as_they_are(terminal: Terminal) -> None:
+async def test_bytes_arrive_both_ways_as_they_are_and_not_while_the_port_is_paused(terminal: Terminal) -> None:
     every = bytes(range(256))  # none of them is taken for a control character
     async with opened(terminal) as (transport, recorder):
         assert recorder.told == ["made"]
@@ -93,9 +93,17 @@ async def test_bytes_arrive_both_ways_as_they_are(terminal: Terminal) -> None:
         os.write(terminal.fd, every)
         await asyncio.wait_for(recorder.until_received(256), 5)
         assert recorder.received == every
+        transport.pause_reading()
+        os.write(terminal.fd, b"later")
+        await asyncio.sleep(0.05)
+        assert recorder.received == every
+        transport.resume_reading()
+        await asyncio.wait_for(recorder.until_received(261), 5)
 
 
-async def test_excess_bytes_wait_and_the_writer_is_paused(terminal: Terminal) -> None:
+async def test_excess_bytes_wait_and_pause_the_writer_and_closing_sends_them(
+    terminal: Terminal,
+) -> None:
     data = bytes(range(256)) * 1024
     async with opened(terminal) as (transport, recorder):
         transport.write(data[:100_000])
@@ -105,9 +113,6 @@ async def test_excess_bytes_wait_and_the_writer_is_paused(terminal: Terminal) ->
         assert await terminal.read(len(data)) == data
         assert recorder.told == ["made", "pause", "resume"]
         assert transport.get_write_buffer_size() == 0
-
-
-async def test_closing_sends_what_was_written(terminal: Terminal) -> None:
     data = b"x" * 50_000
     async with opened(terminal) as (transport, recorder):
         transport.write(data)
@@ -117,37 +122,16 @@ async def test_closing_sends_what_was_written(terminal: Terminal) -> None:
         assert await recorder.lost() is None
 
 
-async def test_closing_is_bounded_where_the_other_side_never_reads(terminal: Terminal) -> None:
-    connection = await connect(terminal.path)
-    connection.send_last(b"x" * 1_000_000)
-    started_s = asyncio.get_running_loop().time()
-    await connection.close()
-    assert asyncio.get_running_loop().time() - started_s < 2.0
-
-
-async def test_aborting_twice_ends_once(terminal: Terminal) -> None:
+async def test_aborting_twice_ends_once_and_a_port_that_is_unplugged_is_a_lost_connection(terminal: Terminal) -> None:
     async with opened(terminal) as (transport, recorder):
         transport.write(b"x" * 1_000_000)
         transport.abort()
         transport.abort()
         transport.close()
         assert await recorder.lost() is None
-
-
-async def test_a_port_that_is_unplugged_is_a_lost_connection(terminal: Terminal) -> None:
     async with opened(terminal) as (_, recorder):
         terminal.unplug()
         assert isinstance(await asyncio.wait_for(recorder.lost(), 5), OSError)
-
-
-async def test_a_paused_port_does_not_read(terminal: Terminal) -> None:
-    async with opened(terminal) as (transport, recorder):
-        transport.pause_reading()
-        os.write(terminal.fd, b"later")
-        await asyncio.sleep(0.05)
-        assert recorder.received == b""
-        transport.resume_reading()
-        await asyncio.wait_for(recorder.until_received(5), 5)
 
 
 async def test_a_port_that_another_program_has_is_busy(terminal: Terminal) -> None:
@@ -176,7 +160,9 @@ async def test_what_is_no_serial_port_is_refused_with_a_remedy(
         await connect("serial:" + place.format(folder=tmp_path, terminal=terminal.path))
 
 
-async def test_an_exchange_over_a_serial_port(terminal: Terminal) -> None:
+async def test_an_exchange_and_a_close_that_is_bounded_where_the_other_side_never_reads(
+    terminal: Terminal,
+) -> None:
     connection = await connect(terminal.path)
     asked = asyncio.create_task(
         connection.request(Request(data=b"S?\n", what="S?"), deadline_s=asyncio.get_running_loop().time() + 5)
@@ -185,3 +171,8 @@ async def test_an_exchange_over_a_serial_port(terminal: Terminal) -> None:
     os.write(terminal.fd, b"1\r\n")
     assert (await asked).messages == (b"1\r\n",)
     await connection.close()
+    connection = await connect(terminal.path)
+    connection.send_last(b"x" * 1_000_000)
+    started_s = asyncio.get_running_loop().time()
+    await connection.close()
+    assert asyncio.get_running_loop().time() - started_s < 2.0

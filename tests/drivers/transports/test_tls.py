@@ -183,18 +183,15 @@ class Leaver(asyncio.Protocol):
 
 
 @pytest.mark.usefixtures("virtual_time")
-async def test_a_goodbye_is_heard_where_the_connection_stays_open(pem: Path) -> None:
+async def test_a_goodbye_is_heard_on_an_open_connection_and_other_bytes_are_an_os_error(
+    pem: Path,
+) -> None:
     net = MemoryDialer(MemoryNet())
     await net.listen(lambda: Leaver(server_of(pem)), "mem:ocs1")
     tls = TlsOptions(tls=True, tls_verify=False).around(net, "mem:ocs1")
     _, caller = await tls.connect(Recorder, "mem:ocs1")
     assert await asyncio.wait_for(caller.lost(), 5) is None
     assert caller.received == b"all"
-
-
-@pytest.mark.usefixtures("virtual_time")
-async def test_bytes_other_than_tls_are_an_os_error() -> None:
-    net = MemoryDialer(MemoryNet())
     await net.listen(Echo, "mem:plain")
     options = TlsOptions(tls=True)
     with pytest.raises(OSError, match="TLS: "):

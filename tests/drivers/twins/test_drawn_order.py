@@ -31,18 +31,12 @@ def played(turns: dict[int, int], *, steps: int = 3) -> list[str]:
     return told
 
 
-def test_without_departures_it_is_first_in_first_out() -> None:
+def test_step_of_a_task_is_overtaken_and_nothing_else_and_in_its_own_order_and_context() -> None:
     told = played({})
     assert told == ["a0", "call 0", "b0", "call 1", "c0", "call 2", "a1", "b1", "c1", "a2", "b2", "c2"]
-
-
-def test_step_of_a_task_is_overtaken_and_nothing_else() -> None:
     told = played({2: 2})
     assert told.index("a0") > told.index("b1")
     assert [one for one in told if one.startswith("call")] == ["call 0", "call 1", "call 2"]
-
-
-def test_steps_of_one_task_stay_in_order_and_in_its_context() -> None:
     told = played({step: step % 5 for step in range(100)}, steps=8)
     for task in "abc":
         assert [one for one in told if one[0] == task and one[1:].isdigit()] == [f"{task}{step}" for step in range(8)]

@@ -97,12 +97,20 @@ async def scene(clock: VirtualClock) -> AsyncIterator[Scene]:
         await server.close()
 
 
-async def test_reset_ends_the_sessions_of_all_protocols(scene: Scene) -> None:
+async def test_reset_ends_the_sessions_of_all_protocols_and_a_close_during_a_reboot_leaves_nothing(
+    scene: Scene,
+) -> None:
     clients = [(await scene.connect(address))[1] for address in ("mem:tl1", "mem:scpi")]
     scene.faults.reset()
     for client in clients:
         await client.lost()
     await scene.connect()
+    scene.faults.reboot(10)
+    for server in scene.servers:
+        await server.close()
+    await asyncio.sleep(20)
+    with pytest.raises(ConnectionRefusedError):
+        await scene.connect()
 
 
 async def test_reboot_refuses_connections_of_all_protocols_and_ends_in_the_power_up_state(scene: Scene) -> None:
@@ -145,7 +153,9 @@ async def test_unit_without_power_does_not_report_the_loss_of_light(scene: Scene
     assert (client.received, scene.ids()) == (b"", [])
 
 
-async def test_unit_that_restores_settles_its_crossconnects_again_after_a_reboot(scene: Scene) -> None:
+async def test_unit_that_restores_settles_its_crossconnects_again_also_after_two_reboots(
+    scene: Scene,
+) -> None:
     scene.connect_pairs("1A-2B")
     scene.faults.restores = True
     scene.faults.reboot(1)
@@ -153,11 +163,6 @@ async def test_unit_that_restores_settles_its_crossconnects_again_after_a_reboot
     assert scene.ids() == ["1A-2B tuning"]
     await asyncio.sleep(0.005)
     assert scene.ids() == ["1A-2B tuned"]
-
-
-async def test_second_reboot_takes_the_place_of_the_first(scene: Scene) -> None:
-    scene.connect_pairs("1A-2B")
-    scene.faults.restores = True
     scene.faults.reboot(1)
     await asyncio.sleep(0.5)
     scene.faults.reboot(1)
@@ -167,15 +172,6 @@ async def test_second_reboot_takes_the_place_of_the_first(scene: Scene) -> None:
     await asyncio.sleep(0.3)
     await scene.connect()
     assert scene.ids() == ["1A-2B tuned"], "that of before the first"
-
-
-async def test_twin_that_is_closed_while_it_reboots_leaves_nothing_behind(scene: Scene) -> None:
-    scene.faults.reboot(10)
-    for server in scene.servers:
-        await server.close()
-    await asyncio.sleep(20)
-    with pytest.raises(ConnectionRefusedError):
-        await scene.connect()
 
 
 async def test_address_that_is_taken_meanwhile_is_tried_again(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
@@ -205,7 +201,7 @@ async def test_time_advances_while_one_protocol_is_open_and_stops_after(scene: S
     assert len(tuned) == 3
 
 
-async def test_drift_goes_on_by_itself(scene: Scene) -> None:
+async def test_drift_goes_on_by_itself_and_a_change_at_the_front_panel_ends_no_session(scene: Scene) -> None:
     scene.connect_pairs("1A-1B")
     await asyncio.sleep(1)
     told: list[int] = []
@@ -213,11 +209,7 @@ async def test_drift_goes_on_by_itself(scene: Scene) -> None:
     scene.faults.drift([PortSide.parse("1A")], 1.0, over_s=10)
     await asyncio.sleep(20)
     assert len(told) == 11, "when it is set, and ten steps"
-
-
-async def test_change_at_the_front_panel_ends_no_session(scene: Scene) -> None:
     _, client = await scene.connect()
-    scene.connect_pairs("1A-1B")
     scene.faults.panel({*pairs("1A-1B")}, frozenset(pairs("2A-1B")))
     await asyncio.sleep(1)
     assert (scene.ids(), bool(client.lost_with)) == (["2A-1B tuned"], False)

@@ -40,14 +40,11 @@ def test_average_is_that_of_every_nanosecond(
     assert found == (None if expected is None else pytest.approx(expected, abs=1e-6))
 
 
-def test_no_more_is_stored_than_the_longest_window_needs() -> None:
+def test_no_more_is_stored_than_the_longest_window_needs_and_time_that_goes_back_is_that_of_the_last_change() -> None:
     history = LightHistory(100)
     for at_ns in range(0, 100_000, 10):
         history.moved(at_ns, -3.0 if at_ns % 20 else None)
     assert len(history._steps) <= 12, "ten changes within the window, the one before it, and the last"
-
-
-def test_time_that_goes_back_counts_as_that_of_the_last_change() -> None:
     history = LightHistory(100)
     history.moved(50, 0.0)
     history.moved(40, None)

@@ -38,7 +38,7 @@ def mirror(timing: SwitchTiming | None = None, *, seed: int = 7, reciprocal: boo
 A1, B2 = PortSide.parse("1A"), PortSide.parse("2B")
 
 
-def test_pairs_are_tuning_until_each_has_settled() -> None:
+def test_pairs_are_tuning_until_each_has_settled_and_one_that_is_there_does_not_go_dark() -> None:
     optics = mirror(after(30, 10))
     assert optics.connect(pairs("1A-2B 2A-1B"), 5 * MS, move=True).answer_s == 0.1
     assert ids(optics, 5 * MS) == ["1A-2B tuning", "2A-1B tuning"]
@@ -48,47 +48,45 @@ def test_pairs_are_tuning_until_each_has_settled() -> None:
     assert optics.next_ns() == 35 * MS
     assert ids(optics, 35 * MS) == ["1A-2B tuned", "2A-1B tuned"]
     assert optics.next_ns() is None
-
-
-def test_a_later_connect_moves_ports_in_use() -> None:
-    optics = mirror()
-    optics.connect(pairs("1A-2B 3A-3B"), 0, move=True)
-    optics.connect(pairs("1A-3B"), 1, move=True)
-    assert ids(optics) == ["1A-3B tuned"]
-    assert optics.crossconnect_at(B2) is None
-
-
-def test_ports_in_use_are_refused_whole_where_they_may_not_move() -> None:
-    optics = mirror()
-    optics.connect(pairs("1A-2B"), 0, move=False)
-    with pytest.raises(RefusedError, match="ocs1: cannot connect 1A-3B: 1A already carries 1A-2B"):
-        optics.connect(pairs("2A-1B 1A-3B"), 1, move=False)
-    assert ids(optics) == ["1A-2B tuned"]
-
-
-@pytest.mark.parametrize("wrong", ["1A-2B 1A-3B", "1A-9B", "1-2"])
-def test_a_list_with_a_wrong_pair_does_nothing_at_all(wrong: str) -> None:
-    optics = mirror()
-    with pytest.raises(ConfigError):
-        optics.connect(pairs(f"4A-4B {wrong}"), 0, move=True)
-    assert ids(optics) == []
-
-
-def test_a_pair_that_is_there_does_not_go_dark() -> None:
     optics = mirror(after(10, 10))
     optics.connect(pairs("1A-2B"), 0, move=True)
     optics.connect(pairs("1A-2B 2A-1B"), 20 * MS, move=True)
     assert ids(optics, 20 * MS) == ["1A-2B tuned", "2A-1B tuning"]
 
 
-def test_removed_pairs_are_dark_at_once_and_the_rest_stays() -> None:
+def test_ports_in_use_are_moved_or_a_list_is_refused_whole_as_one_with_a_wrong_pair() -> None:
+    optics = mirror()
+    optics.connect(pairs("1A-2B 3A-3B"), 0, move=True)
+    optics.connect(pairs("1A-3B"), 1, move=True)
+    assert ids(optics) == ["1A-3B tuned"]
+    assert optics.crossconnect_at(B2) is None
+    optics = mirror()
+    optics.connect(pairs("1A-2B"), 0, move=False)
+    with pytest.raises(RefusedError, match="ocs1: cannot connect 1A-3B: 1A already carries 1A-2B"):
+        optics.connect(pairs("2A-1B 1A-3B"), 1, move=False)
+    for wrong in ("1A-2B 1A-3B", "1A-9B", "1-2"):
+        with pytest.raises(ConfigError):
+            optics.connect(pairs(f"4A-4B {wrong}"), 2, move=True)
+    assert ids(optics) == ["1A-2B tuned"]
+
+
+def test_removed_pairs_are_dark_at_once_and_the_rest_stays_and_every_change_is_reported_with_its_time() -> None:
     optics = mirror()
     optics.connect(pairs("1A-2B 2A-1B"), 0, move=True)
     optics.disconnect(pairs("1A-2B 4A-4B"), 1)
     assert ids(optics) == ["2A-1B tuned"]
+    optics = mirror(after(10))
+    told: list[int] = []
+    optics.on_change.append(told.append)
+    optics.connect(pairs("1A-2B"), 5, move=True)
+    optics.advance(6)
+    optics.advance(5 + 10 * MS)
+    optics.disconnect(pairs("1A-2B"), 11 * MS)
+    optics.disconnect(pairs("1A-2B"), 12 * MS)
+    assert told == [5, 5 + 10 * MS, 11 * MS]
 
 
-def test_light_passes_with_the_loss_of_its_path_when_it_is_tuned() -> None:
+def test_light_passes_with_the_loss_of_its_path_when_it_is_tuned_both_ways_only_through_a_reciprocal_switch() -> None:
     optics = mirror(after(10))
     optics.set_input(A1, 1.0)
     optics.connect(pairs("1A-2B"), 0, move=True)
@@ -101,9 +99,6 @@ def test_light_passes_with_the_loss_of_its_path_when_it_is_tuned() -> None:
     assert optics.power(A1, 10 * MS) == pytest.approx(1.0, abs=NOISE_DB)
     optics.set_input(A1, None)
     assert optics.power(B2, 10 * MS) is None
-
-
-def test_light_goes_both_ways_only_through_a_reciprocal_switch() -> None:
     for reciprocal in (True, False):
         optics = mirror(reciprocal=reciprocal)
         optics.set_input(B2, 0.0)
@@ -120,18 +115,6 @@ def test_losses_and_times_and_readings_repeat_by_seed() -> None:
 
     assert story(1) == story(1)
     assert story(1) != story(2)
-
-
-def test_every_change_is_reported_with_its_time() -> None:
-    optics = mirror(after(10))
-    told: list[int] = []
-    optics.on_change.append(told.append)
-    optics.connect(pairs("1A-2B"), 5, move=True)
-    optics.advance(6)
-    optics.advance(5 + 10 * MS)
-    optics.disconnect(pairs("1A-2B"), 11 * MS)
-    optics.disconnect(pairs("1A-2B"), 12 * MS)
-    assert told == [5, 5 + 10 * MS, 11 * MS]
 
 
 def test_a_stuck_mirror_is_answered_and_does_not_move() -> None:

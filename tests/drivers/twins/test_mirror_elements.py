@@ -23,14 +23,10 @@ def mirror(*, latching: bool = True) -> Mirror:
     return Mirror(name="sw1", capabilities=of, timing=find_timing("lowradix-8ms"), draws=Draws(7))
 
 
-def test_each_element_is_in_its_first_state_at_first_and_tuned() -> None:
+def test_each_element_is_in_its_first_state_at_first_and_moves_as_a_whole_while_others_stay() -> None:
     optics = mirror()
     assert optics.states == {"1": 0, "2": 0}
     assert ids(optics) == ["1A-1B tuned", "2A-4B tuned", "3A-5B tuned"]
-
-
-def test_state_moves_as_a_whole_and_others_stay() -> None:
-    optics = mirror()
     assert optics.set_states({"2": 1}, 0).optical_s == (0.008, 0.008)
     assert ids(optics) == ["1A-1B tuned", "2A-5B tuning", "3A-4B tuning"]
     assert optics.set_states({"1": 3, "2": 1}, 1).optical_s == (), "nothing is made"
@@ -38,7 +34,7 @@ def test_state_moves_as_a_whole_and_others_stay() -> None:
     assert ids(optics, 10_000_000) == ["2A-5B tuned", "3A-4B tuned"]
 
 
-def test_connecting_one_pair_of_a_state_brings_all_of_it() -> None:
+def test_connecting_one_pair_of_a_state_brings_all_of_it_but_of_an_element_with_a_stuck_mirror() -> None:
     optics = mirror()
     optics.connect(pairs("3A-4B 1A-3B"), 0, move=True)
     assert optics.states == {"1": 2, "2": 1}
@@ -46,9 +42,16 @@ def test_connecting_one_pair_of_a_state_brings_all_of_it() -> None:
     assert optics.states == {"1": 3, "2": 1}
     optics.connect(pairs("1A-2B"), 2, move=False)
     assert optics.states == {"1": 1, "2": 1}
+    optics = mirror()
+    optics.stick([PortSide.parse("5B")])
+    optics.set_states({"1": 1, "2": 1}, 0)
+    assert optics.states == {"1": 1, "2": 0}
+    optics.release(1)
+    optics.set_states({"2": 1}, 1)
+    assert optics.states == {"1": 1, "2": 1}
 
 
-def test_an_impossible_state_is_refused_and_nothing_moves() -> None:
+def test_an_impossible_state_and_pairs_of_two_states_are_refused_and_nothing_moves() -> None:
     optics = mirror()
     for wrong, says in (
         ("1A-2B 2A-4B 3A-4B", "4B is in two"),
@@ -65,24 +68,11 @@ def test_an_impossible_state_is_refused_and_nothing_moves() -> None:
         with pytest.raises(ConfigError, match="sw1: "):
             optics.set_states({"2": 1, name: state}, 0)
     assert ids(optics) == ["1A-1B tuned", "2A-4B tuned", "3A-5B tuned"]
-
-
-def test_pairs_of_two_states_of_one_element_are_refused() -> None:
     halves = Element(name="h", states=(pairs("1A-1B"), pairs("2A-2B")))
     of = capabilities(ends("1A 2A 1B 2B"), elements=(halves,))
     optics = Mirror(name="sw2", capabilities=of, timing=find_timing("ideal"), draws=Draws(7))
     with pytest.raises(RefusedError, match="cannot connect 1A-1B, 2A-2B: element h has no such state"):
         optics.connect(pairs("1A-1B 2A-2B"), 0, move=True)
-
-
-def test_element_with_a_stuck_mirror_stays_and_the_others_move() -> None:
-    optics = mirror()
-    optics.stick([PortSide.parse("5B")])
-    optics.set_states({"1": 1, "2": 1}, 0)
-    assert optics.states == {"1": 1, "2": 0}
-    optics.release(1)
-    optics.set_states({"2": 1}, 1)
-    assert optics.states == {"1": 1, "2": 1}
 
 
 def test_hand_at_the_panel_changes_a_state_by_its_old_and_new_pairs() -> None:

@@ -52,7 +52,7 @@ def loss(optics: Mirror, end: PortSide = B1, now_ns: int = 0) -> float:
     return -output
 
 
-def test_blocked_end_is_dark_and_its_crossconnect_stays() -> None:
+def test_blocked_end_is_dark_and_its_crossconnect_stays_and_a_stuck_mirror_moves_no_shutter() -> None:
     optics = lit("1A-1B 2A-2B")
     told: list[int] = []
     optics.on_change.append(told.append)
@@ -68,9 +68,6 @@ def test_blocked_end_is_dark_and_its_crossconnect_stays() -> None:
     assert told == [5, 6], "nothing is in the way of the others"
     optics.connect(pairs("3A-3B"), 9, move=True)
     assert ids(optics, 9)[-1] == "3A-3B blocked", "a shutter holds what comes later too"
-
-
-def test_stuck_mirror_opens_and_closes_no_shutter() -> None:
     optics = lit("1A-1B 2A-2B")
     optics.block([A1], 0)
     optics.stick([A1, A2])
@@ -79,7 +76,7 @@ def test_stuck_mirror_opens_and_closes_no_shutter() -> None:
     assert ids(optics) == ["1A-1B blocked", "2A-2B tuned"]
 
 
-def test_failed_end_passes_nothing_until_it_is_released() -> None:
+def test_failed_end_passes_nothing_until_it_is_released_and_a_panel_moves_what_is_in_the_way() -> None:
     optics = lit("1A-1B")
     optics.fail([B1, B2], 1)
     optics.connect(pairs("2A-2B"), 2, move=True)
@@ -89,6 +86,9 @@ def test_failed_end_passes_nothing_until_it_is_released() -> None:
     assert ids(optics)[0] == "1A-1B failed"
     optics.release(4)
     assert ids(optics) == ["1A-1B blocked", "2A-2B tuned"]
+    optics = lit("1A-1B 2A-2B 3A-3B")
+    optics.change(pairs("1A-1B 3A-3B"), pairs("1A-2B"), 1)
+    assert ids(optics) == ["1A-2B tuned"]
 
 
 def test_loss_is_a_little_off_each_time_a_path_is_made_and_stays_while_it_is_there() -> None:
@@ -140,7 +140,7 @@ def test_attenuator_holds_the_output_while_the_input_moves() -> None:
     assert optics.attenuation_db(B1) == 2
 
 
-def test_drift_takes_light_in_small_steps_until_it_is_over() -> None:
+def test_drift_takes_light_in_small_steps_until_it_is_over_or_released() -> None:
     optics = lit("1A-1B 2A-2B")
     before = (loss(optics), loss(optics, B2))
     optics.drift([A1], 1.0, 0, over_s=10.0)
@@ -155,15 +155,12 @@ def test_drift_takes_light_in_small_steps_until_it_is_over() -> None:
     assert [loss(optics), loss(optics, B2)] == pytest.approx([before[0] + 1.5, before[1] + 0.5])
     optics.release(13 * S)
     assert (loss(optics), loss(optics, B2)) == before
-
-
-def test_release_ends_a_drift_that_goes_on() -> None:
     optics = lit("1A-1B")
-    before = loss(optics)
+    level = loss(optics)
     optics.drift([A1], 1.0, 0, over_s=10.0)
     optics.release(5 * S)
     assert optics.next_ns() is None
-    assert loss(optics, now_ns=20 * S) == before
+    assert loss(optics, now_ns=20 * S) == level
 
 
 def test_monitor_averages_over_what_it_saw() -> None:
@@ -182,21 +179,18 @@ def test_monitor_averages_over_what_it_saw() -> None:
     assert optics.power(B1, 20 * S + 500 * MS, 1.0) == pytest.approx(level - 5, abs=NOISE_DB + 0.01), "for ever"
 
 
-def test_average_counts_the_time_at_which_a_path_was_tuned_not_when_that_was_noticed() -> None:
+def test_average_counts_the_time_at_which_a_path_was_tuned_and_one_without_a_history_is_a_bug() -> None:
     optics = mirror(timing=TEN_MS, remembers_s=1.0)
     optics.set_input(A1, 0.0)
     optics.connect(pairs("1A-1B"), 0, move=True)
     read = optics.power(B1, 20 * MS, 0.02)
     assert read == pytest.approx(-optics.loss_db(pairs("1A-1B")[0]) - 3.01, abs=NOISE_DB + 0.01)
+    for end, averaging_s in ((B1, 2.0), (A1, 0.1)):
+        with pytest.raises(BugError, match="cannot average"):
+            optics.power(end, 20 * MS, averaging_s)
 
 
-@pytest.mark.parametrize(("end", "averaging_s"), [(B1, 2.0), (A1, 0.1)])
-def test_average_without_a_history_is_a_bug(end: PortSide, averaging_s: float) -> None:
-    with pytest.raises(BugError, match="cannot average"):
-        lit(remembers_s=1.0).power(end, 0, averaging_s)
-
-
-def test_unit_without_power_is_dark_and_comes_back_as_it_is_told() -> None:
+def test_unit_without_power_is_dark_unless_it_latches_and_comes_back_as_it_is_told() -> None:
     for restore, expected in ((False, []), (True, ["1A-1B tuning", "2A-2B tuning"])):
         optics = mirror(timing=TEN_MS)
         optics.connect(pairs("1A-1B 2A-2B"), 0, move=True)
@@ -209,26 +203,14 @@ def test_unit_without_power_is_dark_and_comes_back_as_it_is_told() -> None:
         optics.power_up(5 * S, restore=restore)
         assert (ids(optics, 5 * S), optics.powered) == (expected, True)
         assert optics.attenuation_db(B1) == 0
-
-
-def test_power_up_of_a_unit_that_is_up_is_a_cycle() -> None:
     optics = lit("1A-1B")
     optics.power_up(1, restore=False)
     assert ids(optics) == []
-
-
-def test_latching_switch_keeps_its_light_without_power() -> None:
     optics = mirror(latching=True)
     optics.connect(pairs("1A-1B"), 0, move=True)
     optics.power_down(1)
     optics.power_up(2, restore=False)
     assert ids(optics) == ["1A-1B tuned"]
-
-
-def test_change_at_the_panel_moves_what_is_in_the_way() -> None:
-    optics = lit("1A-1B 2A-2B 3A-3B")
-    optics.change(pairs("1A-1B 3A-3B"), pairs("1A-2B"), 1)
-    assert ids(optics) == ["1A-2B tuned"]
 
 
 operations = st.one_of(

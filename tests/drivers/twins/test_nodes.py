@@ -161,7 +161,7 @@ def test_node_dies_in_place_of_every_callback_in_turn_with_one_outcome_each() ->
     assert len(outcomes) >= 4
 
 
-async def test_next_life_is_a_new_one() -> None:
+async def test_next_life_is_a_new_one_in_the_context_of_its_caller_and_kill_hooks_run_outside_of_the_node() -> None:
     nodes = Nodes()
     seen: list[str | None] = []
 
@@ -177,6 +177,25 @@ async def test_next_life_is_a_new_one() -> None:
     assert nodes.alive("daemon")
     assert seen == ["daemon", "daemon"]
     assert nodes.current() is None
+    nodes = Nodes()
+    heard: list[tuple[str, str | None]] = []
+
+    def hear(name: str) -> None:
+        asyncio.get_running_loop().call_soon(lambda: heard.append((name, nodes.current())))
+
+    nodes.on_kill(hear)
+    nodes.kill_at("a", 1)
+    with pytest.raises(NodeKilled):
+        await nodes.run_in_node("a", asyncio.sleep(1))
+    await asyncio.sleep(1)
+    assert heard == [("a", None)]
+    label = contextvars.ContextVar("label", default="none")
+
+    async def read() -> str:
+        return label.get()
+
+    label.set("plan 7")
+    assert await Nodes().run_in_node("a", read()) == "plan 7"
 
 
 async def test_errors_and_cancels_go_through_the_wall_of_a_node() -> None:
@@ -211,21 +230,6 @@ async def test_errors_and_cancels_go_through_the_wall_of_a_node() -> None:
     assert tidied == ["yes"]
 
 
-async def test_kill_hooks_run_outside_of_the_node() -> None:
-    nodes = Nodes()
-    heard: list[tuple[str, str | None]] = []
-
-    def hear(name: str) -> None:
-        asyncio.get_running_loop().call_soon(lambda: heard.append((name, nodes.current())))
-
-    nodes.on_kill(hear)
-    nodes.kill_at("a", 1)
-    with pytest.raises(NodeKilled):
-        await nodes.run_in_node("a", asyncio.sleep(1))
-    await asyncio.sleep(1)
-    assert heard == [("a", None)]
-
-
 async def test_what_cannot_be_killed_says_why() -> None:
     nodes = Nodes()
     with pytest.raises(LookupError, match=r"node a: never started\. There are: none"):
@@ -253,13 +257,3 @@ def test_node_needs_a_loop_with_a_fence() -> None:
             pass
 
     asyncio.run(main())
-
-
-async def test_context_variables_of_the_caller_reach_the_node() -> None:
-    label = contextvars.ContextVar("label", default="none")
-
-    async def read() -> str:
-        return label.get()
-
-    label.set("plan 7")
-    assert await Nodes().run_in_node("a", read()) == "plan 7"

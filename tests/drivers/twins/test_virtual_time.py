@@ -76,7 +76,7 @@ async def test_real_loopback_sockets_are_served_before_time_passes() -> None:
     await asyncio.sleep(1)
 
 
-async def test_executor_runs_inline_and_yields() -> None:
+async def test_executor_runs_inline_and_yields_and_names_of_hosts_which_it_cannot_wait_for_are_refused() -> None:
     loop = asyncio.get_running_loop()
     steps: list[str] = []
     loop.call_soon(steps.append, "other")
@@ -90,9 +90,6 @@ async def test_executor_runs_inline_and_yields() -> None:
     with pytest.raises(RuntimeError, match="raised StopIteration"):
         await loop.run_in_executor(None, next, iter(()))
     loop.run_in_executor(None, divmod, 1, 1).cancel()
-
-
-async def test_names_of_hosts_are_refused_with_the_remedy() -> None:
     with pytest.raises(socket.gaierror, match=r"ocs1\.lab: virtual time cannot wait .* Use a numeric address"):
         await asyncio.open_connection("ocs1.lab", 3082)
     assert await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80)

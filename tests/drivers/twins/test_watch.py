@@ -20,7 +20,7 @@ def said(crossings: list[Crossing]) -> list[str]:
     return [f"{one.limit} {'raised' if one.raised else 'cleared'} at {one.at_ns}" for one in crossings]
 
 
-def test_alarms_are_raised_beyond_their_limits_and_cleared_better_than_the_hysteresis() -> None:
+def test_alarms_are_raised_beyond_their_limits_and_cleared_better_than_the_hysteresis_for_so_long() -> None:
     watch = Watch(
         end=END, on_crossing=lambda crossing: None, low_dbm=-25, degraded_dbm=-20, high_dbm=5, hysteresis_db=2
     )
@@ -32,9 +32,6 @@ def test_alarms_are_raised_beyond_their_limits_and_cleared_better_than_the_hyste
     assert watch.raised == {Limit.DEGRADED}
     assert said(watch.moved(6, 6)) == ["high raised at 6", "degraded cleared at 6"]
     assert said(watch.moved(7, 3)) == ["high cleared at 7"]
-
-
-def test_alarm_is_cleared_when_the_light_has_been_well_for_so_long() -> None:
     watch = Watch(end=END, on_crossing=lambda crossing: None, low_dbm=-25, clears_after_s=3)
     watch.moved(0, None)
     assert watch.moved(1 * S, 0) == []

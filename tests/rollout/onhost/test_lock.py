@@ -94,8 +94,8 @@ async def test_a_roll_out_whose_connection_broke_keeps_nobody_out(sshd: Any, lay
             assert getpass.getuser() in Path(layout.lock).expanduser().read_text()
 
 
-def test_a_lock_file_that_nobody_holds_keeps_nobody_out_and_two_places_of_a_host_with_one_unit_share_it(
-    layout: Layout,
+def test_a_lock_file_that_nobody_holds_keeps_nobody_out_and_one_that_leads_elsewhere_is_refused(
+    layout: Layout, tmp_path: Path
 ) -> None:
     assert Layout().lock == Layout(prefix="/srv/hwd").lock
     assert len({Layout(prefix=prefix, unit="").lock for prefix in ("", "/srv/hwd")} | {Layout().lock}) == 3
@@ -107,6 +107,16 @@ def test_a_lock_file_that_nobody_holds_keeps_nobody_out_and_two_places_of_a_host
             assert third.startswith("bob@desk, since ")
         assert Path(layout.lock).expanduser().read_text() == "bob@desk"
     assert not Path(layout.lock).expanduser().exists()
+    victim, lock = tmp_path / "victim", Path(layout.lock).expanduser()
+    victim.write_text("mine")
+    lock.symlink_to(victim)
+    try:
+        refused = pytest.raises(Failure, match=f"is a link to {victim}, .*It is left alone")
+        with refused, exclusive(str(lock), "bob@desk"):
+            pass
+        assert victim.read_text() == "mine"
+    finally:
+        lock.unlink()
 
 
 def test_a_full_disk_keeps_nobody_from_the_host(layout: Layout) -> None:
@@ -182,16 +192,3 @@ async def test_what_is_not_ours_at_the_place_of_copies_is_left_alone_and_named(
         await remote.do("remove", keep_spool=False, leave_settings=False)
         assert said[2:] == [f"{place} may be written by others (mode 1777): it is left alone"]
     assert list(victim.iterdir()) == []
-
-
-def test_a_lock_file_that_leads_elsewhere_is_refused(layout: Layout, tmp_path: Path) -> None:
-    victim, lock = tmp_path / "victim", Path(layout.lock).expanduser()
-    victim.write_text("mine")
-    lock.symlink_to(victim)
-    try:
-        refused = pytest.raises(Failure, match=f"is a link to {victim}, .*It is left alone")
-        with refused, exclusive(str(lock), "bob@desk"):
-            pass
-        assert victim.read_text() == "mine"
-    finally:
-        lock.unlink()

@@ -15,7 +15,7 @@ def rest(log: OutputLog) -> bytes:
     return found
 
 
-def test_pieces_keep_their_stream_and_small_ones_of_one_stream_are_joined() -> None:
+def test_small_pieces_of_one_stream_are_joined_and_what_was_not_taken_is_sent_again_and_what_is_freed_counted() -> None:
     log = OutputLog()
     for stream, data in (("out", b"a"), ("out", b"b"), ("err", b"c"), ("out", bytes(PIECE_BYTES)), ("out", b"d")):
         log.add(stream, data)
@@ -24,9 +24,6 @@ def test_pieces_keep_their_stream_and_small_ones_of_one_stream_are_joined() -> N
     assert log.is_sent
     with pytest.raises(IndexError):
         log.next()
-
-
-def test_what_was_not_taken_is_sent_again_and_what_is_freed_is_counted() -> None:
     log = OutputLog()
     log.add("out", b"0123456789")
     assert (log.begin(None), rest(log)) == ((0, 0), b"0123456789")

@@ -93,18 +93,16 @@ def test_the_way_back_leads_to_what_was_before_the_switch_also_past_a_try_that_w
     assert place.now == ("a", "one")
 
 
-def test_the_way_back_from_another_agent_file_alone_leaves_the_environment(place: Place) -> None:
-    place.settled(("a", "one"), ("b", "one"))
-    assert place.switch("b", "two") == ["agent file"]
-    onhost.back(place.layout)
-    assert place.now == ("b", "one")
-
-
-def test_one_environment_before_the_present_one_stays(place: Place) -> None:
+def test_one_environment_before_stays_and_the_way_back_from_an_agent_file_alone_leaves_both(
+    place: Place,
+) -> None:
     place.settled(("a", "a"), ("b", "b"), ("c", "c"))
     assert place.names == ["b", "c", "current", "previous"]
     assert os.readlink(place.root / "previous") == "b"
     assert [path.name for path in place.config.parent.iterdir()] == ["agent.yaml"]
+    assert place.switch("c", "two") == ["agent file"]
+    onhost.back(place.layout)
+    assert place.now == ("c", "c")
 
 
 def test_a_file_that_is_replaced_is_never_readable_by_others(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +199,9 @@ def test_removal_stops_where_settings_cannot_be_put_back(place: Place) -> None:
     assert list((place.folder / "host").rglob("*")) == []
 
 
-def test_a_look_tells_of_this_machine(place: Place) -> None:
+def test_a_look_tells_of_this_machine_and_of_the_journal_the_agents_own_words_and_those_before_it(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.environment("a")
     place.environment("half", complete=False)
     place.switch("a", "one")
@@ -213,6 +213,15 @@ def test_a_look_tells_of_this_machine(place: Place) -> None:
     assert facts["environments"]["half"] is None
     assert facts["environments"]["a"]["version"] == "0.1.0"
     assert reach(place.layout, "127.0.0.1", 1) == {"why": "Connection refused"}
+    (tmp_path / "text").write_text(JOURNAL)
+    (tmp_path / "journalctl").write_text(f"#!/bin/sh\ncat {tmp_path}/text\n")
+    (tmp_path / "journalctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    log, ended = journal()
+    assert [line.split()[-1] for line in ended] == ["denied", "status=2/INVALIDARGUMENT"]
+    assert log == [*ended, "host hwd-agent[8]: INFO hwd-agent 0.1.0 for h0"]
+    (tmp_path / "text").write_text("host hwd-agent[8]: INFO hwd-agent 0.1.0 for h0\n")
+    assert journal() == (["host hwd-agent[8]: INFO hwd-agent 0.1.0 for h0"], [])
 
 
 JOURNAL = """\
@@ -227,20 +236,6 @@ host systemd[1]: Starting hwd-agent.service - hwd agent...
 host hwd-agent[8]: INFO hwd-agent 0.1.0 for h0
 host systemd[1]: Started hwd-agent.service - hwd agent.
 """
-
-
-def test_of_the_journal_the_agents_own_words_are_taken_and_those_before_it_was_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "text").write_text(JOURNAL)
-    (tmp_path / "journalctl").write_text(f"#!/bin/sh\ncat {tmp_path}/text\n")
-    (tmp_path / "journalctl").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    log, ended = journal()
-    assert [line.split()[-1] for line in ended] == ["denied", "status=2/INVALIDARGUMENT"]
-    assert log == [*ended, "host hwd-agent[8]: INFO hwd-agent 0.1.0 for h0"]
-    (tmp_path / "text").write_text("host hwd-agent[8]: INFO hwd-agent 0.1.0 for h0\n")
-    assert journal() == (["host hwd-agent[8]: INFO hwd-agent 0.1.0 for h0"], [])
 
 
 def test_the_program_says_one_json_object_a_line_and_a_failure_in_words(place: Place) -> None:

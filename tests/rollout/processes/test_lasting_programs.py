@@ -338,7 +338,7 @@ async def test_starter_that_goes_before_it_knows_takes_the_program_with_it_and_a
     assert not [*FOLDER.glob(f"{keep}.*")]
 
 
-async def test_silence_ends_the_connection_and_not_the_program(keep: str) -> None:
+async def test_silence_and_what_is_no_line_end_the_connection_and_not_the_program(keep: str) -> None:
     relay = await Relay.start(asked(keep, "exec sleep 1000", silent_s=0.3))
     pid = (await relay.line())["started"]
     await relay.keep()
@@ -346,9 +346,6 @@ async def test_silence_ends_the_connection_and_not_the_program(keep: str) -> Non
     other = await Relay.attach(keep)
     assert await other.line() == {"started": pid, "at": 0, "dropped": 0}
     assert await other.close() == {"status": None, "signal": "SIGTERM", "why": "it was closed"}
-
-
-async def test_what_is_no_line_ends_the_connection_and_not_the_program(keep: str) -> None:
     relay = await Relay.start(asked(keep, "exec sleep 1000"))
     pid = (await relay.line())["started"]
     await relay.keep()
@@ -364,7 +361,9 @@ async def test_what_is_no_line_ends_the_connection_and_not_the_program(keep: str
     await other.close()
 
 
-async def test_output_that_was_sent_and_not_taken_is_sent_again(keep: str) -> None:
+async def test_output_that_was_not_taken_is_sent_again_and_the_program_waits_for_a_reader_who_is_attached(
+    keep: str,
+) -> None:
     relay = await Relay.start(asked(keep, "echo one; read forever < /dev/zero"))
     await relay.line()
     await relay.keep()
@@ -376,9 +375,6 @@ async def test_output_that_was_sent_and_not_taken_is_sent_again(keep: str) -> No
     assert (await other.line())["at"] == 1
     assert await other.line() == {"out": "bmUK"}
     await other.close()
-
-
-async def test_program_waits_for_a_reader_who_is_attached_and_does_not_take_its_output(keep: str) -> None:
     relay = await Relay.start(asked(keep, "head -c 3000000 /dev/zero", silent_s=2))
     await relay.line()
     await relay.keep()

@@ -191,15 +191,6 @@ class Said:
         self._pieces.clear()
 
 
-async def test_host_that_vanishes_is_noticed() -> None:
-    pipe = Said(b'{"started": 7}\n', vanishes=True)
-    program = await SupervisedProgram.start("h0", pipe, "{}", silent_s=0.2)
-    end = await program.wait()
-    assert end.why.startswith("h0: nothing was heard of the program's supervisor for 0.2 s")
-    assert pipe.beats
-    await program.close()
-
-
 async def test_closing_under_a_reader_ends_the_reader(twin: Place) -> None:
     """One that stayed in the loop would take the data of the next socket of its number."""
     program = await twin.start("/bin/sleep", "1000", keep=None)
@@ -263,7 +254,7 @@ async def test_broken_connection_or_a_killed_supervisor_ends_the_program_on_the_
     await gone(program.pid)
 
 
-async def test_words_of_a_shell_beside_the_supervisor_do_no_harm_and_are_told_where_it_goes() -> None:
+async def test_words_of_a_shell_beside_the_supervisor_do_no_harm_and_a_host_that_vanishes_is_noticed() -> None:
     """pyenv's own `python3` writes such a line now and then, when several of them start at once."""
     pipe = Said(
         b"rm: cannot remove 'x'\n{\"star", b'ted": 7}\nsudo: a lecture\n', b'{"out": "aGk="}\nTraceback', b" ..."
@@ -277,6 +268,12 @@ async def test_words_of_a_shell_beside_the_supervisor_do_no_harm_and_are_told_wh
     await program.close()
     with pytest.raises(LinkError, match="h0: the supervisor of the program has gone: sudo: a password is required"):
         await SupervisedProgram.start("h0", Said(b"sudo: a password is required\n"), "{}")
+    pipe = Said(b'{"started": 7}\n', vanishes=True)
+    program = await SupervisedProgram.start("h0", pipe, "{}", silent_s=0.2)
+    end = await program.wait()
+    assert end.why.startswith("h0: nothing was heard of the program's supervisor for 0.2 s")
+    assert pipe.beats
+    await program.close()
 
 
 async def test_keeper_that_is_stopped_or_lost_holds_nobody_up(

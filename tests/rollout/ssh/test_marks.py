@@ -68,7 +68,9 @@ def test_login_shell_may_be_any(make_sshd: Make, tmp_path: Path, shell: str) -> 
         check(ssh, None if shell == "dash" else tmp_path)
 
 
-def test_shell_that_runs_nothing_is_named_with_its_words(make_sshd: Make) -> None:
+def test_shell_that_runs_nothing_and_a_start_file_that_asks_for_input_are_named(
+    make_sshd: Make, tmp_path: Path
+) -> None:
     for command, words in {
         "/usr/sbin/nologin": r"ended with status 1 before it ran this, and said: This account is",
         "echo gone away >&2; exit 3": r"ended with status 3 before it ran this, and said: gone away",
@@ -78,9 +80,6 @@ def test_shell_that_runs_nothing_is_named_with_its_words(make_sshd: Make) -> Non
         named = pytest.raises(FailedError, match=f"^h0: true: the login shell {words}")
         with opened(make_sshd(f"ForceCommand={command}")) as ssh, named:
             ssh.run("true", within_s=30)
-
-
-def test_start_file_that_asks_for_input_gets_none_of_ours_and_is_named(make_sshd: Make, tmp_path: Path) -> None:
     server = make_sshd(f"ForceCommand=echo Your name?; read x; echo $x > {tmp_path}/name; {RUN}")
     words = r"has not begun it within 2 s, and said: Your name\?\. Does a start file .* ask for input"
     with opened(server) as ssh, pytest.raises(DeadlineError, match=words):

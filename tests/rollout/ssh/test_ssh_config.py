@@ -197,7 +197,7 @@ def test_every_keyword_of_ssh_is_followed_or_meaningless_or_refused_with_a_remed
     assert [word for word in (*FOLLOWED.split(), *REMEDIES) if f"`{word}" not in page and word != "host"] == []
 
 
-def test_keyword_that_nobody_has_heard_of_is_refused(
+def test_keyword_that_nobody_has_heard_of_and_a_configuration_without_a_program_that_can_read_it_are_refused(
     sshd: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of an `ssh` to come: it is not ignored."""
@@ -211,11 +211,6 @@ def test_keyword_that_nobody_has_heard_of_is_refused(
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     with pytest.raises(ConfigError, match=r"rack: quantumties maybe: hwd does not follow"):
         log_in(sshd)
-
-
-def test_configuration_without_a_program_that_can_read_it_is_refused(
-    sshd: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
     config = write(sshd, PLACE)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(ConfigError, match=rf"{config}: only OpenSSH's client can read it"):
@@ -328,24 +323,25 @@ def test_certificate_beside_its_key_is_used(make_sshd: Make, tmp_path: Path) -> 
     assert log_in(server) == "in\n"
 
 
-def test_keys_that_are_too_short_or_not_allowed_are_not_tried(make_sshd: Make, tmp_path: Path) -> None:
+def test_keys_that_are_too_short_or_not_allowed_are_not_tried_and_algorithms_that_nobody_has_are_named(
+    make_sshd: Make, tmp_path: Path
+) -> None:
     server = make_sshd()
     make_key(tmp_path / "rsa", "rsa")
     write(server, f"{PLACE}RequiredRSASize 8192\nPubkeyAcceptedAlgorithms rsa-sha2-512\nIdentityFile {tmp_path}/rsa\n")
     words = r"rsa has \d+ bits, and RequiredRSASize is 8192; PubkeyAcceptedAlgorithms does not allow ssh-ed25519"
     with pytest.raises(LoginError, match=words):
         log_in(server)
-
-
-def test_algorithms_that_nobody_has_are_named(sshd: Any) -> None:
-    write(sshd, f"{PLACE}KexAlgorithms diffie-hellman-group18-sha512\n")
+    write(server, f"{PLACE}KexAlgorithms diffie-hellman-group18-sha512\n")
     with pytest.raises(
         ConfigError, match="KexAlgorithms of the configuration of ssh allows diffie-hellman-group18-sha512"
     ):
-        log_in(sshd)
+        log_in(server)
 
 
-def test_configuration_of_the_user_is_read_where_no_home_is_named() -> None:
+def test_configuration_of_the_user_is_read_where_no_home_is_named_and_so_many_jump_hosts_and_no_more(
+    tmp_path: Path,
+) -> None:
     """`ssh` finds it by itself, and that of the system."""
     found = SshConfig.read(SshPlace(address="rack", user="me", port=2022), None)
     printed = subprocess.run(
@@ -353,9 +349,6 @@ def test_configuration_of_the_user_is_read_where_no_home_is_named() -> None:
     )
     for word in ("user", "port", "hostname", "userknownhostsfile", "stricthostkeychecking"):
         assert f"{word} {found.first(word)}\n" in printed.stdout
-
-
-def test_so_many_jump_hosts_in_a_row_and_no_more(tmp_path: Path) -> None:
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "config").write_text("Host rack\n  ProxyJump last\n")
     rack = SshPlace(address="rack")

@@ -165,7 +165,9 @@ async def test_clock_of_a_host_is_stepped_for_its_agent_and_for_the_next_one(sce
         assert scene.said() == []
 
 
-async def test_agent_is_killed_by_whoever_keeps_it_and_a_subject_that_is_not_there_is_refused(scene: Scene) -> None:
+async def test_agent_is_killed_by_whoever_keeps_it_and_clear_without_a_subject_makes_everything_well(
+    scene: Scene,
+) -> None:
     scene.fault(host="h2", fault="agent-killed")
     assert (scene.killed, scene.said()) == (["h2"], [])
     with pytest.raises(RefusedError, match="this rack does not keep the agents"):
@@ -173,6 +175,19 @@ async def test_agent_is_killed_by_whoever_keeps_it_and_a_subject_that_is_not_the
     with pytest.raises(ConfigError, match=r"h9\.eth0: no such NIC port"):
         scene.fault(port="h9.eth0", fault="unplug")
     assert scene.said() == []
+    scene.fault(switch="ocs1", fault="stick", ends=["1A"])
+    scene.fault(switch="ocs1", fault="stick", ends=["2A", "1A"])
+    scene.fault(switch="ocs1", fault="slow", seconds=1)
+    scene.fault(port=NEAR, fault="stuck-phy")
+    scene.fault(port=FAR, fault="weak", loss_db=30)
+    scene.fault(host="h3", fault="clock-step", seconds=3)
+    assert scene.said()[0] == "ocs1 stick ends=1A,2A"
+    assert len(scene.said()) == 5
+    scene.fault(port=NEAR, fault="clear")
+    assert len(scene.said()) == 4
+    scene.fault(fault="clear")
+    assert scene.said() == []
+    await link_up(scene)
 
 
 async def test_part_of_a_batch_is_done_and_told_as_it_was_asked_for_and_a_used_up_fault_is_no_longer_there(
@@ -199,23 +214,9 @@ async def test_part_of_a_batch_is_done_and_told_as_it_was_asked_for_and_a_used_u
     assert [str(one) for one in mirror.crossconnects()] == ["1A-3B"]
 
 
-async def test_clear_without_a_subject_makes_everything_well(scene: Scene) -> None:
-    scene.fault(switch="ocs1", fault="stick", ends=["1A"])
-    scene.fault(switch="ocs1", fault="stick", ends=["2A", "1A"])
-    scene.fault(switch="ocs1", fault="slow", seconds=1)
-    scene.fault(port=NEAR, fault="stuck-phy")
-    scene.fault(port=FAR, fault="weak", loss_db=30)
-    scene.fault(host="h3", fault="clock-step", seconds=3)
-    assert scene.said()[0] == "ocs1 stick ends=1A,2A"
-    assert len(scene.said()) == 5
-    scene.fault(port=NEAR, fault="clear")
-    assert len(scene.said()) == 4
-    scene.fault(fault="clear")
-    assert scene.said() == []
-    await link_up(scene)
-
-
-async def test_loss_that_drifts_takes_light_step_by_step_until_the_link_is_gone(scene: Scene) -> None:
+async def test_drift_takes_light_step_by_step_a_failed_end_is_dark_until_cleared_and_a_hand_at_the_panel_takes_a_link(
+    scene: Scene,
+) -> None:
     await link_up(scene)
     before = scene.lanes(FAR)
     assert before[0] is not None
@@ -232,10 +233,6 @@ async def test_loss_that_drifts_takes_light_step_by_step_until_the_link_is_gone(
     assert (scene.lanes(FAR), scene.said()) == (before, [])
     await asyncio.sleep(20)
     assert scene.up(What.PHY) == [NEAR, FAR]
-
-
-async def test_failed_end_is_dark_until_it_is_cleared_and_a_hand_at_the_front_panel_takes_a_link(scene: Scene) -> None:
-    await link_up(scene)
     scene.fault(switch="ocs1", fault="fail", ends=["3B"])
     assert scene.lanes(FAR) == (None,) * 4
     assert [str(one) for one in scene.rack.switches["ocs1"].mirror.readings(0)] == ["1A-3B failed", "3A-1B tuned"]

@@ -100,9 +100,23 @@ async def wait_for(wires: Wires, port: str) -> dict[str, int]:
     return wires.arrived()
 
 
-async def test_light_goes_one_way_only_takes_the_place_of_the_old_and_arrives_everywhere_where_it_is_split(
-    wires: Wires,
+async def test_dark_port_reaches_nobody_and_light_goes_one_way_in_place_of_the_old_and_where_it_is_split(
+    wires: Wires, until_up: UntilUp
 ) -> None:
+    wires.send("a")
+    wires.crossbar.light("a", "b")
+    wires.crossbar.darken("a")
+    wires.crossbar.darken("a")  # dark already: no error
+    wires.send("a")
+    wires.crossbar.light("a", "c")
+    wires.send("a")
+    assert await wait_for(wires, "c") == {"c": 1}
+    wires.crossbar.apply([Light(from_port="a", to_ports=("b",)), Carrier(port="b", up=False)])
+    wires.send("a")
+    wires.crossbar.carrier("b", True)
+    await until_up("b")
+    wires.send("a")
+    assert await wait_for(wires, "b") == {"b": 1}
     wires.crossbar.light("a", "b")
     wires.send("b", IPS["a"])
     wires.send("a")
@@ -121,26 +135,9 @@ async def test_light_goes_one_way_only_takes_the_place_of_the_old_and_arrives_ev
     assert await wait_for(wires, "c") == {"b": 1, "c": 1}
 
 
-async def test_dark_port_reaches_nobody_until_it_is_lit_nor_one_without_carrier(
-    wires: Wires, until_up: UntilUp
+async def test_replacing_light_loses_nothing_and_doubles_nothing_and_an_unplugged_port_takes_its_own_with_it(
+    wires: Wires,
 ) -> None:
-    wires.send("a")
-    wires.crossbar.light("a", "b")
-    wires.crossbar.darken("a")
-    wires.crossbar.darken("a")  # dark already: no error
-    wires.send("a")
-    wires.crossbar.light("a", "c")
-    wires.send("a")
-    assert await wait_for(wires, "c") == {"c": 1}
-    wires.crossbar.apply([Light(from_port="a", to_ports=("b",)), Carrier(port="b", up=False)])
-    wires.send("a")
-    wires.crossbar.carrier("b", True)
-    await until_up("b")
-    wires.send("a")
-    assert await wait_for(wires, "b") == {"b": 1}
-
-
-async def test_replacing_light_loses_nothing_and_doubles_nothing(wires: Wires) -> None:
     """One thread sends without pause, 64 ahead at most, while the light goes to and fro between b and c."""
     total, ahead = 4000, threading.Semaphore(64)
     wires.crossbar.light("a", "b")
@@ -165,6 +162,14 @@ async def test_replacing_light_loses_nothing_and_doubles_nothing(wires: Wires) -
         counts[where] += count
     assert counts["b"] + counts["c"] == total
     assert min(counts.values()) > total // 20
+    wires.crossbar.apply([Light(from_port="a", to_ports=("b", "c"))])
+    before = wires.crossbar.plugs["b"]
+    wires.crossbar.unplug("b")
+    wires.send("a")
+    assert await wait_for(wires, "c") == {"c": 1}
+    after = wires.crossbar.plug("b", host="h1", interface="b")
+    assert after.ifindex != before.ifindex
+    assert after.address != before.address == "02:00:00:00:00:01"
 
 
 async def test_bracket_holds_the_change_of_carrier(keeper: Keeper, crossbar: Crossbar, clock: SystemClock) -> None:
@@ -199,17 +204,6 @@ async def test_many_changes_are_all_done_and_a_host_without_carrier_keeps_its_ad
     assert await wait_for(wires, "c") == {"c": 1}
     wires.send("b", IPS["a"])
     assert await wait_for(wires, "a") == {"a": 1}
-
-
-async def test_unplugged_port_takes_its_light_with_it(wires: Wires) -> None:
-    wires.crossbar.apply([Light(from_port="a", to_ports=("b", "c"))])
-    before = wires.crossbar.plugs["b"]
-    wires.crossbar.unplug("b")
-    wires.send("a")
-    assert await wait_for(wires, "c") == {"c": 1}
-    after = wires.crossbar.plug("b", host="h1", interface="b")
-    assert after.ifindex != before.ifindex
-    assert after.address != before.address == "02:00:00:00:00:01"
 
 
 def test_ends_of_a_pair_never_have_the_same_index_and_the_address_of_a_port_is_always_its_own(

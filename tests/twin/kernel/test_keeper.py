@@ -95,15 +95,12 @@ async def test_death_of_the_keeper_is_reported_and_later_requests_fail(keeper: K
         keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM)
 
 
-async def test_stop_ends_the_keeper_and_takes_its_socket_away(keeper: Keeper) -> None:
+async def test_stop_ends_the_keeper_and_none_is_started_in_a_place_or_with_a_host_that_cannot_be(
+    keeper: Keeper, tmp_path: Path
+) -> None:
     await keeper.stop()
     assert await keeper.died() == 0
     assert not keeper.path.exists()
-
-
-async def test_keeper_is_started_in_no_open_folder_nor_at_a_long_path_nor_with_a_host_named_as_the_switch(
-    tmp_path: Path,
-) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o755)
     for hosts, folder, why in (

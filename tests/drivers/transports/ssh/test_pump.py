@@ -77,16 +77,13 @@ async def test_written_bytes_are_sent_before_the_end_and_not_after_a_cut() -> No
         await asyncio.wait_for(pump.ended, 5)
 
 
-async def test_the_end_of_the_connection_is_the_end_for_the_thread() -> None:
+async def test_the_end_of_the_connection_is_that_of_the_thread_and_one_never_made_leaves_no_socket() -> None:
     pump, peer = await joined()
     peer.transport.write(b"last")
     peer.transport.close()
     await asyncio.wait_for(pump.gone, 5)
     assert read_all(pump.theirs) == b"last"
     await asyncio.wait_for(pump.ended, 5)
-
-
-async def test_a_connection_that_was_never_made_leaves_no_socket() -> None:
     pump = SocketPump()
     with pytest.raises(ConnectionRefusedError):
         await MemoryNet().connect(lambda: pump, "mem:nobody")

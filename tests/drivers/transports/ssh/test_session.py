@@ -165,17 +165,18 @@ async def test_it_works_over_tcp() -> None:
         await session.close()
 
 
-async def test_long_output_comes_whole_and_too_long_output_is_refused(session: SshSession) -> None:
+async def test_each_command_gets_its_own_output_whole_or_is_refused(
+    session: SshSession,
+) -> None:
+    outputs = await asyncio.gather(*(session.run(f"say {n}", deadline_s=soon()) for n in range(3 * CHANNELS)))
+    assert [output.out for output in outputs] == [str(n).encode() for n in range(3 * CHANNELS)]
+    with pytest.raises(ProtocolError, match="no status: it ended without an exit status"):
+        await session.run("no status", deadline_s=soon())
     output = await session.run("much", deadline_s=soon(20))
     assert output.out == b"x" * 3_000_000
     with pytest.raises(ProtocolError, match=rf"too much: over {OUTPUT_BYTES} bytes"):
         await session.run("too much", deadline_s=soon(20))
     assert (await session.run("say on", deadline_s=soon())).out == b"on"
-
-
-async def test_commands_at_the_same_time_get_their_own_output(session: SshSession) -> None:
-    outputs = await asyncio.gather(*(session.run(f"say {n}", deadline_s=soon()) for n in range(3 * CHANNELS)))
-    assert [output.out for output in outputs] == [str(n).encode() for n in range(3 * CHANNELS)]
 
 
 async def test_a_subsystem_is_a_connection_of_its_own(there: Device, session: SshSession) -> None:
@@ -190,19 +191,18 @@ async def test_a_subsystem_is_a_connection_of_its_own(there: Device, session: Ss
         await session.subsystem(Recorder, "sftp")
 
 
-async def test_a_command_without_an_end_is_a_deadline_error_and_the_session_continues(session: SshSession) -> None:
+async def test_nothing_is_sent_after_the_deadline_and_a_command_without_an_end_leaves_the_session(
+    there: Device, session: SshSession
+) -> None:
+    with pytest.raises(DeadlineError, match="not sent"):
+        await session.run("say late", deadline_s=asyncio.get_running_loop().time() - 1)
+    assert there.peers == []
     loop = asyncio.get_running_loop()
     started_s = loop.time()
     with pytest.raises(DeadlineError, match=r"ocs1: hang: no complete answer within 0\.[1-3]\d* s"):
         await session.run("hang", deadline_s=started_s + 0.3)
     assert loop.time() - started_s < 5
     assert (await session.run("say on", deadline_s=soon())).out == b"on"
-
-
-async def test_nothing_is_sent_after_the_deadline(there: Device, session: SshSession) -> None:
-    with pytest.raises(DeadlineError, match="not sent"):
-        await session.run("say late", deadline_s=asyncio.get_running_loop().time() - 1)
-    assert there.peers == []
 
 
 async def test_a_cancelled_command_keeps_the_session_and_closes_its_channel(there: Device, session: SshSession) -> None:
@@ -230,11 +230,6 @@ async def test_a_cut_connection_fails_every_waiter_with_the_cause(there: Device,
     assert isinstance(await asyncio.wait_for(session.lost(), 5), LinkError)
 
 
-async def test_a_command_without_a_status_is_a_protocol_error(session: SshSession) -> None:
-    with pytest.raises(ProtocolError, match="no status: it ended without an exit status"):
-        await session.run("no status", deadline_s=soon())
-
-
 async def test_close_is_repeatable_and_ends_waiters(there: Device, session: SshSession) -> None:
     waiting = asyncio.create_task(session.run("hang", deadline_s=soon()))
     await there.has(1)
@@ -247,14 +242,7 @@ async def test_close_is_repeatable_and_ends_waiters(there: Device, session: SshS
     assert isinstance(await session.lost(), LinkError)
 
 
-async def test_a_wrong_password_is_a_login_error() -> None:
-    async with device() as there:
-        with pytest.raises(LoginError, match=r"ocs1: .* refuses the login of admin: .*[a-z]\. Check user") as raised:
-            await there.open(password="toor")
-        assert raised.value.command == "SSH login"
-
-
-async def test_a_key_file_logs_in_without_a_password(tmp_path: Path) -> None:
+async def test_a_key_file_logs_in_without_a_password_and_a_wrong_password_is_a_login_error(tmp_path: Path) -> None:
     key_file = tmp_path / "id"
     key = paramiko.RSAKey.generate(2048)
     key.write_private_key_file(str(key_file))
@@ -264,16 +252,17 @@ async def test_a_key_file_logs_in_without_a_password(tmp_path: Path) -> None:
         await session.close()
         with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
             await there.open(user="keyed", key_file=tmp_path / "none")
+        with pytest.raises(LoginError, match=r"ocs1: .* refuses the login of admin: .*[a-z]\. Check user") as raised:
+            await there.open(password="toor")
+        assert raised.value.command == "SSH login"
 
 
-async def test_a_refused_connection_is_a_link_error() -> None:
+async def test_a_refused_connection_and_a_peer_without_ssh_are_errors_and_a_silent_one_a_deadline_error() -> None:
     with pytest.raises(LinkError, match="cannot connect to mem:nobody"):
         await Device(MemoryDialer(MemoryNet()), "mem:nobody", [], asyncio.Queue()).open()
     with pytest.raises(ConfigError, match="not an address"):
         await Device(TcpDialer(), "nonsense", [], asyncio.Queue()).open()
 
-
-async def test_a_peer_without_ssh_is_an_error_and_a_silent_one_a_deadline_error() -> None:
     class Babble(asyncio.Protocol):
         @override
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -378,11 +367,9 @@ class TestHostKeys:
             trust.check("ocs1", "10.0.0.5:22", OTHER_KEY)
         assert (tmp_path / "known_hosts").read_text() == f"10.0.0.5 {public_line(HOST_KEY)}\n"
 
-    def test_keys_of_twins_follow_their_draws(self) -> None:
+    def test_keys_of_twins_follow_their_draws_and_local_addresses_are_recognized(self) -> None:
         assert public_line(twin_host_key(Draws(1).stream("host"))) == public_line(HOST_KEY)
         assert public_line(OTHER_KEY) != public_line(HOST_KEY)
-
-    def test_local_addresses_are_recognized(self) -> None:
         assert all(map(is_local, ("127.0.0.1:22", "[::1]:22", "unix:/run/x", "mem:x", "localhost:22")))
         assert not any(map(is_local, ("10.0.0.1:22", "[fe80::1]:22", "switch:22", "localhost.evil.example:22")))
 
