@@ -95,7 +95,7 @@ OVERRUN = SwitchOverrun(switch="ocs1", reconfiguration="r1", lost=["1A-2B", "3A-
 RESTARTED = SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-2B"], uptime_s=None, unheard_s=7.5)
 OVERRIDE = SwitchOverride(switch="ocs1", ends=["1A", "2B"], to=PortOverride.FORCE_BLOCKED, by="ada")
 UNREAD = UnreadFact(kind="switch.restarted", fields={"switch": "ocs1", "lost": 3, "at_ns": 4}, why="lost")
-WAY = ["lease", *["apply a", "apply b"] * 50, "note 1 pairs: 5 ms", *["apply c"] * 3, "note end"]
+WAY = ["lease", *["apply a", "apply b"] * 50, "note 2 pairs: 5 ms", *["apply c"] * 3, "note end"]
 LEFT: dict[str, Any] = {"reconfiguration": "r1", "run": "k3v9"}
 OPEN = JournalOpen(what="ring", why="ocs1: the switch is down", **LEFT)
 BACK = DaemonRecovered(outcome="rolled-back", why="", **LEFT)

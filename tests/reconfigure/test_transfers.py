@@ -16,7 +16,9 @@ from hwd.records.records import Records
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON, agent_node
 from hwd_agents.bus.memory import MemoryBus
+from hwd_agents.bus.protocol import Incoming
 from hwd_agents.wire import decode
+from hwd_agents.wire.messages import Answer
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchUp
@@ -362,7 +364,13 @@ async def test_agent_that_tells_the_end_of_a_transfer_that_was_cut_hears_what_cu
     await applied(lab, STRAIGHT)
     answers: asyncio.Queue[Any] = asyncio.Queue()
     ear = MemoryBus(lab.world.broker, "ear", lab.world.clock)
-    ear.subscribe("hwd/1/+/h0/answer", lambda incoming: answers.put_nowait(decode(incoming.payload).data))
+
+    def hear(incoming: Incoming) -> None:
+        answer = decode(incoming.payload)
+        assert isinstance(answer, Answer)
+        answers.put_nowait(answer.data)
+
+    ear.subscribe("hwd/1/+/h0/answer", hear)
     hearing = asyncio.create_task(ear.run())
     _, transfer = await go(lab)
     begun = await applied(lab, CROSSED, overrides={"transfer-in-flight": "the job hangs"})
