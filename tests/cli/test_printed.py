@@ -121,7 +121,7 @@ def of_runs() -> Iterator[tuple[str, object]]:
     for whats in (WAY, ["a"], ["a", "a"], ["a", "b", "a", "b"], ["a", "b", "c"], ["fails"] * 9):
         steps = [Step(number=number, what=what, state="done") for number, what in enumerate(whats, start=1)]
         failed = [Step(number=10, what="fails", state="failed")] if "fails" in whats else []
-        yield from ((f"{len(whats)} steps", row) for row in folded([*steps, *failed]))
+        yield from ((f"steps of {len(whats)}", row) for row in folded([*steps, *failed]))
     way = [run_step(1, "lease", "started"), run_step(1, "lease", "done"), run_step(2, "apply ring", "started")]
     for words, ended in (("ended", True), ("under way", False)):
         yield from (

@@ -101,7 +101,7 @@ def test_key_takes_the_place_of_a_password_and_wiring_for_another_number_of_part
     assert "switches.s.options.key_file: warning: /nowhere/key: there is no such file here" in found
     wired = "address: /dev/gpiochip0, options: {parts: [{level: 1, contacts: [2, 3]}]}"
     (found,) = problems(switch("ttl", "2x2", wired), tmp_path)
-    assert found == "lab.yaml:3: switches.s: driver ttl: options.parts has 1 parts, the switch has 2 elements"
+    assert found == "lab.yaml:3: switches.s: driver ttl: parts in options.parts: 1, elements of the switch: 2"
 
 
 TOPOLOGY = "topology: t\nlinks:\n  - h0.eth0 <-> h9.eth0\n"

@@ -1,10 +1,11 @@
-"""Files of demand: CSV and NPZ become matrices of hosts, or are refused with the place."""
+"""Files of demand: CSV and NPZ become matrices of hosts, or are refused with the place; what servers send by it."""
 
 import io
 import struct
 import zipfile
 import zlib
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from hwd.mfabric import demand_csv, demand_npz
-from hwd.mfabric.demand import server_demand
+from hwd.mfabric.demand import Fold, folded, server_demand
 from hwd.mfabric.demand_file import DemandTerms, FileDemand, read_demand
 from hwd.model.demand import AMOUNT_MAX, CSV_BYTES_MAX, EXPERTS_MAX, MATRICES_MAX, UNPACKED_BYTES_MAX
 from hwd_drivers.core.errors import ConfigError
@@ -323,3 +324,22 @@ def test_npz_with_wrong_bytes_is_read_or_is_bad_input(changes: list[tuple[int, i
 @example("{'descr': '<f8', 'fortran_order': False, 'shape': (True, True), }")
 def test_any_header_of_an_array_is_read_or_is_bad_input(header: str) -> None:
     read_or_bad(npz_with(header.encode("latin-1", "replace") + b"\n"), "h0", "h1")
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.randoms(use_true_random=False))
+def test_servers_send_what_their_experts_do(experts: int, gpus: int, servers: int, random: Random) -> None:
+    count = experts * gpus * servers
+    sent = np.array([[random.randint(0, 9) for _ in range(count)] for _ in range(count)], dtype=float)
+    found = server_demand(sent, experts_per_gpu=experts, gpus_per_server=gpus)
+    of = [expert // experts // gpus for expert in range(count)]
+    for one in range(servers):
+        for other in range(servers):
+            parts = (sent[a, b] for a in range(count) for b in range(count) if (of[a], of[b]) == (one, other))
+            assert found[one, other] == (sum(parts) if one != other else 0)
+
+
+def test_both_directions_become_one_number() -> None:
+    between = np.array([[0.0, 1, 2], [3, 0, 4], [7, 5, 0]])
+    assert folded(between).tolist() == [[0, 4, 9], [0, 0, 9], [0, 0, 0]]
+    assert folded(between, Fold.MAX).tolist() == [[0, 3, 7], [0, 0, 5], [0, 0, 0]]
+    assert folded(between, "sum").tolist() == folded(between).tolist()  # type: ignore[arg-type]

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .changes import planted
-from .first import FIRST
 from .mutants import Mutant, tests_of_room
-from .order import FILE
+from .order import FILE, FIRST
 
 TEST_WITHIN_S = 60
 """A mutant that makes a test hang is found by it."""
@@ -82,7 +81,7 @@ class Tree:
         names.write_text("\n".join(tests), encoding="utf-8")
         files = dict.fromkeys(name.partition("::")[0] for name in tests)
         there = [file for file in files if (self._folder / file).is_file()]
-        return self._run(["-p", "tests.mutants.order", *there], {FILE: str(names)}) if there else ""
+        return self._run(there, {FILE: str(names)}) if there else ""
 
     def hunt_in_folder(self, mutant: Mutant, tests: str) -> Found | None:
         """The same with the quick tests of a folder, in their own order."""
@@ -112,7 +111,7 @@ class Tree:
         first = self._notes() / "failed"
         first.unlink(missing_ok=True)
         command = [
-            str(self.python), "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "tests.mutants.first",
+            str(self.python), "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "tests.mutants.order",
             f"--timeout={TEST_WITHIN_S}", "--no-header", *arguments,
         ]  # fmt: skip
         with subprocess.Popen(

@@ -1,9 +1,14 @@
 """The proof that a plan touches no circuit of somebody else's lease: by the path of its light, not by ports alone."""
 
-from hwd.model.link import SwitchCrossconnect
+from collections.abc import Callable
+
+from hwd.fabric.fabric import Fabric
+from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Testbed
 from hwd.ports.claim import Claim, lease
 from hwd.ports.isolation import breach, isolation
+from hwd.ports.testbed_ports import all_ports, ports_of
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import SwitchMoves
 
@@ -43,3 +48,10 @@ def test_move_off_the_path_is_proven_to_touch_nothing() -> None:
 
 def test_circuit_of_nobody_is_not_listed() -> None:
     assert isolation(PATH, [leased("ocs1.9")], [moves("ocs1", "1A-2B")], frozenset({"ocs1.1"}), ()).circuits == []
+
+
+def test_ports_of_links_are_switch_and_nic_ports(star: Callable[..., Testbed]) -> None:
+    testbed = star(2, 1, size=4)
+    routed = Fabric(testbed).route(Link.parse("h0.eth0<->h1.eth0"))
+    assert ports_of([routed]) == {"ocs1.1", "ocs1.2", "h0.eth0", "h1.eth0"}
+    assert all_ports(testbed) == {"ocs1.1", "ocs1.2", "ocs1.3", "ocs1.4", "h0.eth0", "h1.eth0"}

@@ -67,7 +67,7 @@ class Wiring(BaseModel):
         count = len(capabilities.elements)
         parts = self.parts or tuple(_usual(number, latching=capabilities.latching) for number in range(count))
         if len(parts) != count:
-            raise ConfigError(f"{name}: options.parts has {len(parts)} parts, the switch has {count} elements")
+            raise ConfigError(f"{name}: parts in options.parts: {len(parts)}, elements of the switch: {count}")
         used: set[int] = set()
         for line in chain.from_iterable(part.lines for part in parts):
             if line in used:

@@ -130,7 +130,7 @@ def read_results(body: bytes, count: int) -> tuple[Result, ...]:
     if len(results) == 1 and not results[0].done:
         return results * count
     if len(results) != count:
-        raise ProtocolError(f"{len(results)} results for {count} items: {shorten_body(body)}")
+        raise ProtocolError(f"results: {len(results)}, items asked for: {count}: {shorten_body(body)}")
     return results
 
 
