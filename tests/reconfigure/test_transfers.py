@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from hwd.model.documents.prepared import SetSettled
@@ -16,7 +17,6 @@ from hwd.records.records import Records
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON, agent_node
 from hwd_agents.bus.memory import MemoryBus
-from hwd_agents.wire import decode
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchUp
@@ -362,7 +362,9 @@ async def test_agent_that_tells_the_end_of_a_transfer_that_was_cut_hears_what_cu
     await applied(lab, STRAIGHT)
     answers: asyncio.Queue[Any] = asyncio.Queue()
     ear = MemoryBus(lab.world.broker, "ear", lab.world.clock)
-    ear.subscribe("hwd/1/+/h0/answer", lambda incoming: answers.put_nowait(decode(incoming.payload).data))
+    ear.subscribe(
+        "hwd/1/+/h0/answer", lambda incoming: answers.put_nowait(msgspec.json.decode(incoming.payload)["data"])
+    )
     hearing = asyncio.create_task(ear.run())
     _, transfer = await go(lab)
     begun = await applied(lab, CROSSED, overrides={"transfer-in-flight": "the job hangs"})

@@ -208,10 +208,12 @@ async def test_waits_for_a_broker_that_went_begin_short_and_double_with_full_jit
             tried.set()
         return url
 
-    bus = new_bus(find)
-    bus.on_up(lambda: loop.create_task(broker.close()))
+    bus, up = new_bus(find), asyncio.Event()
+    bus.on_up(up.set)
     bus.on_down(lambda cause: tries_s.append(loop.time()))
     run = asyncio.create_task(bus.run())
+    await up.wait()
+    await broker.close()
     await tried.wait()
     await stop(run)
     waits_s = [later - earlier for earlier, later in itertools.pairwise(tries_s[1:])]
