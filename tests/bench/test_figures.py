@@ -1,9 +1,15 @@
-"""The sweeps behind figures of papers: what they print holds by itself."""
+"""The sweeps behind figures of papers: what they print holds by itself; and each measure runs."""
+
+import subprocess
+import sys
 
 import pytest
 
 from bench import figures
+from bench.__main__ import MEASURES
 from bench.progress import Progress
+
+WITHIN_S = 300.0
 
 
 def first(cell: str) -> float:
@@ -30,3 +36,20 @@ def test_stop_leaves_ports_dark_that_skip_does_not(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(figures, "DRAWS", 4)
     _, *rows = figures.dark_ports(Progress())
     assert all(first(stop) > 5 > first(skip) for _, stop, skip in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.timeout(WITHIN_S + 30)
+def test_measure_runs_to_its_end_whatever_it_finds(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "--quick", "--only", name],
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+    )
+    if "left out" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode in (0, 1), done.stderr
+    assert f"{name}: on " in done.stdout, done.stderr

@@ -1,5 +1,6 @@
-"""A pytest plugin (`-p tests.mutants.order`): runs named tests in the order of the lines of a file, and writes the name of
-the first that fails into another. Names that are gone are left out; without a file of names all tests run.
+"""A pytest plugin: runs named tests in the order of the lines of a file, and writes the first that fails into another.
+
+Names that are gone are left out; without a file of names all tests run.
 """
 
 import os
