@@ -201,7 +201,7 @@ def dropped_lease_check(daemon: Daemon) -> None:
             check(asker, ports, action, now_wall_ns=now_wall_ns)
 
 
-@bug("confirm-in-time", 19, 73)
+@bug("confirm-in-time", 19, 28, 73)
 def confirm_of_itself(daemon: Daemon) -> None:
     """Without a confirm in time it confirms."""
 
@@ -246,7 +246,7 @@ def ignored_reservation(daemon: Daemon) -> None:
                 yield one
 
 
-@bug_of_parts("desired-kept", 30, 35, 50)
+@bug_of_parts("desired-kept", 0, 30, 50)
 def lost_desired(*, storage: Storage, **parts: Any) -> Daemon:
     """It does not record what a confirmed reconfiguration wanted."""
 
@@ -263,7 +263,7 @@ def late_back(daemon: Daemon) -> None:
     wait_with_the_way_back(daemon, "not confirmed within")
 
 
-@bug("abort-bounded")
+@bug("abort-bounded", 6, 8, 19)
 def endless_abort(daemon: Daemon) -> None:
     """Its way back waits for a minute."""
     wait_with_the_way_back(daemon, "")
@@ -279,7 +279,7 @@ def wait_with_the_way_back(daemon: Daemon, begins: str) -> None:
         await roll_back(reconfiguration, why)
 
 
-@bug("dark-as-planned", 38, 40, 43)
+@bug("dark-as-planned", 38, 40, 71)
 def steps_at_once(daemon: Daemon) -> None:
     """It drives the switches of all steps at once, whatever the order of its plan."""
 
@@ -305,7 +305,7 @@ def forgotten_transfers(daemon: Daemon) -> None:
             put(claim)
 
 
-@bug("transfer-kept", 38, 74, 110)
+@bug("transfer-kept", 42, 74, 110)
 def transfers_let_on(daemon: Daemon) -> None:
     """It lets transfers onto ports that are being moved."""
 
