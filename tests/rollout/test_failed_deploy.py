@@ -21,7 +21,7 @@ from hwd.rollout.wheels import Bundle
 from hwd_drivers.core.errors import DeadlineError, FailedError, RefusedError
 from hwd_drivers.core.offload import ThreadOffload
 
-from .conftest import LAB
+from .conftest import LAB, NO_PROFILE
 
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> {log}
@@ -34,8 +34,6 @@ PYTHON = """#!/bin/sh
 exec unshare --mount sh -c 'mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec {python} "$@"' sh "$@"
 """
 """Of a host that systemd runs on."""
-NO_PROFILE = "SHLVL=2"
-"""A shell that is not the first reads no file that may change its path."""
 WAS_LEFT = (
     r"(?s)^h0: .*Its last words:\nhwd-agent\[7\]: broker: not authorized\nNothing had to be changed "
     r"there, .*still runs as before\. For the cause"
