@@ -11,13 +11,12 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import aiomqtt
 import httpx
 import pytest
 
@@ -32,7 +31,7 @@ Data = dict[str, Any]
 
 WITHIN_S = 30.0
 """For anything that is waited for; a loaded machine with two cores takes a tenth of it."""
-POLL_S = 0.02
+POLL_S = 0.05
 NO_TLS = False
 """HTTP without TLS: a client that reads all certificates first takes 20 ms for it, and one is made for each look."""
 SIZE = 8
@@ -464,13 +463,6 @@ class Mosquitto:
     async def kill(self) -> None:
         assert self._running is not None
         await self._running.end(signal.SIGKILL)
-
-    async def publish(self, topics: Iterable[str], payloads: Sequence[bytes]) -> None:
-        """Each of these on each of those, as a stranger."""
-        async with aiomqtt.Client("127.0.0.1", self.port) as stranger:
-            for topic in topics:
-                for payload in payloads:
-                    await stranger.publish(topic, payload, qos=1)
 
     async def _listens(self, port: int) -> bool:
         assert self._running is not None

@@ -36,7 +36,7 @@ with Rank.from_environment() as rank:
 """
 
 EXPERTS = f"""{RANKS}
-GROUP, SIZE, STEPS = "ep" + str(int(os.environ["HWD_RANK"]) // 2), 100_000, 40
+GROUP, SIZE, STEPS = "ep" + str(int(os.environ["HWD_RANK"]) // 2), 100_000, 12
 with Rank.from_environment() as rank:
     here = rank.groups[GROUP].index(rank.number)
     other = rank.groups[GROUP][1 - here]
@@ -63,7 +63,7 @@ async def test_region_goes_on_while_the_light_of_another_one_does_not_come(lab: 
     job = await start(lab, "experts")
     stuck = await lab.until("a region moves", lambda now: now["jobs"] and now["jobs"][0]["moving"])
     (lab.folder / "go").touch()
-    await at_step(lab, job, 39)
+    await at_step(lab, job, 11)
     now = await lab.get(f"/api/v1/jobs/{job}")
     assert (now["moving"], now["at"]) == (stuck["jobs"][0]["moving"], "light2")
     assert await lines(lab, job, 2) == []
@@ -71,7 +71,7 @@ async def test_region_goes_on_while_the_light_of_another_one_does_not_come(lab: 
     found = await ended(lab, job)
     assert (found["state"], found["why"]) == ("succeeded", "")
     verified = await lab.ok("job", "verify", job)
-    assert "160 operations" in verified.out
+    assert "48 operations" in verified.out
     light: dict[str, str] = {}
     for one in await lab.documents("reconfiguration.started"):
         light |= {switch["switch"]: one["reconfiguration"] for switch in one["moves"]}
