@@ -1,6 +1,6 @@
 """A deploy whose agent does not come up: what ran before runs again, and where nothing ran, what stays is said."""
 
-import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +86,7 @@ def place(tmp_path: Path, make_sshd: Callable[..., Any], monkeypatch: pytest.Mon
     (programs / "journalctl").write_text(JOURNALCTL)
     for program in programs.iterdir():
         program.chmod(0o755)
-    python = Path(shutil.which("python3") or "/usr/bin/python3").parent
+    python = Path(sys.executable).parent  # not what another manager of versions puts before it
     return Place(
         server=make_sshd(f"SetEnv=PATH={programs}:{python}:/usr/bin:/bin {NO_PROFILE}"),
         layout=layout,
@@ -123,7 +123,7 @@ async def test_an_agent_of_which_nothing_had_to_be_changed_is_left_to_run_where_
 ) -> None:
     """As where a broker has forgotten what it kept, and the agent's connection hangs."""
     python = place.log.parent / "bin/python3"
-    python.write_text(PYTHON.format(python=shutil.which("python3")))
+    python.write_text(PYTHON.format(python=sys.executable))
     python.chmod(0o755)
     place.put("a", "wrong", "new")  # as it is deployed
     place.agent_file.chmod(0o600)

@@ -345,10 +345,11 @@ class Lab:
         return await self.found(f"light is one of {[sorted(one) for one in wanted]}", look)
 
     async def fault(self, fault: str, **more: object) -> None:
-        """Tell the rack what goes wrong with its switch from now on."""
+        """Tell the rack what goes wrong from now on, with its switch where no `port` is named."""
+        what = {"fault": fault, **({} if "port" in more else {"switch": "ocs1"}), **more}
         reader, writer = await asyncio.open_unix_connection(self.rack["control"])
         try:
-            writer.write(json.dumps({"switch": "ocs1", "fault": fault, **more}).encode() + b"\n")
+            writer.write(json.dumps(what).encode() + b"\n")
             async with asyncio.timeout(5.0):
                 assert json.loads(await reader.readline()) == {"done": True}
         finally:

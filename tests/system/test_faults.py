@@ -85,7 +85,7 @@ async def test_switch_that_is_not_there_is_named_and_one_whose_front_panel_was_u
     assert "ocs2" in str(ready)
 
     await lab.ok("apply", "son:1A-2B", "--no-ready")
-    await lab.ok("fault", "son", "panel", "remove=1A-2B", "add=1A-4B")
+    await lab.fault("panel", switch="son", remove=["1A-2B"], add=["1A-4B"])
     await lab.ok("apply", "son:none", "--no-ready")
     assert await crossconnects(lab) == {}
     assert (await lab.get("/api/v1/status"))["open"] == []
@@ -173,18 +173,18 @@ async def test_switch_that_stays_away_is_brought_back_when_it_answers(standing: 
 
 async def test_apply_that_is_cut_off_by_ctrl_c_goes_back(standing: Lab) -> None:
     light = await standing.light()
-    await standing.ok("fault", "h1.eth0", "slow-firmware", "seconds=4")
+    await standing.fault("slow-firmware", port="h1.eth0", seconds=4)
     apply = await standing.hwd_process("apply", "apply", f"ocs1:{','.join(sorted(STRAIGHT))}", "--yes")
     await standing.waited_for()
     assert await apply.end(signal.SIGINT) == 130
     assert await standing.lit(light) == light
-    await standing.ok("fault", "h1.eth0", "clear")
+    await standing.fault("clear", port="h1.eth0")
     await standing.nothing_lost()
 
 
 async def test_abort_ends_in_a_named_safe_state_within_five_seconds(standing: Lab) -> None:
     light = await standing.light()
-    await standing.ok("fault", "h1.eth0", "slow-firmware", "seconds=4")
+    await standing.fault("slow-firmware", port="h1.eth0", seconds=4)
     run = standing.run()
     now = await standing.under_way("waiting", done=2)
     started_s = asyncio.get_running_loop().time()
@@ -195,7 +195,7 @@ async def test_abort_ends_in_a_named_safe_state_within_five_seconds(standing: La
     assert took_s < 5.0 + 1.0  # the command line takes its start-up time, too
     assert await standing.light() == light
     assert (await run).status == 130
-    await standing.ok("fault", "h1.eth0", "clear")
+    await standing.fault("clear", port="h1.eth0")
     await standing.nothing_lost()
 
 

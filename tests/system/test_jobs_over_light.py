@@ -59,7 +59,7 @@ with Rank.from_environment() as rank:
 async def test_region_goes_on_while_the_light_of_another_one_does_not_come(lab: Lab) -> None:
     entry = "groups: {ep0: [0, 1], ep1: [2, 3]}, plane: mfabric layers=1 first=block, ready_within_s: 100"
     await ranks_up(lab, EXPERTS, entry, name="experts", hosts=4, electrical=True, switches=2)
-    await lab.ok("fault", "h3.eth1", "unplug")
+    await lab.fault("unplug", port="h3.eth1")
     job = await start(lab, "experts")
     stuck = await lab.until("a region moves", lambda now: now["jobs"] and now["jobs"][0]["moving"])
     (lab.folder / "go").touch()
@@ -67,7 +67,7 @@ async def test_region_goes_on_while_the_light_of_another_one_does_not_come(lab: 
     now = await lab.get(f"/api/v1/jobs/{job}")
     assert (now["moving"], now["at"]) == (stuck["jobs"][0]["moving"], "light2")
     assert await lines(lab, job, 2) == []
-    await lab.ok("fault", "h3.eth1", "clear")
+    await lab.fault("clear", port="h3.eth1")
     found = await ended(lab, job)
     assert (found["state"], found["why"]) == ("succeeded", "")
     verified = await lab.ok("job", "verify", job)
