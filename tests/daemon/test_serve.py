@@ -1,5 +1,6 @@
 """`hwd serve` as a process: what it says of itself, and how it starts, refuses and ends."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -129,13 +130,42 @@ def end(process: Process, number: int = signal.SIGTERM) -> tuple[int, str]:
     return process.returncode, said
 
 
+@contextlib.contextmanager
+def handled(number: signal.Signals, how: signal.Handlers) -> Iterator[None]:
+    """What is started meanwhile begins with this."""
+    before = signal.signal(number, how)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+@pytest.fixture
+def hangup() -> Iterator[None]:
+    """What is started heeds SIGHUP, where these tests run under `nohup` too."""
+    with handled(signal.SIGHUP, signal.SIG_DFL):
+        yield
+
+
 def test_a_daemon_can_be_found_from_its_start_to_its_end_which_no_closed_terminal_is_under_nohup(
-    listening: Listening, environment: dict[str, str]
+    listening: Listening, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with handled(signal.SIGHUP, signal.SIG_IGN):
         process, place, said = listening()
     assert place.http in said
     assert place.data_dir == str(data_dir("desk", environment))
+    said += said_until(process, "ocs1: down") if "ocs1: down" not in said else ""
+    assert "WARNING" in said
+    assert f"ocs1: down: its twin rack is not up. Start it with `hwd twin up {tmp_path / 'desk.yaml'}`" in said
+    assert "is starting" not in said
+    other = {"HWD_RUN_DIR": str(tmp_path / "other"), "XDG_STATE_HOME": str(tmp_path / "other")}
+    file = tmp_path / "desk.yaml"
+    with pytest.raises(RefusedError, match=f"in use by the daemon with pid {process.pid}"):
+        same_data = ServeOptions(testbed=file, data=Path(place.data_dir), http="127.0.0.1:0", twin=False)
+        asyncio.run(run_daemon(same_data, other))
+    with pytest.raises(ConfigError, match="cannot listen: Address already in use"):
+        same_port = ServeOptions(testbed=file, http=place.http.removeprefix("http://"), twin=False)
+        asyncio.run(run_daemon(same_port, other))
     process.send_signal(signal.SIGHUP)
     assert httpx.get(f"{place.http}/readyz", trust_env=False).json()["ready"] is False
     assert end(process, signal.SIGINT)[0] == 0
@@ -145,37 +175,8 @@ def test_a_daemon_can_be_found_from_its_start_to_its_end_which_no_closed_termina
     assert clock == [(SystemClock().name,)], "what was measured against it holds until the machine starts anew"
 
 
-def test_what_a_daemon_keeps_is_its_users_alone_whatever_the_umask_and_whoever_made_it(
-    listening: Listening, environment: dict[str, str]
-) -> None:
-    data = data_dir("desk", environment)
-    before = os.umask(0)
-    try:
-        first, _, _ = listening()
-    finally:
-        os.umask(before)
-    made = {path.name: path.stat().st_mode & 0o777 for path in data.iterdir()}
-    assert {"journal", "lock", "records.db", "records.db-wal", "records.db-shm"} <= made.keys()
-    assert set(made.values()) == {0o600}
-    assert data.stat().st_mode & 0o777 == 0o700
-    first.kill()  # so that what SQLite keeps beside the records stays
-    first.wait()
-
-    for name in ("journal", "lock", "records.db", "records.db-shm", "records.db-wal"):
-        (data / name).chmod(0o644)  # as version 0.1 left them
-    data.chmod(0o750)
-    (data / "notes.txt").write_text("of the operator")
-    (data / "notes.txt").chmod(0o644)
-    second, _, said = listening()
-    assert "others of this machine could read journal, lock, records.db, " in said
-    kept = {path.name: path.stat().st_mode & 0o777 for path in data.iterdir()}
-    assert kept.pop("notes.txt") == 0o644
-    assert set(kept.values()) == {0o600}
-    assert data.stat().st_mode & 0o777 == 0o700
-    assert end(second)[0] == 0
-
-
-def test_a_run_is_recorded_with_the_commit_of_the_program_and_an_open_event_stream_does_not_hold_up_the_end(
+@pytest.mark.usefixtures("hangup")
+def test_a_run_is_recorded_with_its_commit_and_a_closed_terminal_ends_all_in_order_whoever_reads_the_event_stream(
     listening: Listening,
 ) -> None:
     process, place, _ = listening()
@@ -193,23 +194,30 @@ def test_a_run_is_recorded_with_the_commit_of_the_program_and_an_open_event_stre
     with httpx.stream("GET", f"{place.http}/api/v1/events", headers=by, trust_env=False, timeout=20) as stream:
         lines = stream.iter_lines()
         assert next(lines).startswith(": events")
-        assert end(process)[0] == 0
+        status, said = end(process, signal.SIGHUP)
+        assert (status, said.splitlines()[-1].endswith("ended")) == (0, True)
         told = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
     assert told[-1]["kind"] == "daemon.stopped"
+    with contextlib.closing(sqlite3.connect(records_path(Path(place.data_dir)))) as records:
+        last = records.execute("SELECT kind FROM documents ORDER BY id DESC LIMIT 1").fetchone()
+    assert last == ("daemon.stopped",), "a crash writes none"
 
 
-def test_the_rack_is_started_and_outlives_the_daemon(
-    serve: Serve, rack_up: Any, environment: dict[str, str], tmp_path: Path
+def test_daemon_and_rack_outlive_a_clean_up_of_their_run_directory_and_the_rack_the_daemon(
+    rack_up: Any, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    alone = serve("--no-twin", "--http", "127.0.0.1:0")
-    said = said_until(alone, "ocs1: down")
-    assert "WARNING" in said
-    assert f"ocs1: down: its twin rack is not up. Start it with `hwd twin up {tmp_path / 'desk.yaml'}`" in said
-    assert "is starting" not in said
-    assert end(alone)[0] == 0
     process, rack, said = rack_up()
     assert f"ocs1: its twin rack is starting (pid {rack.pid})" in said
     assert "WARNING" not in said
+    place = daemon_of("desk", environment)
+    assert place is not None
+    shutil.rmtree(environment["HWD_RUN_DIR"])
+    assert daemon_of("desk", environment) is None
+    deadline_s = time.monotonic() + 20  # noqa: TID251 - of a process of its own
+    while daemon_of("desk", environment) != place or rack_of("desk", environment) != rack:
+        assert time.monotonic() < deadline_s  # noqa: TID251
+        assert process.poll() is None
+        time.sleep(0.05)  # noqa: TID251
     status, said = end(process, signal.SIGINT)
     assert status == 0
     assert (
@@ -221,106 +229,39 @@ def test_the_rack_is_started_and_outlives_the_daemon(
     assert end(again)[0] == 0
 
 
-def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal(rack_up: Any, tmp_path: Path) -> None:
-    process, rack, _ = rack_up()
-    os.kill(rack.pid, signal.SIGKILL)
-    # The kernel closes the sockets of a process before it tells of its end, so the switch may be down first.
-    said = said_until(process, "was killed by") + end(process)[1]
-    (line,) = [one for one in said.splitlines() if "ERROR" in one]
-    again = f"`hwd twin up {tmp_path / 'desk.yaml'}` starts it again. The end of "
-    assert f"twin rack (pid {rack.pid}) was killed by SIGKILL; {again}" in line
-    assert "\\n" not in line
-
-
-def test_daemon_and_rack_outlive_a_clean_up_of_their_run_directory_and_the_daemon_the_end_of_that_rack(
-    rack_up: Any, environment: dict[str, str]
+def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal_and_the_daemon_goes_on(
+    rack_up: Any, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with handled(signal.SIGCHLD, signal.SIG_IGN):  # as some supervisors of containers start their programs
         process, rack, _ = rack_up()
     place = daemon_of("desk", environment)
     assert place is not None
-    shutil.rmtree(environment["HWD_RUN_DIR"])
-    assert daemon_of("desk", environment) is None
-    deadline_s = time.monotonic() + 20  # noqa: TID251 - of a process of its own
-    while daemon_of("desk", environment) != place or rack_of("desk", environment) != rack:
-        assert time.monotonic() < deadline_s  # noqa: TID251
-        assert process.poll() is None
-        time.sleep(0.05)  # noqa: TID251
+    log = Path(environment["HWD_RUN_DIR"]) / "desk" / "rack.log"
+    log.unlink()
     os.kill(rack.pid, signal.SIGKILL)
-    line = said_until(process, "was killed by").splitlines()[-1]
-    assert "rack.log, a file that was removed: " in line
-    assert "twin rack desk: 1 switches, 0 hosts" in line, "its words are had all the same"
+    # The kernel closes the sockets of a process before it tells of its end, so the switch may be down first.
+    said = said_until(process, "was killed by")
     assert httpx.get(f"{place.http}/healthz", trust_env=False).status_code == 200
-    status, said = end(process)
-    assert (status, "Traceback" in said) == (0, False)
-
-
-@contextlib.contextmanager
-def handled(number: signal.Signals, how: signal.Handlers) -> Iterator[None]:
-    """What is started meanwhile begins with this."""
-    before = signal.signal(number, how)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
-
-
-def test_daemon_without_any_standard_stream_runs_and_ends_in_order(tmp_path: Path, environment: dict[str, str]) -> None:
-    (tmp_path / "desk.yaml").write_text(DESK)
-    command = [sys.executable, "-P", "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
-    with subprocess.Popen(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", *command], env=environment) as process:
-        try:
-            while (place := daemon_of("desk", environment)) is None:
-                assert process.poll() is None
-                time.sleep(0.05)  # noqa: TID251 - of a process of its own
-            assert httpx.get(f"{place.http}/healthz", trust_env=False).status_code == 200
-            process.terminate()
-            assert process.wait(20) == 0
-        finally:
-            process.kill()
-
-
-@pytest.fixture
-def hangup() -> Iterator[None]:
-    """What is started heeds SIGHUP, where these tests run under `nohup` too."""
-    with handled(signal.SIGHUP, signal.SIG_DFL):
-        yield
+    status, rest = end(process)
+    assert (status, "Traceback" in rest) == (0, False)
+    (line,) = [one for one in (said + rest).splitlines() if "ERROR" in one]
+    again = f"`hwd twin up {tmp_path / 'desk.yaml'}` starts it again. The end of {log}, a file that was removed: "
+    assert f"twin rack (pid {rack.pid}) was killed by SIGKILL; {again}" in line
+    assert "twin rack desk: 1 switches, 0 hosts" in line, "its words are had all the same"
+    assert "\\n" not in line
 
 
 @pytest.mark.usefixtures("hangup")
-def test_a_closed_terminal_ends_it_in_order_as_sigterm_does(listening: Listening) -> None:
-    process, place, _ = listening()
-    status, said = end(process, signal.SIGHUP)
-    assert (status, said.splitlines()[-1].endswith("ended")) == (0, True)
-    with contextlib.closing(sqlite3.connect(records_path(Path(place.data_dir)))) as records:
-        last = records.execute("SELECT kind FROM documents ORDER BY id DESC LIMIT 1").fetchone()
-    assert last == ("daemon.stopped",), "a crash writes none"
-
-
-@pytest.mark.usefixtures("hangup")
-def test_a_terminal_that_is_gone_takes_no_words_and_the_daemon_ends_in_order_all_the_same(
+def test_a_person_at_the_terminal_is_told_what_a_browser_opens_and_a_terminal_that_is_gone_ends_it_in_order(
     in_terminal: Any, environment: dict[str, str]
 ) -> None:
-    process, ours, _ = in_terminal("setsid", "--ctty")
-    os.close(ours)
+    process, ours, said = in_terminal("setsid", "--ctty")
+    (page,) = re.findall(r"browser (http://\S+/\?token=\S+)", said)
+    with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+        assert browser.get(page).json()["testbed"] == "desk"
+    os.close(ours)  # it takes no words any more
     assert process.wait(20) == 0
     assert daemon_of("desk", environment) is None
-
-
-def test_a_second_daemon_on_the_same_data_is_refused_with_the_pid_and_one_on_the_same_port_is_bad_input(
-    serve: Serve, listening: Listening, tmp_path: Path
-) -> None:
-    data = str(tmp_path / "data")
-    first, place, _ = listening("--data", data)
-    other = {"HWD_RUN_DIR": str(tmp_path / "other"), "XDG_STATE_HOME": str(tmp_path / "other")}
-    same_data = serve("--no-twin", "--http", "127.0.0.1:0", "--data", data, **other)
-    _, said = same_data.communicate(timeout=20)
-    assert same_data.returncode == 3
-    assert f"in use by the daemon with pid {first.pid}" in said
-    same_port = serve("--no-twin", "--http", place.http.removeprefix("http://"), **other)
-    _, said = same_port.communicate(timeout=20)
-    assert same_port.returncode == 2
-    assert "cannot listen: Address already in use" in said
 
 
 async def refused(tmp_path: Path, text: str = DESK, run_dir: str = "run", **options: Any) -> str:
@@ -348,74 +289,102 @@ async def test_other_machines_are_let_in_by_token_only(tmp_path: Path) -> None:
         await run_daemon(asked, {"HWD_RUN_DIR": str(tmp_path / "run")})
 
 
-def test_tokens_open_it_to_other_machines(listening: Listening) -> None:
+def test_tokens_open_it_to_other_machines_and_without_any_standard_stream_it_runs_and_ends_in_order(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    (tmp_path / "desk.yaml").write_text(DESK)
+    command = [sys.executable, "-P", "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
+    command = ["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", *command, "--http", "0.0.0.0:0"]
     token = "a-long-enough-token"
-    _, place, _ = listening(http="0.0.0.0:0", HWD_TOKENS=token)
-    url = place.http.replace("0.0.0.0", "127.0.0.1")
-    assert httpx.get(f"{url}/api/v1/status", trust_env=False).status_code == 401
-    known = httpx.get(f"{url}/api/v1/status", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
-    assert known.json()["testbed"] == "desk"
-    assert (place.token_file, (Path(place.data_dir) / "token").exists()) == ("", False), (
-        "none is drawn where some are set"
-    )
+    with subprocess.Popen(command, env={**environment, "HWD_TOKENS": token}) as process:
+        try:
+            while (place := daemon_of("desk", environment)) is None:
+                assert process.poll() is None
+                time.sleep(0.05)  # noqa: TID251 - of a process of its own
+            url = place.http.replace("0.0.0.0", "127.0.0.1")
+            assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
+            assert httpx.get(f"{url}/api/v1/status", trust_env=False).status_code == 401
+            known = httpx.get(f"{url}/api/v1/status", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+            assert known.json()["testbed"] == "desk"
+            assert (place.token_file, (Path(place.data_dir) / "token").exists()) == ("", False), (
+                "none is drawn where some are set"
+            )
+            process.terminate()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
 
 
-async def test_a_token_and_passwords_of_the_broker_are_drawn_once_for_the_data_folder_and_let_in_nobody_else(
+async def test_what_a_daemon_keeps_is_its_users_alone_and_its_token_and_passwords_let_in_nobody_else(
     listening: Listening, environment: dict[str, str], tmp_path: Path
 ) -> None:
+    """Whatever the umask, and whoever made the data folder; token and passwords are drawn once for it."""
     data = tmp_path / "elsewhere"
-    seen = set()
-    for _ in range(2):
-        process, place, said = listening("--data", str(data))
-        path, url = Path(place.token_file), BrokerUrl.parse(place.mqtt)
-        assert (path, stat.S_IMODE(path.stat().st_mode)) == (data / "token", 0o600)
-        assert (data / "broker-secret").stat().st_mode & 0o777 == 0o600
-        token = path.read_text().strip()
-        assert token not in said, "a log that is kept is read by others"
-        assert f"mqtt://desk@{url.host}:{url.port}" in said
-        assert str(url.password) not in said
-        seen.add((token, url.password))
-        for user, password in ((None, None), ("desk", "wrong")):
-            with pytest.raises(aiomqtt.MqttError):
-                async with aiomqtt.Client(url.host, url.port, username=user, password=password):
-                    pass
-        async with aiomqtt.Client(url.host, url.port, username="desk", password=url.password) as bus:
-            await bus.subscribe("hwd/1/desk/#")
-        for http in (None, place.http, place.http.replace("127.0.0.1", "localhost")):
-            with Client.find(http, environment) as client:
-                assert client.status().testbed == "desk", "a client of this user finds it"
-        port = place.http.rpartition(":")[2]
-        assert Whereabouts.find(f"http://127.0.0.2:{port}", environment).token is None, "it is sent to nobody else"
-        stranger = Client.find(place.http, {"HWD_RUN_DIR": str(tmp_path / "other")})
-        with stranger, pytest.raises(RefusedError, match=r"no valid token.*HWD_TOKEN_FILE"):
-            stranger.status()
-        with Client.find(place.http, {"HWD_TOKEN_FILE": str(path)}) as client:
-            assert client.status().testbed == "desk"
-        assert end(process)[0] == 0
-    assert len(seen) == 1
+    before = os.umask(0)
+    try:
+        first, place, said = listening("--data", str(data))
+    finally:
+        os.umask(before)
+    made = {path.name: path.stat().st_mode & 0o777 for path in data.iterdir()}
+    assert {"broker-secret", "journal", "lock", "records.db", "records.db-wal", "records.db-shm"} <= made.keys()
+    assert set(made.values()) == {0o600}
+    assert data.stat().st_mode & 0o777 == 0o700
+    drawn = await let_in(place, said, data, environment)
+    first.kill()  # so that what SQLite keeps beside the records stays
+    first.wait()
+
+    for name in ("journal", "lock", "records.db", "records.db-shm", "records.db-wal"):
+        (data / name).chmod(0o644)  # as version 0.1 left them
+    data.chmod(0o750)
+    (data / "notes.txt").write_text("of the operator")
+    (data / "notes.txt").chmod(0o644)
+    second, place, said = listening("--data", str(data))
+    assert "others of this machine could read journal, lock, records.db, " in said
+    kept = {path.name: path.stat().st_mode & 0o777 for path in data.iterdir()}
+    assert kept.pop("notes.txt") == 0o644
+    assert set(kept.values()) == {0o600}
+    assert data.stat().st_mode & 0o777 == 0o700
+    assert await let_in(place, said, data, environment) == drawn
+    assert end(second)[0] == 0
 
 
-def test_a_token_that_others_may_read_is_refused_with_what_to_do(serve: Serve, tmp_path: Path) -> None:
+async def let_in(place: DaemonPlace, said: str, data: Path, environment: dict[str, str]) -> tuple[str, str | None]:
+    """See who is let in, and who is not; token and password of the daemon."""
+    path, url = Path(place.token_file), BrokerUrl.parse(place.mqtt)
+    assert (path, stat.S_IMODE(path.stat().st_mode)) == (data / "token", 0o600)
+    token = path.read_text().strip()
+    assert token not in said, "a log that is kept is read by others"
+    assert f"mqtt://desk@{url.host}:{url.port}" in said
+    assert str(url.password) not in said
+    for user, password in ((None, None), ("desk", "wrong")):
+        with pytest.raises(aiomqtt.MqttError):
+            async with aiomqtt.Client(url.host, url.port, username=user, password=password):
+                pass
+    async with aiomqtt.Client(url.host, url.port, username="desk", password=url.password) as bus:
+        await bus.subscribe("hwd/1/desk/#")
+    for http in (None, place.http, place.http.replace("127.0.0.1", "localhost")):
+        with Client.find(http, environment) as client:
+            assert client.status().testbed == "desk", "a client of this user finds it"
+    port = place.http.rpartition(":")[2]
+    assert Whereabouts.find(f"http://127.0.0.2:{port}", environment).token is None, "it is sent to nobody else"
+    stranger = Client.find(place.http, {"HWD_RUN_DIR": str(data.parent / "other")})
+    with stranger, pytest.raises(RefusedError, match=r"no valid token.*HWD_TOKEN_FILE"):
+        stranger.status()
+    with Client.find(place.http, {"HWD_TOKEN_FILE": str(path)}) as client:
+        assert client.status().testbed == "desk"
+    return token, url.password
+
+
+async def test_a_token_that_others_may_read_is_refused_with_what_to_do(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "token").write_text("a-token-that-all-may-read\n")
     (data / "token").chmod(0o644)
-    process = serve("--no-twin", "--http", "127.0.0.1:0", "--data", str(data))
-    _, said = process.communicate(timeout=20)
-    assert process.returncode == 2
-    assert "others may read it" in said
-    assert "Remove it, and a new one is generated" in said
-    assert "a-token-that-all-may-read" not in said
-
-
-def test_a_person_at_the_terminal_is_told_what_a_browser_opens(in_terminal: Any) -> None:
-    process, ours, said = in_terminal()
-    (page,) = re.findall(r"browser (http://\S+/\?token=\S+)", said)
-    with httpx.Client(trust_env=False, follow_redirects=True) as browser:
-        assert browser.get(page).json()["testbed"] == "desk"
-    process.terminate()
-    assert process.wait(20) == 0
-    os.close(ours)
+    (tmp_path / "desk.yaml").write_text(DESK)
+    asked = ServeOptions(testbed=tmp_path / "desk.yaml", data=data, http="127.0.0.1:0", twin=False)
+    with pytest.raises(ConfigError, match=r"others may read it.*Remove it, and a new one is generated") as error:
+        await run_daemon(asked, {"HWD_RUN_DIR": str(tmp_path / "run")})
+    assert "a-token-that-all-may-read" not in str(error.value)
 
 
 def test_an_address_is_read() -> None:

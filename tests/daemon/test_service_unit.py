@@ -6,13 +6,13 @@ import pwd
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hwd.cli.commands.service import obstacles
+from hwd.cli.run_command import run
 from hwd.daemon.installed_drivers import load_text
 from hwd.daemon.service_unit import ServiceUnit, is_ours
 from hwd.model.testbed import Testbed
@@ -114,67 +114,69 @@ fibres: []
 class Machine:
     """A folder in place of a machine's /etc."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
         self.units = folder / "units"
         self.units.mkdir()
         self.file = folder / "lab.yaml"
         self.file.write_text(FILE)
         self.unit = self.units / "hwd-lab.service"
 
-    def install(self, *more: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "hwd.cli", "install-service", str(self.file), "--units", str(self.units)]
-        return subprocess.run([*command, *more], capture_output=True, text=True, timeout=60, check=False)
+    def install(self, *more: str) -> tuple[int, str, str]:
+        """What the command ends with, and says on both of its streams."""
+        status = run(["install-service", str(self.file), "--units", str(self.units), *more])
+        return status, *self.capsys.readouterr()
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+def machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Machine:
+    return Machine(tmp_path, capsys)
 
 
 def test_what_a_service_would_not_see_or_start_is_named_before_anything_is_written(machine: Machine) -> None:
-    said = machine.install("--dry-run")
-    assert said.returncode == 2
-    assert said.stdout.startswith("# Written by `hwd install-service`")
-    assert f"{machine.file}: a service does not see this folder" in said.stderr or "may not pass" in said.stderr
+    status, out, err = machine.install("--dry-run")
+    assert status == 2
+    assert out.startswith("# Written by `hwd install-service`")
+    assert f"{machine.file}: a service does not see this folder" in err or "may not pass" in err
     assert not machine.unit.exists()
     machine.file.write_text(FILE.replace("address: '10.0.0.5:3082'", "twin: {timing: ideal, seed: 1}"))
-    said = machine.install()
-    assert (said.returncode, machine.unit.exists()) == (2, False)
-    assert "ocs1 of testbed lab are twins" in said.stderr
+    status, _, err = machine.install()
+    assert (status, machine.unit.exists()) == (2, False)
+    assert "ocs1 of testbed lab are twins" in err
 
 
 def test_a_file_that_it_did_not_write_is_left_alone_and_an_enabled_service_is_not_removed(machine: Machine) -> None:
     machine.unit.write_text("[Service]\nExecStart=/bin/true\n")
-    said = machine.install("--uninstall")
-    assert (said.returncode, machine.unit.read_text()) == (3, "[Service]\nExecStart=/bin/true\n")
-    assert "did not write it" in said.stderr
+    status, _, err = machine.install("--uninstall")
+    assert (status, machine.unit.read_text()) == (3, "[Service]\nExecStart=/bin/true\n")
+    assert "did not write it" in err
     machine.unit.write_text(unit().text)
     wants = machine.units / "multi-user.target.wants"
     wants.mkdir()
     (wants / "hwd-lab.service").symlink_to(machine.unit)
-    said = machine.install("--uninstall")
-    assert (said.returncode, machine.unit.exists()) == (3, True)
-    assert "systemctl disable --now hwd-lab" in said.stderr
+    status, _, err = machine.install("--uninstall")
+    assert (status, machine.unit.exists()) == (3, True)
+    assert "systemctl disable --now hwd-lab" in err
     (wants / "hwd-lab.service").unlink()
-    said = machine.install("--uninstall", "--json")
-    assert (said.returncode, machine.unit.exists()) == (0, False)
-    assert json.loads(said.stdout)["data"] == "/var/lib/hwd/lab"
+    status, out, _ = machine.install("--uninstall", "--json")
+    assert (status, machine.unit.exists()) == (0, False)
+    assert json.loads(out)["data"] == "/var/lib/hwd/lab"
 
 
 def test_a_user_that_does_not_exist_and_a_data_folder_that_it_could_not_use_are_named(
     machine: Machine, tmp_path: Path
 ) -> None:
-    said = machine.install("--user", "nobody-of-that-name", "--data", str(machine.units))
-    assert (said.returncode, machine.unit.exists()) == (2, False)
-    assert "--user nobody-of-that-name: there is no such user here" in said.stderr
-    assert "Make it (adduser --system --group nobody-of-that-name)" in said.stderr
-    assert "--user root" not in machine.install("--user", "root").stderr
-    assert "--user 0" not in machine.install("--user", "0").stderr
+    status, _, err = machine.install("--user", "nobody-of-that-name", "--data", str(machine.units))
+    assert (status, machine.unit.exists()) == (2, False)
+    assert "--user nobody-of-that-name: there is no such user here" in err
+    assert "Make it (adduser --system --group nobody-of-that-name)" in err
+    assert "--user root" not in machine.install("--user", "root")[2]
+    assert "--user 0" not in machine.install("--user", "0")[2]
 
 
 def test_a_data_folder_that_its_user_could_not_use_is_named(machine: Machine, tmp_path: Path) -> None:
-    away = machine.install("--user", "root", "--data", str(tmp_path / "none")).stderr
+    away = machine.install("--user", "root", "--data", str(tmp_path / "none"))[2]
     assert f"--data {tmp_path / 'none'}: there is no such folder. Make it: install -d -m 700 -o root" in away
     others = next(one.pw_name for one in pwd.getpwall() if one.pw_uid != tmp_path.stat().st_uid)
-    foreign = machine.install("--user", others, "--data", str(tmp_path)).stderr
+    foreign = machine.install("--user", others, "--data", str(tmp_path))[2]
     assert f"--data {tmp_path}: does not belong to {others}. Change that: chown -R {others} {tmp_path}" in foreign

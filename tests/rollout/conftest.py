@@ -26,6 +26,10 @@ __all__ = ["machine_image", "machines", "pytest_collection_modifyitems", "pytest
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
 
 
+NO_PROFILE = "SHLVL=2"
+"""A shell that is not the first reads no start file of the user: it may change its path, and take a second."""
+
+
 @dataclass(slots=True)
 class OpenSsh:
     """`sshd -i` on a listener of ours: the port is free, and nothing stays when it is closed.
@@ -110,7 +114,7 @@ def make_sshd(tmp_path: Path) -> Iterator[Callable[..., OpenSsh]]:
         (folder / "home").symlink_to(home)
         (folder / "sshd_config").write_text(
             f"HostKey {folder}/host\nAuthorizedKeysFile {ssh}/id_ed25519.pub\nStrictModes no\nUsePAM no\n"
-            f"PasswordAuthentication no\nPermitRootLogin yes\nLogLevel VERBOSE\nPidFile none\n"
+            f"PasswordAuthentication no\nPermitRootLogin yes\nLogLevel VERBOSE\nPidFile none\nSetEnv {NO_PROFILE}\n"
         )
         listener = socket.create_server(("127.0.0.1", 0))
         kind, key, *_ = (folder / "host.pub").read_text().split()

@@ -1,6 +1,6 @@
 """A deploy whose agent does not come up: what ran before runs again, and where nothing ran, what stays is said."""
 
-import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from hwd.rollout.wheels import Bundle
 from hwd_drivers.core.errors import DeadlineError, FailedError, RefusedError
 from hwd_drivers.core.offload import ThreadOffload
 
-from .conftest import LAB
+from .conftest import LAB, NO_PROFILE
 
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> {log}
@@ -34,8 +34,6 @@ PYTHON = """#!/bin/sh
 exec unshare --mount sh -c 'mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec {python} "$@"' sh "$@"
 """
 """Of a host that systemd runs on."""
-NO_PROFILE = "SHLVL=2"
-"""A shell that is not the first reads no file that may change its path."""
 WAS_LEFT = (
     r"(?s)^h0: .*Its last words:\nhwd-agent\[7\]: broker: not authorized\nNothing had to be changed "
     r"there, .*still runs as before\. For the cause"
@@ -88,7 +86,7 @@ def place(tmp_path: Path, make_sshd: Callable[..., Any], monkeypatch: pytest.Mon
     (programs / "journalctl").write_text(JOURNALCTL)
     for program in programs.iterdir():
         program.chmod(0o755)
-    python = Path(shutil.which("python3") or "/usr/bin/python3").parent
+    python = Path(sys.executable).parent  # not what another manager of versions puts before it
     return Place(
         server=make_sshd(f"SetEnv=PATH={programs}:{python}:/usr/bin:/bin {NO_PROFILE}"),
         layout=layout,
@@ -125,7 +123,7 @@ async def test_an_agent_of_which_nothing_had_to_be_changed_is_left_to_run_where_
 ) -> None:
     """As where a broker has forgotten what it kept, and the agent's connection hangs."""
     python = place.log.parent / "bin/python3"
-    python.write_text(PYTHON.format(python=shutil.which("python3")))
+    python.write_text(PYTHON.format(python=sys.executable))
     python.chmod(0o755)
     place.put("a", "wrong", "new")  # as it is deployed
     place.agent_file.chmod(0o600)

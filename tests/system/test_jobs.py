@@ -1,4 +1,4 @@
-"""Jobs on a rack of processes: how they are started, stopped and refused, and what becomes of them when one fails."""
+"""Jobs and transfers on a rack of processes: how they are started, stopped and refused, and what becomes of them."""
 
 import asyncio
 import contextlib
@@ -11,8 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Data, Lab
-from .job_rack import RANK, assert_holds_nothing, at_step, ended, rack_of, running, start
+from .conftest import CROSSED, STRAIGHT, Data, Lab
+from .job_rack import (
+    HELD_AT,
+    IDLE,
+    RANK,
+    assert_holds_nothing,
+    at_step,
+    ended,
+    install_plane,
+    lines,
+    rack_of,
+    running,
+    start,
+)
+from .test_transfers import pairs
+from .test_transfers import rank as sending_rank
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
 
@@ -26,6 +40,7 @@ def rack(folder: Path) -> str:
         f"  {name}: {{command: [{sys.executable}, {rank}, {name}], {common}, {more}}}\n"
         for name, more in {
             "goes": "plane: static topology=ring",
+            "held": "plane: static topology=ring",
             "absent": "plane: static topology=ring, arrive_within_s: 1.5",
             "dies": "plane: static topology=ring",
             "lies": "plane: static topology=ring, answer_within_s: 3",
@@ -37,9 +52,10 @@ def rack(folder: Path) -> str:
 
 
 @pytest.fixture
-async def pair(lab: Lab, planes: str) -> Lab:
+async def pair(lab: Lab) -> Lab:
     """A rack of its own, for a test whose daemon ends."""
-    lab.environment["PYTHONPATH"] = planes
+    install_plane(lab.folder / "planes", "idle", IDLE)
+    lab.environment["PYTHONPATH"] = str(lab.folder / "planes")
     await lab.up(text=rack(lab.folder))
     return lab
 
@@ -68,26 +84,6 @@ def running_of(facts: Iterable[Data]) -> list[int]:
     return [pid for fact in facts for pid in running(fact["job"])]
 
 
-async def test_job_is_stopped_and_another_one_on_its_ports_is_refused(standing: Lab) -> None:
-    job = await start(standing, "goes")
-    await at_step(standing, job, 3)
-    other = await standing.hwd("job", "run", "goes")
-    assert other.status == 1
-    assert f"held by job {job}" in other.err or job in other.err
-    shown = await standing.hwd("job", "show", job)
-    assert "light at static" in shown.out
-    applied = await standing.hwd("apply", "h0.eth0<->h1.eth0", "--no-ready")
-    assert applied.status == 3  # the lease of the job
-    stopped = await standing.hwd("job", "stop", job, "--json")
-    assert (stopped.json["state"], stopped.json["lease"]) == ("stopped", "")
-    assert running(job) == []
-    assert_holds_nothing(await standing.until("it is over", lambda now: not now["jobs"]))
-    written = (await standing.hwd("job", "logs", job)).out.splitlines()
-    assert "step 3" in written
-    assert written[-1] == "asked to end"
-    assert [rank["state"] for rank in stopped.json["ranks"]] == ["ended with status 7"] * 2
-
-
 @pytest.mark.slow
 async def test_what_is_not_allowed_is_refused_and_nothing_is_started(standing: Lab) -> None:
     before = (await standing.hwd("job", "list", "--json")).json
@@ -100,30 +96,58 @@ async def test_what_is_not_allowed_is_refused_and_nothing_is_started(standing: L
     assert (await standing.hwd("job", "list", "--json")).json == before
 
 
-async def test_daemon_that_is_asked_to_end_leaves_ranks_and_lease_and_the_next_one_goes_on(pair: Lab) -> None:
-    daemon = pair.programs[-1]
-    following = pair.go("job", "run", "goes")
+async def test_jobs_and_transfers_keep_their_ports_over_daemons_that_end_or_are_killed(pair: Lab) -> None:
+    following = pair.go("job", "run", "held")
     now = await pair.until("the job runs", lambda now: [one for one in now["jobs"] if one["state"] == "running"])
     job = now["jobs"][0]["id"]
     await at_step(pair, job, 3)
-    assert await daemon.end(signal.SIGTERM) == 0
+    other = await pair.hwd("job", "run", "goes")
+    assert other.status == 1
+    assert f"held by job {job}" in other.err or job in other.err
+    shown = await pair.hwd("job", "show", job)
+    assert "light at static" in shown.out
+    applied = await pair.hwd("apply", "h0.eth0<->h1.eth0", "--no-ready")
+    assert applied.status == 3  # the lease of the job
+    (pair.folder / "go").touch()
+    await at_step(pair, job, HELD_AT + 3)
+    assert await pair.programs[-1].end(signal.SIGTERM) == 0
     said = await following
     assert said.status == 4
     assert f"The job goes on all the same: `hwd job show {job}`" in said.err
     before = running(job)
     assert before
-    light = await pair.light()
+    light, step = await pair.light(), len(await lines(pair, job, 0))
     old = pair.data / "jobs" / "gone1234"
     old.mkdir()
     (old / "rank0.log").touch()
-    await pair.serve()
-    await at_step(pair, job, 50)
+    daemon = await pair.serve()
+    await at_step(pair, job, step + 20)
     assert not old.exists(), "the records know no such job"
     assert running(job) == before
     assert await pair.light() == light
     async with asyncio.timeout(60):
         stopped = await pair.hwd("job", "stop", job, "--json")
-    assert stopped.json["state"] == "stopped"
+    assert (stopped.json["state"], stopped.json["lease"]) == ("stopped", "")
+    assert [rank["state"] for rank in stopped.json["ranks"]] == ["ended with status 7"] * 2
+    assert running(job) == []
+    assert_holds_nothing(await pair.until("it is over", lambda now: not now["jobs"]))
+    written = (await pair.hwd("job", "logs", job)).out.splitlines()
+    assert "step 3" in written
+    assert written[-1] == "asked to end"
+
+    await pair.ok("apply", pairs(STRAIGHT), "--no-ready")
+    sending = await sending_rank(pair)
+    await daemon.end(signal.SIGKILL)
+    await pair.serve()
+    await pair.until("the daemon is back", lambda now: all(one["up"] for one in now["switches"]))
+    refused = await pair.hwd("apply", pairs(CROSSED), "--no-ready")
+    assert (refused.status, "transfer-in-flight" in refused.err) == (3, True)
+    await pair.until(
+        "the agent has reported", lambda now: [one["process"] for one in now["transfers"] if one["transfer"]]
+    )
+    await sending.end(signal.SIGKILL)
+    await pair.until("nothing is in flight", lambda now: not now["transfers"])
+    await pair.ok("apply", pairs(CROSSED), "--no-ready")
 
 
 @pytest.mark.slow

@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[2]
 EVERY = "500ms"
 """Between two scrapes, and two looks at the rules."""
 BUILT_IN = {"$__rate_interval": "5s", "$__range": "5m"}
-QUIET_S = 0.1
+QUIET_S = 0.5
+"""Between two looks at the boards; a query finds nothing new before the next scrape."""
 
 WITHIN_S = 45.0
 """For all queries; a loaded machine with two cores takes a quarter of it."""

@@ -1,7 +1,6 @@
 """Transfers in a rack of processes: a rank claims over its agent's socket, and `hwd apply` keeps off its light."""
 
 import asyncio
-import signal
 import sys
 
 import pytest
@@ -64,20 +63,3 @@ async def test_apply_keeps_off_a_rank_that_sends_and_goes_when_that_has_ended(la
     assert await lab.light() == CROSSED
     metrics = await lab.get("/metrics")
     assert 'hwd_transfers_in_flight{host="h0"} 0.0' in metrics
-
-
-async def test_killed_rank_holds_nothing_and_a_killed_daemon_forgets_nothing(lab: Lab) -> None:
-    daemon = await lab.up()
-    await lab.ok("apply", pairs(STRAIGHT), "--no-ready")
-    sending = await rank(lab)
-    await daemon.end(signal.SIGKILL)
-    await lab.serve()
-    await lab.until("the daemon is back", lambda now: all(one["up"] for one in now["switches"]))
-    refused = await lab.hwd("apply", pairs(CROSSED), "--no-ready")
-    assert (refused.status, "transfer-in-flight" in refused.err) == (3, True)
-    await lab.until(
-        "the agent has reported", lambda now: [one["process"] for one in now["transfers"] if one["transfer"]]
-    )
-    await sending.end(signal.SIGKILL)
-    await lab.until("nothing is in flight", lambda now: not now["transfers"])
-    await lab.ok("apply", pairs(CROSSED), "--no-ready")

@@ -1,12 +1,17 @@
 """Topologies of other packages, as `hwd` finds them: a distribution on the path, with its entry points."""
 
-import os
 import re
-import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from hwd.cli.run_command import run as run_command
+from hwd.config import topologies
+from hwd.config.plug_ins import PlugIns
+from hwd.topology import TopologyKind
+from hwd.topology.kind import GROUP
 
 TREE = Path(__file__).parents[2]
 CHAIN = """
@@ -20,29 +25,41 @@ CHAIN = TopologyKind(links=links)
 """
 
 
-def check(place: Path, topology: str, entry: str, module: str = CHAIN) -> str:
-    """What `hwd check` says of a playbook with this topology, beside a package that declares it."""
+Check = Callable[..., str]
+
+
+@pytest.fixture
+def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Check]:
+    """What `hwd check` says of a playbook with a topology, beside a package that declares it."""
+
+    def check(topology: str, entry: str, module: str = CHAIN) -> str:
+        declare(tmp_path, topology, entry, module)
+        monkeypatch.syspath_prepend(tmp_path)
+        sys.modules.pop("chain", None)
+        found = PlugIns(GROUP, TopologyKind, "topology")  # as a new process finds them
+        monkeypatch.setattr(topologies, "find", found.find)
+        monkeypatch.setattr(topologies, "names", found.names)
+        run_command(["check", str(TREE / "examples" / "opus-testbed.yaml"), str(tmp_path / "chained.yaml")])
+        return "".join(capsys.readouterr())
+
+    yield check
+    sys.modules.pop("chain", None)
+
+
+def declare(place: Path, topology: str, entry: str, module: str) -> None:
     (place / "chain.py").write_text(module)
     information = place / "rack_chain-1.0.dist-info"
     information.mkdir(exist_ok=True)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: rack-chain\nVersion: 1.0\n")
     (information / "entry_points.txt").write_text(f"[hwd.topologies]\n{entry}\n")
-    playbook = place / "chained.yaml"
-    playbook.write_text(f"playbook: chained\nsteps:\n  - lease: {{ports: all, for_s: 60}}\n  - apply: {topology}\n")
-    done = subprocess.run(
-        [Path(sys.executable).parent / "hwd", "check", TREE / "examples" / "opus-testbed.yaml", playbook],
-        env={**os.environ, "PYTHONPATH": str(place)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+    (place / "chained.yaml").write_text(
+        f"playbook: chained\nsteps:\n  - lease: {{ports: all, for_s: 60}}\n  - apply: {topology}\n"
     )
-    return done.stdout + done.stderr
 
 
-def test_topology_of_another_package_is_found_by_its_name_with_its_arguments(tmp_path: Path) -> None:
-    assert "2 files: 0 errors, 0 warnings" in check(tmp_path, "{topology: chain, rail: 0}", "chain = chain:CHAIN")
-    said = check(tmp_path, "{topology: chain, rial: 0}", "chain = chain:CHAIN")
+def test_topology_of_another_package_is_found_by_its_name_with_its_arguments(check: Check) -> None:
+    assert "2 files: 0 errors, 0 warnings" in check("{topology: chain, rail: 0}", "chain = chain:CHAIN")
+    said = check("{topology: chain, rial: 0}", "chain = chain:CHAIN")
     assert re.search(r"chained\.yaml:4.*rial: unknown key; did you mean rail\?", said)
 
 
@@ -54,9 +71,7 @@ def test_topology_of_another_package_is_found_by_its_name_with_its_arguments(tmp
         ("chain = chain:CHAIN", "import torch_of_nobody", "cannot be loaded: ModuleNotFoundError"),
     ],
 )
-def test_package_that_cannot_be_used_is_named_with_the_remedy(
-    tmp_path: Path, entry: str, module: str, said: str
-) -> None:
-    told = check(tmp_path, "{topology: chain}", entry, module)
+def test_package_that_cannot_be_used_is_named_with_the_remedy(check: Check, entry: str, module: str, said: str) -> None:
+    told = check("{topology: chain}", entry, module)
     assert re.search(rf"chained\.yaml:4.*topology 'chain': entry point .* of rack-chain {said}", told)
     assert "Mend rack-chain, or remove it" in told

@@ -197,13 +197,15 @@ def specs() -> dict[str, registry.DriverSpec]:
     return {name: registry.find(name) for name in registry.names()}
 
 
-def write(folder: Path, *, nic: str, switch: str, kernel: bool, hosts: str = "", extra: str = "") -> Path:
+def write(
+    folder: Path, *, nic: str, switch: str, kernel: bool, hosts: str = "", extra: str = "", count: int = HOSTS
+) -> Path:
     """The testbed file, as text."""
     lines = ["testbed: small", "switches:"]
     twin = f"{{timing: {switch}, seed: 7}}"
     lines.append(f"  ocs1: {{driver: polatis-tl1, model: polatis-6000, size: 16x16, twin: {twin}}}")
     lines.append("hosts:")
-    for host in range(HOSTS):
+    for host in range(count):
         twin = f"{{kernel: {str(kernel).lower()}, timing: {nic}, seed: {host}, clock: {{offset_s: {host}}}}}"
         lines += [f"  h{host}:", f"    twin: {twin}", "    nics:"]
         lines += [
@@ -212,7 +214,7 @@ def write(folder: Path, *, nic: str, switch: str, kernel: bool, hosts: str = "",
         ]
     lines += [hosts, "fibres:"]
     lines += [
-        f"  - h{host}.eth{port} <-> ocs1.{PORTS * host + port + 1}" for host in range(HOSTS) for port in range(PORTS)
+        f"  - h{host}.eth{port} <-> ocs1.{PORTS * host + port + 1}" for host in range(count) for port in range(PORTS)
     ]
     path = folder / "testbed.yaml"
     path.write_text("\n".join([*lines, extra, ""]))
@@ -221,9 +223,9 @@ def write(folder: Path, *, nic: str, switch: str, kernel: bool, hosts: str = "",
 
 @pytest.fixture
 def write_testbed(tmp_path: Path) -> Callable[..., Path]:
-    """The testbed's file."""
+    """The testbed's file, for a rack whose agents are processes: it has two hosts."""
 
     def write_it(**what: str) -> Path:
-        return write(tmp_path, **{"nic": "ideal", "switch": "ideal", "kernel": False, **what})  # type: ignore[arg-type]
+        return write(tmp_path, **{"nic": "ideal", "switch": "ideal", "kernel": False, "count": 2, **what})  # type: ignore[arg-type]
 
     return write_it
