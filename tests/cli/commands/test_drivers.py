@@ -31,12 +31,12 @@ def test_json_tells_of_each_check_and_way(hwd) -> None:  # type: ignore[no-untyp
 
 def test_the_table_is_written_where_the_source_tree_is(hwd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)
-    assert "go to its top folder" in hwd("driver", "check", "polatis-tl1", "--write").err
+    assert "go to its top folder" in hwd("driver", "check", "osw", "--write").err
     page = tmp_path / "drivers/README.md"
     page.parent.mkdir()
     page.write_text(f"# drivers\n{BEGIN}\n{END}\n")
-    assert hwd("driver", "check", "polatis-tl1", "--write").status == 0
-    assert list(rows_of(page.read_text())) == ["polatis-tl1"]
+    assert hwd("driver", "check", "osw", "--write").status == 0
+    assert list(rows_of(page.read_text())) == ["osw"]
 
 
 RACK = """\
