@@ -18,7 +18,7 @@ HERE = Path(__file__).parent / "export"
 
 @pytest.fixture(autouse=True)
 def parts_checked(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Altair checks each part that it makes against its schema only where stories are drawn: it takes half of a page."""
+    """Altair checks each part that it makes by its schema only where stories are drawn: it takes half of a page."""
     with debug_mode(request.path.name in ("test_cdf.py", "test_waterfall.py")):
         yield
 

@@ -88,7 +88,7 @@ async def test_no_call_opens_a_file_of_the_daemons_machine(
         for text in (*written, *around):
             await refused(client, "plan", what=text)
             await refused(client, "plan", file=(text, f"topology: t\nlinks: [{text!r}]\n"))
-        for text in (*written, f"{name}\n", f"{name}\0", f"{name}\u3000"):
+        for text in (*written, *((f"{name}\n", f"{name}\0", f"{name}\u3000") if around else ())):
             for playbook in PLAYBOOKS:
                 parameters = {"f": text} if "parameters" in playbook else {}
                 await refused(client, "start_run", text=playbook.format(repr(text)), file=text, parameters=parameters)
