@@ -54,7 +54,7 @@ def installed(folder: Path, run: Run) -> Path:
     return folder / "hwd-acme-x1"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def unit(folder: Path, installed: Path) -> Iterator[str]:
     """The address of one that answers in another process, as a unit on a bench would."""
     command = [sys.executable, "-m", "hwd.cli", "twin", "serve", "acme-x1-matrix", "--listen", "127.0.0.1:0", "--json"]

@@ -98,7 +98,7 @@ def test_strangers_characters_do_not_break_it(words: str, shown: str) -> None:
 
 def test_figures_are_as_wide_as_was_asked_for_and_have_their_numbers_in_words(figures: list[Figure]) -> None:
     for one in figures:
-        for width, width_in in ((PAPER_WIDTHS[DOUBLE_IN], DOUBLE_IN), *((width, None) for width in SCREEN_WIDTHS)):
+        for width, width_in in ((PAPER_WIDTHS[DOUBLE_IN], DOUBLE_IN), *((width, None) for width in SCREEN_WIDTHS[::2])):
             root = ElementTree.fromstring(svg(one, width, width_in=width_in))
             found = float(root.get("viewBox", "").split()[2])
             assert root.get("width") == ("7in" if width_in else f"{found:g}")
