@@ -75,8 +75,9 @@ def mangled(theirs: type) -> frozenset[str]:
 
 def private_names(tree: ast.Module) -> Iterator[str]:
     """Of others: not defined in this module, nor, after `super()`, a method of ours."""
-    here = defined(tree)
-    for node in ast.walk(tree):
+    nodes = [*ast.walk(tree)]
+    here = defined(nodes)
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 yield from (one.name for one in names if is_private_path(one.name))
@@ -102,10 +103,10 @@ def is_private_path(path: str) -> bool:
     return path != "__future__.annotations" and any(is_private(part) for part in path.split("."))
 
 
-def defined(tree: ast.AST) -> set[str]:
+def defined(nodes: list[ast.AST]) -> set[str]:
     """Private names that the classes and functions of a module define, or set on `self` and `cls`."""
     names = set[str]()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 names.add(name)

@@ -11,7 +11,7 @@ from hwd.cli.run_command import run
 
 from ...report.bundle.conftest import Plant, edited, plant
 from ..conftest import FIRST as RUN
-from ..conftest import seen_on_a_terminal
+from ..conftest import fill, recorded, seen_on_a_terminal
 
 __all__ = ["plant"]
 
@@ -99,7 +99,10 @@ def test_damaged_file_is_bad_input(
     assert [*tmp_path.iterdir()] == [path], "nothing is written"
 
 
-def test_terminal_sees_that_work_is_under_way(bundle: Path, places: Path) -> None:
+def test_terminal_sees_that_work_is_under_way(tmp_path: Path, places: Path) -> None:
+    found, documents = recorded()
+    data, bundle = fill(tmp_path, (found, documents[:3])), tmp_path / "small.hwd.zip"
+    assert run(("export", found.id, "--as", "bundle", "--data", data, "-o", str(bundle))) == 0
     seen = seen_on_a_terminal("verify", str(bundle))
     places_of = [seen.find(word) for word in (b"loading", b"documents", b"deriving")]
     assert -1 not in places_of, seen
