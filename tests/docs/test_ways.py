@@ -10,9 +10,7 @@ from hwd.sim.world import World
 PLAN, ROUTE = "hwd.reconfigure.plans.planner:Planner.plan", "hwd.reconfigure.plans.route:Router.route"
 
 
-@cache
-def at_rest() -> Calls:
-    return played(nothing, link=False)
+at_rest = cache(lambda: played(nothing, link=False))
 
 
 def counted(calls: Calls) -> dict[str, int]:

@@ -43,7 +43,6 @@ EXAMINED = [
     for spec, model in IN_VIRTUAL_TIME
     for way in (Way if model == next(iter(spec.models)) else [Way.WHOLE])
 ]
-IN_REAL_TIME = [(spec, model) for spec, model in MODELS if spec.threads]
 FIRST_CLASS = ("calient-", "polatis-", "sonic", "thorlabs-", "ttl")
 """How the names of those begin that must be gold or better."""
 pytestmark = pytest.mark.timeout(300)
@@ -68,10 +67,8 @@ def named(value: object) -> str:
 
 @functools.cache
 def results_of(driver: str) -> tuple[Result, ...]:
-    """Results of a driver; checked once in a run of the tests. Its first model is checked on all ways.
-
-    Others are checked on connections that are whole, and count as if all ways gave the same: bytes come one by one
-    through the same readers, which takes as long as all other checks. The slow test below checks each on all.
+    """Results of a driver, once in a run of the tests. Models but the first count as if all ways gave what whole
+    connections do: bytes come one by one through the same readers. The slow test below checks each on all.
     """
     spec = registry.find(driver)
     first, *others = spec.models
@@ -90,11 +87,13 @@ def test_a_driver_passes_on_its_twin(spec: DriverSpec, model: str, way: Way) -> 
     assert [str(one) for one in mine if one.outcome is Outcome.FAILED] == []
 
 
-@pytest.mark.parametrize(("spec", "model"), IN_REAL_TIME, ids=named)
-def test_a_driver_with_threads_does_the_least(spec: DriverSpec, model: str) -> None:
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.threads], ids=named)
+def test_a_driver_with_threads_does_the_least_and_reads_byte_by_byte(spec: DriverSpec) -> None:
     """In real time, hence only what is quick; the rest is slow."""
-    for check in (check_identity, check_connect_and_disconnect):
-        result = examine_one(spec, model, Way.WHOLE, check)
+    least = itertools.product(spec.models, [Way.WHOLE], [check_identity, check_connect_and_disconnect])
+    rough = itertools.product([*spec.models][:1], [Way.BYTEWISE], [check_move, check_garbage, check_wrong_answer])
+    for model, way, check in (*least, *rough):
+        result = examine_one(spec, model, way, check)
         assert result.outcome is Outcome.PASSED, str(result)
 
 
@@ -117,13 +116,6 @@ async def test_a_driver_passes_over_tcp_too(check: Check) -> None:
         assert bench.twin is not None
         lit = [end for end in stage.capabilities.ends if bench.twin.mirror.input(end) is not None]
         assert not lit, "the light of a check is off after it"
-
-
-@pytest.mark.parametrize("check", [check_move, check_garbage, check_wrong_answer], ids=lambda check: check.__name__)
-@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.threads], ids=named)
-def test_a_driver_with_threads_reads_byte_by_byte(spec: DriverSpec, check: Check) -> None:
-    result = examine_one(spec, next(iter(spec.models)), Way.BYTEWISE, check)
-    assert result.outcome is Outcome.PASSED, str(result)
 
 
 @pytest.mark.parametrize(("spec", "model"), IN_VIRTUAL_TIME, ids=named)

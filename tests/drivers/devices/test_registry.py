@@ -108,10 +108,7 @@ def test_every_installed_driver_declares_its_twins() -> None:
         assert twin_of(spec).options is spec.twin_options
 
 
-def test_daemon_of_real_switches_never_loads_the_simulator_and_no_ssh_before_it_starts_a_program_over_it(
-    tmp_path: Path,
-) -> None:
-    """SSH takes half a second, and packages that a rack of twins does not need."""
+def test_daemon_of_real_switches_loads_no_simulator_and_no_ssh_before_it_needs_it(tmp_path: Path) -> None:
     file = tmp_path / "rack.yaml"
     file.write_text(
         "testbed: t\nswitches:\n  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, address: 10.0.0.5}\n"

@@ -97,6 +97,8 @@ def test_page_says_where_figures_come_from_and_what_the_run_was() -> None:
         "6.1.0",
     ):
         assert expected in words, expected
+    assert "<details><summary>Inventory</summary>" in usual()
+    assert "<details open" not in usual(), "nothing but what was measured is open at first"
 
 
 def test_dates_of_a_run_in_virtual_time_say_so() -> None:
@@ -105,12 +107,6 @@ def test_dates_of_a_run_in_virtual_time_say_so() -> None:
         dates = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC( \(virtual\))?", words)
         assert len(dates) >= 2
         assert all(bool(mark) is virtual for mark in dates)
-
-
-def test_nothing_but_what_was_measured_is_open_at_first() -> None:
-    text = usual()
-    assert "<details><summary>Inventory</summary>" in text
-    assert "<details open" not in text
 
 
 def test_hostile_texts_stay_texts() -> None:
