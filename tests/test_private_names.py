@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -30,10 +31,7 @@ def is_private(name: str) -> bool:
 
 def test_no_module_touches_a_private_name_of_others() -> None:
     touched = [
-        f"{path.relative_to(ROOT)}: {name}"
-        for folder in package_folders()
-        for path in sorted(folder.rglob("*.py"))
-        for name in private_names(ast.parse(path.read_text()))
+        f"{path.relative_to(ROOT)}: {name}" for path in sources() for name in private_names(ast.parse(path.read_text()))
     ]
     assert touched == []
 
@@ -76,9 +74,10 @@ def mangled(theirs: type) -> frozenset[str]:
 
 
 def private_names(tree: ast.Module) -> Iterator[str]:
-    """Of others: not defined in this module, nor, after `super()`, in any class of ours."""
-    here = defined(tree)
-    for node in ast.walk(tree):
+    """Of others: not defined in this module, nor, after `super()`, a method of ours."""
+    nodes = [*ast.walk(tree)]
+    here = defined(nodes)
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 yield from (one.name for one in names if is_private_path(one.name))
@@ -88,7 +87,7 @@ def private_names(tree: ast.Module) -> Iterator[str]:
             case ast.Attribute(value=ast.Name(id="self" | "cls")):
                 pass
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name):
-                if is_private(name) and name not in all_defined():
+                if is_private(name) and name not in all_methods():
                     yield name
             case ast.Attribute(attr=name) if is_private(name) and name not in here:
                 yield name
@@ -104,10 +103,10 @@ def is_private_path(path: str) -> bool:
     return path != "__future__.annotations" and any(is_private(part) for part in path.split("."))
 
 
-def defined(tree: ast.AST) -> set[str]:
+def defined(nodes: list[ast.AST]) -> set[str]:
     """Private names that the classes and functions of a module define, or set on `self` and `cls`."""
     names = set[str]()
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 names.add(name)
@@ -120,19 +119,22 @@ def defined(tree: ast.AST) -> set[str]:
                     one.attr
                     for target in targets
                     for one in ast.walk(target)
-                    if isinstance(one, ast.Attribute) and ast.unparse(one.value) in ("self", "cls")
+                    if isinstance(one, ast.Attribute) and is_own(one.value)
                 }
     return {name for name in names if is_private(name)}
 
 
+def is_own(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
 @cache
-def all_defined() -> frozenset[str]:
-    trees = (ast.parse(path.read_text()) for folder in package_folders() for path in folder.rglob("*.py"))
-    return frozenset(name for tree in trees for name in defined(tree))
+def all_methods() -> frozenset[str]:
+    return frozenset(name for path in sources() for name in re.findall(r"\bdef (_\w+)", path.read_text()))
 
 
-def package_folders() -> list[Path]:
-    return [folder / package for package, folder in PACKAGES.items()]
+def sources() -> list[Path]:
+    return sorted(path for package, folder in PACKAGES.items() for path in (folder / package).rglob("*.py"))
 
 
 def classes(package: str) -> Iterator[type]:
@@ -177,8 +179,8 @@ def used_names(module: str) -> list[tuple[str, frozenset[str]]]:
 def _used(tree: ast.AST, outer: str) -> Iterator[tuple[str, frozenset[str]]]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ClassDef):
-            own = (one for one in ast.walk(node) if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name))
-            yield f"{outer}{node.name}", frozenset(one.attr for one in own if ast.unparse(one.value) in ("self", "cls"))
+            own = (one for one in ast.walk(node) if isinstance(one, ast.Attribute))
+            yield f"{outer}{node.name}", frozenset(one.attr for one in own if is_own(one.value))
             yield from _used(node, f"{outer}{node.name}.")
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _used(node, f"{outer}{node.name}.<locals>.")

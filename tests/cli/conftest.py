@@ -26,6 +26,10 @@ from hwd.report.export import read_jsonl
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 
+from ..report.conftest import parts_checked
+
+__all__ = ["parts_checked"]
+
 HWD = (sys.executable, "-m", "hwd.cli")
 RECORDED = Path(__file__).parents[1] / "report" / "export" / "run.jsonl"
 FIRST, SECOND, EMPTY, REAL = "kl27i377", "other111", "empty222", "real3333"

@@ -19,7 +19,8 @@ from hwd.client.wanted import Wanted
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import StalePlanError
 
-from .conftest import HWD
+from .conftest import HWD, seen_on_a_terminal
+from .test_program import completed
 
 PAIR = "ocs1:1A-2B"
 PLAYBOOK = """\
@@ -306,3 +307,32 @@ def test_history_names_the_user_of_the_command_line_and_rollback_goes_before_any
     assert hwd("rollback", "--to", first, "--yes").status == 0
     assert hwd("rollback", "--to", "nobody00").status == 3
     assert hwd("rollback", first, "--to", first).status == 2
+
+
+def test_an_apply_says_what_it_applies_and_how_to_stop_it() -> None:
+    seen = seen_on_a_terminal("apply", "ocs1:7A-6B", "-y")
+    assert b"; Ctrl-C rolls back" in seen
+    assert seen.index(b"; Ctrl-C rolls back") < seen.rindex(b"applying ")
+
+
+def test_live_names_are_offered(hwd: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Client.find() as client:
+        lease = client.take_lease(holder="me", ports=["ocs1.1"], for_s=60).lease
+        try:
+            assert completed(hwd, monkeypatch, "hwd lease release ") == [lease]
+        finally:
+            client.release_lease(lease)
+    assert completed(hwd, monkeypatch, "hwd lease release ") == []
+    assert completed(hwd, monkeypatch, "hwd fault oc") == ["ocs1"]
+    with Client.find() as client:
+        run = client.start_run(text="playbook: n\nsteps:\n  - note: a\n", file="n.yaml").run
+    assert run in completed(hwd, monkeypatch, "hwd show ")
+    assert completed(hwd, monkeypatch, f"hwd show {run[:-1]}") == [run]
+
+
+def test_a_switch_that_a_daemon_drives_is_left_alone(hwd: Any, testbed: Path, tmp_path: Path) -> None:
+    rack = tmp_path / "rack.yaml"
+    rack.write_text(testbed.read_text() + "ports: {ocs1.7: {state: spare}, ocs1.8: {state: spare}}\n")
+    said = hwd("driver", "check", "polatis-tl1", "--rack", str(rack))
+    assert said.status == 3
+    assert "testbed desk: its daemon is up and drives the switches. Stop it first" in said.err

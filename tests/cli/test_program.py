@@ -14,7 +14,6 @@ import typer.main
 
 from docs.generate.command_line import leaves
 from hwd.cli.command_table import MODULES, make_program
-from hwd.client import Client
 from hwd_drivers.core.errors import ConfigError
 
 from ..answers import check_golden
@@ -115,21 +114,6 @@ def completed(hwd, monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:  # 
     return list(filter(None, said.out.split("\n")))
 
 
-def test_live_names_are_offered(hwd, daemon: int, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    with Client.find() as client:
-        lease = client.take_lease(holder="me", ports=["ocs1.1"], for_s=60).lease
-        try:
-            assert completed(hwd, monkeypatch, "hwd lease release ") == [lease]
-        finally:
-            client.release_lease(lease)
-    assert completed(hwd, monkeypatch, "hwd lease release ") == []
-    assert completed(hwd, monkeypatch, "hwd fault oc") == ["ocs1"]
-    with Client.find() as client:
-        run = client.start_run(text="playbook: n\nsteps:\n  - note: a\n", file="n.yaml").run
-    assert run in completed(hwd, monkeypatch, "hwd show ")
-    assert completed(hwd, monkeypatch, f"hwd show {run[:-1]}") == [run]
-
-
 def test_names_that_no_daemon_needs_to_say_are_offered(hwd, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     assert completed(hwd, monkeypatch, "hwd plan ri") == ["ring"]
     assert completed(hwd, monkeypatch, "hwd run smo") == ["smoke"]
@@ -167,15 +151,3 @@ def test_status_imports_nothing_that_is_slow_and_that_it_does_not_need() -> None
     assert said["status"] == 4, done.stderr
     assert "httpx" in said["modules"]
     assert SLOW.isdisjoint(said["modules"]), SLOW & set(said["modules"])
-
-
-def test_a_daemon_loads_no_ssh_before_it_starts_a_program_over_it() -> None:
-    """Half a second, and packages that a rack of twins does not need."""
-    done = subprocess.run(
-        [sys.executable, "-c", "import sys, hwd.daemon.serve; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "hwd.rollout.processes.host_processes" in done.stdout.split()
-    assert "paramiko" not in done.stdout.split()

@@ -93,7 +93,7 @@ def test_a_check_takes_work_in_line_with_the_ports(
         assert (not check_files([path], load)) == (what in ("sound", "each fibre with a loss of its own"))
         return work_of(lambda: check_files([path], load))
 
-    one, four = checked(40), checked(160)
+    one, four = checked(20), checked(80)
     assert four < 4.6 * one, f"{four / one:.2f} times the work for four times the ports"
 
 
@@ -226,7 +226,7 @@ def files(kind: str) -> st.SearchStrategy[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", KEYS)
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_tree_of_our_keys_gives_problems_and_no_traceback(kind: str, data: st.DataObject, opus: Testbed) -> None:
     read: Mapping[str, Callable[[str], object]] = {

@@ -99,7 +99,7 @@ export WHERE=rack.yaml
 ```console
 $ hwd check $WHERE
 1 file: 0 errors, 0 warnings
-$ hwd check missing.yaml
+$ ls missing.yaml
 ...
 $ echo $?
 2

@@ -54,7 +54,7 @@ def installed(folder: Path, run: Run) -> Path:
     return folder / "hwd-acme-x1"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def unit(folder: Path, installed: Path) -> Iterator[str]:
     """The address of one that answers in another process, as a unit on a bench would."""
     command = [sys.executable, "-m", "hwd.cli", "twin", "serve", "acme-x1-matrix", "--listen", "127.0.0.1:0", "--json"]
@@ -91,12 +91,6 @@ def test_its_own_tests_pass(installed: Path, run: Run) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_a_testbed_may_name_it(folder: Path, installed: Path, run: Run) -> None:
-    (folder / "rack.yaml").write_text(TESTBED.replace("ADDRESS", "10.0.0.9:5000"))
-    done = run("hwd.cli", "check", "rack.yaml")
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_run_on_a_unit_uses_its_spare_ports_and_is_stored_with_the_driver(
     folder: Path, installed: Path, run: Run, unit: str
 ) -> None:
@@ -124,7 +118,10 @@ def test_a_unit_whose_spare_ports_are_in_use_is_left_alone(folder: Path, install
         assert line.recv(100) == b"MAP 5>6\n"
 
 
-def test_a_rack_without_spare_ports_is_bad_input(folder: Path, installed: Path, run: Run) -> None:
+def test_a_testbed_may_name_it_and_without_spare_ports_is_bad_input(folder: Path, installed: Path, run: Run) -> None:
+    (folder / "rack.yaml").write_text(TESTBED.replace("ADDRESS", "10.0.0.9:5000"))
+    done = run("hwd.cli", "check", "rack.yaml")
+    assert done.returncode == 0, done.stderr
     (folder / "rack.yaml").write_text(TESTBED.replace("ADDRESS", "127.0.0.1:1").partition("ports:")[0])
     done = run("hwd.cli", "driver", "check", "acme-x1", "--rack", "rack.yaml")
     assert done.returncode == 2

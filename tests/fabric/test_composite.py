@@ -197,7 +197,7 @@ def carried(case: Case, crossconnects: frozenset[SwitchCrossconnect]) -> State:
     return state
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases())
 def test_the_fewest_moves_of_all_states_that_do(case: Case) -> None:
     best = case.best(case.demands)
@@ -212,7 +212,7 @@ def test_the_fewest_moves_of_all_states_that_do(case: Case) -> None:
     assert case.moves(state) == best
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases())
 def test_the_smallest_of_all_sets_that_conflict_is_named(case: Case) -> None:
     subsets = (subset for size in range(len(case.demands) + 1) for subset in combinations(case.demands, size))
@@ -226,7 +226,7 @@ def test_the_smallest_of_all_sets_that_conflict_is_named(case: Case) -> None:
     assert all(str(demand) in str(refused.value) for demand in refused.value.demands)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases())
 def test_what_stays_keeps_its_way(case: Case) -> None:
     standing = case.composite.standing(case.present)

@@ -43,7 +43,7 @@ ENDS = (
 NICS = tuple(f"h{host}.eth0.{side}" for host in range(4) for side in ("tx", "rx"))
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_least_losses_are_those_that_a_search_from_each_transmitter_finds(
     make: Callable[[str], Testbed], data: st.DataObject

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -94,6 +94,7 @@ async def test_documents_are_found_by_run_kind_and_place(records: Records) -> No
     assert [stored.document.at_ns for stored in await records.documents(after=everything[1].id, limit=1)] == [3]
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(TEXT, JSON, max_size=5))
 def test_document_is_read_as_it_was_written(data: dict[str, Json]) -> None:
     async def scenario() -> None:

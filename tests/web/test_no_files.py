@@ -81,12 +81,14 @@ async def test_no_call_opens_a_file_of_the_daemons_machine(
     """The answer to a FIFO or to /dev/zero would never come."""
     name = places[place]
     written = (name, os.path.relpath(name), f"file://{name}", f"~/{name}", f"ocs1:{name}", f"@{name}")
-    around = (*(name + one for one in AROUND), *(one + name for one in AROUND))
+    around = (
+        (*(name + one for one in AROUND), *(one + name for one in AROUND)) if place in ("fifo.yaml", "zero") else ()
+    )
     with none_opened_of((*NAMES, "/dev/zero", "/dev/stdin")):
         for text in (*written, *around):
             await refused(client, "plan", what=text)
             await refused(client, "plan", file=(text, f"topology: t\nlinks: [{text!r}]\n"))
-        for text in (*written, f"{name}\n", f"{name}\0", f"{name}\u3000"):
+        for text in (*written, *((f"{name}\n", f"{name}\0", f"{name}\u3000") if around else ())):
             for playbook in PLAYBOOKS:
                 parameters = {"f": text} if "parameters" in playbook else {}
                 await refused(client, "start_run", text=playbook.format(repr(text)), file=text, parameters=parameters)

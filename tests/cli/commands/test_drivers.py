@@ -31,12 +31,12 @@ def test_json_tells_of_each_check_and_way(hwd) -> None:  # type: ignore[no-untyp
 
 def test_the_table_is_written_where_the_source_tree_is(hwd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)
-    assert "go to its top folder" in hwd("driver", "check", "polatis-tl1", "--write").err
+    assert "go to its top folder" in hwd("driver", "check", "osw", "--write").err
     page = tmp_path / "drivers/README.md"
     page.parent.mkdir()
     page.write_text(f"# drivers\n{BEGIN}\n{END}\n")
-    assert hwd("driver", "check", "polatis-tl1", "--write").status == 0
-    assert list(rows_of(page.read_text())) == ["polatis-tl1"]
+    assert hwd("driver", "check", "osw", "--write").status == 0
+    assert list(rows_of(page.read_text())) == ["osw"]
 
 
 RACK = """\
@@ -73,11 +73,3 @@ def test_a_new_driver_is_started(hwd, tmp_path: Path) -> None:  # type: ignore[n
     again = hwd("driver", "new", "acme", str(tmp_path / "acme"))
     assert again.status == 2
     assert "exists already" in again.err
-
-
-def test_a_switch_that_a_daemon_drives_is_left_alone(hwd, daemon: int, testbed: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    rack = tmp_path / "rack.yaml"
-    rack.write_text(testbed.read_text() + "ports: {ocs1.7: {state: spare}, ocs1.8: {state: spare}}\n")
-    said = hwd("driver", "check", "polatis-tl1", "--rack", str(rack))
-    assert said.status == 3
-    assert "testbed desk: its daemon is up and drives the switches. Stop it first" in said.err

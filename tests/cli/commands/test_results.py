@@ -9,7 +9,7 @@ import pty
 import stat
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,28 +34,14 @@ ROWS = 2 + 32
 """Of the table: two commands of a switch; eight stages of two links, twice."""
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("runs",),
-        ("show", FIRST),
-        ("report", FIRST, SECOND, "-o", "OUT"),
-        ("export", FIRST, "--as", "jsonl", "-o", "OUT"),
-        ("export", FIRST, "--as", "bundle", "-o", "OUT"),
-        ("show", "nobody"),
-    ],
-    ids=" ".join,
-)
-def test_commands_that_read_records_change_nothing_of_their_folder(
-    hwd: Any, data: str, tmp_path: Path, command: tuple[str, ...]
-) -> None:
+@pytest.fixture(autouse=True)
+def commands_that_read_records_change_nothing_of_their_folder(data: str) -> Iterator[None]:
     def state() -> dict[str, tuple[int, bytes]]:
         found = {one.name: (one.stat().st_mtime_ns, one.read_bytes()) for one in Path(data).iterdir()}
         return {".": (Path(data).stat().st_mtime_ns, b""), **found}
 
     before = state()
-    said = hwd(*(str(tmp_path / "out") if word == "OUT" else word for word in command), "--data", data)
-    assert said.status == (2 if "nobody" in command else 0), said.err
+    yield
     assert state() == before
 
 
@@ -73,12 +59,18 @@ def test_report_is_one_page_and_drawings_for_a_paper(hwd: Any, data: str, tmp_pa
     assert 'width="7in"' in (folder / "distributions.svg").read_text()
 
 
-def test_drawings_are_as_wide_as_one_column_where_that_is_asked_for(hwd: Any, data: str, tmp_path: Path) -> None:
-    said = hwd(
-        "report", FIRST, "--data", data, "-o", str(tmp_path / "r.html"), "--svg", str(tmp_path), "--column", "single"
-    )
+def test_drawings_are_as_wide_as_one_column_where_that_is_asked_for_and_a_device_stays_one(
+    hwd: Any, data: str, tmp_path: Path
+) -> None:
+    devices = [tmp_path / "page", tmp_path / "paper"]
+    for one in devices:
+        one.symlink_to(os.devnull)
+    to = ("-o", str(devices[0]), "--pdf", str(devices[1]), "--svg", str(tmp_path), "--column", "single")
+    said = hwd("report", FIRST, "--data", data, *to)
     assert said.status == 0, said.err
     assert 'width="3.33in"' in (tmp_path / "waterfall.svg").read_text()
+    assert all(one.is_symlink() for one in devices)
+    assert Path(os.devnull).is_char_device()
 
 
 def test_run_without_links_has_a_page_but_nothing_to_draw(hwd: Any, data: str, tmp_path: Path) -> None:
@@ -96,6 +88,7 @@ def test_the_date_of_a_run_in_virtual_time_says_so(hwd: Any, data: str) -> None:
         assert ("(virtual), took" in hwd("show", id, "--data", data).out) is virtual
         assert ("(virtual)" in next(line for line in listed if id in line)) is virtual
     assert hwd("show", FIRST, "--data", data, "--json").json["virtual_time"] is True
+    assert hwd("show", "nobody", "--data", data).status == 2
 
 
 def test_runs_are_compared(hwd: Any, data: str) -> None:
@@ -154,15 +147,6 @@ def test_export_goes_into_a_pipe(data: str, places: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     assert done.stderr == ""
     assert len([*csv.DictReader(io.StringIO(done.stdout))]) == ROWS
-
-
-@pytest.mark.parametrize("option", ["-o", "--pdf"])
-def test_report_goes_into_a_device_and_leaves_it_a_device(hwd: Any, data: str, tmp_path: Path, option: str) -> None:
-    (tmp_path / "null").symlink_to(os.devnull)
-    said = hwd("report", FIRST, "--data", data, "-o", str(tmp_path / "page"), option, str(tmp_path / "null"))
-    assert said.status == 0, said.err
-    assert (tmp_path / "null").is_symlink()
-    assert Path(os.devnull).is_char_device()
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -227,7 +211,10 @@ def test_crashed_run_says_which_step_did_not_end_and_that_its_switches_were_brou
 
 @pytest.mark.parametrize("told", [True, False], ids=["found when it was not ready", "by its instants"])
 def test_links_of_a_reconfiguration_that_was_not_ready_hang_somewhere(hwd: Any, tmp_path: Path, told: bool) -> None:
-    """The second of the run, rolled back: its timeline lacks the firmware of one end, and all that follows."""
+    """The second of the run, rolled back: its timeline lacks the firmware of one end, and all that follows.
+
+    Its playbook names another paper than that from which its twins draw: the report has the figures of that one.
+    """
     link, end = "h0.eth0<->h1.eth1", "h1.eth1"
     hang = Hang(link=link, end=end, stage=StageName.FIRMWARE, why="the PHY is down; light is there")
 
@@ -251,7 +238,8 @@ def test_links_of_a_reconfiguration_that_was_not_ready_hang_somewhere(hwd: Any, 
 
     run, found = recorded()
     documents = [dataclasses.replace(one, fact=changed(one.fact)) for one in found]
-    fill(tmp_path, (replace(run, id=FIRST, outcome=RunOutcome.FAILED), documents))
+    text = f"{run.playbook_text}report: {{compare_with: mfabric-prototype}}\n"
+    fill(tmp_path, (replace(run, id=FIRST, outcome=RunOutcome.FAILED, playbook_text=text), documents))
     why = "the PHY is down; light is there" if told else "no event reports it (9 samples)"
     said = hwd("show", FIRST, "--data", str(tmp_path))
     assert said.status == 0, said.err
@@ -262,15 +250,6 @@ def test_links_of_a_reconfiguration_that_was_not_ready_hang_somewhere(hwd: Any, 
     page = tmp_path / "report.html"
     assert hwd("report", FIRST, "--data", str(tmp_path), "-o", str(page)).status == 0
     assert f"hangs at {end}, firmware: {why}" in page.read_text()
-
-
-def test_report_has_the_figures_of_the_paper_that_the_playbook_names(hwd: Any, tmp_path: Path) -> None:
-    """Another one than that from which its twins draw."""
-    run, found = recorded()
-    text = f"{run.playbook_text}report: {{compare_with: mfabric-prototype}}\n"
-    fill(tmp_path, (replace(run, id=FIRST, playbook_text=text), found))
-    page = tmp_path / "report.html"
-    assert hwd("report", FIRST, "--data", str(tmp_path), "-o", str(page)).status == 0
     assert "mfabric fig. 12: " in page.read_text()
 
 

@@ -9,9 +9,9 @@ import pytest
 from hwd.cli.commands.verify import SHOWN_MAX
 from hwd.cli.run_command import run
 
-from ...report.bundle.conftest import Edit, Plant, edited, plant
+from ...report.bundle.conftest import Plant, edited, plant
 from ..conftest import FIRST as RUN
-from ..conftest import seen_on_a_terminal
+from ..conftest import fill, recorded, seen_on_a_terminal
 
 __all__ = ["plant"]
 
@@ -23,12 +23,6 @@ def bundle(tmp_path_factory: pytest.TempPathFactory, data: str, places: Path) ->
     return path
 
 
-@pytest.fixture
-def changed(bundle: Path, plant: Plant) -> Callable[[str, Edit], Path]:
-    """The bundle with a table that was edited, and a manifest that agrees."""
-    return lambda table, edit: plant(edited(bundle, table, edit))
-
-
 def test_bundle_is_equal(hwd: Any, bundle: Path) -> None:
     said = hwd("verify", str(bundle))
     assert (said.status, said.err) == (0, "")
@@ -38,8 +32,8 @@ def test_bundle_is_equal(hwd: Any, bundle: Path) -> None:
     assert told["made_by"] == told["verified_by"]
 
 
-def test_what_differs_is_said_to_people_and_to_programs(hwd: Any, changed: Any) -> None:
-    path = changed("tables/stages.json", lambda table: table["rows"][0].update(median_s=0.1))
+def test_what_differs_is_said_to_people_and_to_programs(hwd: Any, bundle: Path, plant: Plant) -> None:
+    path = plant(edited(bundle, "tables/stages.json", lambda table: table["rows"][0].update(median_s=0.1)))
     said = hwd("verify", str(path))
     assert said.status == 1
     assert said.out.splitlines() == [
@@ -62,27 +56,26 @@ def test_what_differs_is_said_to_people_and_to_programs(hwd: Any, changed: Any) 
     ]
 
 
-def test_many_differences_of_a_part_are_cut_short_for_people(hwd: Any, changed: Any) -> None:
+def test_many_differences_of_a_part_are_cut_short_for_people_and_text_of_a_stranger_is_shown_as_text(
+    hwd: Any, bundle: Path, plant: Plant
+) -> None:
     def edit(table: Any) -> None:
         for row in table["rows"]:
             row.update(n=-1, unknown=-1, max_s=-1)
 
-    path = changed("tables/stages.json", edit)
-    count = len(hwd("verify", str(path), "--json").json["differences"])
-    lines = hwd("verify", str(path)).out.splitlines()
-    assert sum(": n: -1 in" in line or ": unknown: -1" in line or ": max_s: -1" in line for line in lines) == SHOWN_MAX
-    assert f"tables/stages: {count - SHOWN_MAX} more" in lines
-
-
-def test_text_of_a_stranger_is_shown_as_text(hwd: Any, changed: Any) -> None:
-    path = changed("tables/run.json", lambda table: table["rows"][0].update(why="\x1b[2J\ud800\u202e"))
+    why = edited(bundle, "tables/run.json", lambda table: table["rows"][0].update(why="\x1b[2J\ud800\u202e"))
+    path = plant(edited(bundle, "tables/stages.json", edit) | why)
+    told = hwd("verify", str(path), "--json")
+    assert told.status == 1
+    (of_stranger,) = [one for one in told.json["differences"] if one["part"] == "tables/run"]
+    assert of_stranger["at"] == f"{RUN}: why"
     said = hwd("verify", str(path))
     assert said.status == 1
     assert "\x1b" not in said.out
     assert "\u202e" not in said.out
-    told = hwd("verify", str(path), "--json")
-    assert told.status == 1
-    assert told.json["differences"][0]["at"] == f"{RUN}: why"
+    lines = said.out.splitlines()
+    assert sum(": n: -1 in" in line or ": unknown: -1" in line or ": max_s: -1" in line for line in lines) == SHOWN_MAX
+    assert f"tables/stages: {len(told.json['differences']) - 1 - SHOWN_MAX} more" in lines
 
 
 @pytest.mark.parametrize(
@@ -106,7 +99,10 @@ def test_damaged_file_is_bad_input(
     assert [*tmp_path.iterdir()] == [path], "nothing is written"
 
 
-def test_terminal_sees_that_work_is_under_way(bundle: Path, places: Path) -> None:
+def test_terminal_sees_that_work_is_under_way(tmp_path: Path, places: Path) -> None:
+    found, documents = recorded()
+    data, bundle = fill(tmp_path, (found, documents[:3])), tmp_path / "small.hwd.zip"
+    assert run(("export", found.id, "--as", "bundle", "--data", data, "-o", str(bundle))) == 0
     seen = seen_on_a_terminal("verify", str(bundle))
     places_of = [seen.find(word) for word in (b"loading", b"documents", b"deriving")]
     assert -1 not in places_of, seen

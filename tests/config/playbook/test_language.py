@@ -291,15 +291,15 @@ def test_text_writes_out_no_more_than_fits_the_memory(opus: Testbed) -> None:
 def test_rounds_of_a_sweep_are_counted_by_what_stands_in_them_and_an_included_file_each_time(
     read: Read, opus: Testbed
 ) -> None:
-    rounds = "  - sweep: {i: {from: 1, to: 1000}, j: [1, 2, 3]}\n    steps:\n"
+    rounds = "  - sweep: {i: {from: 1, to: 1000}, j: [1, 2, 3, 4, 5, 6, 7, 8, 9]}\n    steps:\n"
     for step in (
         f"apply: {{pairs: '{'{{i}}' * 1900}'}}",
         f"note: '{'{{i}}' * 390}'",
-        f"fault: {{a: '{{{{i}}}}', x: [{'1,' * 20_000}1]}}",
+        f"fault: {{a: '{{{{i}}}}', x: [{'1,' * 4000}1]}}",
     ):
         said = [problem.text for problem in read(f"{HEAD}{rounds}      - {step}\n").problems]
         assert [text for text in said if text.startswith("over 10000000 characters with all sweeps")]
-    inner = f"playbook: a\nsteps: [note: x]\nreport: {{by: [{'link, ' * 20_000}link]}}\n"
-    text = bundled("playbook: p\nsteps:\n" + "  - include: {file: a.yaml}\n" * 100, {"a.yaml": inner}, file="p.yaml")
+    inner = f"playbook: a\nsteps: [note: x]\nreport: {{by: [{'link, ' * 4000}link]}}\n"
+    text = bundled("playbook: p\nsteps:\n" + "  - include: {file: a.yaml}\n" * 500, {"a.yaml": inner}, file="p.yaml")
     with pytest.raises(ConfigError, match="over 10000000 characters with all sweeps"):
         load_playbook_text(text, file="p.yaml", testbed=opus)

@@ -1,7 +1,7 @@
 """HTTP without I/O: round trips at every cut, limits, and arbitrary bytes from both sides."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_drivers.codecs.http import (
@@ -210,7 +210,6 @@ def chunks() -> st.SearchStrategy[list[bytes]]:
     return st.lists(st.one_of(st.binary(min_size=1, max_size=60), st.sampled_from(pieces)), max_size=8)
 
 
-@settings(max_examples=300, deadline=None)
 @given(chunks())
 def test_arbitrary_answers_are_answers_or_protocol_errors(data: list[bytes]) -> None:
     wire = asking()
@@ -224,7 +223,6 @@ def test_arbitrary_answers_are_answers_or_protocol_errors(data: list[bytes]) -> 
         return
 
 
-@settings(max_examples=300, deadline=None)
 @given(chunks())
 def test_arbitrary_requests_are_requests_or_protocol_errors(data: list[bytes]) -> None:
     wire = ServerWire()

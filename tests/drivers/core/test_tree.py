@@ -45,8 +45,9 @@ def _starts(tree: ast.AST) -> Iterator[tuple[int, ast.expr | None]]:
     for node in ast.walk(tree):
         words = node.elts if isinstance(node, ast.List | ast.Tuple) else node.args if isinstance(node, ast.Call) else []
         for word, following in itertools.zip_longest(words, words[1:]):
-            if ast.unparse(word) in ("sys.executable", "python"):
-                yield word.lineno, following
+            match word:
+                case ast.Name("python") | ast.Attribute(ast.Name("sys"), "executable"):
+                    yield word.lineno, following
 
 
 def _raw(tree: ast.AST) -> Iterator[int]:

@@ -108,18 +108,22 @@ def test_every_installed_driver_declares_its_twins() -> None:
         assert twin_of(spec).options is spec.twin_options
 
 
-def test_daemon_of_real_switches_never_loads_the_simulator(tmp_path: Path) -> None:
+def test_daemon_of_real_switches_loads_no_simulator_and_no_ssh_before_it_needs_it(tmp_path: Path) -> None:
     file = tmp_path / "rack.yaml"
     file.write_text(
         "testbed: t\nswitches:\n  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, address: 10.0.0.5}\n"
     )
     code = (
         "import sys, hwd.daemon.serve, hwd.daemon.installed_drivers\n"
+        "print(*sys.modules)\n"
         f"hwd.daemon.installed_drivers.load({str(file)!r}).require()\n"
-        "print([name for name in sys.modules if name.startswith(('hwd_drivers.twins', 'hwd_drivers.conformance'))])\n"
+        "print(*sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    at_first, with_drivers = (line.split() for line in done.stdout.splitlines())
+    assert [name for name in with_drivers if name.startswith(("hwd_drivers.twins", "hwd_drivers.conformance"))] == []
+    assert "hwd.rollout.processes.host_processes" in at_first
+    assert "paramiko" not in at_first
 
 
 @pytest.mark.parametrize(

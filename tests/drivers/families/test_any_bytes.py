@@ -221,7 +221,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_what_comes_is_understood_or_a_protocol_error(case: Case, data: st.DataObject) -> None:
     some = data.draw(case.some)
@@ -230,7 +230,7 @@ def test_what_comes_is_understood_or_a_protocol_error(case: Case, data: st.DataO
             reader(some)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(word(f"{SALAD} ENT-PATCH DLT-PATCH RTRV-PATCH SET-TH-PMON OPR-PORT-FLAP 1 9 ALL é")),
     st.lists(word(f"{SALAD} :oxc:swit: conn: add sub only stat? *RST ROUT1: OPEN WEN STAT? 99999 é")),
@@ -262,7 +262,7 @@ def test_after_any_bytes_of_a_client_the_next_clients_are_answered(
     run_virtual(dicon())
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     word("GET POST DELETE PUT PATCH HEAD OPTIONS"),
     st.builds(

@@ -78,7 +78,7 @@ def test_what_was_edited_is_named_with_both_values(bundle: Path, plant: Plant, v
     check_golden(FOUND, "\n".join([*lines, ""]))
 
 
-@pytest.mark.parametrize("end", ["whole", "broken off", "failed", "nothing"])
+@pytest.mark.parametrize("end", ["broken off", "failed", "nothing"])
 def test_bundle_is_equal_to_its_records(recorded: Recorded, tmp_path: Path, verified: Verified, end: str) -> None:
     run, documents = recorded
     if end == "broken off":

@@ -98,12 +98,12 @@ def test_strangers_characters_do_not_break_it(words: str, shown: str) -> None:
 
 def test_figures_are_as_wide_as_was_asked_for_and_have_their_numbers_in_words(figures: list[Figure]) -> None:
     for one in figures:
-        for width in (*PAPER_WIDTHS.values(), *SCREEN_WIDTHS):
-            found = float(ElementTree.fromstring(svg(one, width)).get("width", "0"))
+        for width, width_in in ((PAPER_WIDTHS[DOUBLE_IN], DOUBLE_IN), *((width, None) for width in SCREEN_WIDTHS[::2])):
+            root = ElementTree.fromstring(svg(one, width, width_in=width_in))
+            found = float(root.get("viewBox", "").split()[2])
+            assert root.get("width") == ("7in" if width_in else f"{found:g}")
             assert found <= width * 1.08 + 4, (one.name, width)
             assert one.name == "by-pairs" or found > width * 0.85, (one.name, width)
-        on_paper = ElementTree.fromstring(svg(one, PAPER_WIDTHS[DOUBLE_IN], width_in=DOUBLE_IN))
-        assert on_paper.get("width") == "7in"
         assert re.search(r"\d", one.description), one.name
         wide, *narrow = specifications(one)  # a page has the data of all widths once
         assert wide["datasets"]
@@ -148,7 +148,7 @@ def test_names_of_files_are_plain_and_tell_runs_apart() -> None:
 
 def test_the_same_figures_give_the_same_bytes_as_svg_and_the_same_text_as_pdf() -> None:
     figures = all_of([make_run("a")])
-    once, again = (written(figures, SINGLE_IN) for _ in range(2))
+    once, again = (written(figures[:3], SINGLE_IN) for _ in range(2))
     assert [page.extract_text() for page in once.pages] == [page.extract_text() for page in again.pages]
     assert [svg(one, 864) for one in figures] == [svg(one, 864) for one in all_of([make_run("a")])]
 

@@ -1,6 +1,7 @@
 """The page, and what it is made from."""
 
 import dataclasses
+import functools
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -65,6 +66,12 @@ class Page(HTMLParser):
         self.words.append(data)
 
 
+@functools.cache
+def usual() -> str:
+    """The page of a run without anything special."""
+    return html([make_run()])
+
+
 def test_page_is_whole_and_alone() -> None:
     text = html([make_run(), make_run("b7", virtual_time=True)])
     page = Page(text)
@@ -78,7 +85,7 @@ def test_page_is_whole_and_alone() -> None:
 
 
 def test_page_says_where_figures_come_from_and_what_the_run_was() -> None:
-    words = " ".join(Page(html([make_run()])).words)
+    words = " ".join(Page(usual()).words)
     for expected in (
         "fitted to it",
         "never called reproduced",
@@ -90,20 +97,16 @@ def test_page_says_where_figures_come_from_and_what_the_run_was() -> None:
         "6.1.0",
     ):
         assert expected in words, expected
+    assert "<details><summary>Inventory</summary>" in usual()
+    assert "<details open" not in usual(), "nothing but what was measured is open at first"
 
 
 def test_dates_of_a_run_in_virtual_time_say_so() -> None:
-    for virtual in (False, True):
-        words = " ".join(Page(html([make_run(virtual_time=virtual)])).words)
+    for virtual, page in ((False, usual()), (True, html([make_run(virtual_time=True)]))):
+        words = " ".join(Page(page).words)
         dates = re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC( \(virtual\))?", words)
         assert len(dates) >= 2
         assert all(bool(mark) is virtual for mark in dates)
-
-
-def test_nothing_but_what_was_measured_is_open_at_first() -> None:
-    text = html([make_run()])
-    assert "<details><summary>Inventory</summary>" in text
-    assert "<details open" not in text
 
 
 def test_hostile_texts_stay_texts() -> None:
@@ -128,7 +131,7 @@ def test_breaches_and_unknowns_are_shown() -> None:
     assert "What went wrong" in text
     assert "r9: light after firmware" in text
     assert "h0.eth0&lt;-&gt;h1.eth2: rdma unknown" in text
-    assert "What went wrong" not in html([make_run()])
+    assert "What went wrong" not in usual()
 
 
 def test_pairs_have_a_table_with_the_paper_beside_each() -> None:
@@ -145,7 +148,8 @@ def test_pairs_have_a_table_with_the_paper_beside_each() -> None:
     assert "1, real time 3 41.0 ms" in words
     mean, p99 = "mean 46.75 ms (16 pairs)", "p99 68 ms (16 pairs) (read off the curve)"
     assert f"mfabric fig. 10: {mean}  fitted to it ; mfabric fig. 10: {p99}  fitted to it" in words
-    assert "Control time by pairs" not in html([make_run()])
+    assert "Control time by pairs" not in usual()
+    assert "against run" not in usual()
 
 
 def test_run_without_any_link_has_a_page() -> None:
