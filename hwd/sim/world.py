@@ -105,9 +105,7 @@ class World:
         latency = self.draws.stream("bus")
         self.bus_delay_s = 0.0
         """What the broker takes longer for each message each way."""
-        self.broker = MemoryBroker(
-            latency_s=lambda: self.bus_delay_s + _bus_latency_s(latency), nodes=self.nodes
-        )
+        self.broker = MemoryBroker(latency_s=lambda: self.bus_delay_s + _bus_latency_s(latency), nodes=self.nodes)
         self.daemon: Daemon | None = None
         self.boots: list[str] = []
         """Those of the agents, in the order in which they were started."""

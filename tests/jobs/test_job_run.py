@@ -60,6 +60,7 @@ async def test_output_from_far_behind_its_end_is_empty_wherever_that_is(lab: Lab
         found = await lab.service.job_output(job, 0, first)
         data = b"step 1\n"[first:]
         assert (found.data, found.first, found.next) == (data, first, first + len(data))
+    await ended(lab, job)
 
 
 @of_job(within_s=0.1)
