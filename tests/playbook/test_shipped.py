@@ -46,7 +46,7 @@ def show() -> Show:
         testbed = load(path).require()
 
         async def main() -> list[Document]:
-            async with World(testbed, path.read_text(), seed=7, light_every_s=0.05) as world:
+            async with World(testbed, path.read_text(), seed=7, light_every_s=0.25) as world:
                 text = bundle_playbook(TREE / "playbooks" / f"{name}.yaml", parameters)
                 await world.run_playbook(text, file=f"{name}.yaml", parameters=parameters)
             return world.documents

@@ -143,7 +143,7 @@ def loaded(folder: Path) -> tuple[Testbed, str, str]:
 async def playing(folder: Path) -> AsyncIterator[Scene]:
     """A scene, from the same seed."""
     testbed, text, records_url = loaded(folder)
-    async with World(testbed, text, seed=7, records_url=records_url, light_every_s=0.05) as world:
+    async with World(testbed, text, seed=7, records_url=records_url, light_every_s=0.25) as world:
         await world.run_playbook(playbook(STRAIGHT), file="playbook.yaml")
         scene = Scene(world, records_url)
         assert scene.light() == STRAIGHT
