@@ -276,7 +276,7 @@ class Alone:
 
 
 @given(st.integers(0, 1 << 32), st.sampled_from(["reuse", "block", "random", "predict"]))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_region_does_what_it_does_alone(seed: int, first: str) -> None:
     """Whatever happens in another one, at the same switch."""
     draws = random.Random(seed)

@@ -173,7 +173,7 @@ async def test_every_interlock_refuses_the_way_forward_and_none_a_roll_back(lab:
 # --- what is counted
 
 
-WEAR = "interlocks: {wear: {moves: {ocs1: 4}, moves_per_hour: {ocs1: 4}}, rate: {changes: {ocs1: 4}, per_s: 600}}\n"
+WEAR = "interlocks: {wear: {moves: {ocs1: 4}, moves_per_hour: {ocs1: 4}}, rate: {changes: {ocs1: 4}, per_s: 60}}\n"
 
 
 @of_testbed(EXAMPLE + WEAR)

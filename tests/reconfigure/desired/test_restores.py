@@ -123,7 +123,7 @@ async def test_wanted_link_stays_in_the_status_when_somebody_takes_its_crossconn
 async def test_while_a_confirm_is_awaited_the_status_and_the_history_say_so_of_all_that_it_took_away(lab: Lab) -> None:
     await lab.apply(STRAIGHT, ready_within_s=15)
     taken = {one.link for one in lab.service.status().lit}
-    id = (await lab.apply(CROSSED, confirm_within_s=60)).id
+    id = (await lab.apply(CROSSED, confirm_within_s=20)).id
     now = lab.service.status()
     assert {one.link: one.reconfiguration for one in now.unlit} == dict.fromkeys(taken, id)
     assert str(now.unlit[0]) == f"taken away by reconfiguration {id}, which is under way"
@@ -132,7 +132,7 @@ async def test_while_a_confirm_is_awaited_the_status_and_the_history_say_so_of_a
     newest, older = await lab.service.history(limit=2)
     assert (newest.id, newest.outcome, newest.outcome_or_state) == (id, None, "awaiting-confirm")
     assert (older.outcome, older.state) == ("confirmed", None)
-    await asyncio.sleep(70)
+    await asyncio.sleep(30)
     (newest, _), now = await lab.service.history(limit=2), lab.service.status()
     assert (newest.outcome_or_state, newest.state, now.unlit) == ("rolled-back", None, [])
     assert [one.last_change.outcome for one in now.switches if one.last_change is not None] == ["rolled-back"]
