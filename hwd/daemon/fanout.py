@@ -26,17 +26,14 @@ class Fanout:
     """
 
     def __init__(self, sinks: Sequence[Sink] = ()) -> None:
-        self._sinks: list[tuple[Sink, tuple[type[Fact], ...]]] = []
-        self._takers: dict[type[Fact], tuple[Sink, ...]] = {}
+        self._takers: dict[type[Fact], tuple[Sink, ...]] = dict.fromkeys(KINDS.values(), ())
         for sink in sinks:
             self.add(sink)
 
     def add(self, sink: Sink, *takes: type[Fact]) -> None:
         """Add a sink for documents of these facts, or of all."""
-        self._sinks.append((sink, takes))
-        self._takers = {
-            fact: tuple(sink for sink, taken in self._sinks if not taken or fact in taken) for fact in KINDS.values()
-        }
+        for fact in takes or KINDS.values():
+            self._takers[fact] += (sink,)
 
     def subscribe(self, *parts: Subscriber) -> None:
         """Add sinks, each for the facts that it takes."""

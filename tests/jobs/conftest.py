@@ -45,7 +45,7 @@ async def lab(
         records_url=records_url,
         programs={"/bin/train": train},
         data_dir=str(tmp_path),
-        light_every_s=0.05,
+        light_every_s=0.25,
     )
     async with world:
         await world.settled()

@@ -60,6 +60,7 @@ async def test_output_from_far_behind_its_end_is_empty_wherever_that_is(lab: Lab
         found = await lab.service.job_output(job, 0, first)
         data = b"step 1\n"[first:]
         assert (found.data, found.first, found.next) == (data, first, first + len(data))
+    await ended(lab, job)
 
 
 @of_job(within_s=0.1)
@@ -227,8 +228,10 @@ async def test_region_whose_links_do_not_come_holds_up_no_other(lab: Lab, killed
 
 
 @of_job(entry="plane: own, ready_within_s: 120", plane=Regions())
-@pytest.mark.parametrize("after_s", [0.05, 2.0])
-@pytest.mark.parametrize("is_power", [False, True])
+@pytest.mark.parametrize(
+    ("after_s", "is_power"),
+    [(0.05, False), (2.0, True), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((2.0, False), (0.05, True)))],
+)
 async def test_regions_wait_for_what_a_killed_daemon_has_left_of_their_moves(
     lab: Lab, is_power: bool, after_s: float
 ) -> None:

@@ -40,7 +40,7 @@ async def at_rest(lab: Lab, job: str) -> JobStatus:
 async def until_moves(lab: Lab, count: int) -> int:
     """Until so much was said of light that others moved; returns how many ranks were let go by then."""
     while len(lab.emitted(JobMoved)) < count:  # noqa: ASYNC110 - nothing is to be waited for but time
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
     return len(lab.emitted(JobGranted))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
@@ -297,7 +297,6 @@ def read_or_bad(data: bytes, *hosts: str, **more: int) -> None:
         pass
 
 
-@settings(max_examples=200)
 @given(PIECES, st.binary(max_size=200) | TEXTS)
 @example(b"PK\x05\x06", bytes(18))
 def test_any_bytes_are_read_or_are_bad_input(before: bytes, data: bytes) -> None:
@@ -306,7 +305,6 @@ def test_any_bytes_are_read_or_are_bad_input(before: bytes, data: bytes) -> None
     read_or_bad(before + data, "h0", "h1", experts_per_gpu=1, gpus=1)
 
 
-@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), min_size=1, max_size=8))
 def test_npz_with_wrong_bytes_is_read_or_is_bad_input(changes: list[tuple[int, int]]) -> None:
     data = bytearray(WHOLE)
@@ -315,7 +313,6 @@ def test_npz_with_wrong_bytes_is_read_or_is_bad_input(changes: list[tuple[int, i
     read_or_bad(bytes(data), "h0", "h1")
 
 
-@settings(max_examples=200)
 @given(st.text(st.sampled_from("{}()[]'\",: descrfotanpu<>|8=01TrueFalse\n"), max_size=80) | st.text(max_size=80))
 @example("(" * 3000)
 @example("{'descr': '<f8', 'fortran_order': False, 'shape': (-2, -2), }")

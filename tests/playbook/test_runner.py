@@ -86,7 +86,7 @@ async def test_abort_at_any_stage_ends_in_a_named_state(lab: Lab, state: str, si
     assert (await lab.do(LEASE, apply(CROSSED))).outcome == "succeeded"
 
 
-@pytest.mark.parametrize("state", ["driving", "driven", "waiting"])
+@pytest.mark.parametrize("state", ["driving", pytest.param("driven", marks=pytest.mark.slow), "waiting"])
 async def test_abort_brings_the_light_back_and_says_so_though_the_records_do_not_answer(lab: Lab, state: str) -> None:
     run = await crossing(lab, state)
     lab.world.records_disk.hang()

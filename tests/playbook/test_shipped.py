@@ -46,7 +46,7 @@ def show() -> Show:
         testbed = load(path).require()
 
         async def main() -> list[Document]:
-            async with World(testbed, path.read_text(), seed=7, light_every_s=0.05) as world:
+            async with World(testbed, path.read_text(), seed=7, light_every_s=0.25) as world:
                 text = bundle_playbook(TREE / "playbooks" / f"{name}.yaml", parameters)
                 await world.run_playbook(text, file=f"{name}.yaml", parameters=parameters)
             return world.documents
@@ -88,51 +88,51 @@ def test_every_shipped_playbook_has_a_testbed_and_is_sound_on_it() -> None:
 
 
 def test_turnaround_by_pairs_moves_as_many_as_it_says_on_ports_without_light(show: Show) -> None:
-    documents = show("turnaround-by-pairs", repeats="3")
+    documents = show("turnaround-by-pairs", repeats="1")
     moved = [len(started.moves[0].add) for started in of_type(documents, ReconfigurationStarted)]
-    assert moved == [1] * 6 + [4] * 6 + [16] * 6
+    assert moved == [1] * 2 + [4] * 2 + [16] * 2
     assert all(not started.links for started in of_type(documents, ReconfigurationStarted))
     control_s = commands_s(documents)
-    assert len(control_s) == 18
+    assert len(control_s) == 6
     assert 0.02 < statistics.median(control_s) < 0.08  # mFabric, figure 10: 41 to 47 ms
     assert [note.text.partition(":")[0] for note in of_type(documents, RunNote)] == [
         "pairs 1",
         "pairs 4",
         "pairs 16",
-        "18 changes",
+        "6 changes",
     ]
 
 
 def test_nic_activation_takes_what_the_twins_were_made_from(show: Show) -> None:
-    documents = show("nic-activation", repeats="2")
+    documents = show("nic-activation", repeats="1")
     activation_s = stage_s(documents, "activation")
-    assert len(activation_s) == 4 * 6
+    assert len(activation_s) == 2 * 6
     assert 5.2 < statistics.mean(activation_s) < 6.3  # mFabric, figure 12: 5.67 s
     assert of_type(documents, RunAssert, held=True)[-1].values == {
-        "run.activation.n": 24,
-        "run.ready": 24,
-        "run.links": 24,
+        "run.activation.n": 12,
+        "run.ready": 12,
+        "run.links": 12,
     }
 
 
 def test_mfabric_timeline_moves_2_4_and_6_links_between_its_own_topologies(show: Show) -> None:
-    documents = show("mfabric-timeline", repeats="2")
+    documents = show("mfabric-timeline", repeats="1")
     first, *rounds = of_type(documents, Timeline)
-    assert [len(one.moved) for one in (first, *rounds)] == [6, *[2, 4, 6] * 2]
+    assert [len(one.moved) for one in (first, *rounds)] == [6, 2, 4, 6]
     assert all(len(one.links) == 6 for one in rounds), "all twelve ports stay in use"
     demands = ["h0:h1:9,h2:h3:9,h0:h2:1,h1:h3:1", "h0:h2:9,h1:h3:9", "h0:h1:9,h2:h3:9"]
-    assert [one.what for one in rounds] == [f"mfabric demand={demand}" for demand in demands] * 2
+    assert [one.what for one in rounds] == [f"mfabric demand={demand}" for demand in demands]
     made = [len(started.moves[0].add) for started in of_type(documents, ReconfigurationStarted)]
-    assert made == [12, *[4, 8, 12] * 2], "a link is a crossconnect each way"
+    assert made == [12, 4, 8, 12], "a link is a crossconnect each way"
     control_s = commands_s(documents)
-    assert len(control_s) == 7
+    assert len(control_s) == 4
     assert 0.02 < statistics.median(control_s) < 0.08  # mFabric, figure 10: 42 to 47 ms
     activation_s = stage_s(documents, "activation")
-    assert len(activation_s) == 6 + 2 * (2 + 4 + 6)
+    assert len(activation_s) == 6 + 2 + 4 + 6
     assert 5.2 < statistics.mean(activation_s) < 6.3  # mFabric, figure 12: 5.67 s
     (note,) = of_type(documents, RunNote)
-    assert note.text.startswith("7 reconfigurations: control 4")
-    assert " ms on average; 30 activations: 5." in note.text
+    assert note.text.startswith("4 reconfigurations: control 4")
+    assert " ms on average; 18 activations: 5." in note.text
 
 
 @pytest.mark.slow

@@ -94,14 +94,15 @@ async def test_documents_are_found_by_run_kind_and_place(records: Records) -> No
     assert [stored.document.at_ns for stored in await records.documents(after=everything[1].id, limit=1)] == [3]
 
 
-@settings(max_examples=40)
-@given(st.dictionaries(TEXT, JSON, max_size=5))
-def test_document_is_read_as_it_was_written(data: dict[str, Json]) -> None:
+@given(st.lists(st.dictionaries(TEXT, JSON, max_size=5), min_size=3, max_size=6))
+@settings(max_examples=25)
+def test_document_is_read_as_it_was_written(each: list[dict[str, Json]]) -> None:
     async def scenario() -> None:
         records = Records("sqlite://", InlineOffload())
         await records.open()
-        fact = RunStarted(run="r", playbook="p", parameters=data, steps=1, virtual_time=True)
-        written = [document(fact, at_ns=2**62), document(UnreadFact(kind="of.tomorrow", fields=data), at_ns=2**62)]
+        started = [RunStarted(run="r", playbook="p", parameters=data, steps=1, virtual_time=True) for data in each]
+        unread = [UnreadFact(kind="of.tomorrow", fields=data) for data in each]
+        written = [document(fact, at_ns=2**62) for fact in (*started, *unread)]
         await records.add_documents(written, run="r")
         read = await records.documents()
         records.close()

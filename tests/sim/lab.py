@@ -168,7 +168,7 @@ async def opened(folder: Path, text: str, **more: Any) -> AsyncIterator[Lab]:
         records_url=f"sqlite:///{folder / 'records.db'}",
         sinks=[hear],
         data_dir=str(folder),
-        light_every_s=0.05,
+        light_every_s=0.25,
         **more,
     ) as world:
         lab = Lab(world)

@@ -31,7 +31,7 @@ Fault = dict[str, Any]
 @pytest.fixture
 async def settled(virtual_loop: VirtualLoop, patched: Testbed | None) -> AsyncIterator[World]:
     """A world that is `patched` otherwise than its file says, where a test says how."""
-    async with World(TESTBED, EXAMPLE.read_text(), seed=7, patched=patched) as world:
+    async with World(TESTBED, EXAMPLE.read_text(), seed=7, patched=patched, light_every_s=0.25) as world:
         await world.settled()
         yield world
 

@@ -16,7 +16,8 @@ from hwd.model.kinds import read_document
 from hwd.sim.world import World
 from hwd_drivers.twins.virtual_time import run_virtual
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
+from .conftest import CROSSED, EXAMPLE, STRAIGHT
+
 PLAYBOOK = """
 playbook: once
 shows: one change
@@ -44,7 +45,7 @@ def test_a_second_virtual_run_misses_no_journal(tmp_path: Path) -> None:
 
 def test_what_a_world_emits_is_read_back_as_it_was_and_is_what_the_schema_says() -> None:
     async def run() -> World:
-        async with World(load(EXAMPLE).require(), EXAMPLE.read_text(), seed=1) as world:
+        async with World(load(EXAMPLE).require(), EXAMPLE.read_text(), seed=1, light_every_s=0.25) as world:
             await world.run_playbook(PLAYBOOK, file="playbook.yaml")
         return world
 
@@ -60,25 +61,24 @@ def test_what_a_world_emits_is_read_back_as_it_was_and_is_what_the_schema_says()
 SCRIPT = """
 import json, sys
 from pathlib import Path
-sys.path.insert(0, {here!r})
-from conftest import CROSSED, EXAMPLE, STRAIGHT
 from hwd.daemon.installed_drivers import load
 from hwd.sim.world import World
 from hwd_drivers.twins.virtual_time import run_virtual
 
+EXAMPLE = Path({example!r})
 PLAYBOOK = '''
 playbook: back-and-forth
 shows: the same twice
 steps:
   - lease: {{ports: all, for_s: 300}}
-  - apply: {{pairs: "%s"}}
+  - apply: {{pairs: "{straight}"}}
   - wait: {{for: ready, within_s: 30}}
-  - apply: {{pairs: "%s"}}
+  - apply: {{pairs: "{crossed}"}}
   - wait: {{for: ready, within_s: 30}}
-''' % (STRAIGHT, CROSSED)
+'''
 
 async def main(seed):
-    async with World(load(EXAMPLE).require(), EXAMPLE.read_text(), seed=seed) as world:
+    async with World(load(EXAMPLE).require(), EXAMPLE.read_text(), seed=seed, light_every_s=0.25) as world:
         await world.run_playbook(PLAYBOOK, file="playbook.yaml")
     return [document.to_data() for document in world.documents]
 
@@ -89,7 +89,7 @@ for seed in map(int, sys.argv[1:]):
 
 def histories(*seeds: int, hash_seed: str) -> list[bytes]:
     """A line for each seed, told by one process."""
-    script = SCRIPT.format(here=str(Path(__file__).parent))
+    script = SCRIPT.format(example=str(EXAMPLE), straight=STRAIGHT, crossed=CROSSED)
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, seeds)], capture_output=True, env=environment, check=False, timeout=50

@@ -14,8 +14,8 @@ from hwd.sim.rules import RULES
 from hwd.sim.sweep import Sweep
 from hwd_drivers.core.clock import SystemClock
 
-SEEDS_A_TEST = 10
-ALWAYS, SLOW = 50, 300
+SEEDS_A_TEST = 5
+ALWAYS, SLOW = 25, 300
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ POINTS = 30
 """At which the daemon dies, evenly over the callbacks of a run."""
 MOMENTS = 12
 """At which something else happens, evenly over the time of a run."""
-QUICK = 6
-"""Every so many points is tested always, those between only with the slow tests."""
+QUICK = 4
+"""So many points are tested always, those between only with the slow tests."""
 AWAY_S = 2.0
 RESTED_S = 15.0
 """After this in virtual time all that was spooled has come, and all roll-backs are done."""
@@ -143,7 +143,7 @@ def loaded(folder: Path) -> tuple[Testbed, str, str]:
 async def playing(folder: Path) -> AsyncIterator[Scene]:
     """A scene, from the same seed."""
     testbed, text, records_url = loaded(folder)
-    async with World(testbed, text, seed=7, records_url=records_url) as world:
+    async with World(testbed, text, seed=7, records_url=records_url, light_every_s=0.25) as world:
         await world.run_playbook(playbook(STRAIGHT), file="playbook.yaml")
         scene = Scene(world, records_url)
         assert scene.light() == STRAIGHT

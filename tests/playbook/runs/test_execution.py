@@ -54,7 +54,7 @@ def test_whoever_is_told_of_an_end_finds_it_in_the_records(tmp_path: Path) -> No
 
     async def main() -> None:
         url = f"sqlite:///{tmp_path / 'records.db'}"
-        async with World(testbed, TESTBED, seed=7, records_url=url, sinks=[look]) as world:
+        async with World(testbed, TESTBED, seed=7, records_url=url, sinks=[look], light_every_s=0.25) as world:
             await world.run_playbook("playbook: test\nsteps:\n  - note: one\n", file="test.yaml")
 
     run_virtual(main(), seed=7)

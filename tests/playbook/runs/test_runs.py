@@ -116,7 +116,7 @@ async def test_pause_with_little_lease_left_renews_it_now_and_then_and_gives_bac
     run = await lab.start("lease: {ports: all, for_s: 1}", *steps)
     await asyncio.sleep(0.5)
     lab.service.pause_run(run, by="ada")
-    await asyncio.sleep(120.5)
+    await asyncio.sleep(70.5)
     assert (await lab.state(run))["state"] == "paused"
     assert len(lab.service.leases()) == 1
     assert 1 <= len(lab.emitted(LeaseRenewed)) <= 5
@@ -134,7 +134,7 @@ async def test_branches_paused_under_one_lease_go_on_with_what_it_had_left(lab: 
     run = await lab.start("lease: {ports: all, for_s: 30}", both)
     await asyncio.sleep(0.5)
     lab.service.pause_run(run, by="ada")
-    await asyncio.sleep(200.0)
+    await asyncio.sleep(70.0)
     assert len(lab.service.leases()) == 1
     assert sorted(one.branch for one in lab.emitted(RunPaused)) == ["left", "right"]
     lab.service.resume_run(run, by="ada")

@@ -43,7 +43,15 @@ def remove_interface(monkeypatch: pytest.MonkeyPatch, lab: Lab, host: str, inter
         wire.tell_link(gone, present=False)
 
 
-async def test_broker_that_is_away_is_named_once_for_all_hosts(lab: Lab) -> None:
+async def test_crossconnect_that_somebody_took_meanwhile_is_named_and_a_broker_that_is_away_once_for_all_hosts(
+    lab: Lab,
+) -> None:
+    await lab.apply(STRAIGHT, ready_within_s=15)
+    asyncio.get_running_loop().call_later(2, lab.faults.panel, (Crossconnect.parse("1A-4B"),), ())
+    said = await late(lab)
+    assert "ocs1 reports 1A-4B no more" in said
+    assert "light fell at h1.eth1" in said
+    assert "was away" not in said
     await lab.apply(STRAIGHT, ready_within_s=15)
     asyncio.get_running_loop().call_later(2, lab.world.broker.stop)
     said = await late(lab)
@@ -106,7 +114,7 @@ async def test_interface_that_is_back_in_time_is_waited_for(lab: Lab, monkeypatc
     assert (await applying).outcome == "confirmed"
 
 
-async def test_timeline_of_links_that_were_late_is_found_by_its_id(lab: Lab) -> None:
+async def test_timeline_of_late_links_is_found_by_its_id_and_where_nothing_moved_nothing_went_back(lab: Lab) -> None:
     with pytest.raises(NotReadyError) as raised:
         await lab.apply(STRAIGHT, ready_within_s=1)
     (timeline,) = lab.emitted(Timeline)
@@ -114,6 +122,9 @@ async def test_timeline_of_links_that_were_late_is_found_by_its_id(lab: Lab) -> 
     assert said.startswith(f"reconfiguration {id} ({STRAIGHT}): not ready within 1 s: ")
     assert f"`hwd watch --after 0 --kind timeline` has its timeline ({id})" in said
     assert "heard" not in said, "links that were heard are blamed alone"
+    await lab.apply(STRAIGHT)  # its links come up later
+    with pytest.raises(NotReadyError, match="No switch had been moved, so none was moved back"):
+        await lab.apply(STRAIGHT, ready_within_s=1)
 
 
 async def test_run_whose_switch_went_away_ends_at_once_with_status_6(lab: Lab) -> None:
@@ -224,12 +235,6 @@ async def test_end_of_an_apply_is_in_the_log_once_and_a_refusal_too(lab: Lab, ca
     assert len([text for text in said if "leased to ada" in text]) == 1
 
 
-async def test_where_nothing_moved_nothing_is_said_to_have_gone_back(lab: Lab) -> None:
-    await lab.apply(STRAIGHT)  # its links come up later
-    with pytest.raises(NotReadyError, match="No switch had been moved, so none was moved back"):
-        await lab.apply(STRAIGHT, ready_within_s=1)
-
-
 async def test_recovery_says_which_of_its_causes_it_was(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     await lab.apply(STRAIGHT)
@@ -272,15 +277,6 @@ async def test_switch_that_was_away_without_harm_is_a_remark(lab: Lab) -> None:
     assert end.remarks
     (remark,) = end.remarks
     assert re.fullmatch(r"ocs1 was away from 2\.\d{3} to 2\.\d{3} s after the start \(.+\)", remark)
-
-
-async def test_crossconnect_that_somebody_took_meanwhile_is_named(lab: Lab) -> None:
-    await lab.apply(STRAIGHT, ready_within_s=15)
-    asyncio.get_running_loop().call_later(2, lab.faults.panel, (Crossconnect.parse("1A-4B"),), ())
-    said = await late(lab)
-    assert "ocs1 reports 1A-4B no more" in said
-    assert "light fell at h1.eth1" in said
-    assert "was away" not in said
 
 
 async def test_status_says_why_a_switch_cannot_be_reached_now_and_not_why_it_went(lab: Lab) -> None:

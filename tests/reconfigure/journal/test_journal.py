@@ -188,7 +188,7 @@ def found(data: bytes) -> set[str]:
     return brought_back
 
 
-PARTS = 11
+PARTS = 23
 """So many tests share the bytes; the first of them is quick enough for `make test`."""
 IN_PARTS = pytest.mark.parametrize(
     "first", [0, *(pytest.param(one, marks=pytest.mark.slow) for one in range(1, PARTS))]
