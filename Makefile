@@ -26,10 +26,9 @@ ANEW := $(if $(and $(HAS),$(wildcard $(VENV)/lib/python$(HAS))),,anew)
 PINS := pyproject.toml drivers/pyproject.toml agents/pyproject.toml constraints.txt
 TESTS ?= tests
 PYTEST_ARGS ?=
-# Processes that share the tests, file by file, on two cores: of the quick tests three, as those of real racks wait for a third of their time; of the slow
-# ones two, which have machines and browsers. WORKERS=0 runs them in one, as a debugger wants it.
-test: WORKERS ?= 3
-test-all test-slow: WORKERS ?= 2
+# Processes that share the tests, file by file, on two cores: three, as those of real racks and machines wait for a third of their time. WORKERS=0 runs them
+# in one, as a debugger wants it.
+WORKERS ?= 3
 PYTEST = $(BIN)/pytest $(TESTS) -n $(WORKERS) --dist=loadfile --no-loadscope-reorder
 TESTBED ?= examples/opus-testbed.yaml
 

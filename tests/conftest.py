@@ -31,6 +31,11 @@ __all__ = ["both_times", "pytest_asyncio_loop_factories", "virtual_loop", "virtu
 THREAD_GRACE_S = 2.0
 """A thread that was told to stop may need a moment to be gone; one that is there after this was not told."""
 
+LONGEST = (
+    *("test_power_cut.py", "test_how_to_pages.py", "test_figures.py", "test_pages.py", "test_seeds.py"),
+    *("test_all_drivers.py", "test_fresh_host.py", "test_paper_figures.py", "test_job_faults.py", "test_verbs.py"),
+)
+"""Files that take minutes where slow tests run."""
 LONG = ("system", "notebooks", "daemon", "sim", "docs")
 """Folders of tests that take seconds each."""
 
@@ -54,10 +59,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The folders whose tests wait for real racks first: what is quick evens out what workers have left at the end."""
+    """The longest files first, then folders whose tests wait for real racks: what is quick evens out what is left."""
     seed = config.getoption("--files-by-seed")
     if seed is None:
-        items.sort(key=lambda item: item.path.parent.name not in LONG)
+        items.sort(key=lambda item: (item.path.name not in LONGEST, item.path.parent.name not in LONG))
         return
     files = sorted({item.path for item in items})
     random.Random(seed).shuffle(files)

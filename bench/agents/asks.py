@@ -261,7 +261,7 @@ async def bare_connection() -> AsyncIterator[Callable[[], Coroutine[Any, Any, fl
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
-    rounds = 200 if quick else 2000
+    rounds = 40 if quick else 2000
     bars: list[Bar] = []
     for name in BROKERS:
         progress.say(f"asks: {rounds} claims over {name}")

@@ -70,7 +70,7 @@ PHASES = (
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
-    rounds = 100 if quick else 600
+    rounds = 30 if quick else 600
     bars = []
     for number, phase in enumerate(PHASES):
         place = folder / str(number)

@@ -139,7 +139,7 @@ def bare_socket() -> Iterator[Callable[[], Awaitable[float]]]:
 
 
 async def measure_asks(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
-    rounds = 200 if quick else 2000
+    rounds = 40 if quick else 2000
     progress.say(f"operations: {rounds} asks of a rank")
     async with contextlib.AsyncExitStack() as stack:
         url = f"mqtt://127.0.0.1:{await stack.enter_async_context(mosquitto(folder))}"

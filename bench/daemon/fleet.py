@@ -18,7 +18,7 @@ WARM_S, WITHIN_S = 5.0, 240.0
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
-    seconds = 6.0 if quick else 60.0
+    seconds = 3.0 if quick else 60.0
     testbed = folder / "testbed.yaml"
     testbed.write_text(_testbed())
     lab = folder / "lab"

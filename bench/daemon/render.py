@@ -67,7 +67,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
     gc.collect()
     gc.freeze()  # as `hwd serve` does at its start
     for series, limit_ms in LIMITS_MS.items():
-        turns = 5 if quick else 30
+        turns = 2 if quick else 30
         progress.say(f"render: {series} series, {turns} scrapes")
         metrics = _filled(series)
         scraped, idle, scrapes_ms, there = await _scraped(metrics, turns)

@@ -37,8 +37,8 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
     lab = Lab(folder)
     found = []
     sizes = (
-        (SMALL, 8, SMALL_S, 2 if quick else 10),
-        (LARGE // 20 if quick else LARGE, LINKS, LARGE_S, 2 if quick else 4),
+        (2 if quick else SMALL, 8, SMALL_S, 2 if quick else 10),
+        (3 if quick else LARGE, LINKS, LARGE_S, 2 if quick else 4),
     )
     for count, links, limit_s, rounds in sizes:
         data = folder / f"of-{count}"

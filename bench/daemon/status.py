@@ -12,7 +12,7 @@ LIMIT_MS = 300.0
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
-    rounds = 10 if quick else 100
+    rounds = 3 if quick else 100
     lab = Lab(folder)
     async with lab.rack(), lab.daemon() as daemon:
         await daemon.until(all_up)

@@ -60,7 +60,7 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
     (folder / "testbed.yaml").write_text(TESTBED)
     testbed = load_testbed(folder / "testbed.yaml", {name: registry.find(name) for name in registry.names()}).require()
-    rounds = 60 if quick else 600
+    rounds = 10 if quick else 600
     async with child("bench.processes.twins", "32x32", "4") as twins, contextlib.AsyncExitStack() as stack:
         first, second, third, fourth = (await twins.hear()).split()
         recorded = await _record(testbed, first, folder / "recorded")

@@ -213,15 +213,14 @@ class World:
     async def settled(self) -> Service:
         """Wait until every switch and every agent is up and all clocks are aligned."""
         while True:
-            await asyncio.sleep(0.1)
             for task in self._tasks.values():
                 if task.done():
                     await task
             service = self.daemon.service if self.daemon is not None else None
-            if service is None or not service.ready().ready:
-                continue
-            if all(host.up and host.aligned for host in service.hosts()):
+            is_ready = service is not None and service.ready().ready
+            if service is not None and is_ready and all(host.up and host.aligned for host in service.hosts()):
                 return service
+            await asyncio.sleep(0.1)
 
     async def run_playbook(self, text: str, *, file: str, parameters: Mapping[str, str] | None = None) -> str:
         """One run from start to end; returns its id. Raises NodeKilled when the daemon is killed meanwhile."""
