@@ -6,7 +6,6 @@ import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -20,16 +19,6 @@ MANAGEMENT_ADDRESS: Final = "52:54:00:00:00:01"
 MEMORY_MB: Final = 512
 LUGGAGE_SPARE_MB: Final = 64
 """Beside a quarter more than its files, for what the file system itself takes."""
-
-
-class Boot(StrEnum):
-    """What is process 1."""
-
-    BARE = "bare"
-    """A script that opens the door: for tests of the kernel."""
-    SYSTEMD = "systemd"
-    """systemd, with an OpenSSH server: a fresh host. Where no kernel of its own is needed, a container is ten times
-    as fast (container.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +68,6 @@ class Machine(Guest):
         image: Image,
         folder: Path,
         *,
-        boot: Boot = Boot.BARE,
         nics: Sequence[Nic] = (),
         luggage: Mapping[str, Path] | None = None,
         memory_mb: int = MEMORY_MB,
@@ -95,7 +83,7 @@ class Machine(Guest):
         folder.mkdir(parents=True, exist_ok=True)
         _pack(folder / "luggage", {"guest": HERE / "guest", **(luggage or {})})
         named = {**{nic.address: nic.name for nic in nics}, **(names or {})}
-        command = [*through, *_command(name, image, folder, boot, nics, memory_mb, named)]
+        command = [*through, *_command(name, image, folder, nics, memory_mb, named)]
         with _listen(folder / "monitor") as monitor, (folder / "console.log").open("wb") as words:
             try:
                 process = subprocess.Popen(
@@ -124,12 +112,11 @@ def missing() -> str:
 
 
 def _command(
-    name: str, image: Image, folder: Path, boot: Boot, nics: Sequence[Nic], memory_mb: int, names: Mapping[str, str]
+    name: str, image: Image, folder: Path, nics: Sequence[Nic], memory_mb: int, names: Mapping[str, str]
 ) -> list[str]:
     """Emulated: the stock kernel does not start under every machine's KVM."""
     words = ["root=/dev/vda", "rw", "console=ttyS0", "quiet", "panic=-1", "mitigations=off", "net.ifnames=0"]
-    words += ["init=/hwd-init"] if boot is Boot.BARE else ["systemd.show_status=no"]
-    words += [f"hwd.host={name}", f"hwd.nic={MANAGEMENT_ADDRESS},mgmt"] if boot is Boot.BARE else []
+    words += ["init=/hwd-init", f"hwd.host={name}", f"hwd.nic={MANAGEMENT_ADDRESS},mgmt"]
     words += [f"hwd.nic={address},{nic}" for address, nic in names.items()]
     forwards = "".join(f",hostfwd=tcp:127.0.0.1:0-:{port}" for port in (DOOR_PORT, SSH_PORT))
     command = ["qemu-system-x86_64", "-name", name, "-accel", "tcg,thread=multi", "-cpu", "max", "-m", str(memory_mb)]

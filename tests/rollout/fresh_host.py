@@ -15,7 +15,8 @@ import pytest
 from hwd.bus.broker import EmbeddedBroker
 from hwd.rollout.births import Births
 
-from ..machines.door import HOST_IP, Guest
+from ..machines.container import Container
+from ..machines.door import HOST_IP
 from ..system.job_rack import install_plane
 
 PASSWORD = "geheim42"
@@ -60,7 +61,7 @@ class Operator:
     folder: Path
     environment: dict[str, str]
     births: Births
-    host: Guest
+    host: Container
 
     async def hwd(self, verb: str, *hosts: str, ahead: Path | None = None, broker: str | None = None) -> "Said":
         environment = self.environment if broker is None else {**self.environment, "HWD_BROKER": broker}
@@ -111,7 +112,7 @@ class Said:
 
 
 @asynccontextmanager
-async def operating(start: Callable[..., Guest], folder: Path, cache: Path) -> AsyncIterator[Operator]:
+async def operating(start: Callable[..., Container], folder: Path, cache: Path) -> AsyncIterator[Operator]:
     """A fresh host that takes the operator's key, and a broker with a password."""
     (folder / "ssh").mkdir()
     for name in ("ssh/ssh_host_ed25519_key", "key"):
