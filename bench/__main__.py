@@ -63,9 +63,7 @@ def main() -> int:
     """Run the benchmark; exit status 1 where a limit is not met."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure each path against its floor.")
     parser.add_argument("--only", choices=[*MEASURES], action="append", help="this one alone; may be given again")
-    parser.add_argument(
-        "--quick", action="store_true", help="a tenth of the turns, to see that it works; nothing is written"
-    )
+    parser.add_argument("--quick", action="store_true", help="a few turns, to see that it works; nothing is written")
     options = parser.parse_args()
     progress, results = Progress(), dict[str, Mapping[str, Any]]()
     met = True

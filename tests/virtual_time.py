@@ -12,6 +12,8 @@ import pytest
 
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
+SELDOM_S = 0.25
+"""Between two looks at light, for tests that do not measure when it comes: looks would take half of their time."""
 Loops = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 
 

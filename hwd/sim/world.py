@@ -190,7 +190,7 @@ class World:
         self._start(DAEMON, self._run_daemon())
 
     def kill(self, node: str) -> None:
-        """As a crash does: nothing of it runs any more, and what a daemon had not synced is lost, or a part of it.
+        """End a node as a crash does: nothing of it runs any more, and a part or all of what was not synced is lost.
 
         `nodes.kill_at` kills a node at one of its callbacks; call this after it, before the node starts again.
         """
@@ -203,7 +203,7 @@ class World:
         return {name: task.exception() for name, task in self._tasks.items() if task.done() and not task.cancelled()}
 
     async def stop(self, node: str) -> None:
-        """As SIGTERM does."""
+        """End a node in order, as SIGTERM does."""
         task = self._tasks.pop(node)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -12,6 +12,7 @@ from hwd.model.plane import PlaneKind
 from hwd.sim.world import World
 from hwd_drivers.twins.virtual_time import VirtualLoop
 
+from ..virtual_time import SELDOM_S
 from .job_lab import EXAMPLE, Lab, Work, trains
 
 
@@ -45,7 +46,7 @@ async def lab(
         records_url=records_url,
         programs={"/bin/train": train},
         data_dir=str(tmp_path),
-        light_every_s=0.25,
+        light_every_s=SELDOM_S,
     )
     async with world:
         await world.settled()

@@ -17,6 +17,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..sim.lab import of_type
+from ..virtual_time import SELDOM_S
 
 TREE = Path(__file__).parents[2]
 MADE_FOR = {
@@ -46,7 +47,7 @@ def show() -> Show:
         testbed = load(path).require()
 
         async def main() -> list[Document]:
-            async with World(testbed, path.read_text(), seed=7, light_every_s=0.25) as world:
+            async with World(testbed, path.read_text(), seed=7, light_every_s=SELDOM_S) as world:
                 text = bundle_playbook(TREE / "playbooks" / f"{name}.yaml", parameters)
                 await world.run_playbook(text, file=f"{name}.yaml", parameters=parameters)
             return world.documents

@@ -31,13 +31,13 @@ from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 from hwd_drivers.twins.faults import Faults
 from hwd_drivers.twins.virtual_time import VirtualLoop
 
+from ..virtual_time import SELDOM_S
+
 F = TypeVar("F", bound=Fact)
 T = TypeVar("T")
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "two-hosts.yaml").read_text()
 SEED = 7
-SELDOM_S = 0.25
-"""Between two looks at light. These tests do not measure when it comes, and looks would take half of their time."""
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"
 """Both ways to join its four ports in two links between the hosts."""
 TARGETS = {"straight": {"what": STRAIGHT}, "crossed": {"what": CROSSED}}

@@ -18,6 +18,8 @@ from hwd.web.service import Service
 from hwd_drivers.core.documents import Document, Fact, Sink
 from hwd_drivers.twins.server import Faults
 
+from ..virtual_time import SELDOM_S
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"
 """Both ways to join its four ports in two links between the hosts."""
@@ -168,7 +170,7 @@ async def opened(folder: Path, text: str, **more: Any) -> AsyncIterator[Lab]:
         records_url=f"sqlite:///{folder / 'records.db'}",
         sinks=[hear],
         data_dir=str(folder),
-        light_every_s=0.25,
+        light_every_s=SELDOM_S,
         **more,
     ) as world:
         lab = Lab(world)

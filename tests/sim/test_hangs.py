@@ -22,6 +22,7 @@ from hwd_drivers.core.errors import NotReadyError
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.twins.virtual_time import VirtualLoop
 
+from ..virtual_time import SELDOM_S
 from .conftest import CROSSED, EXAMPLE, STRAIGHT
 
 TESTBED = load(EXAMPLE).require()
@@ -31,7 +32,7 @@ Fault = dict[str, Any]
 @pytest.fixture
 async def settled(virtual_loop: VirtualLoop, patched: Testbed | None) -> AsyncIterator[World]:
     """A world that is `patched` otherwise than its file says, where a test says how."""
-    async with World(TESTBED, EXAMPLE.read_text(), seed=7, patched=patched, light_every_s=0.25) as world:
+    async with World(TESTBED, EXAMPLE.read_text(), seed=7, patched=patched, light_every_s=SELDOM_S) as world:
         await world.settled()
         yield world
 

@@ -16,6 +16,7 @@ from hwd.model.kinds import read_document
 from hwd.sim.world import World
 from hwd_drivers.twins.virtual_time import run_virtual
 
+from ..virtual_time import SELDOM_S
 from .conftest import CROSSED, EXAMPLE, STRAIGHT
 
 PLAYBOOK = """
@@ -45,7 +46,7 @@ def test_a_second_virtual_run_misses_no_journal(tmp_path: Path) -> None:
 
 def test_what_a_world_emits_is_read_back_as_it_was_and_is_what_the_schema_says() -> None:
     async def run() -> World:
-        async with World(load(EXAMPLE).require(), EXAMPLE.read_text(), seed=1, light_every_s=0.25) as world:
+        async with World(load(EXAMPLE).require(), EXAMPLE.read_text(), seed=1, light_every_s=SELDOM_S) as world:
             await world.run_playbook(PLAYBOOK, file="playbook.yaml")
         return world
 
@@ -78,7 +79,7 @@ steps:
 '''
 
 async def main(seed):
-    async with World(load(EXAMPLE).require(), EXAMPLE.read_text(), seed=seed, light_every_s=0.25) as world:
+    async with World(load(EXAMPLE).require(), EXAMPLE.read_text(), seed=seed, light_every_s={seldom_s}) as world:
         await world.run_playbook(PLAYBOOK, file="playbook.yaml")
     return [document.to_data() for document in world.documents]
 
@@ -89,7 +90,7 @@ for seed in map(int, sys.argv[1:]):
 
 def histories(*seeds: int, hash_seed: str) -> list[bytes]:
     """A line for each seed, told by one process."""
-    script = SCRIPT.format(example=str(EXAMPLE), straight=STRAIGHT, crossed=CROSSED)
+    script = SCRIPT.format(example=str(EXAMPLE), seldom_s=SELDOM_S, straight=STRAIGHT, crossed=CROSSED)
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, seeds)], capture_output=True, env=environment, check=False, timeout=50

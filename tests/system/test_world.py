@@ -25,6 +25,7 @@ from hwd_drivers.devices import registry
 from hwd_drivers.twins.nodes import NodeKilled
 from hwd_drivers.twins.virtual_time import VirtualLoop, run_virtual
 
+from ..virtual_time import SELDOM_S
 from .conftest import CROSSED, STRAIGHT, TESTBED
 
 POINTS = 30
@@ -143,7 +144,7 @@ def loaded(folder: Path) -> tuple[Testbed, str, str]:
 async def playing(folder: Path) -> AsyncIterator[Scene]:
     """A scene, from the same seed."""
     testbed, text, records_url = loaded(folder)
-    async with World(testbed, text, seed=7, records_url=records_url, light_every_s=0.25) as world:
+    async with World(testbed, text, seed=7, records_url=records_url, light_every_s=SELDOM_S) as world:
         await world.run_playbook(playbook(STRAIGHT), file="playbook.yaml")
         scene = Scene(world, records_url)
         assert scene.light() == STRAIGHT

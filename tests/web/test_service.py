@@ -17,6 +17,8 @@ from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.devices.facts import SwitchCommand
 from hwd_drivers.twins.virtual_time import VirtualLoop
 
+from ..virtual_time import SELDOM_S
+
 TESTBED = """\
 testbed: two
 switches:
@@ -41,7 +43,7 @@ async def world(virtual_loop: VirtualLoop, tmp_path: Path) -> AsyncIterator[Worl
     path = tmp_path / "two.yaml"
     path.write_text(TESTBED)
     records_url = f"sqlite:///{tmp_path}/records.db"
-    async with World(load(path).require(), TESTBED, seed=7, light_every_s=0.05, records_url=records_url) as world:
+    async with World(load(path).require(), TESTBED, seed=7, light_every_s=SELDOM_S, records_url=records_url) as world:
         yield world
 
 

@@ -31,6 +31,7 @@ from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from ...sim.lab import Lab
+from ...virtual_time import SELDOM_S
 from .conftest import FIRST, SECOND, TESTBED
 
 SUCCEEDED = RunEnd(outcome=RunOutcome.SUCCEEDED, why="", safe_state=SafeState.AS_APPLIED)
@@ -54,7 +55,7 @@ def test_whoever_is_told_of_an_end_finds_it_in_the_records(tmp_path: Path) -> No
 
     async def main() -> None:
         url = f"sqlite:///{tmp_path / 'records.db'}"
-        async with World(testbed, TESTBED, seed=7, records_url=url, sinks=[look], light_every_s=0.25) as world:
+        async with World(testbed, TESTBED, seed=7, records_url=url, sinks=[look], light_every_s=SELDOM_S) as world:
             await world.run_playbook("playbook: test\nsteps:\n  - note: one\n", file="test.yaml")
 
     run_virtual(main(), seed=7)
