@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -58,7 +58,12 @@ def brute_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
     return found
 
 
+SMALL_BESIDE_LARGE = np.array([[0, 3e3, 0], [0, 0, 1e9], [0, 0, 0]])
+"""The algorithm links the large one, which takes a thousand times what it takes over EPS."""
+
+
 @settings(max_examples=60)
+@example((SMALL_BESIDE_LARGE, Capacity(link_mbit_s=100.0, degrees=(1, 1, 1), eps_mbit_s=(1e5, 1e5, 1e5))))
 @given(cases())
 def test_best_links_are_as_good_as_any(case: tuple[NDArray[np.float64], Capacity]) -> None:
     demand, capacity = case
