@@ -18,7 +18,7 @@ from bench.progress import Progress
 HOST = "h0"
 LOADS = (0, 4, 14)
 """Busy processes beside it: on two cores none, two and seven on each."""
-EVENTS, QUICK_EVENTS = 5000, 300
+EVENTS, QUICK_EVENTS = 5000, 50
 TOLD_EVERY = 1000
 SPACING_S = 0.008
 SETTLE_S = 1.0

@@ -17,7 +17,7 @@ SETTLE_S, WINDOW_S = 15.0, 10.0
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
-    windows = 2 if quick else 12
+    windows = 1 if quick else 12
     lab = Lab(folder)
     async with lab.rack(), lab.daemon() as daemon:
         await daemon.until(all_up)

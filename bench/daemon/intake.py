@@ -42,7 +42,7 @@ class Turn:
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
-    rounds, messages = (3, MESSAGES // 200) if quick else (11, MESSAGES)
+    rounds, messages = (2, MESSAGES // 200) if quick else (11, MESSAGES)
     recording = folder / "recording.json"
     async with mosquitto(folder) as port:
         progress.say("intake: record what the agents of the demo's rack send")

@@ -9,17 +9,17 @@ from bench.lab import INSTALLED, NAME, Lab
 from bench.measure import Bar, Summary, alternate
 from bench.progress import Progress
 
-HOSTS, NICS, SIZE = 1000, 8, 192
+HOSTS, QUICK_HOSTS, NICS, SIZE = 1000, 50, 8, 192
 CHECK_S, READY_S = 3.0, 10.0
 READ = "import sys, yaml; yaml.load(open(sys.argv[1]), Loader=yaml.CSafeLoader)"
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
-    rounds = 2 if quick else 10
+    rounds, hosts = (2, QUICK_HOSTS) if quick else (10, HOSTS)
     testbed = folder / "testbed.yaml"
-    testbed.write_text(_testbed())
+    testbed.write_text(_testbed(hosts))
     lab = Lab(folder)
-    progress.say(f"size: {HOSTS} hosts of {NICS} NICs, {rounds} turns of `hwd check`")
+    progress.say(f"size: {hosts} hosts of {NICS} NICs, {rounds} turns of `hwd check`")
     checked_s, read_s = await alternate(
         rounds,
         lambda: in_shell(lab.environment, INSTALLED, "check", str(testbed)),
@@ -29,7 +29,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
         progress.say(f"size: {rounds} turns of `hwd serve`")
         (ready_s,) = await alternate(rounds, lambda: until_ready(lab, testbed))
     checked, read, ready = Summary.of(checked_s), Summary.of(read_s), Summary.of(ready_s)
-    size = f"{HOSTS} hosts of {NICS} NICs"
+    size = f"{hosts} hosts of {NICS} NICs"
     return [
         Bar(
             name=f"hwd check of {size}",
@@ -55,9 +55,9 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
     ]
 
 
-def _testbed() -> str:
+def _testbed(count: int) -> str:
     """The testbed file: hosts without agents, and twins for the switches."""
-    ports = [(host, nic) for host in range(HOSTS) for nic in range(NICS)]
+    ports = [(host, nic) for host in range(count) for nic in range(NICS)]
     switches = "\n".join(
         f"  ocs{number + 1}: {{driver: polatis-tl1, model: polatis-6000, size: {SIZE}x{SIZE}, "
         f"twin: {{timing: ideal, seed: {number}}}}}"
@@ -70,7 +70,7 @@ def _testbed() -> str:
             f"ip: 10.{nic}.{host // 250}.{host % 250 + 1}/32}}"
             for nic in range(NICS)
         )
-        for host in range(HOSTS)
+        for host in range(count)
     )
     fibres = "\n".join(
         f"  - h{host}.eth{nic} <-> ocs{index // SIZE + 1}.{index % SIZE + 1}" for index, (host, nic) in enumerate(ports)

@@ -5,7 +5,6 @@ async with asyncio.timeout(300):
 """
 
 import asyncio
-import json
 import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -16,6 +15,7 @@ from docs.blocks.expected import ANYTHING, difference
 from docs.blocks.home import home
 from docs.blocks.page import Block, blocks
 from docs.blocks.shell import Background, Said, Shell, end, shell
+from hwd.client import AsyncClient
 
 LIMIT_S = 120.0
 """For one command."""
@@ -58,12 +58,15 @@ def needs_daemon(found: list[Block]) -> bool:
     """Whether a page that starts no daemon and no twin uses a daemon: it means the reader's own, with a twin rack of
     the example.
     """
-    texts = [block.text for block in found if block.runs]
+    lines = [line for block in found if block.runs for line in block.text.splitlines()]
     speaks = any(
-        re.search(r"\bhwd (?!check|schema|demo|driver|twin|serve|export)|import hwd|from hwd|127\.0\.0\.1:8642", text)
-        for text in texts
+        re.search(
+            r"\bhwd (?!check|schema|demo|driver|twin|serve|export|sim|verify)|(import|from) hwd(?!\.report)|:8642", line
+        )
+        for line in lines
+        if "--data results" not in line
     )
-    return speaks and not any(re.search(r"^\$ hwd (twin )?serve|hwd serve", text, re.MULTILINE) for text in texts)
+    return speaks and not any(re.search(r"^\$ hwd twin serve|\bhwd serve", line) for line in lines)
 
 
 async def run_page(page: Path, *, folder: Path) -> list[str]:
@@ -134,14 +137,12 @@ class Reader:
 
     async def _rack(self) -> None:
         """Wait until all switches and agents are connected, as a reader would see in `hwd status`."""
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(LIMIT_S), AsyncClient.find(environment=self._environment) as daemon:
             while True:
-                said = await self._say("hwd status --json 2>/dev/null", python=False)
-                if said.status == 0:
-                    status = json.loads(said.text)
-                    if all(part["up"] for part in (*status["hosts"], *status["switches"])):
-                        return
-                await asyncio.sleep(0.2)
+                status = await daemon.status()
+                if all(host.up for host in status.hosts) and all(switch.up for switch in status.switches):
+                    return
+                await asyncio.sleep(0.1)
 
     async def _say(self, text: str, *, python: bool) -> Said:
         if python not in self._shells:

@@ -10,9 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -27,25 +25,13 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 
 from ..report.conftest import parts_checked
+from ..system.conftest import Said
 
 __all__ = ["parts_checked"]
 
 HWD = (sys.executable, "-m", "hwd.cli")
 RECORDED = Path(__file__).parents[1] / "report" / "export" / "run.jsonl"
 FIRST, SECOND, EMPTY, REAL = "kl27i377", "other111", "empty222", "real3333"
-
-
-@dataclass(frozen=True)
-class Said:
-    """What one command said, and its exit status."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 Hwd = Callable[..., Said]
@@ -89,7 +75,7 @@ def hwd(places: Path, capsys: pytest.CaptureFixture[str]) -> Hwd:
         capsys.readouterr()
         status = run_command(arguments)
         said = capsys.readouterr()
-        return Said(status, said.out, said.err)
+        return Said(status=status, out=said.out, err=said.err)
 
     return call
 

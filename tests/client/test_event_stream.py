@@ -38,9 +38,10 @@ both = pytest.mark.parametrize("kind", [Client, AsyncClient])
 
 @both
 async def test_a_cut_stream_is_taken_up_where_it_broke(kind: Any, server: Scripted) -> None:
-    server.answers = [event("b.1") + event("b.2") + "event: document\nid: b.3\nda", event("b.3")]
-    assert [one.id for one in await read(kind, server.url, 3)] == ["b.1", "b.2", "b.3"]
-    assert server.asked_after[:2] == [None, "b.2"]
+    missed = 'event: missed\nid: b.7\ndata: {"count": 5}\n\n'
+    server.answers = [event("b.1") + event("b.2") + "event: document\nid: b.3\nda", missed, event("b.8")]
+    assert [one.id for one in await read(kind, server.url, 4)] == ["b.1", "b.2", "b.7", "b.8"]
+    assert server.asked_after[:3] == [None, "b.2", "b.7"]
 
 
 @both

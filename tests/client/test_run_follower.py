@@ -17,6 +17,8 @@ from hwd.testing.running_lab import RunningLab
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ProtocolError
 
+from ..daemon.conftest import DESK
+
 PLAYBOOK = """\
 playbook: wait
 shows: nothing
@@ -26,13 +28,6 @@ steps:
   - repeat: {times: "{{ times }}"}
     steps:
       - wait: {for_s: "{{ wait_s }}"}
-"""
-DESK = """\
-testbed: desk
-switches:
-  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1}}
-hosts: {}
-fibres: []
 """
 
 

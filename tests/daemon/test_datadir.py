@@ -197,8 +197,9 @@ async def test_disk_that_fills_up_or_cannot_be_read_is_told_within_seconds(virtu
 
     def note(document: Document) -> None:
         assert isinstance(document.fact, DaemonDisk)
-        assert document.fact.why == ("Input/output error" if document.fact.free_bytes is None else "")
-        told.append((virtual_loop.time() - began_s, document.fact.free_bytes))
+        path, free, total, why = (getattr(document.fact, name) for name in document.fact.__struct_fields__)
+        assert (path, total, why) == ("/data", *((10**10, "") if free is not None else (None, "Input/output error")))
+        told.append((virtual_loop.time() - began_s, free))
 
     task = watched(read, note)
     await asyncio.sleep(DISK_EACH_S)

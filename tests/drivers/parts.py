@@ -86,10 +86,19 @@ def no_documents(document: Document) -> None:
     """The test looks at the device itself."""
 
 
-class Recorder(asyncio.Protocol):
-    """One end of a connection: records all calls of its transport, which tests can wait for."""
+class Connected(asyncio.Protocol):
+    """One end of a connection, which has its transport."""
 
     transport: asyncio.Transport
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+
+class Recorder(Connected):
+    """One end of a connection: records all calls of its transport, which tests can wait for."""
 
     def __init__(self, *, echo: bool = False, keep_half_open: bool = False) -> None:
         self.told: list[str | bytes] = []
@@ -102,8 +111,7 @@ class Recorder(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        super().connection_made(transport)
         self.tell("made")
 
     @override

@@ -24,6 +24,7 @@ from hwd_drivers.transports.masked_dialer import MaskedDialer, mask_of
 from hwd_drivers.transports.tls import TlsDialer
 from hwd_drivers.twins.registry import twin_of
 
+from .parts import Connected
 from .stage import Stage
 
 USER: Final = "operator"
@@ -47,22 +48,15 @@ LOGINS: Final = (
 )
 
 
-class _Echo(asyncio.Protocol):
+class _Echo(Connected):
     """Answers whatever comes by `answer`."""
 
     def __init__(self, answer: Callable[[bytes], bytes]) -> None:
         self._answer = answer
-        self._transport: asyncio.Transport | None = None
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
 
     @override
     def data_received(self, data: bytes) -> None:
-        assert self._transport is not None
-        self._transport.write(self._answer(data))
+        self.transport.write(self._answer(data))
 
 
 def _deny_tl1(data: bytes) -> bytes:

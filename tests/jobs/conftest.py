@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 
 from hwd.config import planes
-from hwd.daemon.installed_drivers import load
 from hwd.jobs import job_run
 from hwd.model.plane import PlaneKind
-from hwd.sim.world import World
 from hwd_drivers.twins.virtual_time import VirtualLoop
 
-from ..virtual_time import SELDOM_S
+from ..sim.lab import opened
 from .job_lab import EXAMPLE, Lab, Work, trains
 
 
@@ -29,27 +27,16 @@ async def lab(
     text = EXAMPLE.read_text().replace("host_actions: [", f"host_actions: [{work.actions}")
     text = text.replace("timing: polatis-opus", "timing: ideal").replace("timing: opus-cx6dx", "timing: ideal")
     text += f"\njobs:\n  go: {{command: [/bin/train], user: lab, hosts: [h0, h1], {work.entry}}}\n"
-    path = tmp_path / "testbed.yaml"
-    path.write_text(text)
     if (plane := work.plane) is not None:
         for module in (planes, job_run):
             monkeypatch.setattr(module, "find", lambda name: PlaneKind(make=lambda arguments: plane))
 
     async def train(host: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        return await trains(world, host, environment, work)
+        return await trains(bare.world, host, environment, work)
 
-    records_url = f"sqlite:///{tmp_path / 'records.db'}"
-    world = World(
-        load(path).require(),
-        text,
-        seed=7,
-        records_url=records_url,
-        programs={"/bin/train": train},
-        data_dir=str(tmp_path),
-        light_every_s=SELDOM_S,
-    )
-    async with world:
-        await world.settled()
-        yield Lab(world, records_url, plane)
-        for program in world.processes.running:
-            world.processes.kill(program)
+    async with opened(tmp_path, text, programs={"/bin/train": train}) as bare:
+        lab = Lab(bare.world, f"sqlite:///{tmp_path / 'records.db'}", plane)
+        bare.watchers.append(lab.hear)
+        yield lab
+        for program in bare.world.processes.running:
+            bare.world.processes.kill(program)

@@ -11,7 +11,6 @@ import pytest
 from hwd.jobs.verification.recorded_operations import operations_of
 from hwd.model.answers import JobStatus
 from hwd.model.bodies import JobBody
-from hwd.model.fault import parse_fault
 from hwd.model.plane import (
     Action,
     Applied,
@@ -31,11 +30,10 @@ from hwd.records.records import Records
 from hwd.sim.job_rank import JobRank
 from hwd.sim.records_disk import RecordsDisk
 from hwd.sim.world import DAEMON, World
-from hwd.web.service import Service
-from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.errors import RefusedError
 
-F = TypeVar("F", bound=Fact)
+from ..sim import lab as sim_lab
+
 P = TypeVar("P")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 STATIC = "plane: static topology=ring"
@@ -65,39 +63,17 @@ def of_jobs(**works: Work) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("work", works.values(), ids=works)
 
 
-class Lab:
-    """What a test does to the world."""
+class Lab(sim_lab.Lab):
+    """With the job `go` and its plane."""
 
     def __init__(self, world: World, records_url: str, plane: Plane | None) -> None:
-        self.world = world
+        super().__init__(world)
         self._records_url = records_url
         self._plane = plane
 
     def plane(self, kind: type[P]) -> P:
         assert isinstance(self._plane, kind)
         return self._plane
-
-    @property
-    def service(self) -> Service:
-        assert self.world.daemon is not None
-        return self.world.daemon.service
-
-    def emitted(self, fact: type[F]) -> list[F]:
-        return [document.fact for document in self.world.documents if isinstance(document.fact, fact)]
-
-    def set_fault(self, data: dict[str, Any]) -> None:
-        """What the rack's control socket does."""
-        self.world.faults.set(parse_fault(data))
-
-    def kill_daemon(self) -> None:
-        """The process alone: the kernel has what it wrote."""
-        self.world.job_events.sync()
-        self.world.kill(DAEMON)
-
-    def cut_power(self) -> None:
-        """Of the daemon's machine: what was not synced is gone."""
-        self.world.job_events.crash()
-        self.world.kill(DAEMON)
 
     async def unmeasured(self, job: str) -> list[str]:
         """The operations of an ended job of which no agent told the end."""
@@ -106,10 +82,6 @@ class Lab:
         events = await records.jobs.events(job)
         records.close()
         return [str(one) for one in operations_of(events).all if one.sent is None]
-
-    def light(self) -> str:
-        mirror = self.world.rack.switches["ocs1"].mirror
-        return ",".join(str(one.crossconnect) for one in mirror.readings(self.world.clock.monotonic_ns()))
 
 
 async def trains(world: World, host: str, environment: Mapping[str, str], work: Work) -> int:

@@ -56,15 +56,11 @@ async def operate(lab: Lab, job: str, target: str, why: str) -> None:
     await lab.world.nodes.run_in_node(DAEMON, switch)
 
 
-def light_of(lab: Lab) -> list[str]:
-    return lab.light().split(",")
-
-
 @of_jobs(set=Work(steps=60), regions=Work(entry="plane: own", plane=Regions(), steps=60))
 async def test_light_that_is_taken_at_a_front_panel_is_brought_back_and_who_is_said(lab: Lab, work: Work) -> None:
     job = await start(lab, asked(1))
     lit = lab.light()
-    taken, *_ = light_of(lab)
+    taken, *_ = lab.light()
     take(lab, taken)
     moved = await when(lab, job, lambda status: status.moved or status.moves_of_others)
     assert "another client of ocs1, or at its front panel" in (moved.moved or moved.moves_of_others[0])
@@ -85,7 +81,7 @@ async def test_nobody_is_let_go_while_the_light_is_away(lab: Lab) -> None:
     job = await start(lab, asked(1))
     await at_rest(lab, job)
     lab.set_fault({"port": "h1.eth0", "fault": "unplug"})  # what is taken cannot be brought back
-    take(lab, light_of(lab)[0])
+    take(lab, lab.light()[0])
     status = await when(lab, job, lambda status: status.moved)
     granted = len(lab.emitted(JobGranted))
     await asyncio.sleep(BACK_WITHIN_S / 2)
@@ -103,7 +99,7 @@ async def test_light_that_cannot_be_brought_back_fails_its_job_which_names_who_m
     job = await start(lab, lambda status: status.at)
     await at_rest(lab, job)
     lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
-    taken, *_ = light_of(lab)
+    taken, *_ = lab.light()
     take(lab, taken)
     began_s = asyncio.get_running_loop().time()
     status = await ended(lab, job)
@@ -118,7 +114,7 @@ async def test_light_that_cannot_be_brought_back_fails_its_job_which_names_who_m
 async def test_light_that_is_taken_again_while_its_way_back_is_recorded_is_brought_back_again(lab: Lab) -> None:
     job = await start(lab, lambda status: status.at)
     await at_rest(lab, job)
-    lit, (taken, *_) = lab.light(), light_of(lab)
+    lit, (taken, *_) = lab.light(), lab.light()
     take(lab, taken)
     await when(lab, job, lambda status: status.moved)
     lab.world.records_disk.delay_s = lambda: POLL_S  # before what it writes, and after it
@@ -138,7 +134,7 @@ async def test_job_that_ends_while_its_light_is_away_says_so_and_who_moved_it(la
     job = await start(lab, lambda status: status.at)
     await at_rest(lab, job)
     lab.set_fault({"port": "h1.eth0", "fault": "unplug"})  # what is taken cannot be brought back
-    taken, *_ = light_of(lab)
+    taken, *_ = lab.light()
     take(lab, taken)
     await when(lab, job, lambda status: status.moved)
     await lab.world.nodes.run_in_node(DAEMON, stop(lab, job))
@@ -194,7 +190,7 @@ async def test_light_that_was_taken_while_the_daemon_was_away_is_back_before_any
     lit = lab.light()
     lab.kill_daemon()
     await asyncio.sleep(2)  # what was let go has ended
-    take(lab, light_of(lab)[0])
+    take(lab, lab.light()[0])
     granted = len(lab.emitted(JobGranted))
     lab.world.start_daemon()
     await lab.world.settled()
@@ -268,7 +264,7 @@ async def done(lab: Lab, steps: str) -> Run:
 
 async def test_run_whose_job_moved_light_does_not_say_that_its_switches_are_untouched(lab: Lab) -> None:
     run = await done(lab, JOB)
-    assert (run.outcome, run.safe_state, lab.light() != "") == ("succeeded", "as-applied", True)
+    assert (run.outcome, run.safe_state, lab.light() != []) == ("succeeded", "as-applied", True)
     again = await done(lab, JOB)
     assert (again.outcome, again.safe_state) == ("succeeded", "untouched"), "its light was there before"
 
@@ -282,7 +278,7 @@ async def test_run_whose_job_plans_each_move_says_so_too(lab: Lab) -> None:
 async def test_run_whose_job_was_moving_light_when_it_was_aborted_says_where_that_is(lab: Lab, work: Work) -> None:
     lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
     run = await begin(lab, JOB)
-    await until(lambda: lab.light() != "")
+    await until(lambda: lab.light() != [])
     [job] = [one.id for one in await lab.service.jobs()]
     began_s = asyncio.get_running_loop().time()
     await lab.service.abort_run(run, by="ada")
@@ -292,7 +288,7 @@ async def test_run_whose_job_was_moving_light_when_it_was_aborted_says_where_tha
     assert (record.outcome, record.safe_state) == ("aborted", "unknown" if is_late else "before-apply")
     assert record.why.startswith(f"by ada; job {job}: it still moves light" if is_late else "by ada")
     await until(lambda: bool(lab.emitted(ReconfigurationEnded)))
-    assert lab.light() == ""
+    assert lab.light() == []
 
 
 async def test_apply_after_a_job_decides_where_its_switches_are(lab: Lab) -> None:

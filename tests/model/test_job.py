@@ -32,6 +32,8 @@ from hwd.model.plane import (
 from hwd.model.program import ProgramEnd
 from hwd_agents.wire import Operation, OperationKind
 
+from ..jobs.job_record import RECORD as JOB_RECORD
+
 H0, H1 = NicPortId(host="h0", port="eth0"), NicPortId(host="h1", port="eth0")
 ROUTE = StaticRoute(host="h0", to=H1, port=H0, via=H1)
 OPERATION = Operation(group="world", kind=OperationKind.SEND, index=3, size_bytes=4096, peer=1)
@@ -57,26 +59,6 @@ ACTIONS: tuple[Action, ...] = (
     Refuse(ranks=(0,), why="it has no light"),
     Route(routes=(ROUTE,)),
     Fallback(why="too much failed"),
-)
-RECORD = JobRecord(
-    id="j7x2a1b9",
-    entry="train",
-    command=["/usr/bin/true"],
-    user="lab",
-    ranks=[],
-    groups={},
-    dimensions={},
-    plane="static",
-    plane_arguments={},
-    shim="ask",
-    fallback=False,
-    within_s=60.0,
-    arrive_within_s=60.0,
-    answer_within_s=60.0,
-    ready_within_s=30.0,
-    key="secret",
-    by="ada",
-    started_wall_ns=1,
 )
 
 
@@ -108,10 +90,10 @@ def test_event_and_actions_are_the_same_before_and_after_the_records() -> None:
 
 
 def test_record_and_operation_are_the_same_after_the_records_and_actions_that_differ_differ() -> None:
-    assert msgspec.json.decode(msgspec.json.encode(RECORD), type=JobRecord) == RECORD
+    assert msgspec.json.decode(msgspec.json.encode(JOB_RECORD), type=JobRecord) == JOB_RECORD
     ended: dict[str, Any] = {"joined": [0], "ends": {0: ProgramEnd(status=1)}, "state": JobState.FAILED}
     assert [state for state in JobState if state.ended] == ["succeeded", "failed", "stopped"]
-    changed = msgspec.structs.replace(RECORD, ending=JobState.FAILED, ended_wall_ns=9, **ended)
+    changed = msgspec.structs.replace(JOB_RECORD, ending=JobState.FAILED, ended_wall_ns=9, **ended)
     assert msgspec.json.decode(msgspec.json.encode(changed), type=JobRecord) == changed
     assert operation_of(stored(recorded(EVENTS[0]))) == {
         "group": "world",
@@ -135,7 +117,7 @@ def test_record_and_operation_are_the_same_after_the_records_and_actions_that_di
 
 def test_job_of_a_record_is_the_one_that_its_plane_knows() -> None:
     record = msgspec.convert(
-        msgspec.to_builtins(RECORD)
+        msgspec.to_builtins(JOB_RECORD)
         | {
             "ranks": [{"host": "h0", "gpu": 0}, {"host": "h0", "gpu": 1}, {"host": "h1"}],
             "groups": {"world": [0, 1, 2], "dp0": [2, 0]},

@@ -1,7 +1,8 @@
 """`make mutants`: plant each mutant of the list, and see whether a test finds it.
 
-A recording of which test executes which line comes first, once; `--record` makes it anew. What was hunted is kept in
-`.mutants/`, so that a run which was ended goes on where it was.
+The test that found it before runs first, then those of its own room, then all that execute its line: by a recording
+that is made once, when it is needed, and anew by `--record`. What was hunted is kept in `.mutants/`, so that a run
+which was ended goes on where it was.
 """
 
 import argparse
@@ -9,12 +10,13 @@ import json
 import queue
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from hwd_drivers.core.clock import SystemClock
 
 from .changes import place_of
-from .hunt import Found, Tree
+from .hunt import Tree
 from .mutants import Mutant, draw, draw_of_room, read, room_of, tests_of_room, write
 from .touched import SOURCES, Touched
 
@@ -47,22 +49,37 @@ def main() -> int:
         tree.make(ROOT)
     kind = "slow" if options.slow else "quick"
     touched = Touched(WORK / kind, trees[0].folder)
-    began_s = _now_s()
-    if options.record or not touched.is_there():
-        touched.record(MARKERS[kind], 3 if kind == "quick" else 2, say)
-        say(f"recorded what the {kind} tests execute in {_now_s() - began_s:.0f} s")
+    if options.record or options.draw:
+        _record(touched, kind)
     if options.draw:
         mutants = draw(trees[0].folder, touched.executed(), trees[0].python)
         write(mutants)
         say(f"{len(mutants)} mutants drawn")
+    if options.again or options.draw:
         DONE.unlink(missing_ok=True)
-    if options.again:
-        DONE.unlink(missing_ok=True)
-    mutants = [one for one in read() if options.only in str(one) and not (options.slow and one.found_by)]
+    mutants = [
+        one for one in read() if options.only in str(one) and not (one.judged or (options.slow and one.found_by))
+    ]
     hunted = _hunted()
     left = [one for one in mutants if f"{kind} {one}" not in hunted]
     say(f"{len(mutants)} mutants, {len(mutants) - len(left)} of them hunted before")
-    _hunt_all(left, trees, touched, kind, len(mutants))
+    if kind == "quick":
+        say(f"{len(left)} by the test that found each before")
+        left = _hunt_all(left, trees, kind, lambda tree, one: tree.hunt(one, [one.found_by], {}))
+        say(f"{len(left)} by the tests of their rooms")
+        left = _hunt_all(left, trees, kind, lambda tree, one: tree.hunt_in_folder(one, tests_of_room(one.room)))
+    if left:
+        if not touched.is_there():
+            _record(touched, kind)
+        seconds = touched.durations()
+        lines = {str(one): _line(one, trees[0]) for one in left}
+        tests = touched.tests_of({(one.file, line) for one in left if (line := lines[str(one)])})
+        say(f"{len(left)} by all {kind} tests of their lines")
+        left = _hunt_all(
+            left, trees, kind, lambda tree, one: tree.hunt(one, tests.get((one.file, lines[str(one)]), ()), seconds)
+        )
+        for one in left:
+            _keep(one, "", kind)
     return _verdict(mutants, kind)
 
 
@@ -83,10 +100,10 @@ def of_room(root: Path, room: str, count: int, seed: int) -> int:
     before: dict[str, str] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
     now: dict[str, str] = {}
     for number, mutant in enumerate(mutants, 1):
-        found = tree.hunt_in_folder(mutant, tests_of_room(room))
-        if found is not None:
-            now[str(mutant)] = found.by
-            say(f"{number} of {len(mutants)}: {mutant}: {found.by or 'NOT FOUND'}")
+        by = tree.hunt_in_folder(mutant, tests_of_room(room))
+        if by is not None:
+            now[str(mutant)] = by
+            say(f"{number} of {len(mutants)}: {mutant}: {by or 'NOT FOUND'}")
     lost = [name for name, by in now.items() if not by and before.get(name)]
     for name in lost:
         print(f"lost: {name} (found before by {before[name]})")
@@ -107,14 +124,21 @@ def _now_s() -> float:
     return CLOCK.monotonic_ns() / 1e9
 
 
-def _hunt_all(left: list[Mutant], trees: list[Tree], touched: Touched, kind: str, whole: int) -> None:
-    seconds = touched.durations()
-    lines = {str(one): _line(one, trees[0]) for one in left}
-    tests = touched.tests_of({(one.file, line) for one in left if (line := lines[str(one)])})
+def _record(touched: Touched, kind: str) -> None:
+    began_s = _now_s()
+    touched.record(MARKERS[kind], 3 if kind == "quick" else 2, say)
+    say(f"recorded what the {kind} tests execute in {_now_s() - began_s:.0f} s")
+
+
+def _hunt_all(
+    mutants: list[Mutant], trees: list[Tree], kind: str, hunt: Callable[[Tree, Mutant], str | None]
+) -> list[Mutant]:
+    """Those that were not found."""
     waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
-    for one in left:
+    for one in mutants:
         waiting.put(one)
     began_s, lock = _now_s(), threading.Lock()
+    left: list[Mutant] = []
 
     def work(tree: Tree) -> None:
         while True:
@@ -122,20 +146,22 @@ def _hunt_all(left: list[Mutant], trees: list[Tree], touched: Touched, kind: str
                 mutant = waiting.get_nowait()
             except queue.Empty:
                 return
-            at_s = _now_s()
-            names = sorted(tests.get((mutant.file, lines[str(mutant)]), ()))
-            found = tree.hunt(mutant, names, seconds)
+            by = hunt(tree, mutant)
             with lock:
-                _keep(mutant, found, kind, _now_s() - at_s)
-                done = whole - waiting.qsize() - len(trees) + 1
-                verdict = "cannot be planted" if found is None else found.by or f"NOT FOUND by {found.ran}"
-                say(f"{done} of {whole}, {_now_s() - began_s:.0f} s: {mutant}: {verdict}")
+                if by == "":
+                    left.append(mutant)
+                else:
+                    _keep(mutant, by, kind)
+                done = len(mutants) - waiting.qsize() - len(trees) + 1
+                verdict = "cannot be planted" if by is None else by or "not found"
+                say(f"{done} of {len(mutants)}, {_now_s() - began_s:.0f} s: {mutant}: {verdict}")
 
     threads = [threading.Thread(target=work, args=[tree]) for tree in trees]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    return left
 
 
 def _line(mutant: Mutant, tree: Tree) -> int:
@@ -144,15 +170,9 @@ def _line(mutant: Mutant, tree: Tree) -> int:
     return 0 if place is None else place.line
 
 
-def _keep(mutant: Mutant, found: Found | None, kind: str, took_s: float) -> None:
-    record = {
-        "mutant": f"{kind} {mutant}",
-        "by": None if found is None else found.by,
-        "ran": 0 if found is None else found.ran,
-        "took_s": round(took_s, 1),
-    }
+def _keep(mutant: Mutant, by: str | None, kind: str) -> None:
     with DONE.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
+        file.write(json.dumps({"mutant": f"{kind} {mutant}", "by": by}) + "\n")
 
 
 def _hunted() -> dict[str, str | None]:
@@ -168,7 +188,7 @@ def _verdict(mutants: list[Mutant], kind: str) -> int:
     listed = read()
     for one in listed:
         by = hunted.get(f"{kind} {one}")
-        if by and not by.startswith("(") and not one.found_by:
+        if by and not by.startswith("("):
             one.found_by = by
     write(listed)
     gone = [one for one in mutants if hunted.get(f"{kind} {one}", "") is None]

@@ -4,9 +4,8 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from .changes import planted
@@ -17,14 +16,6 @@ TEST_WITHIN_S = 60
 """A mutant that makes a test hang is found by it."""
 UNFOUND, NOTHING_RAN = 0, 5
 """Exit statuses of pytest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """`by`: the first test that failed; empty where none did. `ran`: how many there were to run."""
-
-    by: str
-    ran: int
 
 
 class Tree:
@@ -60,8 +51,9 @@ class Tree:
             subprocess.run(["git", "init", "--quiet"], cwd=self._folder, check=True)
         subprocess.run(["make", "--silent", "setup"], cwd=self._folder, check=True, stdout=subprocess.DEVNULL)
 
-    def hunt(self, mutant: Mutant, tests: Sequence[str], seconds: Mapping[str, float]) -> Found | None:
-        """Plant the mutant and run its tests, up to the first that fails; None where it cannot be planted.
+    def hunt(self, mutant: Mutant, tests: Iterable[str], seconds: Mapping[str, float]) -> str | None:
+        """Plant the mutant and run its tests: returns the first that fails, "" where none does; None where there is no
+        such place.
 
         A test that passes when it runs alone then, beside less load, has not found it.
         """
@@ -73,7 +65,7 @@ class Tree:
                 if self._run_named([by]):
                     break
                 left = left[left.index(by) + 1 :]
-            return Found(by, len(tests))
+            return by
 
     def _run_named(self, tests: Sequence[str]) -> str:
         """Tests in their order, up to the first that fails."""
@@ -83,10 +75,13 @@ class Tree:
         there = [file for file in files if (self._folder / file).is_file()]
         return self._run(there, {FILE: str(names)}) if there else ""
 
-    def hunt_in_folder(self, mutant: Mutant, tests: str) -> Found | None:
-        """The same with the quick tests of a folder, in their own order."""
+    def hunt_in_folder(self, mutant: Mutant, tests: str) -> str | None:
+        """The same with the quick tests of a folder, in their own order; what fails only once ends the hunt, too."""
         with self._planted(mutant) as is_there:
-            return Found(self._run(["-m", "not slow", tests], {}), 0) if is_there else None
+            if not is_there:
+                return None
+            by = self._run(["-m", "not slow", tests], {}) if (self._folder / tests).is_dir() else ""
+            return by if by.startswith("(") else by and self._run_named([by])
 
     def _notes(self) -> Path:
         """Where git does not look."""
@@ -137,10 +132,10 @@ def _said(process: "subprocess.Popen[str]", first: Path) -> str:
                 return ""
 
 
-def ordered(tests: Sequence[str], seconds: Mapping[str, float], room: str) -> list[str]:
+def ordered(tests: Iterable[str], seconds: Mapping[str, float], room: str) -> list[str]:
     """Those of the room first, then files by the time that their tests take together."""
     files: dict[str, float] = {}
-    for test in tests:
+    for test in (tests := list(tests)):
         file = test.partition("::")[0]
         files[file] = files.get(file, 0.0) + seconds.get(test, 0.0)
     return sorted(

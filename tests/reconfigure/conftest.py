@@ -2,28 +2,26 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from typing_extensions import override
 
 from hwd.config.testbed.wanted_state import parse_what
-from hwd.daemon.installed_drivers import load
 from hwd.model.answers import PreparedSetStatus, ReconfigurationStatus
 from hwd.model.bodies import PrepareBody, ReconfigurationBody
 from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
-from hwd.model.fault import parse_fault
 from hwd.model.plan import Plan
 from hwd.model.request import Caller, Request
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.sim.world import DAEMON, World, agent_node
-from hwd.web.service import Service
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchRead
@@ -31,7 +29,7 @@ from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 from hwd_drivers.twins.faults import Faults
 from hwd_drivers.twins.virtual_time import VirtualLoop
 
-from ..virtual_time import SELDOM_S
+from ..sim.lab import WorldLab, opened
 
 F = TypeVar("F", bound=Fact)
 T = TypeVar("T")
@@ -75,27 +73,21 @@ def plan_of(*moves: SwitchMoves, what: str = "ring") -> Plan:
     )
 
 
-class Lab:
-    """What a test does to the world."""
+class Lab(WorldLab):
+    """And what users do."""
 
-    world: World
-
-    def __init__(self) -> None:
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
         self.meanwhile: Callable[[], None] | None = None
         """What somebody does, once, between the reading of the switches and their driving."""
-        self._changed = asyncio.Event()
 
+    @override
     def hear(self, document: Document) -> None:
-        self._changed.set()
+        super().hear(document)
         match document.fact:
             case ReconfigurationState(state="driving") if self.meanwhile is not None:
                 self.meanwhile()
                 self.meanwhile = None
-
-    @property
-    def service(self) -> Service:
-        assert self.world.daemon is not None
-        return self.world.daemon.service
 
     @property
     def reconfigurer(self) -> Reconfigurer:
@@ -103,10 +95,6 @@ class Lab:
         return self.world.daemon.reconfigurer
 
     # --- what users do
-
-    async def in_daemon(self, work: Coroutine[Any, Any, T]) -> T:
-        """In the node of the daemon, so that its time dies with it."""
-        return await self.world.nodes.run_in_node(DAEMON, work)
 
     def request(self, what: str, **more: Any) -> ReconfigurationBody:
         """What the API decodes of such a body."""
@@ -145,10 +133,6 @@ class Lab:
     @property
     def faults(self) -> Faults:
         return self.world.rack.switches["ocs1"].faults
-
-    def set_fault(self, data: dict[str, Any]) -> None:
-        """What the rack's control socket does."""
-        self.world.faults.set(parse_fault(data))
 
     def cut_switch(self) -> None:
         """Its connections are reset, and it takes none until `faults.refusing` is false, or faults are cleared."""
@@ -232,20 +216,6 @@ class Lab:
             if sample.name == name
         }
 
-    async def until(self, fact: type[Fact], **fields: Any) -> None:
-        """Until such a document comes, from now on."""
-        since = len(self.world.documents)
-        while not any(
-            isinstance(document.fact, fact)
-            and all(getattr(document.fact, name) == value for name, value in fields.items())
-            for document in self.world.documents[since:]
-        ):
-            self._changed.clear()
-            await self._changed.wait()
-
-    def emitted(self, fact: type[F]) -> list[F]:
-        return [document.fact for document in self.world.documents if isinstance(document.fact, fact)]
-
 
 @pytest.fixture
 def testbed_text() -> str:
@@ -257,17 +227,8 @@ async def lab(tmp_path: Path, testbed_text: str) -> AsyncIterator[Lab]:
     """A settled world, in virtual time."""
     before = random.getstate()
     random.seed(SEED)  # noqa: TID251 - libraries do not use Draws
-    lab = Lab()
-    path = tmp_path / "testbed.yaml"
-    path.write_text(testbed_text)
-    async with World(
-        load(path).require(),
-        testbed_text,
-        seed=SEED,
-        records_url=f"sqlite:///{tmp_path / 'records.db'}",
-        sinks=[lab.hear],
-        light_every_s=SELDOM_S,
-    ) as lab.world:
-        await lab.world.settled()
+    async with opened(tmp_path, testbed_text) as bare:
+        lab = Lab(bare.world)
+        bare.watchers.append(lab.hear)
         yield lab
     random.setstate(before)

@@ -25,6 +25,7 @@ from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
 from hwd_drivers.devices.facts import SwitchCommand
 
+from ..jobs.job_record import job_record
 from .conftest import Restart
 from .facts import document
 
@@ -289,26 +290,7 @@ async def test_number_and_size_of_all_are_bounded(memory: Records, monkeypatch: 
 # --- jobs: those under way, the newest, and the events of each
 
 
-JOB = JobRecord(
-    id="j1",
-    entry="train",
-    command=["/usr/bin/true"],
-    user="lab",
-    ranks=[JobRank(host="h0"), JobRank(host="h1", gpu=3)],
-    groups={"world": [0, 1]},
-    dimensions={"world": "dp"},
-    plane="static",
-    plane_arguments={"topology": "ring"},
-    shim="ask",
-    fallback=False,
-    within_s=60.0,
-    arrive_within_s=60.0,
-    answer_within_s=60.0,
-    ready_within_s=30.0,
-    key="secret",
-    by="ada",
-    started_wall_ns=10,
-)
+JOB = job_record(id="j1", ranks=[JobRank(host="h0"), JobRank(host="h1", gpu=3)], dimensions={"world": "dp"})
 ENDED = replace(JOB, state=JobState.SUCCEEDED, ended_wall_ns=99, ends={0: ProgramEnd(status=0)}, joined=[0, 1])
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
+from typing_extensions import override
 
 from hwd.daemon.installed_drivers import load
 from hwd.model.answers import AbortedRun
@@ -24,34 +25,26 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"
 """Both ways to join its four ports in two links between the hosts."""
 ABORT_WITHIN_S = 5.0
-FOR_EVER_S = 60.0
+FOR_EVER_S = 3600.0
 """Virtual: a document that did not come by then never comes."""
 F = TypeVar("F", bound=Fact)
 T = TypeVar("T")
 
 
-class Lab:
-    """What a test does to the world, and what an operator asks of its daemon."""
+class WorldLab:
+    """What tests do to a world, and see of it. Its `hear` is a sink of that world."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.watchers: list[Callable[[Document], None]] = []
         self._changed = asyncio.Event()
 
     def hear(self, document: Document) -> None:
         self._changed.set()
-        for watcher in list(self.watchers):
-            watcher(document)
 
     @property
     def service(self) -> Service:
         assert self.world.daemon is not None
         return self.world.daemon.service
-
-    # --- what befalls it
-
-    def faults(self, switch: str = "ocs1") -> Faults:
-        return self.world.rack.switches[switch].faults
 
     def set_fault(self, data: dict[str, Any]) -> None:
         """What the rack's control socket does."""
@@ -66,6 +59,40 @@ class Lab:
         """Of the daemon's machine: what was not synced is gone."""
         self.world.job_events.crash()
         self.world.kill(DAEMON)
+
+    async def in_daemon(self, work: Coroutine[Any, Any, T]) -> T:
+        """As a call that comes in over HTTP: what it starts is the daemon's, and dies with it."""
+        return await self.world.nodes.run_in_node(DAEMON, work)
+
+    def emitted(self, fact: type[F], **fields: Any) -> list[F]:
+        return of_type(self.world.documents, fact, **fields)
+
+    async def until(self, fact: type[Fact], *, since: int | None = None, **fields: Any) -> None:
+        """Until such a document comes, from now on, or behind the first `since`."""
+        since = len(self.world.documents) if since is None else since
+        async with asyncio.timeout(FOR_EVER_S):
+            while not of_type(self.world.documents[since:], fact, **fields):
+                self._changed.clear()
+                await self._changed.wait()
+
+
+class Lab(WorldLab):
+    """And what an operator asks of its daemon."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.watchers: list[Callable[[Document], None]] = []
+
+    @override
+    def hear(self, document: Document) -> None:
+        super().hear(document)
+        for watcher in list(self.watchers):
+            watcher(document)
+
+    # --- what befalls it
+
+    def faults(self, switch: str = "ocs1") -> Faults:
+        return self.world.rack.switches[switch].faults
 
     async def next_life(self) -> None:
         """The daemon dies without a last word, and another starts and has settled."""
@@ -83,17 +110,6 @@ class Lab:
         mirror = self.world.rack.switches[switch].mirror
         return sorted(str(one.crossconnect) for one in mirror.readings(self.world.clock.monotonic_ns()))
 
-    def emitted(self, fact: type[F], **fields: Any) -> list[F]:
-        return of_type(self.world.documents, fact, **fields)
-
-    async def until(self, fact: type[Fact], *, since: int | None = None, **fields: Any) -> None:
-        """Until such a document comes, from now on, or behind the first `since`."""
-        since = len(self.world.documents) if since is None else since
-        async with asyncio.timeout(FOR_EVER_S):
-            while not of_type(self.world.documents[since:], fact, **fields):
-                self._changed.clear()
-                await self._changed.wait()
-
     def holds_nothing(self) -> bool:
         """No lease, no reconfiguration, no run."""
         status = self.service.status()
@@ -105,10 +121,6 @@ class Lab:
         return {topic.rpartition("/")[2]: payload for topic, payload in found}
 
     # --- what an operator asks
-
-    async def in_daemon(self, work: Coroutine[Any, Any, T]) -> T:
-        """As a call that comes in over HTTP: what it starts is the daemon's."""
-        return await self.world.nodes.run_in_node(DAEMON, work)
 
     async def start(self, *steps: str, parameters: str = "{}", due_in_s: float | None = None) -> str:
         """Start a run of steps, each in YAML's flow style; returns its id."""

@@ -132,7 +132,7 @@ async def test_agent_that_comes_back_after_the_daemon_holds_the_light_up(lab: La
     lab.environment["PYTHONPATH"] = planes
     train = f"{{command: {RING}, user: {getpass.getuser()}, hosts: [h0, h1, h2, h3], arguments: true"
     daemon = await lab.up(text=rack_of(4, f"  train: {train}, plane: rotor period_s=0.02}}\n"))
-    job = await start(lab, "train", "--", "--steps", "60")
+    job = await start(lab, "train", "--", "--steps", "24")
     await at_step(lab, job, 8)
     agent = lab.rack["hosts"]["h0"]["agent"]
     os.kill(agent, signal.SIGSTOP)

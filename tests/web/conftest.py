@@ -33,19 +33,14 @@ from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.registry import Twin, twin_of
 from hwd_drivers.twins.timing import find_timing
 
+from ..daemon.conftest import DESK
+
 T = TypeVar("T")
 F = TypeVar("F", bound=Fact)
 
 TOKEN, SESSION = "the-token-of-the-desk", "a-session-of-the-desk"
 
-TESTBED = """\
-testbed: desk
-switches:
-  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1}}
-hosts: {}
-fibres: []
-interlocks: {forbidden-pair: {pairs: {'ocs1:1A-8B': bad mirror}, override: allowed}}
-"""
+TESTBED = f"{DESK}interlocks: {{forbidden-pair: {{pairs: {{'ocs1:1A-8B': bad mirror}}, override: allowed}}}}\n"
 HOSTS = "".join(
     f"  h{n}:\n    twin: {{timing: opus-cx6dx, seed: {n}}}\n"
     f"    nics: {{eth0: {{rdma: mlx5_0, ip: 10.1.{n}.1/32, module: 100g-lr4}}}}\n"

@@ -50,10 +50,12 @@ async def events(made: EventStream) -> AsyncIterator[AsyncGenerator[bytes, None]
 
 async def test_an_event_carries_its_document_and_an_id(hub: Hub, events: AsyncGenerator[bytes, None]) -> None:
     hub(Document(at_ns=1, wall_ns=2, fact=SwitchDown(switch="ocs1", cause="lost")))
-    [event] = await read(events, 1)
+    hub(document("switch.painted"))
+    event, other = await read(events, 2)
     assert event["id"] == "b.1"
     data = {"switch": "ocs1", "cause": "lost"}
     assert json.loads(event["data"]) == {"kind": "switch.down", "at_ns": 1, "wall_ns": 2, "data": data}
+    assert json.loads(other["data"])["data"] == {"switch": "ocs1"}, "of another version, as it is"
 
 
 async def test_an_id_of_an_earlier_daemon_begins_with_the_oldest() -> None:

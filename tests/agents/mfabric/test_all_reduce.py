@@ -72,6 +72,16 @@ def test_each_gateway_sends_as_much_as_a_ring_needs(servers: int, rings: int, ea
     assert sent == received == dict.fromkeys((r for some in ranks for r in some[:rings]), 2 * (servers - 1) * each)
 
 
+def test_a_vector_that_does_not_divide_is_split_as_evenly_as_it_can_be() -> None:
+    steps = all_reduce_steps(Servers(ranks=((0, 1), (2, 3)), eps=((1,), (3,))), 5)
+    assert [[str(move) for move in step.moves] for step in steps] == [
+        ["0->1 over inside: [0:5] +=", "2->3 over inside: [0:5] +="],
+        ["1->3 over eps: [0:3] +=", "3->1 over eps: [3:5] +="],
+        ["1->3 over eps: [3:5] =", "3->1 over eps: [0:3] ="],
+        ["1->0 over inside: [0:5] =", "3->2 over inside: [0:5] ="],
+    ]
+
+
 def test_one_server_needs_no_eps() -> None:
     steps = all_reduce_steps(Servers(ranks=((4, 5),), eps=((),)), 3)
     assert [[str(move) for move in step.moves] for step in steps] == [

@@ -303,6 +303,27 @@ async def test_a_port_is_opened_again_and_again_until_its_rack_is_there(one: Sta
     assert h0.ear.kinds() == ["ready"]
 
 
+async def test_a_port_whose_interface_is_removed_and_made_anew_becomes_ready_by_the_port_that_peers_know(
+    one: Stage,
+) -> None:
+    h0, h1 = await sides(one)
+    h1.set(True)
+    h0.begin("h1", h1.udp_port())
+    number = h0.udp_port()
+    one.hosts["h0"].unplug("eth0")
+    h0.probe.interface_changed("eth0", present=False)
+    await asyncio.sleep(3)
+    looks = h0.probe.observation("eth0").looks
+    one.hosts["h0"].plug("eth0", ip=ip("h0"), ifindex=200)
+    h0.probe.interface_changed("eth0", present=True)
+    h1.begin("h0", number)
+    await asyncio.sleep(1)
+    assert h0.probe.observation("eth0").looks == looks, "it has no carrier yet"
+    h0.set(True)
+    await asyncio.sleep(1)
+    assert (h0.ear.kinds(), h1.ear.kinds(), h0.udp_port()) == (["ready"], ["ready"], number)
+
+
 async def test_garbage_is_counted_and_nothing_else_and_what_was_never_asked_says_why(one: Stage) -> None:
     h0, h1 = await sides(one)
     one.hosts["h0"].carrier("eth0", up=True)

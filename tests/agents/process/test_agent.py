@@ -102,6 +102,17 @@ async def test_settle_tells_never_left_from_unknown(one: Lab) -> None:
     assert (left["light"]["lost"], left["carrier"]["lost"]) == (1, 1)
 
 
+async def test_probes_keep_to_the_pace_and_the_rate_of_the_agents_file(one: Lab) -> None:
+    await one.stop("h0")
+    one.start("h0", probe={"first_s": 0.0001, "most_s": 0.0001, "packets_per_s": 200})
+    await asyncio.sleep(0.5)
+    one.each(lambda host: host.carrier("eth0", up=True))
+    await one.observe(for_s=6)
+    sent = one.hosts["h0"].datagrams_sent
+    await asyncio.sleep(5)
+    assert 990 <= one.hosts["h0"].datagrams_sent - sent <= 2010, "requests, and replies by a rate of their own"
+
+
 async def test_the_clock_is_answered_with_our_receipt_and_our_sending(one: Lab) -> None:
     t1_ns = one.clock.monotonic_ns()
     request = wire.ClockRequest(boot=one.agents["h0"].boot, seq=1, id=4, t1_ns=t1_ns)

@@ -15,7 +15,7 @@ from hwd_agents.transfers.lines import Line
 from hwd_agents.wire import Ask
 from hwd_drivers.core.clock import SystemClock
 
-from ..played_daemon import GRANTED, JOB, HostWithDaemon, Process
+from ..played_daemon import GRANTED, JOB, JOINED, HostWithDaemon, Process
 
 OPERATION: dict[str, Any] = {
     "group": "world",
@@ -246,6 +246,18 @@ async def test_what_the_daemon_refuses_is_refused_for_its_reason_and_nothing_is_
     await host.process.close()
     await asyncio.sleep(LONG_S)
     assert host.verbs() == ["join-job", "end-operation", "claim-operation"]
+
+
+async def test_rank_joins_and_hears_of_its_job_and_of_nothing_that_its_daemon_lacks(
+    host: HostWithProcess,
+) -> None:
+    host.process.say(JOIN)
+    ask = await host.ask("join-job")
+    host.done(ask, **JOINED)
+    joined = JOINED | {"longest_s": None}
+    assert await host.process.line() == {"id": 4, "outcome": "joined", "joined": joined, "why": ""}
+    assert ask.arguments | {"process": ""} == {**JOB, "process": ""}
+    assert ask.arguments["process"].startswith("pid ")
 
 
 async def test_operation_is_said_to_be_done_without_a_transfer(host: HostWithProcess) -> None:

@@ -177,3 +177,17 @@ async def test_an_interface_that_is_renamed_while_it_is_watched_is_said_and_well
         await host.until(lambda: host.well("eth0"))
         presences = [event.data["present"] for event in host.events if event.kind == "interface"]
         assert presences == [False, True]
+
+
+async def test_memory_that_makes_no_sense_is_said_and_well_with_a_sound_module(
+    keeper: Keeper, crossbar: Crossbar, ethtool: PlayedEthtool
+) -> None:
+    ethtool.modules |= {"eth0": module("A"), "eth1": module("B")}
+    ethtool.modules["eth0"].pages[0x50, 0][150] ^= 0xFF
+    async with watched(keeper, ethtool) as host:
+        await host.until(lambda: "or the memory was never written correctly" in host.why_not("eth0", "module"))
+        assert host.watchers.states("eth0")["light"] is None
+        await goes_on(host, crossbar, ethtool)
+        ethtool.modules["eth0"] = module("C")
+        await host.until(lambda: host.well("eth0"))
+        assert [event.kind for event in host.events if event.port == "eth0" and event.source == "module"] == []

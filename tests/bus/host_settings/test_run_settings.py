@@ -454,6 +454,7 @@ async def test_answer_of_a_wrong_shape_ends_nothing_and_is_asked_for_again(lab: 
     stranger = Stranger(lab)
     await asyncio.sleep(0.1)
     wrong: list[dict[str, Any]] = [{"back": 7}, {"left": [None]}, {"back": [{"port": "eth0"}], "left": []}, {}]
+    wrong += [{"back": ["x"]}, {"before": 1}]
     for answer in wrong:
         await lab.set_mtu("h0")
         stranger.answer = answer

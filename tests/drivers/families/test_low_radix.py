@@ -23,6 +23,7 @@ from hwd_drivers.families.sercalo import protocol as sercalo
 from hwd_drivers.families.sercalo.ascii import protocol as sercalo_ascii
 from hwd_drivers.families.thorlabs import protocol as thorlabs
 from hwd_drivers.transports.dial import TcpDialer
+from hwd_drivers.twins.server import Denial
 
 from ..stage import Stage, terminal_to, texts
 
@@ -175,6 +176,15 @@ def on_stage(driver: str, model: str, size: str | None) -> Callable[..., Any]:
 async def stage(request: pytest.FixtureRequest, virtual_time: None) -> AsyncIterator[Stage]:
     async with Stage(*request.param, timing="lowradix-8ms", within_s=2.0, heard_s=0.001) as stage:
         yield stage
+
+
+@on_stage("osw", "osw", "1x8")
+async def test_any_word_but_ok_is_a_refusal_of_that_name(stage: Stage) -> None:
+    twin, switch = await stage.start_and_open()
+    twin.faults.deny_next = Denial(code="BUSY")
+    with pytest.raises(DeviceError, match=r"<OSW_OUT_02>: the device answered BUSY") as caught:
+        await switch.change(remove="in-1", add="in-2")
+    assert (caught.value.code, await switch.pairs()) == ("BUSY", "in-1")
 
 
 @on_stage("agiltron", "selfalign", "1x16")

@@ -19,18 +19,11 @@ from hwd_drivers.twins.server import TwinServer
 from hwd_drivers.twins.timing import find_timing
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
-from ..parts import Recorder, capabilities, ends
+from ..parts import Connected, Recorder, capabilities, ends
 
 
-class Old(asyncio.Protocol):
+class Old(Connected):
     """A server of HTTP/1.0: its answer ends when it closes."""
-
-    transport: asyncio.Transport
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -257,14 +250,13 @@ async def test_a_new_connection_is_heard_to_end_though_the_old_one_still_had_som
     loop = asyncio.get_running_loop()
     sessions: list[asyncio.Transport] = []
 
-    class Full(asyncio.Protocol):
+    class Full(Connected):
         """Answers before it has read the body, and reads no more; its second session it ends."""
 
         @override
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            assert isinstance(transport, asyncio.Transport)
-            self.transport = transport
-            sessions.append(transport)
+            super().connection_made(transport)
+            sessions.append(self.transport)
 
         @override
         def data_received(self, data: bytes) -> None:

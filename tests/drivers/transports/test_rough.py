@@ -11,33 +11,29 @@ from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.transports.rough import SLOW_S, SPARED, RoughDialer, Way
 from hwd_drivers.twins.virtual_time import run_virtual
 
+from ..parts import Connected
+
 CHUNKS = [f"chunk {number};".encode() for number in range(200)]
 
 
-class Heard(asyncio.Protocol):
+class Heard(Connected):
     """Records received bytes with their times; closes by itself if the test wants it."""
 
     def __init__(self, *, hang_up_at: bytes = b"never") -> None:
         self.chunks: list[tuple[float, bytes]] = []
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._hang_up_at = hang_up_at
-        self._transport: asyncio.Transport | None = None
 
     @property
     def data(self) -> bytes:
         return b"".join(chunk for _, chunk in self.chunks)
 
     @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    @override
     def data_received(self, data: bytes) -> None:
         assert not self.ended.done(), "bytes after the end"
         self.chunks.append((asyncio.get_running_loop().time(), data))
-        if self.data.endswith(self._hang_up_at) and self._transport is not None:
-            self._transport.abort()
+        if self.data.endswith(self._hang_up_at):
+            self.transport.abort()
 
     @override
     def eof_received(self) -> None:

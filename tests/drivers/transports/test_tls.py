@@ -20,18 +20,11 @@ from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.transports.memory import Cut, MemoryDialer, MemoryNet
 from hwd_drivers.transports.tls import TlsDialer, TlsOptions, serving
 
-from ..parts import Recorder, context, twin
+from ..parts import Connected, Recorder, context, twin
 
 
-class Echo(asyncio.Protocol):
+class Echo(Connected):
     """Echoes received bytes; `bye` ends it."""
-
-    transport: asyncio.Transport
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -156,22 +149,15 @@ async def test_pythons_own_tls_understands_it_on_both_sides(pem: Path) -> None:
     server.close()
 
 
-class Leaver(asyncio.Protocol):
+class Leaver(Connected):
     """A server of Python's own TLS that sends close_notify after the handshake and keeps the connection open."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self.coming, self.going = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.coder = context.wrap_bio(self.coming, self.going, server_side=True)
-        self.transport: asyncio.Transport | None = None
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
 
     @override
     def data_received(self, data: bytes) -> None:
-        assert self.transport is not None
         self.coming.write(data)
         try:
             self.coder.do_handshake()

@@ -16,6 +16,7 @@ from hwd.reconfigure.journal.recovery import AGAIN_S
 from hwd.records.journal_id import MemoryJournalId
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, RefusedError
+from hwd_drivers.core.frames import encode_frame
 from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchUp
 from hwd_drivers.twins.server import Denial
 
@@ -230,15 +231,31 @@ async def test_confirm_that_is_asked_for_again_when_the_journal_takes_it_ends_it
     assert (ends(lab), lab.light()) == (["confirmed"], wanted(what))
 
 
-async def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_again_by_itself(lab: Lab) -> None:
+BEGIN_1 = (
+    b'{"entry":"begin","reconfiguration":"r1","run":null,"what":"x","hash":"0","crash_rule":"roll-back","moves":'
+    b'[{"switch":"ocs1","remove":[],"add":["1A-3B"],"keep":[],"before":[]}]}'
+)
+
+
+@pytest.mark.parametrize("kept", [[], [BEGIN_1]], ids=["empty", "of version 1"])
+async def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_again_by_itself(
+    lab: Lab, kept: list[bytes]
+) -> None:
     lab.world.kill("daemon")
     lab.world.journal_id = MemoryJournalId()
     disk = lab.world.journal_disk = MemoryDisk()
+    for entry in kept:
+        disk.append(encode_frame(entry))
+    disk.sync()
     disk.refusal = (errno.ENOSPC, 0)
+    lab.world.start_daemon()
+    await asyncio.sleep(1.0)  # virtual
+    lab.world.kill("daemon")
     lab.world.start_daemon()
     await asyncio.sleep(30.0)  # virtual
     ready: dict[str, Any] = msgspec.to_builtins(lab.service.ready())
-    assert any("journal: cannot be written yet: No space left on device" in why for why in ready["why"])
+    words = "that r1 is rolled-back cannot be written" if kept else "cannot be written yet"
+    assert any(f"journal: {words}: No space left on device" in why for why in ready["why"])
     now: dict[str, Any] = msgspec.to_builtins(lab.service.status())
     assert not now["journal"]["writable"]
     assert await lab.world.journal_id.read() is None
@@ -247,6 +264,7 @@ async def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_aga
     await asyncio.sleep(2 * AGAIN_S)  # virtual
     assert lab.service.status().journal == StorageStatus(writable=True, why=None)
     assert await lab.world.journal_id.read() is not None
+    assert (lab.emitted(JournalDamaged), lab.service.status().open) == ([], [])
     lab.world.kill("daemon")
     lab.world.journal_disk = MemoryDisk()
     lab.world.start_daemon()

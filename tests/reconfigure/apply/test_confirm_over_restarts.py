@@ -128,6 +128,18 @@ async def test_switch_that_changed_while_the_daemon_was_away_refuses_the_confirm
     assert (await lab.service.confirm(id)).outcome == "confirmed"
 
 
+@pytest.mark.parametrize("fault", [{"fault": "panel", "remove": ["1A-4B"]}, {"fault": "reboot", "seconds": 5.0}])
+async def test_light_that_somebody_took_is_not_confirmed_and_goes_back_at_its_time(lab: Lab, fault: Any) -> None:
+    id = await awaiting(lab, within_s=12.0)
+    lab.set_fault({"switch": "ocs1", **fault})
+    await asyncio.sleep(2.0)
+    with pytest.raises((RefusedError, LinkError), match="ocs1"):
+        await lab.service.confirm(id)
+    assert lab.one_under_way().state == "awaiting-confirm"
+    await asyncio.sleep(24.0)
+    assert (lab.light(), [outcome for outcome, _ in lab.ends(id)]) == (wanted(STRAIGHT), ["rolled-back"])
+
+
 async def test_switch_that_is_away_refuses_the_confirm_and_is_brought_back_when_it_is_there_again(lab: Lab) -> None:
     id = await awaiting(lab)
     lab.world.kill(DAEMON)

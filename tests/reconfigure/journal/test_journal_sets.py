@@ -95,6 +95,20 @@ def test_switch_is_lost_by_a_power_cut_until_it_is_synced() -> None:
     assert (open_entry.reconfiguration, open_entry.what) == ("r2", "prepared set s1 to a")
 
 
+def test_power_cut_at_any_byte_of_a_switch_leaves_the_set() -> None:
+    """Torn frames and lost sectors at the end are no damage: the entry was not on the disk."""
+    whole, journal = written()
+    before = whole.size()
+    journal.switch(entry("r1", BEFORE, "a"))
+    data, end = whole.read(), whole.size()
+    for cut in range(before, end + 1):
+        disk = MemoryDisk()
+        disk.append(data[:cut] + bytes(len(data) - cut))
+        disk.sync()
+        left = again(disk)
+        assert (at(left), len(left.open)) == ([("s1", BEFORE)], int(cut == end))
+
+
 @pytest.mark.parametrize(("rule", "forward"), [("finish", True), (BEFORE, False), ("b", False)])
 def test_switch_says_in_short_what_a_begin_says_at_length(rule: str, forward: bool) -> None:
     disk, journal = written(rule=rule)

@@ -29,22 +29,24 @@ async def link_up(scene: Scene) -> None:
     assert scene.up(What.RDMA) == [NEAR, FAR]
 
 
+async def after_light_s(scene: Scene, what: What, port: str = NEAR) -> float:
+    """Seconds from light until the port sees this, of a link that is made and taken away again."""
+    await scene.change(*LINK)
+    lit_s = scene.at_s(port, What.LIGHT)[-1]
+    await asyncio.sleep(40)
+    await scene.change(remove=LINK)
+    await asyncio.sleep(10)
+    return scene.at_s(port, what)[-1] - lit_s
+
+
 @rack_with(nic="opus-cx6dx")
 async def test_slow_firmware_takes_so_much_longer_until_it_is_cleared(scene: Scene) -> None:
-    async def firmware_s() -> float:
-        await scene.change(*LINK)
-        lit_s = scene.at_s(NEAR, What.LIGHT)[-1]
-        await asyncio.sleep(40)
-        await scene.change(remove=LINK)
-        await asyncio.sleep(10)
-        return scene.at_s(NEAR, What.PHY)[-1] - lit_s
-
-    assert 2.5 < await firmware_s() < 3.5
+    assert 2.5 < await after_light_s(scene, What.PHY) < 3.5
     scene.fault(port=NEAR, fault="slow-firmware", seconds=4)
     assert scene.said() == ["h0.eth0 slow-firmware seconds=4.0"]
-    assert 6.5 < await firmware_s() < 7.5
+    assert 6.5 < await after_light_s(scene, What.PHY) < 7.5
     scene.fault(port=NEAR, fault="clear")
-    assert 2.5 < await firmware_s() < 3.5
+    assert 2.5 < await after_light_s(scene, What.PHY) < 3.5
     assert scene.said() == []
 
 
@@ -301,25 +303,17 @@ async def test_nic_without_a_figure_for_it_does_not_change_its_negotiation(scene
 
 
 async def test_nics_take_the_times_of_another_timing_until_it_is_cleared(scene: Scene) -> None:
-    async def up_s(port: str) -> float:
-        await scene.change(*LINK)
-        lit_s = scene.at_s(port, What.LIGHT)[-1]
-        await asyncio.sleep(20)
-        await scene.change(remove=LINK)
-        await asyncio.sleep(10)
-        return scene.at_s(port, What.CARRIER)[-1] - lit_s
-
-    assert await up_s(NEAR) < 0.1
+    assert await after_light_s(scene, What.CARRIER) < 0.1
     scene.fault(host="h0", fault="nic-timing", timing="mfabric-cx6")
     assert scene.said() == ["h0 nic-timing timing=mfabric-cx6"]
-    assert 4.7 < await up_s(NEAR) < 6.7
-    assert 4.7 < await up_s(NEAR) < 6.7, "each time"
-    assert await up_s(FAR) < 0.1, "of another host"
+    assert 4.7 < await after_light_s(scene, What.CARRIER) < 6.7
+    assert 4.7 < await after_light_s(scene, What.CARRIER) < 6.7, "each time"
+    assert await after_light_s(scene, What.CARRIER, FAR) < 0.1, "of another host"
     scene.fault(host="h0", fault="nic-timing", timing="opus-cx6dx-autoneg")
     assert scene.said() == ["h0 nic-timing timing=opus-cx6dx-autoneg"]
     scene.fault(host="h0", fault="clear")
     assert scene.said() == []
-    assert await up_s(NEAR) < 0.1
+    assert await after_light_s(scene, What.CARRIER) < 0.1
 
 
 @rack_with(nic="opus-cx6dx-autoneg")

@@ -65,6 +65,13 @@ def test_any_numbers_have_words_or_none(why: int | None, detail: int | None) -> 
     assert detail_words(why, detail) is None or why is not None
 
 
+async def test_what_a_nic_refuses_is_said_and_a_fault_of_it_is_none(ethtool: PlayedEthtool) -> None:
+    for number, error, words in ((95, RefusedError, "not supported"), (5, LinkError, "eth0: .*Input/output error")):
+        ethtool.refusals["eth0"] = number
+        with pytest.raises(error, match=words):
+            await KernelLinkDetails(ethtool, InlineOffload()).read_details("eth0")
+
+
 @pytest.mark.kernel
 async def test_a_veth_tells_its_link_and_speed_and_no_fec(keeper: Keeper, crossbar: Crossbar) -> None:
     crossbar.plug("p0", host="h0", interface="eth0")

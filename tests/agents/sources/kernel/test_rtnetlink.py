@@ -271,7 +271,7 @@ async def test_a_fall_that_a_refresh_has_shown_and_the_rise_after_it_are_within_
     nic: HeldBack, watched: Watched, interfaces: list[str] | None
 ) -> None:
     nic.carrier(True)
-    await watched.until(lambda reading: reading.carrier and reading.operstate is OperState.UP, "nic")
+    rise = await watched.until(lambda reading: reading.carrier and reading.operstate is OperState.UP, "nic")
     for round_ in range(3):
         bracket = nic.carrier(False)
         await watched.links.refresh(interfaces)
@@ -283,6 +283,10 @@ async def test_a_fall_that_a_refresh_has_shown_and_the_rise_after_it_are_within_
         rise = await watched.until(is_up, "nic")
         assert rise.origin is Origin.NOTICE
         assert holds(rise, bracket)
+    brackets = [nic.carrier(up) for up in (False, True, False)]
+    await watched.links.refresh(interfaces)
+    last = watched.of("nic")[-1]
+    assert (last.changes_since(rise), last.carrier, holds(last, brackets[-1])) == (3, False, True)
 
 
 async def test_stamps_are_of_the_injected_clock(keeper: Keeper, crossbar: Crossbar, clock: SystemClock) -> None:

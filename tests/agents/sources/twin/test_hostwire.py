@@ -17,6 +17,8 @@ from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.virtual_time import run_virtual
 
+from ....drivers.parts import Connected
+
 FRAMES: list[hostwire.FromAgent] = [
     hostwire.Hello(host="h0"),
     hostwire.Refresh(id=1),
@@ -28,19 +30,13 @@ FRAMES: list[hostwire.FromAgent] = [
 ]
 
 
-class Peer(asyncio.Protocol):
+class Peer(Connected):
     """An agent's end that only collects."""
 
     def __init__(self) -> None:
-        self.transport: asyncio.Transport | None = None
         self.unframer = Unframer()
         self.frames: list[hostwire.FromTwin] = []
         self.lost = False
-
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
 
     @override
     def data_received(self, data: bytes) -> None:

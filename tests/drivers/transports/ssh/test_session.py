@@ -252,6 +252,9 @@ async def test_a_key_file_logs_in_without_a_password_and_a_wrong_password_is_a_l
         await session.close()
         with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
             await there.open(user="keyed", key_file=tmp_path / "none")
+        key_file.write_text("garbage")
+        with pytest.raises(ConfigError, match="cannot be read as a private key"):
+            await there.open(user="keyed", key_file=key_file)
         with pytest.raises(LoginError, match=r"ocs1: .* refuses the login of admin: .*[a-z]\. Check user") as raised:
             await there.open(password="toor")
         assert raised.value.command == "SSH login"

@@ -60,6 +60,10 @@ async def test_the_manners_of_a_unit_do_not_matter(
     with pytest.raises(DeviceError, match="ocs1: add 3A-3B: the device says -240 Hardware error"):
         await switch.change(add="3A-3B")
     assert await switch.pairs() == "1A-2B 2A-1B"
+    await switch.override("1A", PortOverride.FORCE_BLOCKED)
+    twin.faults.deny_next = Denial(code="-200", text="no")
+    with pytest.raises(DeviceError, match="oxc:swit:port:enab"):
+        await switch.override("1A", PortOverride.NORMAL)
 
 
 async def test_a_change_is_acknowledged_when_the_unit_is_through_with_it(stage: Stage) -> None:
