@@ -56,7 +56,7 @@ class PageError(Exception):
 
 def needs_daemon(found: list[Block]) -> bool:
     """Whether a page that starts no daemon and no twin uses a daemon: it means the reader's own, with a twin rack of
-    the example.
+    the example. What reads the folder `results` of a page asks no daemon.
     """
     lines = [line for block in found if block.runs for line in block.text.splitlines()]
     speaks = any(

@@ -197,9 +197,10 @@ async def test_disk_that_fills_up_or_cannot_be_read_is_told_within_seconds(virtu
 
     def note(document: Document) -> None:
         assert isinstance(document.fact, DaemonDisk)
-        path, free, total, why = (getattr(document.fact, name) for name in document.fact.__struct_fields__)
-        assert (path, total, why) == ("/data", *((10**10, "") if free is not None else (None, "Input/output error")))
-        told.append((virtual_loop.time() - began_s, free))
+        fact, is_read = document.fact, document.fact.free_bytes is not None
+        said = ("/data", 10 * gigabyte, "") if is_read else ("/data", None, "Input/output error")
+        assert (fact.path, fact.total_bytes, fact.why) == said
+        told.append((virtual_loop.time() - began_s, fact.free_bytes))
 
     task = watched(read, note)
     await asyncio.sleep(DISK_EACH_S)

@@ -59,8 +59,7 @@ async def operate(lab: Lab, job: str, target: str, why: str) -> None:
 @of_jobs(set=Work(steps=60), regions=Work(entry="plane: own", plane=Regions(), steps=60))
 async def test_light_that_is_taken_at_a_front_panel_is_brought_back_and_who_is_said(lab: Lab, work: Work) -> None:
     job = await start(lab, asked(1))
-    lit = lab.light()
-    taken, *_ = lab.light()
+    taken, *_ = lit = lab.light()
     take(lab, taken)
     moved = await when(lab, job, lambda status: status.moved or status.moves_of_others)
     assert "another client of ocs1, or at its front panel" in (moved.moved or moved.moves_of_others[0])
@@ -114,7 +113,7 @@ async def test_light_that_cannot_be_brought_back_fails_its_job_which_names_who_m
 async def test_light_that_is_taken_again_while_its_way_back_is_recorded_is_brought_back_again(lab: Lab) -> None:
     job = await start(lab, lambda status: status.at)
     await at_rest(lab, job)
-    lit, (taken, *_) = lab.light(), lab.light()
+    taken, *_ = lit = lab.light()
     take(lab, taken)
     await when(lab, job, lambda status: status.moved)
     lab.world.records_disk.delay_s = lambda: POLL_S  # before what it writes, and after it

@@ -192,12 +192,12 @@ def _verdict(mutants: list[Mutant], kind: str) -> int:
             one.found_by = by
     write(listed)
     gone = [one for one in mutants if hunted.get(f"{kind} {one}", "") is None]
-    unfound = [one for one in mutants if hunted.get(f"{kind} {one}") == "" and not one.judged]
+    unfound = [one for one in mutants if hunted.get(f"{kind} {one}", "") == ""]
     for one in gone:
         print(f"cannot be planted: {one}")
     for one in unfound:
         print(f"not found: {one}")
-    say(f"{len(mutants)} mutants: {len(mutants) - len(gone) - len(unfound)} found or judged, {len(unfound)} not found, "
+    say(f"{len(mutants)} mutants: {len(mutants) - len(gone) - len(unfound)} found, {len(unfound)} not found, "
         f"{len(gone)} cannot be planted")  # fmt: skip
     return 1 if gone or unfound else 0
 

@@ -119,7 +119,11 @@ class Tree:
                 _end(process.pid)
         if process.returncode in (UNFOUND, NOTHING_RAN):
             return ""
-        return first.read_text(encoding="utf-8") if first.is_file() else _last(said)
+        if first.is_file():
+            return first.read_text(encoding="utf-8")
+        if process.returncode < 0:
+            raise InterruptedError(f"pytest was ended by signal {-process.returncode}: nothing is known of this mutant")
+        return _last(said)
 
 
 def _said(process: "subprocess.Popen[str]", first: Path) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,7 +22,7 @@ from hwd.model.request import Caller, Request
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.sim.world import DAEMON, World, agent_node
-from hwd_drivers.core.documents import Document, Fact
+from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchRead
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
@@ -30,9 +30,6 @@ from hwd_drivers.twins.faults import Faults
 from hwd_drivers.twins.virtual_time import VirtualLoop
 
 from ..sim.lab import WorldLab, opened
-
-F = TypeVar("F", bound=Fact)
-T = TypeVar("T")
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "two-hosts.yaml").read_text()
 SEED = 7
