@@ -23,6 +23,7 @@ import fcntl
 import json
 import os
 import platform
+import select
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -48,6 +49,9 @@ from hwd.rollout.onhost.staging import clear_staging, stage, unstage
 
 NEEDED_BYTES: Final = 100_000_000
 """An environment takes 25 MB (`du -s`), its wheels 8, while the one before it remains."""
+ENDING_ROUNDS: Final = 300
+"""Attempts to begin a verb, `ROUND_MS` apart, where the step of an interrupted roll-out still goes on."""
+ROUND_MS: Final = 200
 
 
 def main() -> None:
@@ -140,24 +144,37 @@ def fill(environment: Path, staging: Path, spec: list[str]) -> None:
 
 @contextlib.contextmanager
 def held(root: Path) -> Iterator[None]:
-    """One verb at a time: one that still works after its connection broke excludes those of the next roll-out. The
-    folder is created where it does not exist.
+    """One verb at a time: one that still works after its connection broke is waited for by that of the next roll-out,
+    as is a program such as pip that has outlived it. The folder is created where it does not exist.
     """
     root.mkdir(parents=True, exist_ok=True)
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    os.set_inheritable(fd, True)  # the lock is also that of each program that the verb runs
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Failure(
-                f"{root}: another roll-out is in progress on this host, or an interrupted one is completing its step. "
-                "Try again in a minute"
-            ) from None
-        except OSError as error:
-            raise Failure(f"{root}: cannot be locked: {error.strerror}. {WITHOUT_LOCKS}") from None
+        wait_for(fd, root)
         yield
     finally:
         os.close(fd)
+
+
+def wait_for(fd: int, root: Path) -> None:
+    """Lock the folder, as soon as nobody else works in it."""
+    waiting = select.poll()
+    for left in reversed(range(ENDING_ROUNDS)):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if not left:
+                raise Failure(
+                    f"{root}: another roll-out is in progress on this host, or an interrupted one is completing its "
+                    "step. Try again in a minute"
+                ) from None
+        except OSError as error:
+            raise Failure(f"{root}: cannot be locked: {error.strerror}. {WITHOUT_LOCKS}") from None
+        if left == ENDING_ROUNDS - 1:
+            say(step="an interrupted roll-out completes its step: waiting for it")
+        waiting.poll(ROUND_MS)
 
 
 # --- switch, back, settle

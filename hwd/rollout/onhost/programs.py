@@ -31,6 +31,7 @@ def run(command: list[str], *, fails: bool = False) -> "subprocess.CompletedProc
             timeout=COMMAND_S,
             env=environment,
             check=False,
+            close_fds=False,  # Python's own are not inherited; the lock of a verb is
         )
     except subprocess.TimeoutExpired:
         raise Failure(f"{' '.join(command[:3])}: did not end in {COMMAND_S:g} s. Is the host overloaded?") from None

@@ -1,6 +1,5 @@
 """What is done on a host, in a folder of this machine: each step whole or not at all, and back again."""
 
-import fcntl
 import json
 import os
 import subprocess
@@ -123,22 +122,29 @@ def test_a_file_that_is_replaced_is_never_readable_by_others(place: Place, monke
     assert Path(f"{place.config}{BEFORE}").stat().st_mode & 0o777 == 0o600, "nor what is kept for the way back"
 
 
-def test_two_roll_outs_at_once_are_refused_and_a_host_without_room_is_not_touched(
+def test_a_program_that_outlives_a_killed_verb_is_waited_for_and_a_host_without_room_is_not_touched(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fd = os.open(place.root, os.O_RDONLY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        with pytest.raises(
-            Failure, match="another roll-out is in progress on this host, or an interrupted one is completing"
-        ):
-            place.switch("a", "one")
-    finally:
-        os.close(fd)
+    pip = place.folder / "pip-1.whl/pip"
+    pip.parent.mkdir()
+    os.mkfifo(fifo := place.folder / "goes on")
+    pip.write_text(f"open({str(fifo)!r}).read()")
+    words = {"staging": str(place.folder), "id": "a", "spec": [], "version": "0.1.0"}
+    command = [sys.executable, "-c", make_program().decode(), "install", json.dumps({"layout": place.layout, **words})]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as verb:
+        gate = os.open(fifo, os.O_WRONLY)  # pip has opened it
+        verb.kill()
+    place.environment("b")
+    with monkeypatch.context() as patch, pytest.raises(Failure, match="an interrupted one is completing its step"):
+        patch.setattr(onhost, "ENDING_ROUNDS", 1)
+        place.switch("b", "one")
+    with monkeypatch.context() as patch:
+        patch.setattr(onhost, "say", lambda step: os.close(gate))
+        assert place.switch("b", "one") == ["agent file", "environment"]
     monkeypatch.setattr(onhost, "NEEDED_BYTES", 1 << 60)
     with pytest.raises(Failure, match=r"MB are free, and .* MB are needed\. Free some"):
         onhost.install(place.layout, str(place.folder), "new", [], "0.1.0")
-    assert place.names == []
+    assert place.names == ["b", "current"]
 
 
 def test_what_an_install_left_that_was_cut_off_or_does_not_run_any_more_is_taken_away(
