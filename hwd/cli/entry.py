@@ -1,6 +1,6 @@
 """The entry point of `hwd`: what holds for all commands, before any of them is imported."""
 
-from hwd_drivers.core.own_python import leave_working_folder
+from hwd_drivers.core.own_python import leave_working_folder, uncollected
 
 
 def main() -> None:
@@ -14,6 +14,7 @@ def main() -> None:
 
 
 def _run() -> None:
-    from hwd.cli.run_command import main
+    with uncollected():
+        from hwd.cli.run_command import main
 
     main()

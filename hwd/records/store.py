@@ -74,7 +74,7 @@ class Store:
                     raise ConfigError(f"records {self.name}: has tables {', '.join(sorted(foreign))} that are not ours")
                 if self._read_only:
                     raise ConfigError(f"records {self.name}: has no tables of hwd. Name the folder of a daemon's data")
-                tables.metadata.create_all(connection)
+                tables.metadata.create_all(connection, checkfirst=False)
                 connection.execute(sa.insert(tables.about).values(key="schema", value=str(tables.VERSION)))
                 return
             text = connection.scalar(sa.select(tables.about.c.value).where(tables.about.c.key == "schema"))

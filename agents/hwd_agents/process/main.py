@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from hwd_drivers.core.own_python import leave_working_folder
+from hwd_drivers.core.own_python import leave_working_folder, uncollected
 
 
 def main() -> None:
@@ -19,7 +19,8 @@ def main() -> None:
 def _run() -> None:
     match sys.argv[1:]:
         case ["--config", path] if not path.startswith("-"):
-            from hwd_agents.process.serve import serve  # it runs for months: without typer, which takes 2.7 MB
+            with uncollected():
+                from hwd_agents.process.serve import serve  # it runs for months: without typer, which takes 2.7 MB
 
             sys.exit(serve(Path(path)))
         case ["select", *_]:

@@ -1,8 +1,5 @@
 """`hwd demo`, `check`, `schema`, `serve`, `twin`: files, daemon, twins."""
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +9,7 @@ import typer
 from hwd.cli.options import Json
 from hwd.cli.output import Output
 from hwd.model.plural import plural
+from hwd_drivers.core.own_python import uncollected
 
 _twin = typer.Typer(
     help="Simulated racks and devices.",
@@ -33,17 +31,6 @@ def add_to(program: typer.Typer) -> None:
     program.command(epilog="Example: hwd schema playbook > playbook.schema.json")(schema)
     program.command(epilog="Example: hwd serve examples/opus-testbed.yaml --http 127.0.0.1:8642")(serve)
     program.add_typer(_twin, name="twin")
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """For imports: all that they make stays, and to look through it again and again takes a fifth of a start."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def demo(
@@ -146,7 +133,7 @@ def serve(
     verbose: Verbose = False,
 ) -> None:
     """Run the daemon of a testbed, until Ctrl-C. Its twins, where it has any, are started as a process of their own."""
-    with _uncollected():
+    with uncollected():
         from hwd.daemon.process_main import log_to_stderr, run_until_stopped
         from hwd.daemon.serve import ServeOptions
         from hwd.daemon.serve import serve as serve_testbed
@@ -167,7 +154,7 @@ def up(
     verbose: Verbose = False,
 ) -> None:
     """Run the twin rack of a testbed: its simulated switches and hosts, and the light between them. Until Ctrl-C."""
-    with _uncollected():
+    with uncollected():
         from hwd.config.run_files.places import run_dir
         from hwd.config.scenario import load_scenario
         from hwd.daemon.installed_drivers import load
