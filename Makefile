@@ -30,7 +30,7 @@ PYTEST_ARGS ?=
 # in one, as a debugger wants it.
 WORKERS ?= 3
 # Their temporary files are in memory where that has room: a tenth of the work is waiting for a disk.
-MEMORY := $(shell awk '$$2 == "/dev/shm" && !/noexec/ { print $$2 }' /proc/mounts 2>/dev/null | xargs -r df -m --output=target,avail | awk 'NR > 1 && $$2 > 4000 { print $$1 }')
+MEMORY := $(shell awk '$$2 == "/dev/shm" && !/noexec/ { print $$2 }' /proc/mounts 2>/dev/null | xargs -r df -m --output=target,avail | awk 'NR == 2 && $$2 > 4000 { print $$1 }')
 PYTEST = $(if $(MEMORY),TMPDIR=$${TMPDIR:-$(MEMORY)} )$(BIN)/pytest $(TESTS) -n $(WORKERS) --dist=loadfile --no-loadscope-reorder
 TESTBED ?= examples/opus-testbed.yaml
 
