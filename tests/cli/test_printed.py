@@ -188,12 +188,7 @@ def texts(file: Path) -> Iterator[tuple[str, object]]:
     yield "words of block", answer(block.parse_words, ["ocs1:3A,4A..6A", "ocs2:1B", "ocs1:7B"])
     for word in ("ocs1", "3A", ":3A", "ocs1:", "ocs1:3A,", "ocs1:,3A", ""):
         yield "words of block", answer(block.parse_words, ["ocs1:1A", word])
-    for words in (
-        ["day=ring hosts=h0,h1 rail=0", f"night={file}"],
-        ["day"],
-        ["ring hosts=h0,h1"],
-        ["a=x", "a=y"],
-    ):
+    for words in (["day=ring hosts=h0,h1 rail=0", f"night={file}"], ["day"], ["ring hosts=h0,h1"], ["a=x", "a=y"]):
         yield "words of prepare", answer(_targets, words)
     for value in (6.737999674999999, 12345.678901, 0.004_213_7, 3.0, -0.9, 0.0, 7, True, "ring"):
         yield f"{value!r} in a line", words_of({"expected_s": value})

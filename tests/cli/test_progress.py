@@ -58,10 +58,7 @@ def test_a_follower_tells_every_step_and_the_present_state_of_its_reconfiguratio
 @pytest.mark.usefixtures("places")
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [
-        (("sim", "--seed", "2"), b"playing seed 2"),
-        (("check", str(shipped("examples", "two-hosts"))), b"reading files"),
-    ],
+    [(("sim", "--seed", "2"), b"playing seed 2"), (("check", str(shipped("examples", "two-hosts"))), b"reading files")],
 )
 def test_a_long_command_says_what_it_does(arguments: tuple[str, ...], words: bytes) -> None:
     assert words in seen_on_a_terminal(*arguments)

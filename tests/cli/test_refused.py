@@ -14,14 +14,7 @@ import pytest
 from hwd.cli.run_command import run
 from hwd.client import Client
 from hwd.config.shipped import shipped
-from hwd_drivers.core.errors import (
-    BugError,
-    ConfigError,
-    LinkError,
-    NotReadyError,
-    NotRolledBackError,
-    RefusedError,
-)
+from hwd_drivers.core.errors import BugError, ConfigError, LinkError, NotReadyError, NotRolledBackError, RefusedError
 
 from ..answers import check_answers
 from .test_command_table import PLAYBOOK

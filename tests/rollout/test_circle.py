@@ -102,10 +102,7 @@ def test_an_agent_is_deployed_examined_found_changed_and_removed_to_the_last_fil
     ill = lab.hwd("doctor")
     findings = {one["subject"]: (one["light"], one["text"]) for one in ill["findings"]}
     assert ill.status == 1
-    assert findings["agent file"] == (
-        "red",
-        f"{agent_file} is not what the testbed file says now: hwd agent deploy h0",
-    )
+    assert findings["agent file"] == ("red", f"{agent_file} is not what the testbed file says now: hwd agent deploy h0")
     assert findings["install"][0] == "green"
     assert findings["broker"][0] == "red"
     third = lab.hwd("deploy")
@@ -160,10 +157,7 @@ def test_a_host_whose_key_has_changed_is_not_touched(lab: Lab) -> None:
 @pytest.mark.slow
 def test_an_upgrade_of_nothing_and_a_deploy_over_another_version_are_refused_with_the_remedy(lab: Lab) -> None:
     refused = lab.hwd("upgrade")
-    assert (refused.status, refused["why"]) == (
-        3,
-        "h0: has no agent that could be upgraded: hwd agent deploy h0",
-    )
+    assert (refused.status, refused["why"]) == (3, "h0: has no agent that could be upgraded: hwd agent deploy h0")
     assert lab.files() == []
 
 

@@ -89,11 +89,7 @@ async def test_a_removal_without_the_broker_says_what_is_gone_and_what_is_not(
     agent_file.parent.mkdir(parents=True)
     agent_file.write_text("broker: secret")
     removal = Removal(
-        testbed=LAB,
-        broker="mqtt://127.0.0.1:1",
-        layout=layout,
-        progress=lambda host, words: None,
-        home=sshd.home,
+        testbed=LAB, broker="mqtt://127.0.0.1:1", layout=layout, progress=lambda host, words: None, home=sshd.home
     )
     ((report,), error) = await removal.run([host(sshd)])
     assert report.result is Result.FAILED

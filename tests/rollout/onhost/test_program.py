@@ -92,9 +92,7 @@ def test_the_way_back_leads_to_what_was_before_the_switch_also_past_a_try_that_w
     assert place.now == ("a", "one")
 
 
-def test_one_environment_before_stays_and_the_way_back_from_an_agent_file_alone_leaves_both(
-    place: Place,
-) -> None:
+def test_one_environment_before_stays_and_the_way_back_from_an_agent_file_alone_leaves_both(place: Place) -> None:
     place.settled(("a", "a"), ("b", "b"), ("c", "c"))
     assert place.names == ["b", "c", "current", "previous"]
     assert os.readlink(place.root / "previous") == "b"
