@@ -79,7 +79,8 @@ def test_page_asks_for_nothing_where_another_page_would_be_heard_to_ask(tmp_path
     other.write_text('<!doctype html><img src="http://example.invalid/x.png">')
     with listening() as (port, asked):
         dom = shown(page, tmp_path / "home", port)
-        assert [one for one in asked if not ITS_OWN.search(one) or b"fonts." in one] == []
+        asks = [one for one in asked if one]  # a connection that it closes unused asks for nothing
+        assert [one for one in asks if not ITS_OWN.search(one) or b"fonts." in one] == []
         shown(other, tmp_path / "home", port)
     assert any(b"example.invalid/x.png" in one for one in asked)
     assert dom.count("<svg") >= 6
