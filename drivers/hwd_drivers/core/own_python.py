@@ -1,4 +1,6 @@
-"""Starts of our own interpreter that leave the working folder alone: a `statistics.py` there is not the library's."""
+"""Starts of our own interpreter: quick ones, that leave the working folder alone, whose `statistics.py` is not the
+library's.
+"""
 
 import gc
 import os

@@ -14,6 +14,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from hwd.rollout.onhost.programs import Failure, say
@@ -63,7 +64,7 @@ def exclusive(path: str, who: str) -> Iterator[str | None]:
         except OSError as error:
             os.close(fd)
             raise Failure(f"{path}: cannot be locked: {error.strerror}. {WITHOUT_LOCKS}") from None
-        if _is_there(fd, path):
+        if is_there(fd, path):
             break
         os.close(fd)  # its holder removed it before we had it
     else:
@@ -107,7 +108,8 @@ def _open(path: str) -> int:
     raise Failure(f"{path}: {why}, and the lock of roll-outs is to be there. {remedy}")
 
 
-def _is_there(fd: int, path: str) -> bool:
+def is_there(fd: int, path: str | Path) -> bool:
+    """Whether what was opened still has this name."""
     try:
         return os.fstat(fd).st_ino == os.stat(path, follow_symlinks=False).st_ino
     except FileNotFoundError:

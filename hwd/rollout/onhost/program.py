@@ -43,7 +43,7 @@ from hwd.rollout.onhost.facts import (
     runs,
     service,
 )
-from hwd.rollout.onhost.lock import WITHOUT_LOCKS, hold
+from hwd.rollout.onhost.lock import WITHOUT_LOCKS, hold, is_there
 from hwd.rollout.onhost.programs import Failure, last, run, say
 from hwd.rollout.onhost.staging import clear_staging, stage, unstage
 
@@ -144,37 +144,38 @@ def fill(environment: Path, staging: Path, spec: list[str]) -> None:
 
 @contextlib.contextmanager
 def held(root: Path) -> Iterator[None]:
-    """One verb at a time: one that still works after its connection broke is waited for by that of the next roll-out,
-    as is a program such as pip that has outlived it. The folder is created where it does not exist.
+    """One verb at a time: the step of an interrupted roll-out is waited for, and a program such as pip that outlives
+    it. The folder is created where it does not exist.
     """
-    root.mkdir(parents=True, exist_ok=True)
-    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    os.set_inheritable(fd, True)  # the lock is also that of each program that the verb runs
-    try:
-        wait_for(fd, root)
-        yield
-    finally:
-        os.close(fd)
-
-
-def wait_for(fd: int, root: Path) -> None:
-    """Lock the folder, as soon as nobody else works in it."""
     waiting = select.poll()
     for left in reversed(range(ENDING_ROUNDS)):
+        root.mkdir(parents=True, exist_ok=True)
+        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if not left:
-                raise Failure(
-                    f"{root}: another roll-out is in progress on this host, or an interrupted one is completing its "
-                    "step. Try again in a minute"
-                ) from None
-        except OSError as error:
-            raise Failure(f"{root}: cannot be locked: {error.strerror}. {WITHOUT_LOCKS}") from None
+            if lock(fd, root) and is_there(fd, root):
+                os.set_inheritable(fd, True)  # the lock is also that of each program that the verb runs
+                yield
+                return
+        finally:
+            os.close(fd)
         if left == ENDING_ROUNDS - 1:
             say(step="an interrupted roll-out completes its step: waiting for it")
         waiting.poll(ROUND_MS)
+    raise Failure(
+        f"{root}: another roll-out is in progress on this host, or an interrupted one is completing its step. "
+        "Try again in a minute"
+    )
+
+
+def lock(fd: int, root: Path) -> bool:
+    """Whether nobody else has it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise Failure(f"{root}: cannot be locked: {error.strerror}. {WITHOUT_LOCKS}") from None
+    return True
 
 
 # --- switch, back, settle
