@@ -17,12 +17,14 @@ from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
 from hwd.model.documents.hosts import ClockAligned, HostBirth, HostPort
 from hwd.model.instant import Instant, InstantName, Knowledge
+from hwd.model.link import Link
 from hwd.model.stage import Stage, StageName
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.telemetry import Budget, Metrics
 from hwd.web.app import metrics_router
 from hwd.web.server import HttpServer, listen
 from hwd_drivers.core.documents import Document, Fact
+from hwd_drivers.core.values import PortSide
 from hwd_drivers.devices.facts import SwitchCommand, SwitchPower, SwitchUp
 
 LIMITS_MS = {10_000: 10.0, 100_000: 20.0}
@@ -193,7 +195,7 @@ def _documents(switches: int, hosts: int) -> Iterator[Document]:
         )
     links = [
         LinkTimeline(
-            link=f"h{number}.eth{port}<->h{number + 1}.eth{port}",
+            link=Link.parse(f"h{number}.eth{port}<->h{number + 1}.eth{port}"),
             kept=False,
             instants=(Instant.never_left(InstantName.READY, ""),),
             stages=tuple(Stage(name=name, knowledge=Knowledge.SEEN, seconds=1.0) for name in StageName),
@@ -217,7 +219,7 @@ def _command(switch: str, verb: str) -> Document:
 
 def _power(switch: str, power_dbm: float) -> Document:
     powers: dict[str, float | None] = {f"{end // 2}{'AB'[end % 2]}": power_dbm for end in range(ENDS)}
-    return _told(SwitchPower(switch=switch, power_dbm=powers))
+    return _told(SwitchPower(switch=switch, power_dbm={PortSide.parse(end): power for end, power in powers.items()}))
 
 
 def _told(fact: Fact) -> Document:

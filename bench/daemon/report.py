@@ -21,11 +21,13 @@ from hwd.model.documents.reconfigurations import (
     StartedMove,
 )
 from hwd.model.instant import Origin
+from hwd.model.link import Link
 from hwd.model.recorded_run import Run, RunOutcome
 from hwd.records import RecordingSink, Records
 from hwd.timeline import build_timeline
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.values import Crossconnect
 
 SMALL, LARGE = 28, 1000
 LINKS = 64
@@ -108,8 +110,8 @@ def _reconfiguration(draw: random.Random, index: int, links: int) -> Iterator[Fa
         run="bench",
         hash="0",
         what=what,
-        links=[StartedLink(link=f"{a}<->{b}", kept=False, switches=["ocs1"]) for a, b in ends],
-        moves=[StartedMove(switch="ocs1", remove=[], add=["1A-2B"])],
+        links=[StartedLink(link=Link.parse(f"{a}<->{b}"), kept=False, switches=["ocs1"]) for a, b in ends],
+        moves=[StartedMove(switch="ocs1", remove=[], add=[Crossconnect.parse("1A-2B")])],
     )
     start_ns = 10**10 * (index + 1)
     commanded = ReconfigurationCommanded(

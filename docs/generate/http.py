@@ -5,7 +5,6 @@ the errors themselves.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-import msgspec
 from prometheus_client import CollectorRegistry
 
 from docs.generate.pages import code, table
@@ -18,6 +17,7 @@ from hwd.web.problem import problem_of
 from hwd.web.service import Service
 from hwd.web.stream import EventStream
 from hwd_drivers.core import errors
+from hwd_drivers.core.structs import json_schemas
 
 
 def openapi() -> dict[str, Any]:
@@ -46,7 +46,7 @@ def bodies() -> str:
 
 def answers() -> str:
     """A row for each answer and each object within one."""
-    schemas = msgspec.json.schema_components(ANSWERS, ref_template=REFERENCE)[1]
+    schemas = json_schemas(ANSWERS, ref_template=REFERENCE)[1]
     rows = [(code(name), one.get("description", "")) for name, one in sorted(schemas.items()) if "enum" not in one]
     return table(("answer", "is"), rows)
 
@@ -101,7 +101,7 @@ _WORDS = {
 
 def _fields(kinds: Iterable[type]) -> Iterator[tuple[str, str, dict[str, Any], bool]]:
     """Type, field, schema, and whether it is required, of these types and those within them, in the order of names."""
-    schemas = msgspec.json.schema_components(kinds, ref_template=REFERENCE)[1]
+    schemas = json_schemas(kinds, ref_template=REFERENCE)[1]
     words = {name: schema for name, schema in schemas.items() if "enum" in schema}  # they stand with each field
     for name in sorted(schemas.keys() - words.keys()):
         for field, schema in schemas[name]["properties"].items():

@@ -16,6 +16,7 @@ from hwd_agents.wire import Answer, Arguments, Ask, clipped
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import DeadlineError, HwdError, RefusedError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_plain, to_plain
 
 EXPIRY_MOST_S: Final = 120.0
 """An ask with a later expiry is not done: it was forged, or its clock was stepped."""
@@ -116,7 +117,7 @@ class Asks:
             return self._made(host, ask, "refused", f"{ask.verb}: this daemon does not know it; there are {known}")
         by_s = asyncio.get_running_loop().time() + left_s
         try:
-            arguments = msgspec.convert(ask.arguments, kind)
+            arguments = from_plain(ask.arguments, kind)
             data = await handler(AskedBy(host=host.name, boot=ask.boot, by_s=by_s, alignment=alignment), arguments)
         except (RefusedError, msgspec.ValidationError) as error:
             return self._made(host, ask, "refused", reason_of(error))
@@ -124,7 +125,7 @@ class Asks:
             return self._made(host, ask, "expired", reason_of(error))
         except HwdError as error:
             return self._made(host, ask, "failed", reason_of(error))
-        return self._made(host, ask, "done", "", msgspec.to_builtins(data))
+        return self._made(host, ask, "done", "", to_plain(data))
 
     def _left(self, host: HostAgent, ask: Ask, alignment: Alignment | None) -> tuple[float, str]:
         """The seconds until it expires, at least; and why it is not done, empty where it may be."""

@@ -2,16 +2,15 @@
 
 from typing import Any
 
-import msgspec
-
 from hwd.model.answers import HostSpool
 from hwd_agents.wire import Birth, SpoolNote, WallClock
 from hwd_drivers.core.documents import Json
+from hwd_drivers.core.structs import to_plain
 
 
 def inventory_data(birth: Birth) -> dict[str, Any]:
     """Kernel, machine, modules, NICs and their states, as far as the agent reports them."""
-    data: dict[str, Json] = msgspec.to_builtins(birth.inventory)
+    data: dict[str, Json] = to_plain(birth.inventory)
     return data
 
 

@@ -7,6 +7,7 @@ from hwd.model.documents.hosts import HostEvent
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Event, Selected
 from hwd_drivers.core.documents import Json
+from hwd_drivers.core.structs import from_plain
 
 POLLED = frozenset({"light", "dark", "rdma"})
 """Events that are found by polling: they lie anywhere between two polls. All others are notices, which come just after
@@ -47,7 +48,7 @@ def stamps_of(event: Event, alignment: Alignment) -> dict[str, Json]:
     {requested_ns, answered_ns, error_ns, switches: {switch: {commanded_ns, acknowledged_ns}}}
     """
     try:
-        done = msgspec.convert(event.data, Selected)
+        done = from_plain(event.data, Selected)
     except msgspec.ValidationError:
         return {}
 

@@ -53,6 +53,7 @@ from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError, ProtocolError
 from hwd_drivers.core.ids import Ids
+from hwd_drivers.core.structs import to_plain
 
 log = logging.getLogger(__name__)
 
@@ -205,7 +206,7 @@ class Gateway:
             expires_at_ns=expires_ns - error_ns,
             verb=verb,
             lease=lease,
-            arguments=msgspec.to_builtins(arguments),
+            arguments=to_plain(arguments),
         )
         try:
             with self._pending.waiting(id, host=host, boot=agent.boot) as reply:

@@ -14,6 +14,7 @@ from hwd.model.answers.hosts import BUS_BACK, NEVER_HEARD
 from hwd.model.documents.hosts import HostBirth, HostDown, HostPort, HostUp
 from hwd_agents.wire import Birth, Event, PortNote, State, encode
 from hwd_drivers.core.documents import Fact
+from hwd_drivers.core.structs import from_plain, to_plain
 
 Emit = Callable[[Fact], None]
 """`emit(fact)` emits a document."""
@@ -327,4 +328,4 @@ def _without_states(birth: Birth) -> Birth:
 def _after(note: PortNote, event: Event) -> PortNote:
     """The note of a port, changed by an event."""
     changed = {key: event.data[key] for key in ("carrier", "carrier_changes", "present") if key in event.data}
-    return msgspec.convert({**msgspec.to_builtins(note), **changed}, PortNote)
+    return from_plain({**to_plain(note), **changed}, PortNote)

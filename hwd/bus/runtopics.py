@@ -5,13 +5,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
-import msgspec
-
 from hwd.model.run import RunStatus
 from hwd_agents.bus.protocol import Bus, Incoming
 from hwd_agents.wire import topic
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import LinkError
+from hwd_drivers.core.structs import to_json
 
 LEVEL: Final = "runs"
 """The topic level in which other topics have the name of a host; no host can have this name."""
@@ -69,7 +68,7 @@ class RunTopics:
                     self._due[run] = None
                 run = next(iter(self._due))
                 status = statuses.get(run)
-                payload = b"" if status is None else msgspec.json.encode(status)
+                payload = b"" if status is None else to_json(status)
                 del self._due[run]  # a state that comes meanwhile makes it due again
                 try:
                     await self._bus.publish(topic(self._testbed, LEVEL, run), payload, qos=1, retain=True)

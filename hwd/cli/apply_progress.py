@@ -1,5 +1,6 @@
 """The progress of an apply: its steps and its state, while the answer is waited for."""
 
+from collections.abc import Sequence
 from typing import Self
 
 from hwd.cli.output import Output
@@ -70,7 +71,7 @@ def step_line(step: ReconfigurationStep) -> str:
     return f"{name} begins: {makes}, dark meanwhile {_few(step.dark) if step.dark else 'none'}"
 
 
-def _few(links: list[str]) -> str:
+def _few(links: Sequence[str]) -> str:
     more = len(links) - NAMED
     return ", ".join(links[:NAMED]) + (f" and {plural(more, 'link')} more" if more > 0 else "")
 

@@ -13,6 +13,7 @@ import typer
 from hwd.model.plural import plural
 from hwd_drivers.core.printable import printable
 from hwd_drivers.core.standard_streams import speaks_unicode
+from hwd_drivers.core.structs import to_plain
 
 GOOD = frozenset({"up", "connected", "succeeded", "confirmed", "tuned", "ready", "done"})
 BAD = frozenset({"down", "not connected", "failed", "crashed", "unknown", "overrun", "critical", "little"})
@@ -140,7 +141,7 @@ def _json(value: object, indent: int | None = None) -> str:
 
 def _plain(value: object) -> object:
     """An answer of the daemon as it is encoded, anything else as text."""
-    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else str(value)
+    return to_plain(value) if isinstance(value, msgspec.Struct) else str(value)
 
 
 def _figure(value: object) -> object:

@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import msgspec
-
 from hwd.config.run_files.places import records_path
 from hwd.model.local_time import date_and_time
 from hwd.model.recorded_run import Run, RunSummary
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.structs import to_plain
 
 if TYPE_CHECKING:
     from hwd.client import Client
@@ -72,7 +71,7 @@ def run_reports(source: Recorded, ids: Sequence[str], *, observations: bool = Fa
 
 def short(run: Run) -> dict[str, Any]:
     """The JSON of a run without the texts of its files."""
-    data: dict[str, Any] = msgspec.to_builtins(run)
+    data: dict[str, Any] = to_plain(run)
     return {key: value for key, value in data.items() if key not in ("playbook_text", "testbed_text", "inventory")}
 
 

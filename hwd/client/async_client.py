@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack, cast
 from urllib.parse import quote, urlencode
 
-import msgspec
-
 from hwd.client.connection import Connection
 from hwd.client.event_stream import Event, Listening
 from hwd.client.find import Whereabouts
@@ -61,6 +59,7 @@ from hwd.model.run import RunStatus
 from hwd.model.trial import TrialRun
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import ConfigError, HwdError
+from hwd_drivers.core.structs import from_json
 
 if TYPE_CHECKING:
     from hwd.client.timelines import MeasuredTimeline, RunResult, Timelines
@@ -160,7 +159,7 @@ class AsyncClient:
         body = bodies.ProgramBody(words=[*words], by=by)
         async with aclosing(self._connection.lines(f"hosts/{quote(host, safe='')}/programs", body)) as lines:
             async for line in lines:
-                yield msgspec.json.decode(line, type=ProgramNews)
+                yield from_json(line, ProgramNews)
 
     async def signal_program(self, id: str, signal: Signal) -> ProgramStatus:
         """Send a signal to a program and its process group, by the id in its first news."""

@@ -8,7 +8,6 @@ from contextlib import aclosing
 from typing import Any, TypeVar
 
 import httpx
-import msgspec
 
 from hwd.client import event_stream
 from hwd.client.event_stream import Event, Lines, Listening
@@ -18,6 +17,7 @@ from hwd.model.bodies import Body
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import DeadlineError, HwdError, LinkError, ProtocolError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_json, to_json
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class Connection:
         within_s: float = ANSWER_S,
     ) -> T:
         """Send a POST request, whose answer must come `within_s`. Raises as `get` does."""
-        sent = {} if body is None else {"content": msgspec.json.encode(body), "headers": JSON}
+        sent = {} if body is None else {"content": to_json(body), "headers": JSON}
         return await self._ask("POST", API + path, answer, within_s, **sent)
 
     async def upload(self, path: str, answer: type[T], data: bytes, *, query: Mapping[str, str], within_s: float) -> T:
@@ -85,7 +85,7 @@ class Connection:
         timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
         try:
             async with self._http.stream(
-                "POST", API + path, content=msgspec.json.encode(body), headers=JSON, timeout=timeout
+                "POST", API + path, content=to_json(body), headers=JSON, timeout=timeout
             ) as response:
                 if not response.is_success:
                     await response.aread()
@@ -136,7 +136,7 @@ class Connection:
             raise unreachable(self.url, error) from error
         raise_for_problem(response)
         try:
-            return msgspec.json.decode(response.content, type=answer)
+            return from_json(response.content, answer)
         except ValueError as error:  # no JSON, no UTF-8, or another answer
             raise ProtocolError(
                 f"{response.request.url}: cannot read the answer to {method} {path}: {error!r}. "

@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 
 import httpx
-import msgspec
 
 from hwd.model.answers import DocumentJson
 from hwd.model.plural import plural
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import LinkError, ProtocolError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_plain
 
 SILENT_S = 30.0
 """The daemon sends something every 10 s, whatever was asked for; a connection that was silent for so long is lost."""
@@ -126,6 +126,6 @@ def _event(fields: Mapping[str, str]) -> Event:
         data = json.loads(fields["data"])
         if fields.get("event") == "missed":
             return Event(id=fields["id"], missed=data["count"])
-        return Event(id=fields["id"], document=msgspec.convert(data, DocumentJson).document())
+        return Event(id=fields["id"], document=from_plain(data, DocumentJson).document())
     except (ValueError, KeyError, TypeError, ProtocolError) as error:
         raise ProtocolError(f"event stream: cannot read {fields}: {error}") from error

@@ -1,7 +1,6 @@
 """Turns a problem document (RFC 9457) into the error that caused it."""
 
 import httpx
-import msgspec
 from msgspec import UNSET
 
 from hwd.model.answers import Problem
@@ -21,6 +20,7 @@ from hwd_drivers.core.errors import (
     StalePlanError,
     UnknownError,
 )
+from hwd_drivers.core.structs import from_json
 
 _BY_TITLE: dict[str, type[HwdError]] = {
     kind.title: kind
@@ -53,7 +53,7 @@ def raise_for_problem(response: httpx.Response) -> None:
     if response.is_success:
         return
     try:
-        problem = msgspec.json.decode(response.content, type=Problem)
+        problem = from_json(response.content, Problem)
     except ValueError as error:
         raise ProtocolError(
             f"{response.request.url}: status {response.status_code} without a problem document. "

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from html import escape
 from typing import Self
 
-import msgspec
 from msgspec.structs import asdict
 from typing_extensions import override
 
@@ -25,6 +24,7 @@ from hwd.report.text import stage_text
 from hwd.timeline import LinkTimeline, StageName, Timeline
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import FailedError
+from hwd_drivers.core.structs import to_plain
 
 
 class StageSeconds(float):
@@ -159,7 +159,7 @@ class Stages(tuple[StageRow, ...]):
 
     def rows(self) -> list[dict[str, object]]:
         """Rows of plain values, as `pandas.DataFrame` takes them."""
-        return [msgspec.to_builtins(row) for row in self]
+        return [to_plain(row) for row in self]
 
     @override
     def __str__(self) -> str:

@@ -33,6 +33,7 @@ from hwd.config.testbed.testbed_schema import (
 from hwd.model.fault import Fault
 from hwd.model.kinds import KINDS
 from hwd_agents.wire import AnyMessage
+from hwd_drivers.core.structs import json_schemas, to_json
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _HOLE: Mapping[str, Any] = {"type": "string", "pattern": r"\{\{.*\}\}"}
@@ -110,7 +111,7 @@ def struct_schemas(types: Sequence[Any], *, ref_template: str) -> tuple[list[dic
     """The schemas of these types, and those of the structs in them by name. Docstrings have no indentation of ours, as
     from Python 3.13 on.
     """
-    schemas, components = msgspec.json.schema_components(types, ref_template=ref_template)
+    schemas, components = json_schemas(types, ref_template=ref_template)
     for component in components.values():
         if "description" in component:
             component["description"] = inspect.cleandoc(component["description"])
@@ -119,7 +120,7 @@ def struct_schemas(types: Sequence[Any], *, ref_template: str) -> tuple[list[dic
 
 def _faults() -> dict[str, Any]:
     _, made = struct_schemas([Fault], ref_template="#/$defs/Fault{name}")
-    components: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(made))  # defaults of tuples are lists in JSON
+    components: dict[str, Any] = msgspec.json.decode(to_json(made))  # defaults of tuples are lists in JSON
     _drop_titles(components)
     return {f"Fault{name}": definition for name, definition in components.items()}
 
@@ -153,7 +154,7 @@ def _document() -> dict[str, Any]:
 
 def _structs(types: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     made = struct_schemas(types, ref_template="#/$defs/{name}")
-    schemas, components = msgspec.json.decode(msgspec.json.encode(made))
+    schemas, components = msgspec.json.decode(to_json(made))
     _drop_titles(components)
     return schemas, dict(sorted(components.items()))
 

@@ -270,7 +270,7 @@ class Reload:
         links = {*proposal.fabric.links_of(left)}
         for routed in self._fabric.routed_of(state):
             if routed.link not in links:
-                passed = ", ".join(in_order(map(str, routed.crossconnects)))
+                passed = ", ".join(in_order(routed.crossconnects))
                 yield (
                     f"link {routed.link} is lit over {passed}, and the file has no fibres for it any more: these "
                     "crossconnects stay, and no link shows them. Dark first: `hwd apply` without that link"

@@ -39,7 +39,7 @@ class SetSwitchAsks:
 
     def _check_own(self, host: str, prepared: PreparedSetStatus) -> None:
         found = self._service.testbed.hosts.get(host)  # a reload may have taken it away
-        own = frozenset[str]() if found is None else {str(port.id) for port in found.ports}
+        own = frozenset[str]() if found is None else {port.id for port in found.ports}
         if own.isdisjoint(prepared.ports):
             raise RefusedError(
                 f"prepared set {prepared.id}: host {host} has no port in it, and a host switches sets of its own light "

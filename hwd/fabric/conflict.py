@@ -34,7 +34,7 @@ def conflict_of(given: PathProblem, wanted: tuple[Crossconnect, ...], effort: Ef
     places, smallest = smallest_conflict(given, effort)
     demands = tuple(wanted[place] for place in places)
     name = given.inside.composite.name
-    names = ", ".join(map(str, demands))
+    names = ", ".join(demands)
     if not demands:
         return ConflictError(
             f"{name}: the crossconnects that are needed of its elements contradict each other; "

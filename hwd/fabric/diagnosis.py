@@ -11,8 +11,9 @@ from typing import Final
 
 from hwd.fabric.lost_light import Judge, LightAt, LostLight, lost_light, weak_light
 from hwd.model.answers import SwitchStatus
+from hwd.model.circuit import RoutedLink
 from hwd.model.hang import Hang, Power
-from hwd.model.link import Link, RoutedLink
+from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.stage import StageName
 from hwd.model.testbed import Testbed
@@ -110,9 +111,8 @@ class Diagnosis:
         whys = list(dict.fromkeys(one.why for one in lost.values()))
         nears = {one.near for one in lost.values()}
         if not certain and len(nears) == 1 and (near := nears.pop()) is not None:
-            end = NicPortId.parse(near)
             ask = "Are its two fibres in, and not swapped?"
-            return self._hang(StageName.OPTICAL, end, f"{'; '.join(whys)}. {ask}", powers)
+            return self._hang(StageName.OPTICAL, near, f"{'; '.join(whys)}. {ask}", powers)
         return self._hang(StageName.OPTICAL, None, f"no light either way: {'; '.join(whys)}", powers)
 
     def _weak(self) -> Hang | None:
@@ -205,7 +205,7 @@ class Diagnosis:
         )
 
     def _hang(self, stage: StageName, end: NicPortId | None, why: str, powers: tuple[Power, ...] = ()) -> Hang:
-        return Hang(link=str(self._link), end=None if end is None else str(end), stage=stage, why=why, powers=powers)
+        return Hang(link=self._link, end=end, stage=stage, why=why, powers=powers)
 
 
 _STATES: Final = {StageName.OPTICAL: "light", StageName.FIRMWARE: "firmware"}

@@ -19,7 +19,8 @@ from hwd.fabric.obstacle import explain
 from hwd.fabric.path import Path, Taken, find_path
 from hwd.fabric.reach import carries, reached
 from hwd.fabric.state import State, lighting
-from hwd.model.link import Circuit, Link, RoutedLink, SwitchCrossconnect
+from hwd.model.circuit import Circuit, RoutedLink
+from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import NicPort, PortNote, PortState, Testbed
 from hwd_drivers.core.errors import BugError, ConfigError

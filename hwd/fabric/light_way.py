@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hwd.fabric.graph import at_switch
-from hwd.model.link import Circuit, SwitchCrossconnect
+from hwd.model.circuit import Circuit
+from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Strand, Testbed
 from hwd_drivers.core.values import FibreEnd
 

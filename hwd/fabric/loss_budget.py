@@ -29,7 +29,7 @@ class OverBudget:
     budget_db: float
 
     def __str__(self) -> str:
-        names = ", ".join(map(str, self.targets)) + (f" and {self.more} more" if self.more else "")
+        names = ", ".join(self.targets) + (f" and {self.more} more" if self.more else "")
         return (
             f"{self.source} can never meet its loss budget with {names}: the way to {self.targets[0]} loses up to "
             f"{self.loss_db_max:.1f} dB, the budget is {self.budget_db:.1f} dB; such links will be refused"

@@ -8,8 +8,9 @@ from typing import Protocol
 
 from hwd.fabric.light_way import Place, light_way
 from hwd.model.answers import SwitchStatus
+from hwd.model.circuit import Circuit
 from hwd.model.hang import Power
-from hwd.model.link import Circuit
+from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Module, Testbed
 from hwd_drivers.core.values import CrossconnectState, Side, sum_dbm
 
@@ -46,7 +47,7 @@ class LostLight:
 
     why: str
     powers: tuple[Power, ...]
-    near: str | None = None
+    near: NicPortId | None = None
     certain: bool = False
     doubtful: bool = False
 
@@ -171,25 +172,25 @@ def _module_point(place: Place, powers_dbm: Sequence[float | None] | None, *, da
     known = bool(lit) or (dark and bool(found))
     return _Point(
         place=place,
-        at=str(place.end),
+        at=place.end,
         dark=dark,
         total_dbm=sum_dbm(*lit) if lit else None,
-        power=Power(at=str(place.end), dbm=found, by_lane=not place.end.lane) if known else None,
+        power=Power(at=place.end, dbm=found, by_lane=not place.end.lane) if known else None,
     )
 
 
 def _switch_point(place: Place, switch: SwitchStatus | None, age_s: float | None) -> _Point:
     """`age_s`: of its powers, where they were read before the light was lost."""
-    at = str(place.end)
+    at = place.end
     if switch is None or not switch.up:
         return _Point(place=place, at=at)
     monitored = (place.end.side is Side.A) is (place.crossconnect is None)
-    name = str(place.end.port_side)
+    name = place.end.port_side
     stop = ""
     if place.crossconnect is not None:
-        pair = str(place.crossconnect.crossconnect)
-        state = next((one.state for one in switch.readings if one.id == pair), None)
-        held = [end for end in map(str, place.crossconnect.crossconnect.ends) if end in switch.blocked]
+        pair = place.crossconnect.crossconnect
+        state = next((one.state for one in switch.readings if one.crossconnect == pair), None)
+        held = [end for end in pair.ends if end in switch.blocked]
         if state is None:
             stop = f"{switch.switch} does not have {pair}"
         elif held:
@@ -267,8 +268,8 @@ def _excess(lit: Sequence[_Point]) -> str:
     return text
 
 
-def _port(point: _Point) -> str:
-    return f"{point.place.end.owner}.{point.place.end.port}"
+def _port(point: _Point) -> NicPortId:
+    return NicPortId(host=point.place.end.owner, port=point.place.end.port)
 
 
 def _receiver(circuit: Circuit, testbed: Testbed) -> Module:

@@ -67,7 +67,7 @@ def _not_joined(hops: Hops, entries: list[FibreEnd], outs: list[FibreEnd]) -> st
             station = hops.station(entry)
             if station == hops.station(out) and not hops.joinable(entry, out):
                 return f"{station} cannot join {hops.port(entry)} to {hops.port(out)}: it joins {_rule(hops, station)}"
-    into, out_of = (", ".join(sorted({str(end) for end in ends}, key=natural_key)) for ends in (entries, outs))
+    into, out_of = (", ".join(sorted(set(ends), key=natural_key)) for ends in (entries, outs))
     return f"the light enters at {into} and would have to leave at {out_of}, and no fibre joins the two switches"
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from hwd.model.link import RoutedLink, SwitchCrossconnect
+from hwd.model.circuit import RoutedLink
+from hwd.model.link import SwitchCrossconnect
 from hwd.model.state import Needed
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 

@@ -10,8 +10,8 @@ from hwd.interlocks.ports import forbidden_pairs, port_state
 from hwd.interlocks.proposal import Proposal
 from hwd.interlocks.transfers import transfers_in_flight
 from hwd.interlocks.wear import rate, wear
+from hwd.model.circuit import RoutedLink
 from hwd.model.interlock import Interlock, InterlockName, InterlockState, in_order
-from hwd.model.link import RoutedLink
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.values import Side
 

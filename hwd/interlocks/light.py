@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from hwd.fabric.input_power import InputPower
 from hwd.fabric.loss_budget import ROUNDING_DB
+from hwd.model.circuit import Circuit, RoutedLink
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
-from hwd.model.link import Circuit, RoutedLink
 from hwd.model.testbed import Module, Testbed
 from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide
 
@@ -66,7 +66,7 @@ def input_power(
         known = {end: power.power_dbm for end, power in lit.items() if power.power_dbm is not None}
         over = [end for end, power in known.items() if limit is not None and power > limit + ROUNDING_DB]
         for at in sorted(over, key=PortSide.sort_key):
-            sources = ", ".join(map(str, lit[at].sources))
+            sources = ", ".join(lit[at].sources)
             why = (
                 f"up to {known[at]:.1f} dBm of {sources} enter it, and it bears {limit:.1f} dBm. "
                 "Put an attenuator into the fibre, or use a module of less power"
@@ -74,7 +74,7 @@ def input_power(
             yield _input_power(name, at, known[at], limit, InterlockState.REFUSED, why)
         if over:
             continue
-        strongest = max(known, key=lambda end: (known[end], str(end)), default=None)
+        strongest = max(known, key=lambda end: (known[end], end), default=None)
         if limit is None:
             why = (
                 f"what {name} bears is not known: its model does not state it. "
@@ -84,7 +84,7 @@ def input_power(
             yield _input_power(name, subject, known.get(subject), None, InterlockState.UNKNOWN, why)
         elif strongest is None or len(known) < len(lit):
             dark = min((end for end in lit if end not in known), key=PortSide.sort_key)
-            why = f"how strong the light of {', '.join(map(str, lit[dark].sources))} is, is not known"
+            why = f"how strong the light of {', '.join(lit[dark].sources)} is, is not known"
             yield _input_power(name, dark, None, limit, InterlockState.UNKNOWN, why)
         else:
             yield _input_power(name, strongest, known[strongest], limit, InterlockState.HOLDS)

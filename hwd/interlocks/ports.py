@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hwd.fabric.graph import at_switch
+from hwd.model.circuit import RoutedLink
 from hwd.model.interlock import Interlock, InterlockName, InterlockRules, InterlockState
-from hwd.model.link import RoutedLink
 from hwd.model.plural import plural
 from hwd.model.testbed import PortNote
 from hwd_drivers.core.values import Crossconnect, FibreEnd, natural_key

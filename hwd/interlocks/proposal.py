@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hwd.fabric.state import State
-from hwd.model.link import RoutedLink
+from hwd.model.circuit import RoutedLink
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import SwitchMoves
 

@@ -17,6 +17,7 @@ from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError
 from hwd_drivers.core.frames import decode_frames, encode_frame
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_json, to_json
 
 GATHER_S: Final = 0.05
 """How long the first event waits for others before the records get them in one transaction."""
@@ -81,7 +82,7 @@ class EventLog:
         known = await self._store.ids() if frames.payloads else frozenset()
         for payload in frames.payloads:
             try:
-                added = msgspec.json.decode(payload, type=_Added)
+                added = from_json(payload, _Added)
             except msgspec.MsgspecError as error:
                 raise ConfigError(
                     f"events of jobs: written by another version of hwd: {reason_of(error)}. Start and end that one "
@@ -184,4 +185,4 @@ class EventLog:
 
 
 def _frame(added: _Added) -> bytes:
-    return encode_frame(msgspec.json.encode(added))
+    return encode_frame(to_json(added))

@@ -78,7 +78,7 @@ class JobFailures:
         would change what was.
         """
         health = self._health
-        if isinstance(part, str):
+        if not isinstance(part, NicPortId):
             return health.why_away(part), AWAY_S
         if why := health.why_set_aside(part):
             return why, 0.0
@@ -98,4 +98,4 @@ def _ports(parts: Iterable[Part]) -> tuple[NicPortId, ...]:
 
 
 def _hosts(parts: Iterable[Part]) -> tuple[str, ...]:
-    return tuple(part for part in parts if isinstance(part, str))
+    return tuple(part for part in parts if not isinstance(part, NicPortId))

@@ -76,7 +76,7 @@ class JobLight:
 
         Raises RefusedError where one of them is taken, and what a plan of a target raises.
         """
-        ports = {*map(str, view.ports), *view.ends}
+        ports = {*view.ports, *view.ends}
         for target in targets:
             if what := what_of(target):
                 routed = await self._planner.route(Request(wanted=parse_what(what, self._testbed)))
@@ -189,10 +189,10 @@ class JobLight:
         if id not in states or of_set.switching is not None or not self._sets.is_settled(of_set.id):
             return ""
         if of_set.at is None:
-            return ", ".join(self._lacks(map(SwitchCrossconnect.parse, states[id]))) or of_set.why
+            return ", ".join(self._lacks(states[id])) or of_set.why
         if {*states[of_set.at]} != {*states[id]}:
             return f"set {of_set.id} is at {of_set.at}"
-        return ", ".join(self._lacks(map(SwitchCrossconnect.parse, states[id])))
+        return ", ".join(self._lacks(states[id]))
 
     def is_of_set(self, record: JobRecord, id: str) -> bool:
         """Whether its prepared set has this target."""
@@ -270,10 +270,10 @@ def what_of(target: Target) -> str:
     if target.links and target.crossconnects:
         raise ConfigError("a target of a plane has links or crossconnects, not both")
     if target.links:
-        return ", ".join(map(str, target.links))
+        return ", ".join(target.links)
     by_switch: dict[str, list[str]] = {}
     for one in target.crossconnects:
-        by_switch.setdefault(one.switch, []).append(str(one.crossconnect))
+        by_switch.setdefault(one.switch, []).append(one.crossconnect)
     return " ".join(f"{switch}:{','.join(pairs)}" for switch, pairs in by_switch.items())
 
 

@@ -386,7 +386,7 @@ class JobOperations:
             return ()
         ranks = [self._job.ranks[rank] for rank in self._job.groups[operation.group].ranks]
         own = frozenset[NicPortId]().union(*map(view.ports_of, ranks))
-        return tuple(str(link) for link in lit if own.issuperset(link.ends))
+        return tuple(link for link in lit if own.issuperset(link.ends))
 
     def _sent(self, by: AskedBy, ended: EndedOperation) -> OperationSent | None:
         asked = self._sending[ended.rank].asked

@@ -81,7 +81,7 @@ class JobPlaces:
 
     def _fibres(self) -> dict[str, list[str]]:
         """By NIC port: the ports of switches that its fibres lead to."""
-        found: dict[str, set[str]] = {str(id): set() for id in self.view.ports}
+        found: dict[str, set[str]] = {id: set() for id in self.view.ports}
         for strand in self._testbed.strands:
             for near, far in (strand.ends, strand.ends[::-1]):
                 if f"{near.owner}.{near.port}" in found and far.owner in self._testbed.switches:
@@ -90,4 +90,4 @@ class JobPlaces:
 
 
 def _words(ports: Iterable[NicPortId]) -> list[str]:
-    return sorted(map(str, ports), key=natural_key)
+    return sorted(ports, key=natural_key)

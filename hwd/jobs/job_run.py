@@ -455,7 +455,7 @@ class JobRun:
         found = self._failures.look(self._lit_ports(actor), now_s)
         for one in found:
             why = one.why if isinstance(one, Failure) else ""
-            ports, hosts = [*map(str, one.ports)], [*one.hosts]
+            ports, hosts = [*one.ports], [*one.hosts]
             level, word = (logging.INFO, "recovered") if isinstance(one, Recovery) else (logging.WARNING, "failed")
             log.log(level, "%s: %s: %s%s", self.record, ", ".join((*ports, *hosts)), word, why and f": {why}")
             self._emit(JobFailure, ports=ports, hosts=hosts, why=why, is_over=isinstance(one, Recovery))

@@ -64,7 +64,7 @@ from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, Refuse
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
-from hwd_drivers.core.values import Crossconnect, PortSide, natural_key
+from hwd_drivers.core.values import PortSide, natural_key
 from hwd_drivers.devices.facts import SwitchOverride, SwitchRead, SwitchRestarted, SwitchUp
 
 MOST: Final = 64
@@ -351,11 +351,11 @@ class Jobs:
                     self._changed((f"{switch}.{end.port}" for end in self._testbed.ends.get(switch, ())), by)
                 elif not read.ours:
                     changed = [f"-{one}" for one in read.removed] + [f"+{one}" for one in read.added]
-                    ends = (end for one in (*read.removed, *read.added) for end in Crossconnect.parse(one).ends)
+                    ends = (end for one in (*read.removed, *read.added) for end in one.ends)
                     by = f"another client of {switch}, or at its front panel: {' '.join(changed)}"
                     self._changed((f"{switch}.{end.port}" for end in ends), by)
             case SwitchOverride(switch=switch, ends=ends, to=to, by=by):
-                ports = (f"{switch}.{PortSide.parse(end).port}" for end in ends)
+                ports = (f"{switch}.{end.port}" for end in ends)
                 self._changed(ports, f"{by}, who sets {' '.join(ends)} of {switch} {to}")
             case ReconfigurationEnded(reconfiguration=id, wanted=list(wanted)) if self.mover(id) is None:
                 named = ((one.switch, end) for one in wanted for end in _ends_of(one))
@@ -568,5 +568,5 @@ def _words(caller: Caller | None, why: str) -> str:
 
 
 def _ends_of(wanted: WantedSwitch) -> Iterator[PortSide]:
-    yield from (end for one in map(Crossconnect.parse, wanted.crossconnects) for end in one.ends)
-    yield from map(PortSide.parse, wanted.free)
+    yield from (end for one in wanted.crossconnects for end in one.ends)
+    yield from wanted.free

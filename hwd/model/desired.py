@@ -60,9 +60,9 @@ def wanted_of(moves: Iterable[SwitchMoves], freed: Iterable[SwitchEnd] = ()) -> 
         wanted = sorted({*move.add, *move.keep}, key=Crossconnect.sort_key)
         used = {end for one in wanted for end in one.ends}
         left = {end for one in move.remove for end in one.ends} | to_free.get(move.switch, set())
-        free = sorted(map(str, left - used), key=natural_key)
+        free = sorted(left - used, key=natural_key)
         if wanted or free:
-            found.append(WantedSwitch(switch=move.switch, crossconnects=[*map(str, wanted)], free=free))
+            found.append(WantedSwitch(switch=move.switch, crossconnects=[*wanted], free=free))
     return found
 
 
@@ -82,8 +82,8 @@ def wanting(desired: DesiredEnds, wanted: WantedSwitch, *, by: str) -> dict[Port
     A partner that lost its crossconnect by that shall have none.
     """
     after = dict(desired)
-    named: dict[PortSide, Crossconnect | None] = dict.fromkeys(map(PortSide.parse, wanted.free))
-    for one in map(Crossconnect.parse, wanted.crossconnects):
+    named: dict[PortSide, Crossconnect | None] = dict.fromkeys(wanted.free)
+    for one in wanted.crossconnects:
         named |= dict.fromkeys(one.ends, one)
     for end in named:
         before = after.get(end)

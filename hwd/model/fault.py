@@ -39,6 +39,7 @@ from hwd.model.nic_port import NicPortId
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_json, from_plain, to_plain
 from hwd_drivers.core.values import Crossconnect, PortSide
 
 SECONDS_MOST: Final = 86_400.0
@@ -56,7 +57,7 @@ class _Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @override
     def __str__(self) -> str:
         """`ocs1 slow seconds=0.5`, as on the command line."""
-        data: dict[str, Json] = msgspec.to_builtins(self)
+        data: dict[str, Json] = to_plain(self)
         subject = [str(data.pop(key)) for key in ("switch", "port", "host") if key in data]
         return " ".join([*subject, str(data.pop("fault")), *(f"{key}={_words(value)}" for key, value in data.items())])
 
@@ -232,7 +233,7 @@ def parse_fault(data: Mapping[str, Any]) -> Fault:
     if not isinstance(name, str) or name not in FAULTS:
         raise ConfigError(f"fault: {name!r} is no fault; there are {', '.join(FAULTS)}")
     try:
-        fault: Fault = msgspec.convert(dict(data), Fault)
+        fault: Fault = from_plain(dict(data), Fault)
     except msgspec.ValidationError as error:
         subject = next((f"{data[key]} " for key in ("switch", "port", "host") if isinstance(data.get(key), str)), "")
         found = "; ".join(findings(data, FAULTS[name])) or reason_of(error)
@@ -244,7 +245,7 @@ def parse_fault(data: Mapping[str, Any]) -> Fault:
 def decode_fault(line: bytes) -> Fault:
     """`parse_fault` of JSON. Raises ConfigError for anything else."""
     try:
-        data = msgspec.json.decode(line, type=dict[str, Any])
+        data = from_json(line, dict[str, Any])
     # RecursionError: objects nested too deep
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"fault: not a JSON object: {reason_of(error)}") from error

@@ -40,7 +40,7 @@ def check_ends(fault: Fault, switch: str, capabilities: Capabilities) -> None:
             sides = {end for pairs in fault.pairs() for pair in pairs for end in pair.ends}
         case _:
             return
-    if missing := sorted((str(side) for side in sides.difference(capabilities.ends)), key=natural_key):
+    if missing := sorted((side for side in sides.difference(capabilities.ends)), key=natural_key):
         raise ConfigError(f"fault: {switch} has no port {', '.join(missing)}")
 
 

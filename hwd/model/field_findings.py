@@ -14,6 +14,8 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import fields
 
+from hwd_drivers.core.structs import from_plain
+
 _WORDS: Final = {
     "array": "a list",
     "bool": "true or false",
@@ -96,7 +98,7 @@ def _of_value(value: Any, kind: Any, place: str) -> Iterator[str]:
                     yield from _of_value(one, of_value, f"{place}.{name}")
                 return
     try:
-        msgspec.convert(value, kind)
+        from_plain(value, kind)
     except msgspec.ValidationError as error:
         yield f"{place}{_finding(error, kind)}"
 

@@ -3,6 +3,8 @@
 import msgspec
 from typing_extensions import override
 
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
 from hwd.model.stage import StageName
 
 
@@ -40,8 +42,8 @@ class Hang(msgspec.Struct, frozen=True, kw_only=True):
     `powers`: those that are known, in the order in which the light passes them. What is unknown is not among them.
     """
 
-    link: str
-    end: str | None
+    link: Link
+    end: NicPortId | None
     stage: StageName
     why: str
     powers: tuple[Power, ...] = ()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, cast
 
-from msgspec import Struct, convert, json
+from msgspec import Struct, json
 from typing_extensions import override
 
 from hwd.model.nic_port import NicPortId
@@ -25,6 +25,7 @@ from hwd.model.plane import (
 )
 from hwd.model.program import ProgramEnd
 from hwd_agents.wire import IpDatagrams, PortBytes
+from hwd_drivers.core.structs import from_plain, to_json
 
 _EVENTS = {type.__name__.lower(): type for type in (Intent, Done, Demand, Failure, Recovery, Applied, NotReady, Tick)}
 
@@ -131,7 +132,7 @@ class OperationSent(Struct, frozen=True, kw_only=True):
     """How an operation went on its host: when, on the daemon's clock within `error_ns`, and what the NIC ports of the
     host had counted when its rank asked for it and after it, {port: bytes}, with its IP datagrams, where its agent
     counts these. `began_ns` None: its agent was started anew under it. `counted_ns`: `before` was read by then; None
-    from an earlier version.
+    where that is not known.
     """
 
     began_ns: int | None
@@ -159,7 +160,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
     actions: list[dict[str, Any]]
     ticked_s: float | None = None
     reconfiguration: str = ""
-    ports: list[str] = []
+    ports: list[NicPortId] = []
     sent: OperationSent | None = None
 
     @classmethod
@@ -182,7 +183,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
             actions=told(actions),
             ticked_s=ticked_s,
             reconfiguration=reconfiguration,
-            ports=[*map(str, ports)],
+            ports=[*ports],
             sent=sent,
         )
 
@@ -192,7 +193,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
         ((name, fields),) = self.event.items()
         if name == "demand":
             return Demand(bytes_between={(one, other): size for one, other, size in fields["bytes_between"]})
-        return cast("Event", convert(fields, _EVENTS[name]))
+        return cast("Event", from_plain(fields, _EVENTS[name]))
 
 
 def told(actions: tuple[Action, ...]) -> list[dict[str, Any]]:
@@ -205,7 +206,7 @@ def _named(value: Event | Action) -> dict[str, Any]:
     if isinstance(value, Demand):
         fields = {"bytes_between": [[*pair, size] for pair, size in value.bytes_between.items()]}
     else:
-        fields = json.decode(json.encode(value, enc_hook=str))  # lists, as they come back from the records
+        fields = json.decode(to_json(value))  # lists, as they come back from the records
     return {type(value).__name__.lower(): fields}
 
 

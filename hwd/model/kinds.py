@@ -28,6 +28,7 @@ from hwd.model.timeline import Timeline
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import decoder, from_json, from_plain
 from hwd_drivers.devices import facts as devices
 
 FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
@@ -172,13 +173,13 @@ def read_fact(kind: str, data: bytes | str | Mapping[str, Any]) -> Fact:
     try:
         if isinstance(data, bytes | str):
             return _decoder(KINDS[kind]).decode(data)
-        return msgspec.convert(data, KINDS[kind])
+        return from_plain(data, KINDS[kind])
     except KeyError:
         why = ""
     except (msgspec.DecodeError, RecursionError) as error:
         why = reason_of(error)
     try:
-        fields = msgspec.json.decode(data, type=dict[str, Any]) if isinstance(data, bytes | str) else dict(data)
+        fields = from_json(data, dict[str, Any]) if isinstance(data, bytes | str) else dict(data)
     except (msgspec.DecodeError, RecursionError, TypeError, ValueError) as error:
         raise ProtocolError(f"document {kind}: its data is no JSON object: {reason_of(error)}") from error
     return UnreadFact(kind=kind, fields=fields, why=why)
@@ -197,4 +198,4 @@ def read_document(data: object) -> Document:
 
 @cache
 def _decoder(fact: type[Fact]) -> msgspec.json.Decoder[Fact]:
-    return msgspec.json.Decoder(fact)
+    return decoder(fact)

@@ -2,23 +2,24 @@
 
 from typing import Self
 
-import msgspec
-
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.values import natural_key
+from hwd_drivers.core.values import ValueText, natural_key
 
 
-class NicPortId(msgspec.Struct, frozen=True, kw_only=True):
+class NicPortId(ValueText):
     """One logical NIC port, `h0.eth0`."""
 
+    __slots__ = ("host", "port")
     host: str
     port: str
 
-    def __str__(self) -> str:
-        return f"{self.host}.{self.port}"
+    def __new__(cls, *, host: str, port: str) -> Self:
+        made = super().__new__(cls, f"{host}.{port}")
+        made.host, made.port = host, port
+        return made
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def read(cls, text: str) -> Self:
         host, dot, port = text.partition(".")
         if not (host and dot and port):
             raise ConfigError(f"NIC port {text!r}: write it as host.port, such as h0.eth0")

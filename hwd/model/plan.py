@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from msgspec import UNSET
 
+from hwd.model.circuit import RoutedLink
 from hwd.model.documents.plans import (
     PlanCircuit,
     PlanComposite,
@@ -22,53 +23,14 @@ from hwd.model.documents.plans import (
 )
 from hwd.model.documents.reconfigurations import StartedLink
 from hwd.model.interlock import Interlock, InterlockState
-from hwd.model.link import Link, RoutedLink, SwitchCrossconnect, SwitchEnd
-from hwd.model.plural import plural
+from hwd.model.link import Link, SwitchEnd
 from hwd.model.prediction import PlanPrediction
 from hwd.model.prepared import SetSwitch
-from hwd_drivers.core.values import Crossconnect, natural_key
+from hwd_drivers.core.values import natural_key
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 DIGITS = 6
 """Of a sum of losses or times: what is behind them is a rounding of the machine, such as 3.5999999999999996."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompositeMoves:
-    """What one composite is asked to do, in its own crossconnects; the moves of its elements are those of their
-    switches.
-
-    `through`: the crossconnects of elements that each wanted one uses. `moves`: elements that change for it; that
-    number is minimal where it equals `moves_at_least`. `darkened`: other elements that lose what they join.
-    """
-
-    composite: str
-    remove: tuple[Crossconnect, ...]
-    add: tuple[Crossconnect, ...]
-    keep: tuple[Crossconnect, ...]
-    through: Mapping[Crossconnect, tuple[SwitchCrossconnect, ...]]
-    moves: int
-    moves_at_least: int
-    darkened: int = 0
-
-    def __str__(self) -> str:
-        words = [f"-{one}" for one in self.remove] + [f"+{one}" for one in self.add]
-        dark = f", {self.darkened} go{'es' if self.darkened == 1 else ''} dark" if self.darkened else ""
-        work = " ".join(words) or "nothing to do"
-        return f"{self.composite}: {work} ({len(self.keep)} kept), {plural(self.moves, 'element move')}{dark}"
-
-    @property
-    def summary(self) -> PlanComposite:
-        return PlanComposite(
-            composite=self.composite,
-            remove=[*map(str, self.remove)],
-            add=[*map(str, self.add)],
-            keep=[*map(str, self.keep)],
-            through={str(one): [*map(str, elements)] for one, elements in self.through.items()},
-            moves=self.moves,
-            moves_at_least=self.moves_at_least,
-            darkened=self.darkened,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,26 +44,26 @@ class PlannedLink:
     def started(self) -> StartedLink:
         """The link as `reconfiguration.started` has it, whoever drove its switches."""
         return StartedLink(
-            link=str(self.routed.link),
+            link=self.routed.link,
             kept=self.kept,
             switches=sorted({one.switch for one in self.routed.crossconnects}, key=natural_key),
-            crossconnects=sorted(map(str, self.routed.crossconnects), key=natural_key),
+            crossconnects=sorted(self.routed.crossconnects, key=natural_key),
         )
 
     @property
     def summary(self) -> PlanLink:
         circuits = [
             PlanCircuit(
-                source=str(circuit.source),
-                target=str(circuit.target),
-                through=[*map(str, circuit.crossconnects)],
+                source=circuit.source,
+                target=circuit.target,
+                through=[*circuit.crossconnects],
                 loss_db_typical=round(circuit.loss_db_typical, DIGITS),
                 loss_db_max=round(circuit.loss_db_max, DIGITS),
                 margin_db=round(circuit.margin_db, DIGITS),
             )
             for circuit in self.routed.circuits
         ]
-        return PlanLink(link=str(self.routed.link), kept=self.kept, circuits=circuits)
+        return PlanLink(link=self.routed.link, kept=self.kept, circuits=circuits)
 
 
 DARK_NAMED = 4
@@ -139,7 +101,7 @@ class PlanSteps:
         worst = max(self.steps, key=lambda step: len(step.dark), default=None)
         if worst is None or len(worst.dark) < 2:
             return ""
-        links = [*map(str, worst.dark[:DARK_NAMED])]
+        links = [*worst.dark[:DARK_NAMED]]
         more = f" and {len(worst.dark) - DARK_NAMED} more" if len(worst.dark) > DARK_NAMED else ""
         return (
             f"{', '.join(links)}{more} hold ends that the new links of each other need, so that none can go first; "
@@ -150,8 +112,7 @@ class PlanSteps:
     def summary(self) -> PlanOrder:
         return PlanOrder(
             steps=[
-                PlanStep(moves=[*map(_moves, step.moves)], made=[*map(str, step.made)], dark=[*map(str, step.dark)])
-                for step in self.steps
+                PlanStep(moves=[*map(_moves, step.moves)], made=[*step.made], dark=[*step.dark]) for step in self.steps
             ],
             dark_at_once=self.dark_at_once,
             dark_at_least=self.dark_at_least,
@@ -184,7 +145,7 @@ class Plan:
     lease: str | None
     ready_within_s: float | None
     confirm_within_s: float | None
-    composites: tuple[CompositeMoves, ...] = ()
+    composites: tuple[PlanComposite, ...] = ()
     """What composites are asked to do. It follows from `moves`, and is not in `hash`."""
     interlocks: tuple[Interlock, ...] = ()
     """All that were checked, those that do not hold first."""
@@ -240,9 +201,9 @@ class Plan:
             mode=self.mode,
             empty=self.empty,
             moves=[*map(_moves, self.moves)],
-            composites=[composite.summary for composite in self.composites],
+            composites=[*self.composites],
             links=[planned.summary for planned in self.links],
-            dark=[*map(str, self.dark)],
+            dark=[*self.dark],
             expected_s=round(self.expected_s, DIGITS),
             expected_from=self.expected_from,
             warnings=[*self.warnings],
@@ -271,10 +232,9 @@ class Plan:
             "mode": self.mode,
             "moves": [*map(_hashed_moves, self.moves)],
             "links": [
-                [str(planned.routed.link), planned.kept, sorted(map(str, planned.routed.crossconnects))]
-                for planned in self.links
+                [planned.routed.link, planned.kept, sorted(planned.routed.crossconnects)] for planned in self.links
             ],
-            "dark": sorted(map(str, self.dark)),
+            "dark": sorted(self.dark),
             "lease": self.lease,
             "rules": [self.crash_rule, self.ready_within_s, self.confirm_within_s],
             **({"interlocks": judged} if judged else {}),
@@ -285,11 +245,11 @@ class Plan:
 def _moves(move: SwitchMoves) -> PlanMoves:
     return PlanMoves(
         switch=move.switch,
-        remove=[*map(str, move.remove)],
-        add=[*map(str, move.add)],
-        keep=[*map(str, move.keep)],
+        remove=[*move.remove],
+        add=[*move.add],
+        keep=[*move.keep],
     )
 
 
 def _hashed_moves(move: SwitchMoves) -> list[Any]:
-    return [move.switch, *(sorted(map(str, part)) for part in (move.remove, move.add, move.keep, move.before))]
+    return [move.switch, *(sorted(part) for part in (move.remove, move.add, move.keep, move.before))]

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from hwd.model.desired import wanted_of
 from hwd.model.documents.reconfigurations import StartedLink, WantedSwitch
-from hwd.model.link import SwitchEnd
+from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
@@ -30,8 +30,8 @@ SetState = Mapping[str, frozenset[Crossconnect]]
 class PreparedLink(Struct, frozen=True, kw_only=True):
     """A link that a target wants, with the crossconnects that make it, `ocs1:1A-2B`."""
 
-    link: str
-    crossconnects: list[str]
+    link: Link
+    crossconnects: list[SwitchCrossconnect]
 
     def started(self, added: frozenset[str]) -> StartedLink:
         """As the first document of a reconfiguration has it. `added`: the crossconnects that this makes."""
@@ -52,10 +52,10 @@ class PreparedTarget(Struct, frozen=True, kw_only=True):
 
     name: str
     what: str
-    state: dict[str, list[str]]
-    free: dict[str, list[str]]
+    state: dict[str, list[Crossconnect]]
+    free: dict[str, list[PortSide]]
     links: list[PreparedLink]
-    lit: list[str]
+    lit: list[Link]
 
 
 class PreparedSet(Struct, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class PreparedSet(Struct, frozen=True, kw_only=True):
     mode: ApplyMode
     ready_within_s: float | None
     targets: list[PreparedTarget]
-    ends: dict[str, list[str]]
+    ends: dict[str, list[PortSide]]
     ports: list[str]
     wall_ns: int
     expires_wall_ns: int | None
@@ -93,11 +93,11 @@ class PreparedSet(Struct, frozen=True, kw_only=True):
         """What the switches carry at a target; raises KeyError where there is none."""
         if (target := self.target(name)) is None:
             raise KeyError(name)
-        return {switch: frozenset(map(Crossconnect.parse, one)) for switch, one in target.state.items()}
+        return {switch: frozenset(one) for switch, one in target.state.items()}
 
     def seen(self, switch: str, readings: Iterable[CrossconnectReading]) -> frozenset[Crossconnect]:
         """What a switch carries at the ends of the set; a failed crossconnect is not there."""
-        ends = frozenset(map(PortSide.parse, self.ends[switch]))
+        ends = frozenset(self.ends[switch])
         return frozenset(
             one.crossconnect
             for one in readings
@@ -136,7 +136,7 @@ def moves_between(now: SetState, then: SetState) -> tuple[SwitchMoves, ...]:
 
 def wanted_at(target: PreparedTarget, moves: Iterable[SwitchMoves]) -> list[WantedSwitch]:
     """What is desired once the moves to a target are confirmed."""
-    freed = [SwitchEnd(switch=name, end=PortSide.parse(end)) for name, ends in target.free.items() for end in ends]
+    freed = [SwitchEnd(switch=name, end=end) for name, ends in target.free.items() for end in ends]
     return wanted_of(moves, freed)
 
 

@@ -431,5 +431,5 @@ class Testbed:
             if port.id == id:
                 return port
         raise ConfigError(
-            f"{id}: no such NIC port in testbed {self.name}; it has {', '.join(str(port.id) for port in self.ports())}"
+            f"{id}: no such NIC port in testbed {self.name}; it has {', '.join(port.id for port in self.ports())}"
         )

@@ -123,7 +123,7 @@ class _Diff:
 
     def _hosts(self) -> Iterator[TestbedChange]:
         for kind, name, before, after in _pairs(self.old.hosts, self.new.hosts):
-            ports = frozenset(str(port.id) for one in (before, after) if one is not None for port in one.ports)
+            ports = frozenset(port.id for one in (before, after) if one is not None for port in one.ports)
             if before is None or after is None:
                 yield TestbedChange(kind=kind, subject=f"host {name}", ports=ports, obstacle=LOGINS)
                 continue
@@ -132,7 +132,7 @@ class _Diff:
             yield from self._nic_ports(before, after)
 
     def _nic_ports(self, before: Host, after: Host) -> Iterator[TestbedChange]:
-        old, new = ({str(port.id): port for port in host.ports} for host in (before, after))
+        old, new = ({port.id: port for port in host.ports} for host in (before, after))
         is_twin = after.twin is not None
         for kind, name, one, other in _pairs(old, new):
             what = _nic_fields(one, other) if one is not None and other is not None else ""
@@ -151,7 +151,7 @@ class _Diff:
     def _strands(self) -> Iterator[TestbedChange]:
         """One change for all strands between the same two ports, as of a duplex cable, where they differ alike."""
         found: dict[tuple[ChangeKind, str, str], frozenset[str]] = {}
-        old, new = ({frozenset(map(str, one.ends)): one for one in bed.strands} for bed in (self.old, self.new))
+        old, new = ({frozenset(one.ends): one for one in bed.strands} for bed in (self.old, self.new))
         for kind, _, before, after in _pairs(old, new):
             strand = after or before
             assert strand is not None

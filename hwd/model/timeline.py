@@ -8,6 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from hwd.model.documents.reconfigurations import ReconfigurationFact
 from hwd.model.instant import Instant, InstantName
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
 from hwd.model.rc_recovery import RcRecovery
 from hwd.model.stage import Stage, StageName, limits, within_s
 from hwd_drivers.core.errors import BugError
@@ -50,8 +52,8 @@ class EndTimeline(msgspec.Struct, frozen=True, kw_only=True):
     `rc`: the recovery of its reliable connection, where it had one.
     """
 
-    link: str
-    end: str
+    link: Link
+    end: NicPortId
     instants: tuple[Instant, ...]
     observations: tuple[Instant, ...]
     rc: RcRecovery | UnsetType = UNSET
@@ -67,7 +69,7 @@ class LinkTimeline(msgspec.Struct, frozen=True, kw_only=True):
     this one was commanded; None where that is not known.
     """
 
-    link: str
+    link: Link
     kept: bool
     instants: tuple[Instant, ...]
     stages: tuple[Stage, ...]

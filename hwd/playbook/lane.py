@@ -197,7 +197,7 @@ class Lane:
         )
 
     async def _set(self, step: HostStep) -> None:
-        self._check([str(action.port) for action in step.actions], PortAction.SET)
+        self._check([action.port for action in step.actions], PortAction.SET)
         for action in step.actions:
             self._shared.has_set = True
             began_ns = self._shared.clock.monotonic_ns()
@@ -206,7 +206,7 @@ class Lane:
                 RunHost(
                     run=self._shared.run,
                     host=action.port.host,
-                    port=str(action.port),
+                    port=action.port,
                     action=action.setting.value,
                     value=action.value,
                     seconds=(self._shared.clock.monotonic_ns() - began_ns) / 1e9,

@@ -5,8 +5,6 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Final
 
-import msgspec
-
 from hwd.fabric.fabric import Fabric
 from hwd.model.fault import Clear, Fault, HostFault, PortFault, SwitchFault, decode_fault
 from hwd.model.fault_check import check_fault
@@ -14,6 +12,7 @@ from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
 from hwd.records.records import Records
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError
+from hwd_drivers.core.structs import to_json
 
 AGAIN_S: Final = 5.0
 """The period at which clearing is tried again."""
@@ -127,7 +126,7 @@ class TwinFaults:
     # --- in turn
 
     async def _set_for(self, run: str, fault: Fault) -> None:
-        subject = msgspec.json.encode(clearing(fault)).decode()
+        subject = to_json(clearing(fault)).decode()
         for other in [other for other, touched in self._touched.items() if subject in touched]:
             if other != run and not self._ledger.is_active(other):
                 await self._clear(other, [subject])

@@ -30,8 +30,8 @@ def isolation(
     }
     held = list(leases)
     found = []
-    for (source, target), path in sorted(circuits.items(), key=lambda item: (str(item[0][0]), str(item[0][1]))):
-        ports = crossconnect_ports(path) | {str(source), str(target)}
+    for (source, target), path in sorted(circuits.items(), key=lambda item: (item[0][0], item[0][1])):
+        ports = crossconnect_ports(path) | {source, target}
         for claim in held:
             if ports.isdisjoint(claim.ports):
                 continue
@@ -40,8 +40,8 @@ def isolation(
                     lease=claim.id,
                     holder=claim.owner,
                     circuit=f"{source} -> {target}",
-                    through=sorted(map(str, path), key=natural_key),
-                    touched=sorted({*map(str, moved & path), *(ports & touches)}, key=natural_key),
+                    through=sorted(path, key=natural_key),
+                    touched=sorted({*moved & path, *(ports & touches)}, key=natural_key),
                 )
             )
     return PlanIsolation(circuits=found, unknown=sorted(unknown, key=natural_key))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hwd.model.link import SwitchCrossconnect
 from hwd.ports.claim import Claim
 
 
@@ -17,7 +18,7 @@ class LeaseRecord:
     claim: Claim
     heartbeat_s: float | None = None
     claim_within_s: float | None = None
-    baseline: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    baseline: Mapping[str, tuple[SwitchCrossconnect, ...]] = field(default_factory=dict)
 
     @property
     def id(self) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from hwd.fabric.state import crossconnect_ports
-from hwd.model.link import Link, RoutedLink
+from hwd.model.circuit import RoutedLink
+from hwd.model.link import Link
 from hwd.model.testbed import Testbed
 
 
@@ -11,7 +12,7 @@ def all_ports(testbed: Testbed) -> frozenset[str]:
     """Every port that can be leased: `ocs1.3`, `h0.eth0`; without those of switches that belong to hosts."""
     ours = [switch for switch in testbed.switches.values() if switch.owner is None]
     switches = {f"{switch.name}.{end.port}" for switch in ours for end in switch.capabilities.ends}
-    return frozenset(switches) | {str(port.id) for port in testbed.ports()}
+    return frozenset(switches) | {port.id for port in testbed.ports()}
 
 
 def leasable(testbed: Testbed) -> Mapping[str, frozenset[str]]:
@@ -32,5 +33,5 @@ def leasable(testbed: Testbed) -> Mapping[str, frozenset[str]]:
 def ports_of(links: Iterable[RoutedLink], dark: Iterable[Link] = ()) -> frozenset[str]:
     """Ports that making these links changes, with the NIC ports of links that go dark by it."""
     routed = tuple(links)
-    ends = {str(end) for link in [*(link.link for link in routed), *dark] for end in link.ends}
+    ends = {end for link in [*(link.link for link in routed), *dark] for end in link.ends}
     return crossconnect_ports(one for link in routed for one in link.crossconnects) | ends

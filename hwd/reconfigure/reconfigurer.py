@@ -479,7 +479,7 @@ class Reconfigurer:
             read_ns=dict(look.ended_ns),
             ports_of_others=theirs,
             sweep=dict(sweep),
-            settings=self._host_settings.in_force({str(end) for link in plan.links for end in link.routed.link.ends}),
+            settings=self._host_settings.in_force({end for link in plan.links for end in link.routed.link.ends}),
             lease_holder=None if lease is None else lease.owner,
             caller=caller,
             wanted=self.desired.already(wanted) if plan.is_restore else wanted,

@@ -491,4 +491,4 @@ def _fields(one: Transfer) -> dict[str, Any]:
 
 def _ports_by_host(testbed: Testbed) -> dict[str, frozenset[str]]:
     """NIC ports `h0.eth0` by their hosts."""
-    return {name: frozenset(str(port.id) for port in host.ports) for name, host in testbed.hosts.items()}
+    return {name: frozenset(port.id for port in host.ports) for name, host in testbed.hosts.items()}

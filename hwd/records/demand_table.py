@@ -2,7 +2,6 @@
 
 import struct
 
-import msgspec
 import sqlalchemy as sa
 
 from hwd.model.answers import DemandMatrix, DemandSummary
@@ -10,6 +9,7 @@ from hwd.model.demand import ALL_BYTES_MAX, DEMANDS_MAX, DemandKey, NewDemand
 from hwd.records.store_access import Access
 from hwd.records.tables import demand_matrices, demands
 from hwd_drivers.core.errors import RefusedError, UnknownError
+from hwd_drivers.core.structs import from_json, to_json
 
 
 class DemandTable:
@@ -42,7 +42,7 @@ class DemandTable:
     def _all(self) -> tuple[DemandSummary, ...]:
         with self._store.transaction("read demands") as connection:
             found = connection.scalars(sa.select(demands.c.data).order_by(demands.c.name))
-            return tuple(msgspec.json.decode(text, type=DemandSummary) for text in found)
+            return tuple(from_json(text, DemandSummary) for text in found)
 
     def _matrix(self, key: DemandKey) -> DemandMatrix:
         with self._store.transaction("read a demand") as connection:
@@ -78,7 +78,7 @@ class DemandTable:
         row = {
             "name": demand.name,
             "stored_bytes": summary.stored_bytes,
-            "data": msgspec.json.encode(summary).decode(),
+            "data": to_json(summary).decode(),
         }
         with self._store.transaction(f"add demand {demand.name}") as connection:
             taken = connection.scalar(sa.select(sa.func.count()).where(demands.c.name == demand.name))
@@ -113,7 +113,7 @@ def _summary(connection: sa.Connection, name: str) -> DemandSummary:
     text = connection.scalar(sa.select(demands.c.data).where(demands.c.name == name))
     if text is None:
         raise UnknownError(f"demand {name!r}: not stored. `hwd demand list` says which are, `hwd demand add` adds one")
-    return msgspec.json.decode(text, type=DemandSummary)
+    return from_json(text, DemandSummary)
 
 
 def _delete(connection: sa.Connection, name: str) -> None:

@@ -44,7 +44,7 @@ def put_wanted(connection: sa.Connection, wanted: Sequence[tuple[WantedSwitch, s
     for one, by in wanted:
         after[one.switch] = wanting(after.get(one.switch, {}), one, by=by)
     rows = [
-        {"switch": switch, "end": str(end), "crossconnect": one.crossconnect and str(one.crossconnect), "by": one.by}
+        {"switch": switch, "end": end, "crossconnect": one.crossconnect, "by": one.by}
         for switch in switches
         for end, one in after[switch].items()
         if before.get(switch, {}).get(end) != one

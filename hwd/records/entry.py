@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-import msgspec
-
 from hwd.model.desired import wanted_by
 from hwd.model.documents.hosts import ClockAligned, HostEvent
 from hwd.model.documents.reconfiguration_end import EndFact
@@ -11,6 +9,7 @@ from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwi
 from hwd.model.documents.switches import SwitchAdopted
 from hwd.model.kinds import UnreadFact, read_fact
 from hwd_drivers.core.documents import Document
+from hwd_drivers.core.structs import to_json
 from hwd_drivers.devices.facts import SwitchCommand
 
 
@@ -45,7 +44,7 @@ def entry(document: Document, *, run: str | None) -> Entry:
         kind=fact.document_kind,
         at_ns=document.at_ns,
         wall_ns=document.wall_ns,
-        data=msgspec.json.encode(fact.fields if isinstance(fact, UnreadFact) else fact).decode(),
+        data=to_json(fact.fields if isinstance(fact, UnreadFact) else fact).decode(),
         boot=(fact.host, fact.boot) if isinstance(fact, HostEvent | ClockAligned) else None,
         seq=fact.seq if isinstance(fact, HostEvent) else 0,
         moved=tuple((fact.switch, one) for one in fact.moved or ()) if isinstance(fact, SwitchCommand) else (),

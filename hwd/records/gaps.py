@@ -13,6 +13,7 @@ from hwd.model.documents.switches import SwitchAdopted
 from hwd.model.documents.transfers import TransferCut
 from hwd.records.store_access import Access
 from hwd.records.tables import about, documents
+from hwd_drivers.core.structs import from_json, to_json
 
 HISTORY: Final = frozenset(
     fact.KIND
@@ -80,7 +81,7 @@ class GapTable:
 
 def read_gap(connection: sa.Connection, group: DocumentGroup) -> Gap | None:
     text = connection.scalar(sa.select(about.c.value).where(about.c.key == _key(group)))
-    return None if text is None else msgspec.json.decode(text, type=Gap)
+    return None if text is None else from_json(text, Gap)
 
 
 def put_gap(connection: sa.Connection, group: DocumentGroup, gap: Gap) -> None:
@@ -89,7 +90,7 @@ def put_gap(connection: sa.Connection, group: DocumentGroup, gap: Gap) -> None:
     if before is not None and before.upto >= gap.upto:
         return
     connection.execute(sa.delete(about).where(about.c.key == _key(group)))
-    connection.execute(sa.insert(about).values(key=_key(group), value=msgspec.json.encode(gap).decode()))
+    connection.execute(sa.insert(about).values(key=_key(group), value=to_json(gap).decode()))
 
 
 def _key(group: DocumentGroup) -> str:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
 from hwd.model.job import JobEvent, JobRecord
 from hwd.records.store_access import Access
 from hwd.records.tables import job_events, jobs
+from hwd_drivers.core.structs import from_json, to_json
 
 KEPT = 1000
 """Newest jobs that have ended and are kept, with their events."""
@@ -72,19 +72,19 @@ class JobTable:
 
     def _read(self, query: sa.Select[Any]) -> tuple[JobRecord, ...]:
         with self._store.transaction("read jobs") as connection:
-            return tuple(msgspec.json.decode(text, type=JobRecord) for (text,) in connection.execute(query))
+            return tuple(from_json(text, JobRecord) for (text,) in connection.execute(query))
 
     def _events(self, id: str) -> tuple[JobEvent, ...]:
         query = sa.select(job_events.c.data).where(job_events.c.job == id).order_by(job_events.c.number)
         with self._store.transaction("read the events of a job") as connection:
-            return tuple(msgspec.json.decode(text, type=JobEvent) for (text,) in connection.execute(query))
+            return tuple(from_json(text, JobEvent) for (text,) in connection.execute(query))
 
     def _save(self, record: JobRecord) -> None:
         row = {
             "id": record.id,
             "started_wall_ns": record.started_wall_ns,
             "ended": record.state.ended,
-            "data": msgspec.json.encode(record).decode(),
+            "data": to_json(record).decode(),
         }
         with self._store.transaction("save a job") as connection:
             connection.execute(sa.delete(jobs).where(jobs.c.id == record.id))
@@ -100,7 +100,7 @@ class JobTable:
         with self._store.transaction("save the events of a job") as connection:
             last = connection.scalar(sa.select(sa.func.max(job_events.c.number)).where(job_events.c.job == id))
             rows = [
-                {"job": id, "number": number, "data": msgspec.json.encode(event).decode()}
+                {"job": id, "number": number, "data": to_json(event).decode()}
                 for number, event in enumerate(events, first)
                 if last is None or number > last
             ]

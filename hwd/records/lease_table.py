@@ -3,14 +3,15 @@
 import json
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
+from hwd.model.link import SwitchCrossconnect
 from hwd.ports.claim import lease
 from hwd.ports.lease_record import LeaseRecord
 from hwd.ports.lease_request import LeaseRequest
 from hwd.records.store_access import Access
 from hwd.records.tables import about, lease_requests, leases
+from hwd_drivers.core.structs import from_json, to_json
 
 EPOCH = "lease_epoch"
 """The key of the highest epoch that was ever granted. A lease that is deleted takes its own with it."""
@@ -70,7 +71,7 @@ class LeaseTable:
                     ),
                     heartbeat_s=row.heartbeat_s,
                     claim_within_s=row.claim_within_s,
-                    baseline={port: tuple(before) for port, before in json.loads(row.baseline).items()},
+                    baseline=from_json(row.baseline, dict[str, tuple[SwitchCrossconnect, ...]]),
                 )
                 for row in connection.execute(sa.select(leases).order_by(leases.c.taken_wall_ns, leases.c.id))
             )
@@ -119,7 +120,7 @@ class LeaseTable:
 
 
 def _text(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return to_json(value).decode()
 
 
 def _epoch_of(connection: sa.Connection) -> int:

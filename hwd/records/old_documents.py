@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from hwd.records.gaps import DocumentGroup, Gap, put_gap
 from hwd.records.store_access import Access
 from hwd.records.tables import desired, documents
+from hwd_drivers.core.structs import from_json
 from hwd_drivers.core.values import Crossconnect
 
 ROWS: Final = 256
@@ -131,7 +132,7 @@ class _Wanted:
     def names(self, row: _Old) -> bool:
         if row.data is None:
             return False
-        named = msgspec.json.decode(row.data, type=_Named)
+        named = from_json(row.data, _Named)
         if self._needed & {one for one in (named.reconfiguration, named.prepared_set) if isinstance(one, str)}:
             return True
         if DocumentGroup.of(row.kind) is not DocumentGroup.HISTORY:

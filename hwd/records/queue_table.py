@@ -2,7 +2,6 @@
 
 import json
 
-import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET
 
@@ -10,6 +9,7 @@ from hwd.model.trial import TrialRun
 from hwd.records.queued_run import QueuedRun
 from hwd.records.store_access import Access
 from hwd.records.tables import queue
+from hwd_drivers.core.structs import from_json, to_json
 
 
 class QueueTable:
@@ -39,7 +39,7 @@ class QueueTable:
                     parameters=json.loads(row.parameters),
                     queued_wall_ns=row.queued_wall_ns,
                     due_wall_ns=row.due_wall_ns,
-                    trial=UNSET if row.trial is None else msgspec.json.decode(row.trial, type=TrialRun),
+                    trial=UNSET if row.trial is None else from_json(row.trial, TrialRun),
                 )
                 for row in connection.execute(sa.select(queue).order_by(queue.c.number))
             )
@@ -50,10 +50,10 @@ class QueueTable:
             "playbook": run.playbook,
             "playbook_text": run.playbook_text,
             "file": run.file,
-            "parameters": msgspec.json.encode(run.parameters).decode(),
+            "parameters": to_json(run.parameters).decode(),
             "queued_wall_ns": run.queued_wall_ns,
             "due_wall_ns": run.due_wall_ns,
-            "trial": None if run.trial is UNSET else msgspec.json.encode(run.trial).decode(),
+            "trial": None if run.trial is UNSET else to_json(run.trial).decode(),
         }
         with self._store.transaction(f"queue run {run.id}") as connection:
             connection.execute(sa.insert(queue), [row])

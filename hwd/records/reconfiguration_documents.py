@@ -2,7 +2,6 @@
 
 from typing import Final
 
-import msgspec
 import sqlalchemy as sa
 
 from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
@@ -12,6 +11,7 @@ from hwd.records.gaps import DocumentGroup, read_gap
 from hwd.records.store_access import Access
 from hwd.records.tables import documents
 from hwd_drivers.core.documents import Fact
+from hwd_drivers.core.structs import to_json
 
 LOOKED_AT: Final = 16
 """The newest documents of one kind that name a reconfiguration: it has one or two of them."""
@@ -45,7 +45,7 @@ class ReconfigurationDocuments:
     # --- blocking, in the offload
 
     def _of(self, id: str, kind: str) -> tuple[Fact, ...]:
-        named = documents.c.data.contains(f'"reconfiguration":{msgspec.json.encode(id).decode()}', autoescape=True)
+        named = documents.c.data.contains(f'"reconfiguration":{to_json(id).decode()}', autoescape=True)
         query = sa.select(documents.c.data).where(documents.c.kind == kind, named)
         with self._store.transaction(f"read {kind} of {id}") as connection:
             rows = connection.scalars(query.order_by(documents.c.id.desc()).limit(LOOKED_AT))

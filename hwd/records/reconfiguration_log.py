@@ -15,7 +15,6 @@ from hwd.model.documents.switches import SwitchAdopted
 from hwd.records.gaps import DocumentGroup, Gap
 from hwd.records.records import Records, Stored
 from hwd_drivers.core.errors import FailedError, HwdError, UnknownError
-from hwd_drivers.core.values import Crossconnect
 
 KINDS: Final = (
     ReconfigurationStarted,
@@ -195,12 +194,9 @@ def _end(id: str, outcome: str, why: str, wall_ns: int, remarks: Iterable[str] =
 
 def _concerns(entry: HistoryEntry, switch: str | None, port: str | None) -> bool:
     ports = {
-        f"{move.switch}.{end.port}"
-        for move in entry.moves
-        for one in (*move.remove, *move.add)
-        for end in Crossconnect.parse(one).ends
+        f"{move.switch}.{end.port}" for move in entry.moves for one in (*move.remove, *move.add) for end in one.ends
     }
-    ports.update(end for link in entry.links for end in link.split("<->"))
+    ports.update(end for link in entry.links for end in link.ends)
     return (switch is None or any(move.switch == switch for move in entry.moves)) and (port is None or port in ports)
 
 

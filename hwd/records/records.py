@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
@@ -39,6 +38,7 @@ from hwd.records.unfinished import UnfinishedSelections
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import BugError, ConfigError, FailedError, UnknownError
 from hwd_drivers.core.offload import Offload
+from hwd_drivers.core.structs import from_json, to_json
 
 T = TypeVar("T")
 
@@ -396,7 +396,7 @@ def _replace(connection: sa.Connection, table: sa.Table, key: Mapping[str, str],
 
 
 def _encode(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+    return to_json(value).decode()
 
 
 def _to_run(row: Mapping[Any, Any]) -> Run:
@@ -424,5 +424,5 @@ def _to_summary(row: Mapping[Any, Any]) -> RunSummary:
         outcome=None if row["outcome"] is None else RunOutcome(row["outcome"]),
         why=row["why"],
         safe_state=row["safe_state"],
-        trial=UNSET if row["trial"] is None else msgspec.json.decode(row["trial"], type=TrialRun),
+        trial=UNSET if row["trial"] is None else from_json(row["trial"], TrialRun),
     )

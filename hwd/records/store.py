@@ -1,8 +1,8 @@
-"""The database of the records: opens it, upgrades it, runs transactions. Blocking; called through an Offload."""
+"""The database of the records: opens it, runs transactions. Blocking; called through an Offload."""
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import sqlalchemy as sa
@@ -26,8 +26,8 @@ class Store:
     """One database by SQLAlchemy URL. `sqlite://` is in memory: one connection, deleted with the object.
 
     SQLite runs with a write-ahead log and synchronous FULL: what a transaction wrote is on the disk when it returns.
-    `max_bytes` bounds an SQLite file; beyond it writing fails as on a full disk. With `read_only` nothing is created or
-    upgraded: what an older version lacks is read as empty. `name`: for messages, by default the URL.
+    `max_bytes` bounds an SQLite file; beyond it writing fails as on a full disk. With `read_only` nothing is created.
+    `name`: for messages, by default the URL.
     """
 
     def __init__(
@@ -54,14 +54,12 @@ class Store:
         self.name = parsed.render_as_string(hide_password=True) if name is None else name
         self._max_bytes = max_bytes
         self._read_only = read_only
-        if read_only:
-            sa.event.listen(self._engine, "connect", self._prepare_reader)
-        elif parsed.get_backend_name() == "sqlite":
+        if parsed.get_backend_name() == "sqlite":
             sa.event.listen(self._engine, "connect", self._prepare_sqlite)
 
     def open(self) -> None:
-        """Create or upgrade the tables, unless this reads only; refuse a newer version. A new file, and those that
-        SQLite makes beside it, can be read by this user only.
+        """Create the tables, unless this reads only; refuse those of another version. A new file, and those that SQLite
+        makes beside it, can be read by this user only.
         """
         if self._file is not None:
             with contextlib.suppress(OSError):  # SQLite, which opens it next, reports what is wrong with the place
@@ -78,7 +76,7 @@ class Store:
                 connection.execute(sa.insert(tables.about).values(key="schema", value=str(tables.VERSION)))
                 return
             text = connection.scalar(sa.select(tables.about.c.value).where(tables.about.c.key == "schema"))
-            self._upgrade(connection, int(text or 0), present)
+            self._check_version(int(text or 0))
 
     def close(self) -> None:
         self._engine.dispose()
@@ -107,46 +105,18 @@ class Store:
             return LinkError(f"records {self.name}: cannot {attempt}: {text}")
         return FailedError(f"records {self.name}: cannot {attempt}: {text}")
 
-    def _upgrade(self, connection: sa.Connection, version: int, present: Set[str]) -> None:
-        if version > tables.VERSION:
+    def _check_version(self, version: int) -> None:
+        if version != tables.VERSION:
+            whose = "a newer" if version > tables.VERSION else "an older"
             raise ConfigError(
-                f"records {self.name}: written by a newer hwd (schema {version}, this one knows {tables.VERSION}). "
-                "Use that hwd, or another file"
+                f"records {self.name}: written by {whose} hwd (schema {version}, this one knows {tables.VERSION}), and "
+                "left as they are. Use that hwd, or another file"
             )
-        if self._read_only:
-            return
-        for older in range(version, tables.VERSION):
-            for table, column in tables.UPGRADES[older]:
-                if table in present:
-                    connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {column}"))
-        if version < tables.VERSION:
-            tables.metadata.create_all(connection)
-            changed = sa.update(tables.about).where(tables.about.c.key == "schema")
-            connection.execute(changed.values(value=str(tables.VERSION)))
-
-    def _prepare_reader(self, connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-        """Where the file is of an older version, views of this connection add the columns that its tables lack."""
-        cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-        cursor.execute("PRAGMA temp_store=MEMORY")
-        cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        if tables.about.name in (present := {name for (name,) in cursor.fetchall()}):
-            cursor.execute(f"SELECT value FROM {tables.about.name} WHERE key = 'schema'")
-            version = int((cursor.fetchone() or ("0",))[0])
-            lacking: dict[str, list[str]] = {}
-            for older in range(version, tables.VERSION):
-                for table, column in tables.UPGRADES[older]:
-                    if table in present:
-                        default = column.partition(" DEFAULT ")[2] or "NULL"
-                        lacking.setdefault(table, []).append(f"{default} AS {column.split()[0]}")
-            for table, columns in lacking.items():
-                cursor.execute(f"CREATE TEMP VIEW {table} AS SELECT *, {', '.join(columns)} FROM main.{table}")
-        cursor.close()
 
     def _prepare_sqlite(self, connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-        if not self.in_memory:
+        if not self.in_memory and not self._read_only:
             cursor.execute("PRAGMA journal_mode=WAL")
             cursor.execute("PRAGMA synchronous=FULL")
         if self._max_bytes is not None:

@@ -2,30 +2,8 @@
 
 import sqlalchemy as sa
 
-VERSION = 10
-"""Incremented with every change of a table. A file of a newer version is refused, an older one is upgraded
-by `UPGRADES`.
-"""
-
-UPGRADES: dict[int, tuple[tuple[str, str], ...]] = {
-    1: (),
-    2: (),
-    3: (("seen", "wall_ns BIGINT NOT NULL DEFAULT 0"),),
-    4: (),
-    5: (
-        ("leases", "epoch BIGINT NOT NULL DEFAULT 0"),
-        ("leases", "heartbeat_s FLOAT"),
-        ("leases", "claim_within_s FLOAT"),
-        ("leases", "baseline TEXT NOT NULL DEFAULT '{}'"),
-    ),
-    6: (),
-    7: (("runs", "trial TEXT"), ("queue", "trial TEXT")),
-    8: (),
-    9: (),
-}
-"""Tables, and the columns that they get, from version n to n + 1. New tables need none: missing tables are created,
-with all their columns.
-"""
+VERSION = 11
+"""Incremented with every change of a table. A file of another version is refused, and left as it is."""
 
 metadata = sa.MetaData()
 

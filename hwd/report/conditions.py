@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from hwd.config.yaml.tree import parse_tree
-from hwd.model.link import Link
 from hwd.model.recorded_run import Run
 from hwd.timeline import Timeline
 from hwd.twin.nic_timing import NIC_TIMINGS
@@ -56,7 +55,7 @@ class RunTimings:
 
     def conditions(self, timeline: Timeline) -> Conditions:
         """The conditions of the links that it moved, by the settings that were in force."""
-        moved = [Link.parse(link.link) for link in timeline.moved]
+        moved = [link.link for link in timeline.moved]
         found = Conditions(timings=self.others)
         nics = {**self.nics, **self.set_to.get(timeline.reconfiguration, {})}
         for end in {end for link in moved for end in link.ends}:

@@ -235,7 +235,6 @@ def _without_observations(timeline: Timeline) -> Timeline:
     links = [
         replace(
             link,
-            link=intern(link.link),
             instants=tuple(map(sourced, link.instants)),
             stages=tuple(map(shared, link.stages)),
         )

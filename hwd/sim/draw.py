@@ -338,7 +338,7 @@ def _switch_fault(draw: random.Random, rack: Rack) -> dict[str, Any]:
 
 def _host_fault(draw: random.Random, rack: Rack) -> dict[str, Any]:
     host = draw.choice(sorted(rack.testbed.hosts))
-    port = str(draw.choice(rack.testbed.hosts[host].ports).id)
+    port = draw.choice(rack.testbed.hosts[host].ports).id
     fault: dict[str, Any] = draw.choice(
         (
             {"host": host, "fault": "clock-step", "seconds": draw.choice((-3600.0, -1.0, 0.5, 3600.0))},

@@ -113,10 +113,7 @@ class LastLook:
         for seen in sorted(self._witness.seen.values(), key=lambda one: -one.at_s):
             outcome = next(iter(seen.outcomes.values()), None)
             ends = {
-                (switch, str(end))
-                for switch, sides in seen.moves.items()
-                for one in sides[0] | sides[1]
-                for end in one.ends
+                (switch, end) for switch, sides in seen.moves.items() for one in sides[0] | sides[1] for end in one.ends
             }
             if outcome is not None and taken.isdisjoint(ends):
                 self._witness.check_optics(seen, outcome, "all-or-nothing")
@@ -138,7 +135,7 @@ class LastLook:
         for id, one in stored.items():
             for switch, wanted in one.prepared.state(one.at).items():
                 mirror = self._world.rack.switches[switch].mirror
-                ends = frozenset(map(PortSide.parse, one.prepared.ends[switch]))
+                ends = frozenset(one.prepared.ends[switch])
                 there = frozenset(each for each in mirror.crossconnects() if not ends.isdisjoint(each.ends))
                 since_s = self._witness.set_since_s(id, switch)
                 strange = frozenset(
@@ -147,7 +144,7 @@ class LastLook:
                     if not self._witness.was_touched(switch, frozenset((each,)), since_s=since_s)
                 )
                 if strange:
-                    names = ", ".join(sorted(map(str, strange)))
+                    names = ", ".join(sorted(strange))
                     self._witness.breach("set-stands", f"set {id} is at {one.at}, and {switch} differs at {names}")
 
     async def _check_jobs(self, answered: Collection[str]) -> None:
@@ -325,7 +322,7 @@ def carrier_changes(world: World) -> dict[str, int]:
     changes: dict[str, int] = {}
     for truth in world.truths:
         if truth.what is What.CARRIER:
-            changes[str(truth.port)] = changes.get(str(truth.port), 0) + 1
+            changes[truth.port] = changes.get(truth.port, 0) + 1
     return changes
 
 

@@ -272,7 +272,7 @@ class Operators:
         if answer.get("outcome") not in ("up", "not-up") or self._latest_select[act.host] != number:
             return  # a later job of its host may have set them again before the answer came
         for switch, one in answer["switches"].items():
-            there = [str(pair) for pair in self._world.rack.switches[switch].mirror.crossconnects()]
+            there = list(self._world.rack.switches[switch].mirror.crossconnects())
             if one["now"] != there:
                 self._witness.breach(
                     "success-read-back", f"{switch} carries {there}, and job {number} was told {one['now']}"

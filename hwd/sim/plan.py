@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 from typing_extensions import override
 
+from hwd_drivers.core.structs import to_plain
+
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What somebody does or what befalls the world. `of` is the number of an earlier step of the plan."""
@@ -16,7 +18,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     @override
     def __str__(self) -> str:
         """`Apply what=ocs1:1A-3B confirm_within_s=2`: one line, without fields that have their default."""
-        data = msgspec.to_builtins(self)
+        data = to_plain(self)
         defaults = {field.name: field.default for field in msgspec.structs.fields(self)}
         words = [f"{key}={value}" for key, value in data.items() if key != "type" and defaults.get(key) != value]
         return " ".join([str(data["type"]), *words])

@@ -10,6 +10,7 @@ import msgspec
 from typing_extensions import override
 
 from hwd.sim.world import World, transfer_address
+from hwd_drivers.core.structs import to_json
 
 ANSWER_WITHIN_S: Final = 70.0
 """The agent answers within 2.5 s beside the wait, of 60 s at most."""
@@ -69,7 +70,7 @@ class Rank(asyncio.Protocol):
         self._number += 1
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._answers[self._number] = answer
-        self._transport.write(msgspec.json.encode({**fields, "id": self._number}) + b"\n")
+        self._transport.write(to_json({**fields, "id": self._number}) + b"\n")
         async with asyncio.timeout(ANSWER_WITHIN_S):
             return await answer
 

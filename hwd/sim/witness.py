@@ -18,6 +18,8 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationState,
 )
 from hwd.model.documents.transfers import TransferClaimed, TransferCut
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
 from hwd.model.prepared import FINISH
 from hwd.reconfigure.apply.reconfiguration import State
 from hwd.reconfigure.journal import file as journal_file
@@ -52,16 +54,16 @@ class StepsWatch:
     dark at once.
     """
 
-    lit: frozenset[str]
-    wanted: dict[str, str]
+    lit: frozenset[Link]
+    wanted: dict[NicPortId, Link]
     dark_at_once: int
 
-    def dark(self, lit: frozenset[str]) -> list[str]:
+    def dark(self, lit: frozenset[Link]) -> list[Link]:
         """Links that were lit and have an end whose wanted link is not, where these are lit now."""
         return [
             link
             for link in sorted(self.lit - lit)
-            if any(end in self.wanted and self.wanted[end] not in lit for end in link.split("<->"))
+            if any(end in self.wanted and self.wanted[end] not in lit for end in link.ends)
         ]
 
 
@@ -205,7 +207,7 @@ class Witness:
             return
         ends = [end for one in mirror.crossconnects() for end in one.ends]
         if len(ends) != len(set(ends)):
-            self.breach("one-crossconnect-an-end", f"{switch} carries {', '.join(map(str, mirror.crossconnects()))}")
+            self.breach("one-crossconnect-an-end", f"{switch} carries {', '.join(mirror.crossconnects())}")
         changed = before ^ now
         if self._outside or by_power:
             self.touch(switch, frozenset(end for one in changed for end in one.ends))
@@ -307,16 +309,16 @@ class Witness:
                     "dark-as-planned", f"{id}: {', '.join(found)} are dark, its plan says {steps.dark_at_once} at once"
                 )
 
-    def _lit(self) -> frozenset[str]:
+    def _lit(self) -> frozenset[Link]:
         """The links that the optics make now, settled or not."""
         state = {name: twin.mirror.crossconnects() for name, twin in self.world.rack.switches.items()}
-        return frozenset(map(str, self._rack.fabric.links_of(state)))
+        return frozenset(self._rack.fabric.links_of(state))
 
     def _overruns(self, entries: list[OpenEntry], sets: tuple[StoredSet, ...], switch: str, one: Crossconnect) -> bool:
         """Whether somebody else has put this at an end of a set, whose switches read nothing before, or at an end of an
         open entry, after the read that it was planned from: that is reported, not prevented.
         """
-        ends = frozenset(map(str, one.ends))
+        ends = frozenset(one.ends)
         of_set = any(not ends.isdisjoint(found.prepared.ends.get(switch, ())) for found in sets)
         of_entry = any(_takes(entry, switch, one) for entry in entries)
         since_s = 0.0 if of_set else self.now_s - PLAN_WITHIN_S
@@ -388,8 +390,8 @@ class Witness:
                     of_set=None if started.prepared_set is UNSET else started.prepared_set,
                     moves={
                         move.switch: (
-                            frozenset(map(Crossconnect.parse, move.remove)),
-                            frozenset(map(Crossconnect.parse, move.add)),
+                            frozenset(move.remove),
+                            frozenset(move.add),
                         )
                         for move in moves
                     },
@@ -399,7 +401,7 @@ class Witness:
                 if started.dark_at_once is not UNSET:
                     self._steps[id] = StepsWatch(
                         lit=self._lit(),
-                        wanted={end: link.link for link in started.links for end in link.link.split("<->")},
+                        wanted={end: link.link for link in started.links for end in link.link.ends},
                         dark_at_once=started.dark_at_once,
                     )
             case ReconfigurationEnded(reconfiguration=id, outcome=outcome, why=why) if (
@@ -498,7 +500,7 @@ class Witness:
             if stored.prepared.id != id:
                 continue
             for switch, wanted in stored.prepared.state(target).items():
-                ends = frozenset(map(PortSide.parse, stored.prepared.ends[switch]))
+                ends = frozenset(stored.prepared.ends[switch])
                 self.found |= dict.fromkeys(((switch, end) for end in ends), self.now_s)
                 there = frozenset(self.world.rack.switches[switch].mirror.crossconnects())
                 strange = frozenset(one for one in there if not ends.isdisjoint(one.ends)) ^ wanted
@@ -563,7 +565,7 @@ class _TappedBus:
 
 def _may_have(stored: StoredSet, switch: str, one: Crossconnect) -> bool:
     """Whether a crossconnect is of some target of a set."""
-    return any(str(one) in target.state.get(switch, ()) for target in stored.prepared.targets)
+    return any(one in target.state.get(switch, ()) for target in stored.prepared.targets)
 
 
 def _takes(entry: OpenEntry, switch: str, one: Crossconnect) -> bool:

@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 from msgspec import UNSET
 
 from hwd.model.answers.alerts import Alert
+from hwd.model.circuit import RoutedLink
 from hwd.model.documents.daemon import (
     CRASHED,
     BusDown,
@@ -49,7 +50,6 @@ from hwd.model.documents.reconfigurations import (
 )
 from hwd.model.documents.runs import RunEnded
 from hwd.model.documents.switches import SwitchAdopted, SwitchDrift, SwitchOverrun, SwitchUnknown
-from hwd.model.link import RoutedLink
 from hwd.model.plural import plural
 from hwd.model.run import RunState, RunStatus
 from hwd.model.timeline import Timeline

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from hwd.model.circuit import RoutedLink
 from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.instant import InstantName, Knowledge
-from hwd.model.link import RoutedLink
+from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.timeline import Timeline
 from hwd_agents.wire.events import CarrierData, InterfaceData, ReadyData
 from hwd_drivers.core.documents import Fact
@@ -19,19 +20,19 @@ READY = frozenset({Knowledge.SEEN, Knowledge.NEVER_LEFT})
 class ReadyGauge(Protocol):
     """A value by link: a `Series`, or what else wants to know."""
 
-    def set(self, value: float, link: str, /) -> None: ...
+    def set(self, value: float, link: Link, /) -> None: ...
 
-    def drop(self, link: str, /) -> None: ...
+    def drop(self, link: Link, /) -> None: ...
 
-    def value(self, link: str, /) -> float | None: ...
+    def value(self, link: Link, /) -> float | None: ...
 
 
 @dataclass(slots=True)
 class _Change:
     """A reconfiguration under way: links that it makes, and links that it removed, each with its crossconnects."""
 
-    made: list[str] = field(default_factory=list)
-    taken: dict[str, frozenset[str]] = field(default_factory=dict)
+    made: list[Link] = field(default_factory=list)
+    taken: dict[Link, frozenset[SwitchCrossconnect]] = field(default_factory=dict)
 
 
 class Links:
@@ -44,9 +45,9 @@ class Links:
 
     def __init__(self, ready: ReadyGauge) -> None:
         self._ready = ready
-        self._of_end: dict[str, str] = {}
-        self._of_crossconnect: dict[str, str] = {}
-        self._made_of: dict[str, frozenset[str]] = {}
+        self._of_end: dict[str, Link] = {}
+        self._of_crossconnect: dict[SwitchCrossconnect, Link] = {}
+        self._made_of: dict[Link, frozenset[SwitchCrossconnect]] = {}
         self._transferred: set[str] = set()
         self._lit: dict[str, bool] = {}
         self._changes: dict[str, _Change] = {}
@@ -70,7 +71,9 @@ class Links:
             case HostDown(host=host):
                 self.away(host)
             case ReconfigurationStarted(reconfiguration=id, links=links, moves=moves):
-                removed = [f"{move.switch}:{one}" for move in moves for one in move.remove]
+                removed = [
+                    SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in move.remove
+                ]
                 self.begin(id, [(one.link, one.kept, one.crossconnects or ()) for one in links], removed)
             case ReconfigurationEnded(reconfiguration=id, outcome=outcome):
                 self.end(id, outcome)
@@ -83,12 +86,17 @@ class Links:
     def expect(self, links: Iterable[RoutedLink]) -> None:
         """These are wanted, as earlier processes of the daemon have recorded."""
         for routed in links:
-            self._make(str(routed.link), frozenset(map(str, routed.crossconnects)))
+            self._make(routed.link, routed.crossconnects)
 
     # --- what reconfigurations do
 
-    def begin(self, id: str, links: Iterable[tuple[str, bool, Iterable[str]]], removed: Iterable[str]) -> None:
-        """`links`: name, whether it is kept, and its crossconnects (`ocs1:1A-2B`); `removed`: crossconnects that go."""
+    def begin(
+        self,
+        id: str,
+        links: Iterable[tuple[Link, bool, Iterable[SwitchCrossconnect]]],
+        removed: Iterable[SwitchCrossconnect],
+    ) -> None:
+        """`links`: each, whether it is kept, and its crossconnects; `removed`: crossconnects that go."""
         change = self._changes[id] = _Change()
         for link in {self._of_crossconnect[one] for one in removed if one in self._of_crossconnect}:
             change.taken[link] = self._made_of[link]
@@ -100,7 +108,7 @@ class Links:
             if not kept:
                 change.made.append(link)
 
-    def timed(self, link: str, *, ready: bool) -> None:
+    def timed(self, link: Link, *, ready: bool) -> None:
         """A timeline has this link; `ready`: that was seen, or never lost."""
         if link not in self._made_of:
             self._make(link, frozenset())
@@ -124,7 +132,7 @@ class Links:
         """A transfer from this end to its peer succeeded."""
         self._transferred.add(end)
         link = self._of_end.get(end)
-        if link is not None and self._transferred.issuperset(link.split("<->")) and not self._is_dark(link):
+        if link is not None and self._transferred.issuperset(link.ends) and not self._is_dark(link):
             self._ready.set(1, link)
 
     def carrier(self, end: str, lit: bool) -> None:
@@ -145,32 +153,32 @@ class Links:
 
     # --- links
 
-    def _make(self, link: str, crossconnects: frozenset[str]) -> None:
+    def _make(self, link: Link, crossconnects: frozenset[SwitchCrossconnect]) -> None:
         """A NIC port is in one link at a time: whatever used one of these ends before is no link any more."""
-        for end in link.split("<->"):
+        for end in link.ends:
             if (other := self._of_end.get(end)) is not None:
                 self._forget(other)
         self._made_of[link] = crossconnects
         self._of_crossconnect |= dict.fromkeys(crossconnects, link)
-        for end in link.split("<->"):
+        for end in link.ends:
             self._of_end[end] = link
             self._transferred.discard(end)
         self._judge(link)
 
-    def _forget(self, link: str) -> None:
+    def _forget(self, link: Link) -> None:
         for crossconnect in self._made_of.pop(link, ()):
             if self._of_crossconnect.get(crossconnect) == link:
                 del self._of_crossconnect[crossconnect]
-        for end in link.split("<->"):
+        for end in link.ends:
             if self._of_end.get(end) == link:
                 del self._of_end[end]
         self._ready.drop(link)
 
-    def _judge(self, link: str) -> None:
+    def _judge(self, link: Link) -> None:
         if self._is_dark(link):
             self._ready.set(0, link)
         elif self._ready.value(link) == 0:
             self._ready.drop(link)
 
-    def _is_dark(self, link: str) -> bool:
-        return any(self._lit.get(end) is False for end in link.split("<->"))
+    def _is_dark(self, link: Link) -> bool:
+        return any(self._lit.get(end) is False for end in link.ends)

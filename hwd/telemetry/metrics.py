@@ -13,6 +13,7 @@ from prometheus_client.core import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
 from hwd.fabric.fabric import Fabric
+from hwd.model.circuit import RoutedLink
 from hwd.model.documents.daemon import (
     BusDown,
     BusUp,
@@ -51,7 +52,6 @@ from hwd.model.documents.transfers import (
 from hwd.model.interlock import InterlockName
 from hwd.model.job import JobState
 from hwd.model.limit import Limit
-from hwd.model.link import RoutedLink
 from hwd.model.run import RunState, RunStatus
 from hwd.model.stage import StageName
 from hwd.model.timeline import Timeline

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from hwd.model.answers.switches import still_missing
 from hwd.model.documents.switches import SwitchAdopted, SwitchOverrun
+from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand, SwitchFact, SwitchRead, SwitchRestarted
 
 RESTARTED, OVERRUN = "SwitchRestarted", "SwitchOverrun"
@@ -19,8 +20,8 @@ class _Open:
     verbs whose last command failed.
     """
 
-    missing: dict[str, list[str]] = field(default_factory=dict)
-    foreign: list[str] = field(default_factory=list)
+    missing: dict[str, list[Crossconnect]] = field(default_factory=dict)
+    foreign: list[Crossconnect] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
 
 

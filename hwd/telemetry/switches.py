@@ -9,7 +9,7 @@ from hwd.model.documents.switches import SwitchDrift, SwitchOverrun, SwitchUnkno
 from hwd.telemetry.buckets import SERIES, Buckets
 from hwd.telemetry.budget import VERBS
 from hwd.telemetry.series import Series
-from hwd_drivers.core.values import CrossconnectState, PortOverride
+from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortOverride
 from hwd_drivers.devices.facts import (
     SwitchCommand,
     SwitchDown,
@@ -73,7 +73,7 @@ class Switches:
             "switch",
             limit=switches,
         )
-        self._missing: dict[str, list[str]] = {}
+        self._missing: dict[str, list[Crossconnect]] = {}
         self._drift = Series(
             "hwd_switch_drift",
             "Crossconnects of a switch that are desired and missing, or there where something else is desired",

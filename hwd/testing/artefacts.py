@@ -10,8 +10,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from hwd.model.recorded_run import Run, RunOutcome
 from hwd.report.export import jsonl
 from hwd.report.run_report import of_documents
@@ -21,6 +19,7 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.output_file import write_file
+from hwd_drivers.core.structs import to_plain
 
 NAME_MAX = 120
 """Characters of a folder's name; file systems allow 255."""
@@ -31,7 +30,7 @@ def keep(lab: Lab, top: Path, why: str) -> str:
     folder = top / folder_name(lab.test)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    _write(folder / "status.json", lambda: json.dumps(msgspec.to_builtins(lab.status()), indent=2))
+    _write(folder / "status.json", lambda: json.dumps(to_plain(lab.status()), indent=2))
     _write(folder / "documents.jsonl", lambda: _documents(lab, why))
     _write(folder / "report.html", lambda: _report(lab, why))
     if lab.running.testbed is not None:
@@ -82,7 +81,7 @@ def _run(lab: Lab, why: str) -> tuple[Run, tuple[Document, ...]]:
         started_wall_ns=documents[0].wall_ns if documents else now_ns,
         ended_wall_ns=now_ns,
         testbed_text="" if lab.running.testbed is None else lab.running.testbed.read_text(encoding="utf-8"),
-        inventory={"switches": msgspec.to_builtins(status.switches), "hosts": msgspec.to_builtins(status.hosts)},
+        inventory={"switches": to_plain(status.switches), "hosts": to_plain(status.hosts)},
         outcome=RunOutcome.FAILED,
         why=why,
     )

@@ -18,6 +18,7 @@ from hwd.model.documents.hosts import ClockAligned
 from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_plain, to_plain
 
 DRIFT_MOST_PPM = 200.0
 """Quartz of computers is specified within 100 ppm; more between two hosts is a fault, and counts as steps."""
@@ -78,13 +79,13 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, fact: ClockAligned) -> "Alignment":
         """As it was emitted. Raises ProtocolError where an older version left a field out."""
         try:
-            return msgspec.convert(fact.to_data(), cls)
+            return from_plain(fact.to_data(), cls)
         except msgspec.ValidationError as error:
             raise ProtocolError(f"clock of {fact.host}: {reason_of(error)}") from error
 
     def fact(self, host: str, *, stepped: bool, via: str, why_not_udp: str) -> ClockAligned:
         """The document of it."""
-        return ClockAligned(host=host, **msgspec.to_builtins(self), stepped=stepped, via=via, why_not_udp=why_not_udp)
+        return ClockAligned(host=host, **to_plain(self), stepped=stepped, via=via, why_not_udp=why_not_udp)
 
     def __str__(self) -> str:
         return f"offset {self.offset_ns / 1e9:.6f} s +- {self.error_ns / 1e3:.0f} us, drift {self.drift_ppm:.1f} ppm"

@@ -11,7 +11,6 @@ from hwd.model.documents.reconfigurations import (
     StartedLink,
 )
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
-from hwd.model.link import Link
 from hwd.model.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
 from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.end import end_timeline, falls_after_ready, falls_of_kept
@@ -58,7 +57,7 @@ def build_timeline(
         broken += breaches(command.switch, _by_name([command.commanded, command.acknowledged]))
     added = {move.switch: frozenset(f"{move.switch}:{one}" for one in move.add) for move in started.moves}
     for entry in started.links:
-        link, kept = Link.parse(entry.link), entry.kept
+        link, kept = entry.link, entry.kept
         switches = _switches(entry, added)
         sent, answered = _switch_instants(kept, switches, by_step.get(entry.step, []))
         link_since_ns = sent.earliest_ns if sent.knowledge is Knowledge.SEEN else since_ns
@@ -67,7 +66,7 @@ def build_timeline(
             port = observed.port(id)
             end = end_timeline(link, port, since_ns=link_since_ns, kept=kept)
             both.append(end)
-            broken += breaches(str(id), _by_name([sent, *end.instants]))
+            broken += breaches(id, _by_name([sent, *end.instants]))
             falls = (
                 falls_of_kept(link, port, since_ns=link_since_ns, actions=actions)
                 if kept
@@ -76,11 +75,11 @@ def build_timeline(
             broken += falls.broken
             explained += falls.explained
         instants = (sent, answered, *(_roll_up(name, both) for name in InstantName if name not in _OF_SWITCHES))
-        dwell_s = (dwells_s or {}).get(str(link))
+        dwell_s = (dwells_s or {}).get(link)
         ends += both
         links.append(
             LinkTimeline(
-                link=str(link),
+                link=link,
                 kept=kept,
                 instants=instants,
                 stages=stages(_by_name(instants)),
@@ -187,7 +186,7 @@ def _switch_instants(kept: bool, switches: Sequence[str], commands: Sequence[Swi
 
 
 def _roll_up(name: InstantName, ends: Sequence[EndTimeline]) -> Instant:
-    return _extreme(name, [(str(end.end), end.instant(name)) for end in ends], latest=name is not InstantName.DARK)
+    return _extreme(name, [(end.end, end.instant(name)) for end in ends], latest=name is not InstantName.DARK)
 
 
 def _extreme(name: InstantName, subjects: Sequence[tuple[str, Instant]], *, latest: bool) -> Instant:

@@ -3,6 +3,7 @@
 import msgspec
 
 from hwd.model.documents.hosts import ClockStepped
+from hwd_drivers.core.structs import from_plain, to_plain
 
 _NS_IN_S, _NS_IN_MS = 1e9, 1e6
 
@@ -21,11 +22,11 @@ class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, fact: ClockStepped) -> "ClockStep":
         """As it was emitted."""
-        return msgspec.convert(fact, cls, from_attributes=True)
+        return from_plain(fact, cls, from_attributes=True)
 
     def fact(self, host: str, boot: str) -> ClockStepped:
         """The document of it."""
-        return ClockStepped(host=host, boot=boot, **msgspec.to_builtins(self))
+        return ClockStepped(host=host, boot=boot, **to_plain(self))
 
     def text(self, host: str, *, zero_ns: int) -> str:
         """The step in words; times count from `zero_ns`."""

@@ -33,7 +33,7 @@ def end_timeline(link: Link, port: PortObserved, *, since_ns: int, kept: bool) -
     changes = [change for change in port.changes if change.latest_ns >= since_ns]
     if kept and all(change.up for change in changes):
         instants = tuple(Instant.never_left(name, "kept link") for name in END_INSTANTS)
-        return EndTimeline(link=str(link), end=str(port.id), instants=instants, observations=())
+        return EndTimeline(link=link, end=port.id, instants=instants, observations=())
     observations = list(_observations(changes))
     chosen = []
     for name in END_INSTANTS:
@@ -41,8 +41,8 @@ def end_timeline(link: Link, port: PortObserved, *, since_ns: int, kept: bool) -
         chosen.append(min(candidates, key=_rank) if candidates else _unseen(name, port, changes))
     carrier = chosen[END_INSTANTS.index(InstantName.CARRIER)]
     return EndTimeline(
-        link=str(link),
-        end=str(port.id),
+        link=link,
+        end=port.id,
         instants=tuple(chosen),
         observations=tuple(observations),
         rc=UNSET if port.rc is None else port.rc.beside(carrier),
@@ -72,7 +72,7 @@ def falls_after_ready(end: EndTimeline, port: PortObserved, actions: Sequence[Ho
                 count = plural(len(falls), "time")
                 return f"{end.end}: {name} fell again {after_ms:.3f} ms after ready ({source}, {count})"
 
-            found.append(_told(falls, Link.parse(end.link), actions, words))
+            found.append(_told(falls, end.link, actions, words))
     return Falls(
         broken=tuple(text for one in found for text in one.broken),
         explained=tuple(text for one in found for text in one.explained),

@@ -38,7 +38,7 @@ class HostAction:
 
 def taken_down_by(actions: Iterable[HostAction], link: Link, *, earliest_ns: int, latest_ns: int) -> HostAction | None:
     """The last action on either end of the link that explains a fall between these times; None where none does."""
-    ends = {str(end) for end in link.ends}
+    ends = set(link.ends)
     found = [
         action
         for action in actions

@@ -126,7 +126,7 @@ class Observed:
             self._read(event)
 
     def port(self, id: NicPortId) -> PortObserved:
-        sampled = self._sampled.get(str(id))
+        sampled = self._sampled.get(id)
         return PortObserved(
             id=id,
             changes=tuple(self._changes.get(id, ())),

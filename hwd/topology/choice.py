@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwd.fabric.fabric import Fabric
-from hwd.model.link import Link, Topology
+from hwd.model.circuit import Topology
+from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plural import plural
 from hwd.model.testbed import NicPort, Testbed

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hwd.model.answers import DemandMatrix
-from hwd.model.link import Link, Topology
+from hwd.model.circuit import Topology
+from hwd.model.link import Link
 from hwd.model.plural import plural
 from hwd.model.testbed import Testbed
 from hwd.topology.choice import Party, parties, topology_of

@@ -14,12 +14,12 @@ import socket
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 from typing_extensions import override
 
 from hwd.model.fault import Fault, decode_fault, parse_fault
 from hwd.twin.faults.scenario_player import SetsFaults
 from hwd_drivers.core.errors import ConfigError, HwdError, LinkError, RefusedError
+from hwd_drivers.core.structs import to_plain
 
 CONTROL: Final = "control"
 """Name of the control socket in the run directory; no host's, whose sockets end in .sock."""
@@ -55,7 +55,7 @@ class ControlSession(asyncio.Protocol):
         answer: dict[str, object] = {"done": True}
         try:
             if line == _encode(LIST):
-                answer["set"] = msgspec.to_builtins(self._faults.present())
+                answer["set"] = to_plain(self._faults.present())
             else:
                 self._faults.set(decode_fault(line))
         except HwdError as error:
@@ -70,7 +70,7 @@ def ask(path: Path, fault: Fault) -> None:
     Raises ConfigError for an unknown subject, RefusedError where it is no twin, LinkError where the rack does not
     answer. It blocks, usually for a millisecond.
     """
-    _ask(path, msgspec.to_builtins(fault))
+    _ask(path, to_plain(fault))
 
 
 def ask_present(path: Path) -> tuple[Fault, ...]:

@@ -158,7 +158,7 @@ class HostTwin:
         port = self._find(interface)
         if port.unplugged:
             raise LinkError(f"{port.port.id}: there is no module in it")
-        return module_memory(port.nic, port.tx_dbm, serial=str(port.port.id))
+        return module_memory(port.nic, port.tx_dbm, serial=port.port.id)
 
     def file(self, path: str) -> str | None:
         return self._files[path]() if path in self._files else None

@@ -97,15 +97,14 @@ class KernelNetwork:
     def light(self, receivers: Mapping[NicPortId, tuple[NicPortId, ...]]) -> None:
         """Redirect the light of these senders to these receivers, in one call to the kernel."""
         changes = [
-            Light(from_port=str(sender), to_ports=tuple(map(str, self._ways.carried(sender))))
-            for sender in self._ways.see(receivers)
+            Light(from_port=sender, to_ports=tuple(self._ways.carried(sender))) for sender in self._ways.see(receivers)
         ]
         if not self._stands(lambda: self._crossbar.apply(changes)):
             for change in changes:
                 self._light_one(change)
         before, self._lit = self._lit, self._ways.lit()
         for id in sorted(before ^ self._lit, key=str):
-            self._stands(partial(self._crossbar.carrier, str(id), id in self._lit))
+            self._stands(partial(self._crossbar.carrier, id, id in self._lit))
         at_host: dict[str, dict[IPv4Address, Way]] = {}
         for sender, id in ((sender, id) for sender, ids in receivers.items() for id in ids):
             if sender in self._ports and id in self._ports and (ip := self._foreign_ip(sender, id.host)) is not None:
@@ -122,7 +121,7 @@ class KernelNetwork:
             monitor.set(f"{NIC_PREFIX}{port.port}", up=up, told=told)
             return
         brackets: list[Bracket] = []
-        if self._stands(lambda: brackets.append(self._crossbar.carrier(str(port), up))):
+        if self._stands(lambda: brackets.append(self._crossbar.carrier(port, up))):
             told(brackets[0].before_ns, brackets[0].after_ns)
 
     async def run(self) -> None:
@@ -173,9 +172,9 @@ class KernelNetwork:
 
     def _plug(self, port: NicPort) -> None:
         if port.id.host in self._monitors:
-            self._plugs[port.id] = self._crossbar.plug_tap(str(port.id), host=port.id.host, interface=port.interface)
+            self._plugs[port.id] = self._crossbar.plug_tap(port.id, host=port.id.host, interface=port.interface)
             return
-        plug = self._crossbar.plug(str(port.id), host=port.id.host, interface=port.interface)
+        plug = self._crossbar.plug(port.id, host=port.id.host, interface=port.interface)
         self._plugs[port.id] = plug
         if port.ip is not None:
             self._networks[port.id.host].add_address(plug, IPv4Interface(port.ip))
@@ -191,7 +190,7 @@ class KernelNetwork:
                 bridge = PacketSwitchBridge(
                     self._crossbar, self._fibres, name=switch.name, number=number, rate_mbit_s=switch.rate_mbit_s
                 )
-                self._plugs |= {id: bridge.plug(str(id), int(id.port)) for id in ports}
+                self._plugs |= {id: bridge.plug(id, int(id.port)) for id in ports}
 
     def _route_anew(self) -> None:
         """Set the routes that are not as they were set last."""

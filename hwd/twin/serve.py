@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
 
 from hwd.config.run_files.announcement import Announcement
@@ -53,6 +52,7 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import LinkError, RefusedError
 from hwd_drivers.core.ids import RandomIds
+from hwd_drivers.core.structs import to_plain
 from hwd_drivers.twins.terminal import TerminalDialer
 
 AGENTS_AT_ONCE_PER_CORE = 2
@@ -309,7 +309,7 @@ class _Rack:
         )
         path = self._run_dir / f"agent-{host}.yaml"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # a clean-up may have removed it
-        path.write_text(yaml.dump(msgspec.to_builtins(config), Dumper=_DUMPER, sort_keys=False))
+        path.write_text(yaml.dump(to_plain(config), Dumper=_DUMPER, sort_keys=False))
         return path
 
 

@@ -32,7 +32,7 @@ class Truth:
     def __str__(self) -> str:
         """One line of JSON."""
         fields = {
-            "port": str(self.port),
+            "port": self.port,
             "what": self.what,
             "up": self.up,
             "before_ns": self.before_ns,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-import msgspec
 import yaml
 
 from hwd.config.run_files.places import DaemonPlace, RackPlace
@@ -19,6 +18,7 @@ from hwd_agents.bus.mqtt import BrokerUrl
 from hwd_agents.process.config import KernelConfig, SourcesConfig, TwinConfig
 from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
+from hwd_drivers.core.structs import to_plain
 
 CONFIG_NAME: Final = "opt/hwd/agent.yaml"
 """The name of the agent's configuration in the machine: /sys/firmware/qemu_fw_cfg/by_name/<this>/raw."""
@@ -92,7 +92,7 @@ def _agent(testbed: Testbed, host: str, here: str, twin: str, broker: str) -> st
         ),
         shift_clock=False,
     )
-    return yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False)
+    return yaml.safe_dump(to_plain(config), sort_keys=False)
 
 
 def _seen_from(here: str, url: str) -> str:

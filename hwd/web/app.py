@@ -10,7 +10,6 @@ from contextlib import aclosing
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
-import msgspec
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request
 from fastapi.exceptions import RequestValidationError
 from msgspec.structs import asdict
@@ -65,6 +64,7 @@ from hwd.web.service import Service
 from hwd.web.stream import EventStream
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import BugError, HwdError
+from hwd_drivers.core.structs import to_json
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {"description": "A problem document (RFC 9457)", "content": content_of(Problem, MEDIA_TYPE)}
@@ -620,7 +620,7 @@ class ProgramResponse(StreamingResponse):
 async def _lines(run: ProgramRun) -> AsyncGenerator[bytes, None]:
     async with aclosing(run.news()) as found:
         async for news in found:
-            yield (b"" if news is None else msgspec.json.encode(news)) + b"\n"
+            yield (b"" if news is None else to_json(news)) + b"\n"
 
 
 def _name(request: Request, body: bodies.ByBody) -> str:

@@ -12,8 +12,8 @@ from hwd.config.testbed.wanted_state import parse_what
 from hwd.fabric.fabric import Fabric
 from hwd.model.answers import PreparedSetStatus, ReconfigurationStatus
 from hwd.model.bodies import File, PlanBody, PrepareBody, ReconfigurationBody
+from hwd.model.circuit import Topology
 from hwd.model.documents.plans import PlanSummary
-from hwd.model.link import Topology
 from hwd.model.request import Caller, Request, WantedState
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration, State
@@ -341,8 +341,8 @@ def under_way(one: Reconfiguration) -> ReconfigurationStatus:
         outcome=one.outcome,
         why=one.why,
         confirm_in_s=confirm_in_s,
-        links=[*map(str, one.links)],
-        not_ready=[*map(str, one.not_ready)],
+        links=[*one.links],
+        not_ready=[*one.not_ready],
         remarks=[*one.remarks],
         stale=[*one.leftovers.stale],
         unasked=[*one.leftovers.unasked],

@@ -65,6 +65,7 @@ from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.run import RunStatus
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_plain, to_json
 
 B = TypeVar("B", bound=Body)
 
@@ -163,14 +164,14 @@ def json_of(request: Request, text: bytes) -> dict[str, Any]:
 def decode(data: Mapping[str, Any], kind: type[B]) -> B:
     """Raises ConfigError with every finding, one in a line: `ready_within_s: must be greater than 0`."""
     try:
-        return msgspec.convert(data, kind)
+        return from_plain(data, kind)
     except msgspec.ValidationError as error:  # the first finding
         raise ConfigError("\n".join(findings(data, kind)) or reason_of(error)) from error
 
 
 def encoded(answer: object, status: int = 200) -> Response:
     """The answer as JSON."""
-    return Response(msgspec.json.encode(answer), status, media_type=JSON)
+    return Response(to_json(answer), status, media_type=JSON)
 
 
 def described(

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Final
 
 import h11
-import msgspec
 import uvicorn
 from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -15,6 +14,7 @@ from hwd.model.limit import Limit, Reached
 from hwd.web.door import STRANGER
 from hwd.web.problem import MEDIA_TYPE, problem_of_kind
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.structs import to_json
 
 HEAD_BYTES_MAX: Final = 16 * 1024
 """Request line and header fields."""
@@ -135,7 +135,7 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def _refuse(self, status: int, detail: str) -> None:
-        body = msgspec.json.encode(problem_of_kind(ConfigError, status, detail))
+        body = to_json(problem_of_kind(ConfigError, status, detail))
         headers = [("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(body))), ("Connection", "close")]
         for event in (h11.Response(status_code=status, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")

@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from hwd.fabric.diagnosis import Diagnosis, Transfers
 from hwd.fabric.fabric import Fabric
 from hwd.model.answers import CompositeStatus, LinkStatus, SwitchStatus, UnlitLink
+from hwd.model.circuit import RoutedLink
 from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostFact, HostPort, HostUp
 from hwd.model.hang import Hang
-from hwd.model.link import RoutedLink
+from hwd.model.link import SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.web.port_states import PortStates
 from hwd_agents.wire.events import CarrierData, InterfaceData, LightData, RdmaData
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PortSide, natural_key
-from hwd_drivers.devices.facts import CrossconnectReport
 
 MONITORED_NS = 6 * 10**9
 """A host asks its own switches for their powers every 5 s and reports changes: what is not reported is not older."""
@@ -113,7 +113,7 @@ class Linkboard:
         """All links that crossconnects make now."""
         switches = [switch for switch in self._switches() if switch.up is not None]
         down = {switch.switch for switch in switches if not switch.up}
-        state = {switch.switch: frozenset(map(Crossconnect.parse, switch.crossconnects)) for switch in switches}
+        state = {switch.switch: frozenset(switch.crossconnects) for switch in switches}
         links: list[LinkStatus] = []
         for routed in self._fabric.routed_of(state):
             away = sorted(down.intersection(one.switch for one in routed.crossconnects), key=natural_key)
@@ -124,14 +124,14 @@ class Linkboard:
             made = max(self._made(routed), default=None)
             links.append(
                 LinkStatus(
-                    link=str(routed), carrier=carrier, away=away, since_wall_ns=since, hang=hang, made_wall_ns=made
+                    link=routed.link, carrier=carrier, away=away, since_wall_ns=since, hang=hang, made_wall_ns=made
                 )
             )
         return links
 
     def state(self) -> dict[str, frozenset[Crossconnect]]:
         """What each switch carries, as it was reported last."""
-        return {one.switch: frozenset(map(Crossconnect.parse, one.crossconnects)) for one in self._switches()}
+        return {one.switch: frozenset(one.crossconnects) for one in self._switches()}
 
     def orphans(self) -> list[str]:
         """Crossconnects with an end that no fibre of the testbed leads to, on switches that fibres lead to: what a
@@ -158,9 +158,7 @@ class Linkboard:
         What a switch carries that is down, or not read yet, is unknown: of it nothing is said to be missing.
         """
         there = {
-            switch.switch: frozenset(map(Crossconnect.parse, switch.crossconnects))
-            if switch.up
-            else frozenset(desired.get(switch.switch, ()))
+            switch.switch: frozenset(switch.crossconnects) if switch.up else frozenset(desired.get(switch.switch, ()))
             for switch in self._switches()
         }
         if all(there.get(name, frozenset()).issuperset(wanted) for name, wanted in desired.items()):
@@ -177,15 +175,15 @@ class Linkboard:
                 continue
             used = {(one.switch, end) for one in missing for end in one.crossconnect.ends}
             instead = [
-                f"{name}:{one}"
+                SwitchCrossconnect(switch=name, crossconnect=one)
                 for name in then
                 for one in there.get(name, ())
                 if any((name, end) in used for end in one.ends)
             ]
             found.append(
                 UnlitLink(
-                    link=str(routed.link),
-                    missing=sorted(map(str, missing), key=natural_key),
+                    link=routed.link,
+                    missing=sorted(missing, key=natural_key),
                     instead=sorted(instead, key=natural_key),
                 )
             )
@@ -238,7 +236,7 @@ class Linkboard:
 
     def _made(self, routed: RoutedLink) -> list[int]:
         """When its crossconnects were made, of those whose making was seen."""
-        found = (self._made_wall_ns(one.switch, str(one.crossconnect)) for one in routed.crossconnects)
+        found = (self._made_wall_ns(one.switch, one.crossconnect) for one in routed.crossconnects)
         return [one for one in found if one is not None]
 
     def composites(self) -> list[CompositeStatus]:
@@ -246,13 +244,15 @@ class Linkboard:
         if not self._fabric.composites:
             return []
         switches = {switch.switch: switch for switch in self._switches()}
-        state = {name: _readings(switch) for name, switch in switches.items()}
+        state = {name: switch.readings for name, switch in switches.items()}
         return [
             CompositeStatus(
                 composite=name,
                 switches=[*composite.inside.switches],
                 away=[one for one in composite.inside.switches if not switches[one].up],
-                readings=[CrossconnectReport(id=str(one.demand), state=one.state) for one in composite.standing(state)],
+                readings=[
+                    CrossconnectReading(crossconnect=one.demand, state=one.state) for one in composite.standing(state)
+                ],
             )
             for name, composite in self._fabric.composites.items()
         ]
@@ -325,10 +325,6 @@ def _after(port: HostPort, data: object) -> HostPort:
             return replace(port, present=present, carrier=port.carrier if present else False)
         case _:
             return port
-
-
-def _readings(switch: SwitchStatus) -> list[CrossconnectReading]:
-    return [CrossconnectReading(crossconnect=Crossconnect.parse(one.id), state=one.state) for one in switch.readings]
 
 
 def _all_seen(times: Iterable[int | None]) -> list[int] | None:

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping
 
-import msgspec
 from fastapi.exceptions import RequestValidationError
 from msgspec.structs import replace
 from starlette.exceptions import HTTPException
@@ -25,6 +24,7 @@ from hwd_drivers.core.errors import (
     UnknownError,
 )
 from hwd_drivers.core.reason import finding_of
+from hwd_drivers.core.structs import to_json
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -65,7 +65,7 @@ def problem_of_kind(kind: type[HwdError], status: int, detail: str) -> Problem:
 
 
 def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(problem), problem.status, headers, MEDIA_TYPE)
+    return Response(to_json(problem), problem.status, headers, MEDIA_TYPE)
 
 
 async def on_hwd_error(request: Request, error: Exception) -> Response:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import msgspec
 from msgspec.structs import replace
 
 from hwd.bus.birth_data import inventory_data
@@ -27,7 +26,6 @@ from hwd.model.answers import (
 )
 from hwd.model.answers.changes import NOT_ENDED, SwitchChange
 from hwd.model.desired import crossconnects_of, difference, free_ends_of
-from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Testbed
 from hwd.ports.delegation import Delegation
 from hwd.reconfigure.reconfigurer import Reconfigurer
@@ -38,7 +36,8 @@ from hwd.web.daemonboard import Daemonboard
 from hwd.web.linkboard import Linkboard
 from hwd.web.switchboard import Switchboard
 from hwd_drivers.core.documents import Json
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading, natural_key
+from hwd_drivers.core.structs import to_plain
+from hwd_drivers.core.values import PortSide, natural_key
 
 
 class RackStatus:
@@ -118,20 +117,17 @@ class RackStatus:
             name = report.switch
             if not (ends := desired.of(name)):
                 continue
-            readings = [
-                CrossconnectReading(crossconnect=Crossconnect.parse(one.id), state=one.state) for one in report.readings
-            ]
-            differs = difference(name, ends, readings, but=changing) if report.up else None
+            differs = difference(name, ends, report.readings, but=changing) if report.up else None
             found.append(
                 SwitchDesired(
                     switch=name,
-                    crossconnects=[*map(str, crossconnects_of(ends))],
-                    free=[*map(str, free_ends_of(ends))],
-                    by={str(end): one.by for end, one in sorted(ends.items(), key=lambda item: item[0].sort_key())},
+                    crossconnects=[*crossconnects_of(ends)],
+                    free=[*free_ends_of(ends)],
+                    by={end: one.by for end, one in sorted(ends.items(), key=lambda item: item[0].sort_key())},
                     unknown=None if report.up else report.cause,
-                    missing=None if differs is None else [*map(str, differs.missing)],
-                    stale=None if differs is None else [*map(str, differs.stale)],
-                    unasked=None if differs is None else [*map(str, differs.unasked)],
+                    missing=None if differs is None else [*differs.missing],
+                    stale=None if differs is None else [*differs.stale],
+                    unasked=None if differs is None else [*differs.unasked],
                     changing=sorted({f"{name}.{end.port}" for end in ends} & changing, key=natural_key),
                 )
             )
@@ -145,7 +141,7 @@ class RackStatus:
         """Links that are wanted, and that the crossconnects do not make now."""
         desired = self._reconfigurer.desired
         return [
-            replace(one, reconfiguration=desired.changed_by(map(SwitchCrossconnect.parse, one.missing)))
+            replace(one, reconfiguration=desired.changed_by(one.missing))
             for one in self._links.unlit(desired.crossconnects())
         ]
 
@@ -181,7 +177,7 @@ class RackStatus:
             for one in self._switches.reports()
         ]
 
-    def blocked(self, switch: str) -> list[str]:
+    def blocked(self, switch: str) -> list[PortSide]:
         """The ends of a switch that overrides hold dark, as it was reported last."""
         return next(one.blocked for one in self._switches.reports() if one.switch == switch)
 
@@ -192,10 +188,10 @@ class RackStatus:
         """Models, serials and versions that the devices report now, for the record of a run."""
         births = {name: view.birth for name, view in self._gateway.hosts().items()}
         return {
-            "switches": msgspec.to_builtins(self.switches()),
+            "switches": to_plain(self.switches()),
             "hosts": [
                 {
-                    **msgspec.to_builtins(host),
+                    **to_plain(host),
                     "inventory": inventory_data(birth) if (birth := births.get(host.name)) else None,
                 }
                 for host in self.hosts()

@@ -505,7 +505,7 @@ class Service:
         await self._hear_holder(lease, epoch)
         await self._reconfigurer.overrides.set(switch, found, PortOverride(to), lease=lease, epoch=epoch, by=by)
         blocked = [*self._rack.blocked(switch)]
-        return HeldEnds(switch=switch, ends=[*map(str, found)], to=to, blocked=blocked)
+        return HeldEnds(switch=switch, ends=[*found], to=to, blocked=blocked)
 
     async def reload(self, body: ReloadBody, caller: Caller | None = None) -> ReloadReport:
         """Take the changed testbed file, or say what it would change. Goes on when its caller goes away."""

@@ -88,7 +88,7 @@ class Switchboard:
                 self._note_made(fact, document.wall_ns)
 
     def _note_made(self, read: SwitchRead, wall_ns: int) -> None:
-        before, there = self._made_wall_ns.get(read.switch, {}), {one.id for one in read.crossconnects}
+        before, there = self._made_wall_ns.get(read.switch, {}), {one.crossconnect for one in read.crossconnects}
         made = {one: since_ns for one, since_ns in before.items() if one in there and one not in read.added}
         if read.switch not in self._begins:
             made |= dict.fromkeys(read.added, wall_ns)

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 
-import msgspec
 import pytest
 
 from hwd.bus import allowance as allowance_module
@@ -25,6 +24,7 @@ from hwd.bus.allowance import (
 from hwd.bus.rejected_messages import OTHERS, STRANGERS_MOST, TEXT_MOST, RejectedMessages
 from hwd.model.limit import Limit
 from hwd_agents.wire import Inventory, SpoolNote, State, encode, topic
+from hwd_drivers.core.structs import to_json
 
 from .world import LAB, Peer, World
 
@@ -33,7 +33,7 @@ FLOOD_S = 60.0
 
 def written(world: World) -> int:
     """Bytes that the records get."""
-    return sum(len(msgspec.json.encode(document.fact)) for document in world.documents)
+    return sum(len(to_json(document.fact)) for document in world.documents)
 
 
 def filler(kilobytes: int) -> dict[str, dict[str, bool | None]]:

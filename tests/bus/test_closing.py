@@ -3,7 +3,6 @@
 import asyncio
 import logging
 
-import msgspec
 import pytest
 from typing_extensions import override
 
@@ -11,6 +10,7 @@ from hwd.bus.asks import AskedBy
 from hwd.bus.begin_work import begin_work
 from hwd_agents.bus.memory import MemoryBus
 from hwd_agents.wire import Ask, EndTransfers, TransfersEnded
+from hwd_drivers.core.structs import to_plain
 
 from .world import Peer, World
 
@@ -31,7 +31,7 @@ class LeavesSlowly(MemoryBus):
 
 
 def ask(peer: Peer, id: str) -> Ask:
-    arguments = msgspec.to_builtins(EndTransfers(transfers=[]))
+    arguments = to_plain(EndTransfers(transfers=[]))
     expires_ns = peer.clock.monotonic_ns() + 5_000_000_000
     return Ask(boot=peer.boot, seq=1, id=id, expires_at_ns=expires_ns, verb=EndTransfers.VERB, arguments=arguments)
 

@@ -11,6 +11,7 @@ import pytest
 from hwd.bus.containment import WELL_AFTER_S, Containment
 from hwd_agents.wire import ClockNote, ClockUdp, encode, topic
 from hwd_drivers.core.documents import Document
+from hwd_drivers.core.structs import to_json
 
 from .world import LAB, Peer, World
 
@@ -76,7 +77,7 @@ async def test_clock_address_or_key_that_cannot_be_used_ends_nothing(world: Worl
     good = ClockNote(udp=ClockUdp(address="127.0.0.1", port=9, key="k"), why_not_udp="", wall=None)
     data = msgspec.json.decode(encode(msgspec.structs.replace(view, clocks=good)))
     data["clocks"]["udp"] = udp
-    await peer.bus.publish(topic(LAB, "h0", "birth"), msgspec.json.encode(data), qos=1)
+    await peer.bus.publish(topic(LAB, "h0", "birth"), to_json(data), qos=1)
     await asyncio.sleep(30)
     await go_on(world, other)
     await peer.send(peer.event())

@@ -30,6 +30,7 @@ from hwd_drivers.core.clock import ShiftedClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError
 from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.structs import from_plain
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from .world import LAB, US, Peer, World
@@ -78,7 +79,7 @@ async def test_clock_bound_holds_and_narrows(world: World, peer: Peer) -> None:
         errors.append(error_ns)
     told = world.of("clock.aligned")
     assert told[-1]["drift_ppm"] == pytest.approx(50, abs=5)
-    assert Alignment.of(msgspec.convert(told[-1], ClockAligned)).boot == "boot-1"
+    assert Alignment.of(from_plain(told[-1], ClockAligned)).boot == "boot-1"
     assert 10 <= len(told) <= 25
     assert max(errors[-10:]) < min(200 * US, max(errors[:10]))
 

@@ -5,11 +5,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from hwd_agents.wire import Message, Refresh, decode, encode, topic
 from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.structs import to_json
 
 from .world import LAB, World
 
@@ -34,7 +34,7 @@ async def test_an_agent_one_version_away_is_heard_aligned_and_asked(
     world: World, written: Callable[[dict[str, Any]], dict[str, Any]], novelties: int
 ) -> None:
     async def say(leaf: str, message: Message, *, qos: int = 0, retain: bool = False) -> None:
-        data = msgspec.json.encode(written(json.loads(encode(message))))
+        data = to_json(written(json.loads(encode(message))))
         await peer.bus.publish(topic(LAB, "h0", leaf), data, qos=qos, retain=retain)
 
     peer = world.peer()

@@ -5,8 +5,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self
 
-import msgspec
-
 from hwd.bus.gateway import Gateway
 from hwd.model.kinds import read_document
 from hwd.model.limit import Limit
@@ -35,6 +33,7 @@ from hwd_drivers.core.clock import Clock, ShiftedClock
 from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws, SeededIds
+from hwd_drivers.core.structs import to_plain
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
 LAB = "lab"
@@ -150,7 +149,7 @@ class Peer:
         if command.verb in ("observe", "settle"):
             data |= {"ports": {}}
         if command.verb == "refresh":
-            data |= {"at_ns": self.clock.monotonic_ns(), "ports": {"eth0": msgspec.to_builtins(self.note())}}
+            data |= {"at_ns": self.clock.monotonic_ns(), "ports": {"eth0": to_plain(self.note())}}
             data["states"] = {"eth0": {"carrier": self.carrier, "rdma": self.rdma}}
         return Reply(boot=self.boot, seq=self._next(), id=command.id, outcome="done", data=data)
 

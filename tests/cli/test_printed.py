@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from hwd.cli.apply_progress import step_line
@@ -33,10 +32,12 @@ from hwd.model.prediction import PredictedTime
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.structs import from_plain
 from hwd_drivers.core.values import PortOverride
 from hwd_drivers.devices.facts import SwitchOverride, SwitchRestarted
 
 from ..answers import check_golden
+from ..texts import ends_of, links_of, pairs_of
 
 GOLDEN = Path(__file__).with_name("printed.txt")
 AT_NS = 1_800_000_000 * 10**9
@@ -91,9 +92,9 @@ def rack(file: Path, switch: str) -> Testbed:
     return load(path).require()
 
 
-OVERRUN = SwitchOverrun(switch="ocs1", reconfiguration="r1", lost=["1A-2B", "3A-4B"], window_s=0.0123)
-RESTARTED = SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-2B"], uptime_s=None, unheard_s=7.5)
-OVERRIDE = SwitchOverride(switch="ocs1", ends=["1A", "2B"], to=PortOverride.FORCE_BLOCKED, by="ada")
+OVERRUN = SwitchOverrun(switch="ocs1", reconfiguration="r1", lost=pairs_of("1A-2B", "3A-4B"), window_s=0.0123)
+RESTARTED = SwitchRestarted(switch="ocs1", sign="at-rest", lost=pairs_of("1A-2B"), uptime_s=None, unheard_s=7.5)
+OVERRIDE = SwitchOverride(switch="ocs1", ends=ends_of("1A", "2B"), to=PortOverride.FORCE_BLOCKED, by="ada")
 UNREAD = UnreadFact(kind="switch.restarted", fields={"switch": "ocs1", "lost": 3, "at_ns": 4}, why="lost")
 WAY = ["lease", *["apply a", "apply b"] * 50, "note 2 pairs: 5 ms", *["apply c"] * 3, "note end"]
 LEFT: dict[str, Any] = {"reconfiguration": "r1", "run": "k3v9"}
@@ -148,7 +149,7 @@ def lease(**more: Any) -> HeldLease:
 
 def step(number: int, state: str, *, made: int = 1) -> ReconfigurationStep:
     links = [f"h0.eth{port}<->h1.eth{port}" for port in range(made)]
-    return ReconfigurationStep(reconfiguration="r1", step=number, steps=2, state=state, made=links, dark=[])
+    return ReconfigurationStep(reconfiguration="r1", step=number, steps=2, state=state, made=links_of(*links), dark=[])
 
 
 def history(what: str) -> HistoryEntry:
@@ -171,7 +172,7 @@ def texts(file: Path) -> Iterator[tuple[str, object]]:
         {"moves": 2, "moves_at_least": 1, "darkened": 1},
         {"moves": 1, "moves_at_least": 1},
     ):
-        yield "a composite", composite_lines(msgspec.convert({**PLANNED, **counts}, PlanComposite))[0]
+        yield "a composite", composite_lines(from_plain({**PLANNED, **counts}, PlanComposite))[0]
     for one in (step(1, "begun"), step(2, "begun", made=6), step(2, "done")):
         yield "a step", step_line(one)
     for for_s in (900.0, 30.0):
@@ -223,7 +224,7 @@ def test_commands_read_and_print_what_they_did(
         show(output, told(fact), "b.1")
     for fact in (OVERRUN, UNREAD):
         show(Output(json=True), told(fact), "b.1")
-    held = msgspec.convert(HELD, list[HeldEnds])
+    held = from_plain(HELD, list[HeldEnds])
     block.show(output, held)
     block.show(Output(json=True), held)
     check_golden(GOLDEN, "\n".join([*lines, "", capsys.readouterr().out]))

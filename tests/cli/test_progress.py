@@ -12,12 +12,13 @@ from hwd.model.answers import DocumentJson, DocumentList
 from hwd.model.documents.reconfigurations import ReconfigurationState, ReconfigurationStep
 from hwd_drivers.core.documents import Document, Fact
 
+from ..texts import links_of
 from .conftest import seen_on_a_terminal
 
 
 def step(number: int, state: str, *, id: str = "r1", made: int = 1) -> ReconfigurationStep:
     links = [f"h0.eth{port}<->h1.eth{port}" for port in range(made)]
-    return ReconfigurationStep(reconfiguration=id, step=number, steps=2, state=state, made=links, dark=[])
+    return ReconfigurationStep(reconfiguration=id, step=number, steps=2, state=state, made=links_of(*links), dark=[])
 
 
 def state(name: str, *, id: str = "r1") -> ReconfigurationState:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -43,9 +42,12 @@ from hwd.model.answers import (
     SwitchStatus,
     UnlitLink,
 )
+from hwd.model.link import Link
 from hwd.model.run import RunProgress, RunState
+from hwd_drivers.core.structs import from_plain
 
 from ..answers import check_golden
+from ..texts import by_end, ends_of, links_of, pairs_of, switch_pairs_of
 
 GOLDEN = Path(__file__).with_name("status.txt")
 NOON_NS = 1_700_049_600_000_000_000
@@ -84,7 +86,7 @@ HELD = PreparedSetStatus(
 
 
 def switch(**data: Any) -> SwitchStatus:
-    return msgspec.convert({**UP, **data}, SwitchStatus)
+    return from_plain({**UP, **data}, SwitchStatus)
 
 
 def of_switches() -> Told:
@@ -142,13 +144,13 @@ def of_changes() -> Told:
 def of_desired() -> Told:
     one = SwitchDesired(
         switch="ocs1",
-        crossconnects=["1A-2B", "3A-4B"],
-        free=["5A"],
-        by={"1A": "r1", "2B": "r1", "3A": "r2", "4B": "r2", "5A": "r3"},
+        crossconnects=pairs_of("1A-2B", "3A-4B"),
+        free=ends_of("5A"),
+        by=by_end({"1A": "r1", "2B": "r1", "3A": "r2", "4B": "r2", "5A": "r3"}),
         unknown=None,
-        missing=["1A-2B", "3A-4B"],
-        stale=["1A-7B", "5A-8B"],
-        unasked=["9A-9B"],
+        missing=pairs_of("1A-2B", "3A-4B"),
+        stale=pairs_of("1A-7B", "5A-8B"),
+        unasked=pairs_of("9A-9B"),
         changing=[],
     )
     yield "desired, differs", [*difference_rows(one), desired_words(one)]
@@ -172,7 +174,7 @@ RUN = RunProgress(
 )  # fmt: skip
 APPLYING = ReconfigurationStatus(
     reconfiguration="r1", run=None, what="ring", hash="0", lease=None, state="waiting", outcome=None, why="",
-    confirm_in_s=None, links=["h0.eth0<->h1.eth0"], not_ready=[],
+    confirm_in_s=None, links=links_of("h0.eth0<->h1.eth0"), not_ready=[],
 )  # fmt: skip
 AWAITED = replace(APPLYING, state="awaiting-confirm", confirm_in_s=58.2)
 OPEN = LeftOpen(
@@ -188,7 +190,12 @@ def of_what_is_under_way() -> Told:
     yield "open", [left_open(OPEN)]
     yield "awaits a confirm", [confirm_words(AWAITED, NOON_NS)]
     yield "awaits a confirm without end", [confirm_words(replace(AWAITED, confirm_in_s=None), NOON_NS)]
-    link = UnlitLink(link="h0.eth0<->h1.eth0", missing=["ocs1:1A-3B"], instead=["ocs1:1A-4B"], reconfiguration="r1")
+    link = UnlitLink(
+        link=Link.parse("h0.eth0<->h1.eth0"),
+        missing=switch_pairs_of("ocs1:1A-3B"),
+        instead=switch_pairs_of("ocs1:1A-4B"),
+        reconfiguration="r1",
+    )
     yield "unlit, not confirmed", [unlit_words(link, [AWAITED])]
     yield "unlit, under way", [unlit_words(link, [replace(AWAITED, state="driving", confirm_in_s=None)])]
     yield "unlit, by nobody", [unlit_words(replace(link, reconfiguration=None), [AWAITED])]
@@ -230,7 +237,7 @@ HOST: dict[str, Any] = {
 
 
 def host(**data: Any) -> HostStatus:
-    return msgspec.convert({**HOST, **data}, HostStatus)
+    return from_plain({**HOST, **data}, HostStatus)
 
 
 def of_hosts() -> Told:
@@ -301,16 +308,16 @@ def of_links() -> Told:
         ("a switch down", None, ["ocs2"]),
         ("two down", None, ["ocs1", "ocs2"]),
     ):
-        one = msgspec.convert({**LINK, "carrier": carrier, "away": away}, LinkStatus)
+        one = from_plain({**LINK, "carrier": carrier, "away": away}, LinkStatus)
         yield f"link, {words}", [link_row(one)]
     up = {"link": "h0.eth1<->h1.eth1", "carrier": True}
-    links = msgspec.convert([{**LINK, "hang": {**HANG, **LOST_INSIDE}}, up], list[LinkStatus])
+    links = from_plain([{**LINK, "hang": {**HANG, **LOST_INSIDE}}, up], list[LinkStatus])
     yield "link, hangs", hang_lines(links, (), None)
     yield "link, is applied", hang_lines(links, [APPLYING], None)
     yield "link, nobody waits for it any more", hang_lines(links, [AWAITED], None)
     for words, (made_s, since_s) in MADE.items():
         made = {"made_wall_ns": made_s and made_s * SECOND_NS, "since_wall_ns": since_s and since_s * SECOND_NS}
-        one = msgspec.convert({**LINK, "hang": HANG, **made}, LinkStatus)
+        one = from_plain({**LINK, "hang": HANG, **made}, LinkStatus)
         yield f"link, {words}", hang_lines([one], (), 100 * SECOND_NS)
 
 

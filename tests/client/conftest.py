@@ -6,11 +6,11 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import msgspec
 import pytest
 
 from hwd.client import event_stream
 from hwd.model.answers import Problem
+from hwd_drivers.core.structs import to_json
 
 
 class Scripted(ThreadingHTTPServer):
@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Type", "application/problem+json")
             self.end_headers()
             problem = Problem(type="t", title="bad input", status=422, detail="no such id", exit_status=2)
-            self.wfile.write(msgspec.json.encode(problem))
+            self.wfile.write(to_json(problem))
             return
         self._say(script.kind, answer)
         if script.interrupts:

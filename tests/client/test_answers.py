@@ -11,6 +11,7 @@ from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.recorded_run import Run, RunSummary
 from hwd.testing.lab import Lab
+from hwd_drivers.core.structs import from_plain
 
 SWITCH: dict[str, Any] = {
     "switch": "ocs1",
@@ -34,23 +35,23 @@ RUN: dict[str, Any] = {
 
 
 def test_fields_of_a_newer_daemon_are_ignored() -> None:
-    switch = msgspec.convert(SWITCH | {"shape": "round"}, SwitchStatus)
-    assert switch == msgspec.convert(SWITCH, SwitchStatus)
+    switch = from_plain(SWITCH | {"shape": "round"}, SwitchStatus)
+    assert switch == from_plain(SWITCH, SwitchStatus)
     assert (switch.name, switch.cause, switch.crossconnects) == ("ocs1", "<b>no session</b>", ("1A-2B",))
 
 
 def test_what_a_switch_says_of_itself_cannot_break_a_page() -> None:
-    html = msgspec.convert(SWITCH, SwitchStatus)._repr_html_()
+    html = from_plain(SWITCH, SwitchStatus)._repr_html_()
     assert "<b>" not in html
     assert "&lt;b&gt;no session" in html
 
 
 def test_a_run_says_how_long_it_took_when_it_has_ended() -> None:
-    began = msgspec.convert(RUN, RunSummary)
+    began = from_plain(RUN, RunSummary)
     assert began.seconds is None
     assert repr(began) == "<run k3v9 smoke under way>"
-    assert str(msgspec.convert(RUN | {"state": "paused"}, RunSummary)) == "run k3v9 smoke paused"
-    ended = msgspec.convert(RUN | {"outcome": "failed", "why": "step 2", "ended_wall_ns": 3_500_000_000}, Run)
+    assert str(from_plain(RUN | {"state": "paused"}, RunSummary)) == "run k3v9 smoke paused"
+    ended = from_plain(RUN | {"outcome": "failed", "why": "step 2", "ended_wall_ns": 3_500_000_000}, Run)
     assert ended.seconds == 2.5
     assert str(ended) == "run k3v9 smoke failed: step 2"
     assert "2.5 s" in ended._repr_html_()

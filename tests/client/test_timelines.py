@@ -5,6 +5,7 @@ import re
 import pytest
 
 from hwd.client.timelines import MeasuredTimeline, StageSeconds, Timelines
+from hwd.model.link import Link
 from hwd.testing.fixtures import Circuit, TimelinesOfTest
 from hwd.testing.lab import Lab
 from hwd.timeline import LinkTimeline, StageName
@@ -83,7 +84,7 @@ def test_two_runs_are_compared(lab: Lab) -> None:
 
 
 def test_a_timeline_of_links_that_all_stayed_is_told_without_a_turnaround() -> None:
-    stayed = LinkTimeline(link="h0.eth0<->h1.eth0", kept=True, instants=(), stages=(), dwell_s=None)
+    stayed = LinkTimeline(link=Link.parse("h0.eth0<->h1.eth0"), kept=True, instants=(), stages=(), dwell_s=None)
     timeline = MeasuredTimeline(
         reconfiguration="k3v9", run=None, what="ring", commands=[], ends=[], links=[stayed], breaches=[]
     )

@@ -12,13 +12,15 @@ from hwd.fabric.fabric import Fabric
 from hwd.fabric.light_way import light_way
 from hwd.fabric.lost_light import LightAt
 from hwd.model.answers import SwitchStatus
+from hwd.model.circuit import RoutedLink
 from hwd.model.hang import Hang
-from hwd.model.link import Link, RoutedLink
+from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.stage import StageName
 from hwd.model.testbed import Testbed
-from hwd_drivers.core.values import Crossconnect, CrossconnectState
-from hwd_drivers.devices.facts import CrossconnectReport
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
+
+from ..texts import by_end
 
 RACK = """
 testbed: hand-made
@@ -94,8 +96,10 @@ def status(
     tuned = dict.fromkeys(pairs, CrossconnectState.TUNED) | {
         pair: state for pair, state in (states or {}).items() if pair in pairs
     }
-    readings = [CrossconnectReport(id=pair, state=state) for pair, state in tuned.items()]
-    return SwitchStatus(switch=name, owner=None, up=True, cause="", readings=readings, power_dbm=power_dbm)
+    readings = [
+        CrossconnectReading(crossconnect=Crossconnect.parse(pair), state=state) for pair, state in tuned.items()
+    ]
+    return SwitchStatus(switch=name, owner=None, up=True, cause="", readings=readings, power_dbm=by_end(power_dbm))
 
 
 def switches(
@@ -198,7 +202,7 @@ def test_crossconnect_that_passes_no_light_or_is_gone_is_the_reason(fabric: Fabr
         assert f"optical: {said};" in words(hang(fabric, DOWN, UNLIT, rack))
         assert f"optical: {said}" in words(hang(fabric, UNTOLD, UNTOLD, rack)), "by what the switch says alone"
     rack = switches(dark=("ocs2.3B",))
-    rack["ocs2"] = changed(rack["ocs2"], readings=[one for one in rack["ocs2"].readings if one.id != "1A-3B"])
+    rack["ocs2"] = changed(rack["ocs2"], readings=[one for one in rack["ocs2"].readings if one.crossconnect != "1A-3B"])
     assert "optical: ocs2 does not have 1A-3B;" in words(hang(fabric, DOWN, UNLIT, rack))
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.light import LightMap, light_paths
 from hwd.fabric.state import State, crossconnect_ports, lighting, needed
-from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
+from hwd.model.circuit import RoutedLink
+from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, FibreEnd, PortSide, Side

@@ -31,6 +31,7 @@ from hwd.model.plane import (
 )
 from hwd.model.program import ProgramEnd
 from hwd_agents.wire import Operation, OperationKind
+from hwd_drivers.core.structs import from_json, from_plain, to_json, to_plain
 
 from ..jobs.job_record import RECORD as JOB_RECORD
 
@@ -68,7 +69,7 @@ def recorded(event: Event, *actions: Action) -> JobEvent:
 
 def stored(event: JobEvent) -> JobEvent:
     """As it comes back from the records."""
-    return msgspec.json.decode(msgspec.json.encode(event), type=JobEvent)
+    return from_json(to_json(event), JobEvent)
 
 
 def test_event_and_actions_are_the_same_before_and_after_the_records() -> None:
@@ -90,11 +91,11 @@ def test_event_and_actions_are_the_same_before_and_after_the_records() -> None:
 
 
 def test_record_and_operation_are_the_same_after_the_records_and_actions_that_differ_differ() -> None:
-    assert msgspec.json.decode(msgspec.json.encode(JOB_RECORD), type=JobRecord) == JOB_RECORD
+    assert from_json(to_json(JOB_RECORD), JobRecord) == JOB_RECORD
     ended: dict[str, Any] = {"joined": [0], "ends": {0: ProgramEnd(status=1)}, "state": JobState.FAILED}
     assert [state for state in JobState if state.ended] == ["succeeded", "failed", "stopped"]
     changed = msgspec.structs.replace(JOB_RECORD, ending=JobState.FAILED, ended_wall_ns=9, **ended)
-    assert msgspec.json.decode(msgspec.json.encode(changed), type=JobRecord) == changed
+    assert from_json(to_json(changed), JobRecord) == changed
     assert operation_of(stored(recorded(EVENTS[0]))) == {
         "group": "world",
         "kind": "send",
@@ -116,8 +117,8 @@ def test_record_and_operation_are_the_same_after_the_records_and_actions_that_di
 
 
 def test_job_of_a_record_is_the_one_that_its_plane_knows() -> None:
-    record = msgspec.convert(
-        msgspec.to_builtins(JOB_RECORD)
+    record = from_plain(
+        to_plain(JOB_RECORD)
         | {
             "ranks": [{"host": "h0", "gpu": 0}, {"host": "h0", "gpu": 1}, {"host": "h1"}],
             "groups": {"world": [0, 1, 2], "dp0": [2, 0]},

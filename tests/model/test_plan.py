@@ -20,8 +20,11 @@ from hwd.model.kinds import read_fact
 from hwd.model.link import SwitchEnd
 from hwd.model.plan import Plan
 from hwd.model.plural import plural
+from hwd_drivers.core.structs import to_json
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
+
+from ..texts import ends_of, pairs_of
 
 ONE, TWO, THREE = (Crossconnect.parse(text) for text in ("1A-2B", "2A-1B", "3A-4B"))
 MOVES = SwitchMoves(switch="ocs1", remove=(ONE,), add=(TWO,), keep=(THREE,), before=(ONE, THREE))
@@ -77,7 +80,7 @@ def test_hash_stands_for_moves_state_rules_refusals_and_reasons_and_not_for_what
 
 
 def test_plan_as_json_has_its_hash_and_is_read_back_from_its_document() -> None:
-    text = msgspec.json.encode(PLAN.summary).decode()
+    text = to_json(PLAN.summary).decode()
     assert text == (
         '{"hash":"fcd356752ba4","what":"ring","mode":"update","empty":false,'
         '"moves":[{"switch":"ocs1","remove":["1A-2B"],"add":["2A-1B"],"keep":["3A-4B"]}],"composites":[],"links":[],'
@@ -85,7 +88,7 @@ def test_plan_as_json_has_its_hash_and_is_read_back_from_its_document() -> None:
         '"ready_within_s":15.0,"confirm_within_s":null,"interlocks":[],"away":[],"isolation":null,"order":null,"prediction":null}'
     )
     made = PlanMade(plan=PLAN.summary, what=PLAN.what, hash=PLAN.hash)
-    assert read_fact(made.KIND, msgspec.json.encode(made)) == made
+    assert read_fact(made.KIND, to_json(made)) == made
 
 
 def many(*texts: str) -> tuple[Crossconnect, ...]:
@@ -98,7 +101,7 @@ def moves(*, remove: str = "", add: str = "", keep: str = "") -> SwitchMoves:
 
 
 def wanted(crossconnects: str = "", free: str = "") -> WantedSwitch:
-    return WantedSwitch(switch="ocs1", crossconnects=crossconnects.split(), free=free.split())
+    return WantedSwitch(switch="ocs1", crossconnects=pairs_of(*crossconnects.split()), free=ends_of(*free.split()))
 
 
 def ends(*after: WantedSwitch) -> dict[PortSide, DesiredEnd]:

@@ -25,6 +25,7 @@ from hwd.model.nic_port import NicPortId
 from hwd.model.ssh import SshPlace
 from hwd.model.testbed import Setting, Testbed
 from hwd_drivers.core.errors import BugError, ConfigError, RefusedError
+from hwd_drivers.core.structs import to_plain
 
 from ..answers import check_answers
 
@@ -159,7 +160,7 @@ def test_fault_of_each_kind_is_read_as_it_was_written_fits_the_testbed_and_is_on
 ) -> None:
     for data in ONE_OF_EACH:
         fault = decode_fault(json.dumps(data).encode())
-        assert json.loads(json.dumps(msgspec.to_builtins(fault))) == data
+        assert json.loads(json.dumps(to_plain(fault))) == data
         check_fault(fault, testbed)
     assert {data["fault"] for data in ONE_OF_EACH} == set(FAULTS)
     assert len(FAULTS) == len(get_args(Fault))
@@ -189,7 +190,7 @@ def test_anything_is_a_fault_or_bad_input(data: dict[str, Any]) -> None:
         fault = parse_fault(data)
     except ConfigError:
         return
-    assert parse_fault(msgspec.to_builtins(fault)) == fault
+    assert parse_fault(to_plain(fault)) == fault
 
 
 # --- all that is said of values that cannot be

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from hwd_drivers.core.structs import from_json, to_json
+
 from .changes import Change, places, planted
 
 LIST = Path(__file__).with_name("mutants.json")
@@ -57,11 +59,11 @@ def tests_of_room(room: str) -> str:
 
 
 def read() -> list[Mutant]:
-    return msgspec.json.decode(LIST.read_bytes(), type=list[Mutant]) if LIST.is_file() else []
+    return from_json(LIST.read_bytes(), list[Mutant]) if LIST.is_file() else []
 
 
 def write(mutants: list[Mutant]) -> None:
-    LIST.write_bytes(msgspec.json.format(msgspec.json.encode(mutants), indent=1) + b"\n")
+    LIST.write_bytes(msgspec.json.format(to_json(mutants), indent=1) + b"\n")
 
 
 def draw(tree: Path, executed: Mapping[str, set[int]], python: Path) -> list[Mutant]:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typing_extensions import override
@@ -23,6 +22,7 @@ from hwd.reconfigure.apply.reconfiguration import Reconfiguration
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.sim.world import DAEMON, World, agent_node
 from hwd_drivers.core.documents import Document
+from hwd_drivers.core.structs import from_plain
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchRead
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
@@ -95,7 +95,7 @@ class Lab(WorldLab):
 
     def request(self, what: str, **more: Any) -> ReconfigurationBody:
         """What the API decodes of such a body."""
-        return msgspec.convert({"what": what, **more}, ReconfigurationBody)
+        return from_plain({"what": what, **more}, ReconfigurationBody)
 
     async def apply(self, what: str, caller: Caller | None = None, **more: Any) -> ReconfigurationStatus:
         return await self.in_daemon(self.service.apply(self.request(what, **more), caller))
@@ -120,7 +120,7 @@ class Lab(WorldLab):
         """A prepared set, under a new lease of all ports where none is named."""
         caller = more.pop("caller", None)
         body = {"lease": more.pop("lease", None) or await self.lease("all", for_s=3600.0), **more, "targets": targets}
-        return await self.in_daemon(self.service.prepare(msgspec.convert(body, PrepareBody), caller))
+        return await self.in_daemon(self.service.prepare(from_plain(body, PrepareBody), caller))
 
     async def switch(self, prepared: PreparedSetStatus, target: str, **more: Any) -> ReconfigurationStatus:
         return await self.in_daemon(self.service.switch(prepared.id, target, **more))

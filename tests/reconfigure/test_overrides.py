@@ -2,26 +2,27 @@
 
 import asyncio
 
-import msgspec
 import pytest
 
 from hwd.model.answers import HeldEnds
 from hwd.sim.rank import Rank
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, RefusedError
+from hwd_drivers.core.structs import to_plain
 from hwd_drivers.devices.facts import SwitchDown, SwitchOverride
 
+from ..texts import ends_of
 from .conftest import STRAIGHT, Lab
 
 
 def switch(lab: Lab) -> dict[str, object]:
     (one,) = lab.service.switches()
-    return msgspec.to_builtins(one)  # type: ignore[no-any-return]
+    return to_plain(one)  # type: ignore[no-any-return]
 
 
 async def test_a_link_whose_end_is_blocked_goes_dark_and_comes_back(lab: Lab) -> None:
     await lab.apply(STRAIGHT, ready_within_s=15)
     told = await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada@desk: dirty")
-    assert told == HeldEnds(switch="ocs1", ends=["1A"], to="force-blocked", blocked=["1A"])
+    assert told == HeldEnds(switch="ocs1", ends=ends_of("1A"), to="force-blocked", blocked=ends_of("1A"))
     await asyncio.sleep(0)  # readings are told right after
     assert switch(lab)["blocked"] == ["1A"]
     states = {one["id"]: one["state"] for one in switch(lab)["crossconnects"]}  # type: ignore[attr-defined]

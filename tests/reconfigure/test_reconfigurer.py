@@ -1,6 +1,5 @@
 import asyncio
 
-import msgspec
 import pytest
 
 from hwd.model.documents.daemon import DaemonRecovered, JournalOpen
@@ -29,6 +28,7 @@ from hwd_drivers.core.errors import (
     RefusedError,
     StalePlanError,
 )
+from hwd_drivers.core.structs import to_plain
 from hwd_drivers.devices.facts import SwitchCommand, SwitchRead
 from hwd_drivers.twins.server import Denial
 
@@ -110,7 +110,7 @@ async def test_half_a_link_is_never_ready(lab: Lab) -> None:
 
 async def test_plan_touches_nothing_and_its_hash_is_refused_for_another_state(lab: Lab) -> None:
     plan = await lab.plan(STRAIGHT)
-    assert msgspec.to_builtins(plan.moves) == [
+    assert to_plain(plan.moves) == [
         {"switch": "ocs1", "remove": [], "add": ["1A-3B", "2A-4B", "3A-1B", "4A-2B"], "keep": []}
     ]
     assert (lab.light(), lab.emitted(SwitchCommand)) == (set(), [])

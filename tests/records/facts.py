@@ -5,13 +5,15 @@ from hwd.model.documents.runs import RunEnded, RunStarted
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.devices.facts import SwitchPower
 
+from ..texts import by_end
+
 
 def document(fact: Fact, *, at_ns: int = 1) -> Document:
     return Document(at_ns=at_ns, wall_ns=at_ns, fact=fact)
 
 
 def power(n: float) -> Document:
-    return document(SwitchPower(switch="ocs1", power_dbm={"1A": n}), at_ns=int(n))
+    return document(SwitchPower(switch="ocs1", power_dbm=by_end({"1A": n})), at_ns=int(n))
 
 
 def run_started(run: str) -> Document:

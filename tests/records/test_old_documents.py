@@ -19,6 +19,7 @@ from hwd_agents.wire import Selected
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import FailedError, UnknownError
 
+from ..texts import ends_of, pairs_of
 from . import facts
 from .conftest import Restart
 
@@ -26,7 +27,7 @@ DOCUMENTS, OF_HISTORY = DocumentGroup.DOCUMENTS, DocumentGroup.HISTORY
 
 
 def ended(id: str, crossconnects: str = "") -> ReconfigurationEnded:
-    wanted = [WantedSwitch(switch="ocs1", crossconnects=crossconnects.split(), free=[])]
+    wanted = [WantedSwitch(switch="ocs1", crossconnects=pairs_of(*crossconnects.split()), free=[])]
     return ReconfigurationEnded(
         reconfiguration=id, run=None, outcome="confirmed", why="", seconds=1.0, wanted=wanted if crossconnects else []
     )
@@ -152,7 +153,9 @@ async def test_what_has_not_ended_stays_in_both_groups(memory: Records) -> None:
 
 
 async def test_origin_of_a_desired_state_stays_until_something_else_is_desired(memory: Records) -> None:
-    adopted = SwitchAdopted(switch="ocs1", crossconnects=["5A-6B"], free=["7A"], by="found at the switch")
+    adopted = SwitchAdopted(
+        switch="ocs1", crossconnects=pairs_of("5A-6B"), free=ends_of("7A"), by="found at the switch"
+    )
     await add(memory, (1, started("a")), (2, ended("a", "1A-2B")), (3, adopted), (4, started("b")), (5, ended("b")))
     await add(memory, (6, started("c")), (7, ended("c")), (8, replace(adopted, free=[], switch="x")))
     assert await delete(memory, history=99) == {"history": 2}

@@ -25,6 +25,7 @@ from hwd_drivers.core.errors import BugError, FailedError
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchPower
 
+from ..texts import by_end
 from .conftest import Restart
 from .facts import document, event, power, run_ended, run_started
 
@@ -151,10 +152,10 @@ async def test_event_of_an_agent_is_held_however_full_it_is(memory: Records) -> 
 async def test_document_that_is_no_json_does_not_stop_the_others(memory: Records) -> None:
     sink = RecordingSink(memory)
     sink(document(RunAssert(run="a", expression="x", held=True, values={"x": object()})))
-    sink(document(SwitchPower(switch="ocs1", power_dbm={"1A": 1.5, "2A": float("nan")})))
+    sink(document(SwitchPower(switch="ocs1", power_dbm=by_end({"1A": 1.5, "2A": float("nan")}))))
     await sink.flush()
     (stored,) = await memory.documents()
-    assert stored.document.fact == SwitchPower(switch="ocs1", power_dbm={"1A": 1.5, "2A": None})
+    assert stored.document.fact == SwitchPower(switch="ocs1", power_dbm=by_end({"1A": 1.5, "2A": None}))
     assert sink.dropped == 1
 
 

@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import UNSET
-from msgspec.structs import replace
 
 from hwd.model.documents.daemon import BusDown, BusUp
 from hwd.model.documents.runs import RunNote, RunStarted
 from hwd.model.kinds import UnreadFact
 from hwd.model.recorded_run import Run, RunOutcome
-from hwd.model.trial import TrialRun
 from hwd.records import Records
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import SEEN_BOOTS_KEPT, SEEN_PRUNED_EVERY
@@ -195,61 +192,15 @@ def change(folder: Path, statements: str) -> None:
         connection.executescript(statements)
 
 
-async def test_records_of_a_newer_hwd_are_refused(restart: Restart, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "who"), [(VERSION - 1, "an older"), (VERSION + 1, "a newer")])
+async def test_records_of_another_version_are_refused(restart: Restart, tmp_path: Path, version: int, who: str) -> None:
     (await restart()).close()
-    change(tmp_path, f"UPDATE hwd_about SET value = '{VERSION + 1}' WHERE key = 'schema'")
-    refusal = rf"newer hwd \(schema {VERSION + 1}, this one knows {VERSION}\)\. Use that hwd, or another file"
+    change(tmp_path, f"UPDATE hwd_about SET value = '{version}' WHERE key = 'schema'")
+    refusal = (
+        rf"{who} hwd \(schema {version}, this one knows {VERSION}\), and left as they are\. Use that hwd, or another"
+    )
     with pytest.raises(ConfigError, match=refusal):
         await restart()
-
-
-async def test_records_of_the_first_hwd_are_brought_up(restart: Restart, tmp_path: Path, started: Run) -> None:
-    first = await restart()
-    await first.start_run(started)
-    first.close()
-    change(
-        tmp_path,
-        "ALTER TABLE seen DROP COLUMN wall_ns; INSERT INTO seen VALUES ('h0', 'b1', 7);"
-        "ALTER TABLE leases DROP COLUMN epoch; ALTER TABLE leases DROP COLUMN heartbeat_s;"
-        "ALTER TABLE leases DROP COLUMN claim_within_s; ALTER TABLE leases DROP COLUMN baseline;"
-        "INSERT INTO leases VALUES ('l1', 'ada', '[\"ocs1.1\"]', 5, 9); DROP TABLE lease_requests;"
-        "ALTER TABLE runs DROP COLUMN trial;"
-        "DROP TABLE queue; DROP TABLE twin_faults; DROP TABLE moves; UPDATE hwd_about SET value = '1'",
-    )
-    second = await restart()
-    assert await second.queue.all() == ()
-    (lease,) = await second.leases.all()
-    assert (lease.id, lease.claim.epoch, lease.silence_s, await second.leases.epoch()) == ("l1", 0, None, 0)
-    assert await second.run(started.id) == started
-    await second.add_documents([event(1, boot="b2")])
-    assert await second.seen() == {("h0", "b1"): 7, ("h0", "b2"): 1}
-    await restart()
-
-
-@pytest.mark.parametrize(
-    ("version", "changes"),
-    [
-        (7, "ALTER TABLE runs DROP COLUMN trial; ALTER TABLE queue DROP COLUMN trial;"),
-        (8, "DROP TABLE jobs; DROP TABLE job_events;"),
-        (9, "DROP TABLE demands; DROP TABLE demand_matrices;"),
-    ],
-    ids=["before trials", "before jobs", "before demands"],
-)
-async def test_records_of_an_older_hwd_are_read_on_with_what_came_since(
-    restart: Restart, tmp_path: Path, started: Run, version: int, changes: str
-) -> None:
-    old = await restart()
-    await old.start_run(replace(started, id="old"))
-    old.close()
-    change(tmp_path, f"{changes} UPDATE hwd_about SET value = '{version}' WHERE key = 'schema'")
-    trial = TrialRun(trial="k3v9a1b2", treatment="b", pair=3, metric="control")
-    again = await restart()
-    await again.start_run(replace(started, id="new", trial=trial))
-    assert {run.id: run.trial for run in await again.runs()} == {"old": UNSET, "new": trial}
-    assert [await again.queue.all(), await again.jobs.under_way(), await again.demands.all()] == [(), (), ()]
-    assert [await again.jobs.events("j1"), await again.jobs.latest(9)] == [(), ()]
-    with closing(sqlite3.connect(tmp_path / "records.db")) as new:
-        assert new.execute("SELECT value FROM hwd_about WHERE key = 'schema'").fetchall() == [(str(VERSION),)]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
 from hwd_drivers.devices.facts import SwitchCommand
 
 from ..jobs.job_record import job_record
+from ..texts import ends_of, pairs_of, switch_pairs_of
 from .conftest import Restart
 from .facts import document
 
@@ -45,7 +46,7 @@ async def test_moves_add_up_over_documents_batches_and_restarts(restart: Restart
 
 
 def confirmed(id: str, crossconnects: str, free: str = "", *, switch: str = "ocs1") -> Fact:
-    wanted = [WantedSwitch(switch=switch, crossconnects=crossconnects.split(), free=free.split())]
+    wanted = [WantedSwitch(switch=switch, crossconnects=pairs_of(*crossconnects.split()), free=ends_of(*free.split()))]
     return ReconfigurationEnded(reconfiguration=id, run=None, outcome="confirmed", why="", seconds=1.0, wanted=wanted)
 
 
@@ -64,7 +65,7 @@ async def test_last_document_of_an_end_counts_over_batches_and_restarts(restart:
     records = await restart()
     await add(records, confirmed("a", "1A-2B"), confirmed("b", "1A-4B", "5A"), confirmed("c", "1A-1B", switch="x"))
     again = await restart()
-    await add(again, SwitchAdopted(switch="ocs1", crossconnects=["5A-6B"], free=[], by="found at the switch"))
+    await add(again, SwitchAdopted(switch="ocs1", crossconnects=pairs_of("5A-6B"), free=[], by="found at the switch"))
     assert await desired(again) == {
         "ocs1": {
             "1A": "1A-4B b",
@@ -155,7 +156,7 @@ async def test_lease_outlives_the_daemon(restart: Restart) -> None:
         claim=dataclasses.replace(lease.claim, expires_wall_ns=9_000),
         heartbeat_s=30.0,
         claim_within_s=300.0,
-        baseline={"ocs1.3": ("ocs1:3A-4B",), "ocs1.4": ()},
+        baseline={"ocs1.3": tuple(switch_pairs_of("ocs1:3A-4B")), "ocs1.4": ()},
     )
     first = await restart()
     await first.leases.save(lease)

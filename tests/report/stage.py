@@ -4,7 +4,6 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from hwd.model.documents.hosts import HostEvent
@@ -19,6 +18,9 @@ from hwd.model.recorded_run import Run, RunOutcome
 from hwd.report.conditions import RunTimings
 from hwd.report.run_report import Ending, RunReport
 from hwd.timeline import Timeline, build_timeline
+from hwd_drivers.core.structs import from_plain
+
+from ..texts import pairs_of
 
 START_NS = 1_000_000_000_000
 TESTBED = """\
@@ -94,10 +96,10 @@ def make_timeline(
             run="20270110-a1b2",
             what=what,
             hash="0",
-            links=msgspec.convert(entries, list[StartedLink]),
+            links=from_plain(entries, list[StartedLink]),
             sweep=dict(sweep or {}),
             settings=settings,
-            moves=[StartedMove(switch="ocs1", remove=[], add=["1A-2B"])],
+            moves=[StartedMove(switch="ocs1", remove=[], add=pairs_of("1A-2B"))],
         ),
         commanded=[
             ReconfigurationCommanded(

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
-import msgspec
 from msgspec.structs import replace
 
 from hwd.model.documents.runs import RunJob
@@ -18,6 +17,7 @@ from hwd.report.figures.comparison import comparison_figure
 from hwd.report.figures.render import specification, svg
 from hwd.report.page.html import html
 from hwd.timeline import Stage, StageName, Timeline
+from hwd_drivers.core.structs import from_plain
 
 from ..answers import check_golden
 from .stage import dwelt, make_run, make_timeline, negotiating
@@ -37,7 +37,7 @@ def slower(timeline: Timeline, by_ns: int) -> Timeline:
             sign = {"control": 1, "activation": -1}.get(stage["name"], 0)
             if stage["seconds"] is not None:
                 stage["seconds"] += sign * by_ns / 1e9
-    return msgspec.convert(data, Timeline)
+    return from_plain(data, Timeline)
 
 
 def test_what_became_slower_is_found_and_nothing_else() -> None:

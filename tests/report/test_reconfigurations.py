@@ -9,6 +9,7 @@ from hwd.report.reconfigurations import Reassembly, recorded_reconfigurations
 from hwd.report.run_report import BROKEN_OFF, of_documents
 from hwd_drivers.core.documents import Document
 
+from ..texts import pairs_of
 from .conftest import Recorded
 from .stage import make_run
 
@@ -86,7 +87,7 @@ def commanded(window_s: float | None) -> ReconfigurationCommanded:
 def test_window_and_what_was_lost_stand_in_the_report() -> None:
     facts = [
         *(commanded(window_s) for window_s in (0.002, None, 0.004, 0.0123)),
-        SwitchOverrun(reconfiguration="r1", switch="ocs1", lost=["1A-7B", "8A-2B"], window_s=0.0123),
+        SwitchOverrun(reconfiguration="r1", switch="ocs1", lost=pairs_of("1A-7B", "8A-2B"), window_s=0.0123),
     ]
     report = of_documents(RUN, [Document(at_ns=0, wall_ns=0, fact=fact) for fact in facts])
     assert report.guard.windows_s == [0.002, 0.004, 0.0123]

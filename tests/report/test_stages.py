@@ -4,7 +4,6 @@ import dataclasses
 import json
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from hwd.model.instant import Origin
@@ -14,6 +13,7 @@ from hwd.report.papers import FIGURES, figures
 from hwd.report.stages import turnaround_rows
 from hwd.timeline import StageName, Timeline
 from hwd.twin.nic_timing import NIC_TIMINGS
+from hwd_drivers.core.structs import from_json
 from hwd_drivers.twins.timing import SWITCH_TIMINGS
 
 from .stage import make_run, make_timeline
@@ -31,7 +31,7 @@ def as_measured(timeline: Timeline) -> Timeline:
     text = json.dumps(timeline.to_data())
     for origin in ("fitted", "twin", "kernel"):
         text = text.replace(f'"origin": "{origin}"', '"origin": "measured"')
-    return msgspec.json.decode(text, type=Timeline)
+    return from_json(text, Timeline)
 
 
 def test_text_for_the_terminal() -> None:

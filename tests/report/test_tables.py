@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
-import msgspec
 import pytest
 from msgspec import UNSET
 
 from hwd.model.documents.runs import RunJob
 from hwd.model.instant import Origin
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
 from hwd.model.prediction import PlanPrediction, PredictedTime
 from hwd.report.conditions import Conditions
 from hwd.report.figures.control_by_pairs import by_pairs_figure, of_pairs
@@ -26,6 +27,7 @@ from hwd.report.stages import pairs_rows
 from hwd.report.switch_commands import Commanded, PairsRow, pairs_table
 from hwd.report.text import pairs_text
 from hwd.timeline import EndTimeline, RcOutcome, RcRecovery, Timeline
+from hwd_drivers.core.structs import from_plain
 
 from ..answers import check_golden
 from .stage import make_run
@@ -48,7 +50,13 @@ def recovery(outcome: RcOutcome, after_ms: float | None, *, ack_timeout_s: float
 
 def timeline(*found: RcRecovery | None) -> Timeline:
     ends = [
-        EndTimeline(link="h0.eth0<->h1.eth0", end=f"h0.eth{number}", instants=(), observations=(), rc=one or UNSET)
+        EndTimeline(
+            link=Link.parse("h0.eth0<->h1.eth0"),
+            end=NicPortId.parse(f"h0.eth{number}"),
+            instants=(),
+            observations=(),
+            rc=one or UNSET,
+        )
         for number, one in enumerate(found)
     ]
     return Timeline(
@@ -132,7 +140,7 @@ def test_jobs_of_one_entry_share_a_row_without_their_first_iterations() -> None:
     assert 1 <= low < 3.5 < high <= 6
     assert (eps.n, eps.median_s, eps.interval, eps.hidden) == (1, 5.0, None, None)
     old = {key: value for key, value in JOBS[0].to_data().items() if key != "sweep"}
-    (row,) = job_rows([msgspec.convert(old, RunJob)])
+    (row,) = job_rows([from_plain(old, RunJob)])
     assert row.name == "moe --steps 8", "recorded before sweeps were"
 
 

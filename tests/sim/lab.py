@@ -6,7 +6,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import pytest
 from typing_extensions import override
 
@@ -17,6 +16,7 @@ from hwd.model.recorded_run import Run
 from hwd.sim.world import DAEMON, World
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Document, Fact, Sink
+from hwd_drivers.core.structs import from_json, to_json
 from hwd_drivers.twins.server import Faults
 
 from ..virtual_time import SELDOM_S
@@ -141,7 +141,7 @@ class Lab(WorldLab):
     async def state(self, run: str) -> dict[str, Any]:
         """As it goes over HTTP."""
         state = await self.in_daemon(self.service.run_state(run))
-        return msgspec.json.decode(msgspec.json.encode(state), type=dict[str, Any])
+        return from_json(to_json(state), dict[str, Any])
 
     async def ended(self, run: str) -> dict[str, Any]:
         await self.in_daemon(self.service.wait_run(run))

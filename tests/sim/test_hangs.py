@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 
 from hwd.cli.commands.status import hang_lines
@@ -19,6 +18,7 @@ from hwd.model.testbed import Strand, Testbed
 from hwd.reconfigure.apply import readiness
 from hwd.sim.world import World, agent_node
 from hwd_drivers.core.errors import NotReadyError
+from hwd_drivers.core.structs import from_plain
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.twins.virtual_time import VirtualLoop
 
@@ -46,7 +46,7 @@ def patched() -> Testbed | None:
 async def world(settled: World) -> World:
     """Its links are ready as they stand straight."""
     service = await settled.settled()
-    await service.apply(msgspec.convert({"what": STRAIGHT, "ready_within_s": 30}, ReconfigurationBody))
+    await service.apply(from_plain({"what": STRAIGHT, "ready_within_s": 30}, ReconfigurationBody))
     assert status_lines(settled) == []
     return settled
 
@@ -55,9 +55,7 @@ async def not_ready(world: World, what: str, *, within_s: float = 15) -> tuple[s
     """What an apply says, and what its document has."""
     assert world.daemon is not None
     with pytest.raises(NotReadyError) as raised:
-        await world.daemon.service.apply(
-            msgspec.convert({"what": what, "ready_within_s": within_s}, ReconfigurationBody)
-        )
+        await world.daemon.service.apply(from_plain({"what": what, "ready_within_s": within_s}, ReconfigurationBody))
     (end,) = [one.fact for one in world.documents if isinstance(one.fact, ReconfigurationEnded) and one.fact.why]
     assert isinstance(end.hangs, list)
     return str(raised.value), end.hangs

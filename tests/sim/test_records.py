@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
-import msgspec
 
 from hwd.config.json_schema import json_schema
 from hwd.daemon.installed_drivers import load
 from hwd.model.kinds import read_document
 from hwd.sim.world import World
+from hwd_drivers.core.structs import to_json
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..virtual_time import SELDOM_S
@@ -54,7 +54,7 @@ def test_what_a_world_emits_is_read_back_as_it_was_and_is_what_the_schema_says()
     schema = jsonschema.Draft202012Validator(json_schema("document"))
     assert len({document.kind for document in documents}) > 15
     for document in documents:
-        told = json.loads(msgspec.json.encode(document.to_data()))
+        told = json.loads(to_json(document.to_data()))
         assert read_document(told) == document
         assert [error.message for error in schema.iter_errors(told)] == []
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from hwd.sim.draw import draw_plan
@@ -13,6 +12,7 @@ from hwd.sim.plan import Apply, Claim, Kill, WorldPlan
 from hwd.sim.rules import RULES
 from hwd.sim.sweep import Sweep
 from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.structs import from_json
 
 SEEDS_A_TEST = 5
 ALWAYS, SLOW = 25, 300
@@ -44,7 +44,7 @@ def test_each_seed_is_played_by_processes_that_are_renewed(capsys: pytest.Captur
     assert "3 of 3 worlds" in capsys.readouterr().err
 
 
-FOUND = msgspec.json.decode(Path(__file__).with_name("found.json").read_bytes(), type=dict[str, WorldPlan])
+FOUND = from_json(Path(__file__).with_name("found.json").read_bytes(), dict[str, WorldPlan])
 
 
 @pytest.mark.parametrize("found", FOUND)

@@ -1,11 +1,10 @@
 """Makes an archive of `older_data/`: the data folder of a daemon killed in a reconfiguration, and its agents' spools.
 
-    git checkout 244df5c && git checkout main -- tests/system/make_older_data.py
-    .venv/bin/python -m tests.system.make_older_data tests/system/older_data/244df5c.tar.xz
+    .venv/bin/python -m tests.system.make_older_data tests/system/older_data/schema-11.tar.xz
 
-Each version whose files later versions must open makes its archive once; a later version never makes it again. It has a
-run that succeeded, a run that was killed in its second apply and has set an MTU, a confirmed apply, a lease for a week,
-a blocked end, and events that no daemon has acknowledged.
+Each format that later versions must open has its archive, made once by the version that wrote it; a later version never
+makes it again. It has a run that succeeded, a run that was killed in its second apply and has set an MTU, a confirmed
+apply, a lease for a week, a blocked end, and events that no daemon has acknowledged.
 """
 
 import asyncio

@@ -20,6 +20,7 @@ from hwd_agents.spool.syncer import SpoolSync
 from hwd_agents.switches.intents import Intents
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.structs import to_plain
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.supervisor import Supervisor
 from hwd_drivers.twins.virtual_time import VirtualLoop
@@ -128,7 +129,7 @@ class Scene:
     def status(self, switch: str) -> dict[str, Any]:
         assert self.world.daemon is not None
         (found,) = [one for one in self.world.daemon.service.switches() if one.switch == switch]
-        data: dict[str, Any] = msgspec.to_builtins(found)
+        data: dict[str, Any] = to_plain(found)
         return data
 
     async def recorded(self, *kinds: str) -> list[dict[str, Any]]:

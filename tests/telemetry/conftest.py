@@ -29,15 +29,17 @@ from hwd.telemetry import Budget, Metrics
 from hwd_agents.wire import Inventory, WallClock
 from hwd_agents.wire.events import CounterData, MonitorData, RdmaData
 from hwd_drivers.core.documents import Document, Fact
-from hwd_drivers.core.values import CrossconnectState, PortOverride
+from hwd_drivers.core.structs import from_plain
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortOverride
 from hwd_drivers.devices.facts import (
-    CrossconnectReport,
     SwitchCommand,
     SwitchOverride,
     SwitchPower,
     SwitchRead,
     SwitchUp,
 )
+
+from ..texts import by_end, ends_of, pairs_of
 
 Tell = Callable[[Fact], None]
 AT_ONCE: Final[dict[str, Any]] = {"earliest_ns": 0, "best_ns": 0, "latest_ns": 0, "agent_ns": 0}
@@ -123,14 +125,14 @@ def rack_at_work() -> Iterator[Fact]:
     yield BusUp(address="mem:broker")
     yield SwitchUp(switch="ocs1", vendor="Polatis", model="6000", serial="1", firmware="6.6", down_s=0.0)
     crossconnects = [
-        CrossconnectReport(id="1A-2B", state=CrossconnectState.TUNED),
-        CrossconnectReport(id="2A-1B", state=CrossconnectState.TUNED),
-        CrossconnectReport(id="3A-4B", state=CrossconnectState.TUNING),
+        CrossconnectReading(crossconnect=Crossconnect.parse("1A-2B"), state=CrossconnectState.TUNED),
+        CrossconnectReading(crossconnect=Crossconnect.parse("2A-1B"), state=CrossconnectState.TUNED),
+        CrossconnectReading(crossconnect=Crossconnect.parse("3A-4B"), state=CrossconnectState.TUNING),
     ]
     yield SwitchRead(switch="ocs1", crossconnects=crossconnects, added=[], removed=[], ours=True)
     yield SwitchCommand(switch="ocs1", verb="ENT-PATCH", outcome="done", seconds=0.2, code="", text="")
-    yield SwitchOverride(switch="ocs1", ends=["5A", "6A"], to=PortOverride.FORCE_BLOCKED, by="ada@desk")
-    yield SwitchOverrun(switch="ocs1", reconfiguration="r0", lost=["1A-7B"], window_s=0.004)
+    yield SwitchOverride(switch="ocs1", ends=ends_of("5A", "6A"), to=PortOverride.FORCE_BLOCKED, by="ada@desk")
+    yield SwitchOverrun(switch="ocs1", reconfiguration="r0", lost=pairs_of("1A-7B"), window_s=0.004)
     yield ReconfigurationCommanded(
         reconfiguration="r0",
         switch="ocs1",
@@ -139,7 +141,7 @@ def rack_at_work() -> Iterator[Fact]:
         commands=1,
         window_s=0.004,
     )
-    yield SwitchPower(switch="ocs1", power_dbm={"1A": -1.25, "2A": None})
+    yield SwitchPower(switch="ocs1", power_dbm=by_end({"1A": -1.25, "2A": None}))
     monitors = MonitorData(rx_power_dbm=[-2.5, None], tx_power_dbm=[1.0, 1.5], bias_ma=[40.0, None], temperature_c=34.5)
     inventory = Inventory(monitors={"eth0": monitors})
     wall = WallClock(synchronised_by="chrony", reference="10.0.0.1", offset_s=1e-5, error_s=2e-4)
@@ -188,7 +190,7 @@ def rack_at_work() -> Iterator[Fact]:
         what="pairs",
         commands=[],
         ends=[],
-        links=msgspec.convert(links, list[LinkTimeline]),
+        links=from_plain(links, list[LinkTimeline]),
         breaches=[],
         explained=[],
         settings={},

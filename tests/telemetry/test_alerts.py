@@ -42,6 +42,7 @@ from hwd.model.documents.reconfigurations import (
 )
 from hwd.model.documents.runs import RunEnded
 from hwd.model.documents.switches import SwitchAdopted, SwitchDrift, SwitchOverrun, SwitchUnknown
+from hwd.model.link import Link
 from hwd.model.run import RunState, RunStatus
 from hwd.records.records import Records
 from hwd.telemetry.alert_rules import RULES
@@ -54,6 +55,7 @@ from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchRead, SwitchRestarted, SwitchUp
 
 from ..answers import check_golden
+from ..texts import ends_of, pairs_of, switch_pairs_of
 from .conftest import aligned, birth, host_event
 
 WALL_NS = 1_700_000_000_000_000_000
@@ -134,7 +136,7 @@ STARTED = ReconfigurationStarted(
     run=None,
     hash="",
     what="pairs",
-    links=[StartedLink(link=LINK, kept=False, crossconnects=["ocs1:1A-2B"])],
+    links=[StartedLink(link=Link.parse(LINK), kept=False, crossconnects=switch_pairs_of("ocs1:1A-2B"))],
     moves=[],
 )
 
@@ -164,7 +166,7 @@ STATES: States = [
     ),
     (
         "SwitchDrift",
-        (SwitchDrift(switch="ocs1", missing=["1A-2B"], stale=["1A-7B"], given_up=["1A"]),),
+        (SwitchDrift(switch="ocs1", missing=pairs_of("1A-2B"), stale=pairs_of("1A-7B"), given_up=ends_of("1A")),),
         (SwitchDrift(switch="ocs1", missing=[], stale=[]),),
     ),
     ("AgentDown", (HostDown(host="h0", boot="b", cause="will"),), (HostUp(host="h0", boot="b"),)),
@@ -194,16 +196,18 @@ STATES: States = [
 ]
 """Name of an alert, documents that begin it, and those that end it."""
 
-READ = SwitchRead(switch="ocs1", crossconnects=[], added=["1A-2B"], removed=["3A-4B"], ours=False)
+READ = SwitchRead(switch="ocs1", crossconnects=[], added=pairs_of("1A-2B"), removed=pairs_of("3A-4B"), ours=False)
 DENIED = SwitchCommand(switch="ocs1", verb="connect", outcome="denied", seconds=0.1, code="", text="SROF")
 EVENTS: dict[str, Fact] = {
     "LimitReached": LimitReached(limit="http-body", count=1, detail="9 MB"),
     "DaemonDied": DaemonStarted(version="1", pid=7, testbed="t", data_dir="/data", died_wall_ns=WALL_NS),
     "ReconfigurationRecovered": RECOVERED,
     "SwitchCommandsFail": DENIED,
-    "SwitchRestarted": SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-2B"], uptime_s=None, unheard_s=2.0),
+    "SwitchRestarted": SwitchRestarted(
+        switch="ocs1", sign="at-rest", lost=pairs_of("1A-2B"), uptime_s=None, unheard_s=2.0
+    ),
     "SwitchChangedBehindOurBack": READ,
-    "SwitchOverrun": SwitchOverrun(switch="ocs1", reconfiguration="r1", lost=["1A-7B"], window_s=0.1),
+    "SwitchOverrun": SwitchOverrun(switch="ocs1", reconfiguration="r1", lost=pairs_of("1A-7B"), window_s=0.1),
     "EventsLost": HostLost(host="h0", boot="b", count=3, why="full"),
     "ClockStepped": ClockStepped(host="h0", boot="b", by_ns=-(10**9), error_ns=1, earliest_ns=0, latest_ns=1),
     "MessagesGarbled": HostGarbage(host="h0", topic="hwd/x", why="not JSON", count=1),
@@ -390,12 +394,12 @@ def test_events_that_count_no_more_are_not_remembered(rack: Rack) -> None:
 
 
 def read(*, added: tuple[str, ...] = (), removed: tuple[str, ...] = (), ours: bool = True) -> SwitchRead:
-    return SwitchRead(switch="ocs1", crossconnects=[], added=[*added], removed=[*removed], ours=ours)
+    return SwitchRead(switch="ocs1", crossconnects=[], added=pairs_of(*added), removed=pairs_of(*removed), ours=ours)
 
 
-LOST_TWO = SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-2B", "3A-4B"], uptime_s=None, unheard_s=2.0)
+LOST_TWO = SwitchRestarted(switch="ocs1", sign="at-rest", lost=pairs_of("1A-2B", "3A-4B"), uptime_s=None, unheard_s=2.0)
 WAY_BACK = read(added=("3A-4B",), removed=("1A-2B",), ours=False)
-ADOPTED = SwitchAdopted(switch="ocs1", crossconnects=["1A-2B"], free=[], by="drift")
+ADOPTED = SwitchAdopted(switch="ocs1", crossconnects=pairs_of("1A-2B"), free=[], by="drift")
 AGAIN = {
     "RunFailed": (
         (run(RunState.RUNNING), EVENTS["RunFailed"]),

@@ -17,6 +17,8 @@ from hwd.model.documents.reconfigurations import ReconfigurationCommanded, Recon
 from hwd.model.documents.runs import RunEnded
 from hwd.model.documents.transfers import TransferClaimed
 from hwd.model.instant import Instant, InstantName, Knowledge
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
 from hwd.model.stage import Stage, StageName
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.telemetry import Budget, Metrics
@@ -25,10 +27,9 @@ from hwd.telemetry.switches import COMMAND_VERBS
 from hwd_agents.wire import Inventory, WallClock
 from hwd_agents.wire.events import MonitorData, RdmaData
 from hwd_drivers.core.documents import Document, Fact
-from hwd_drivers.core.values import CrossconnectState, PortOverride
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortOverride, PortSide
 from hwd_drivers.devices import registry
 from hwd_drivers.devices.facts import (
-    CrossconnectReport,
     SwitchCommand,
     SwitchOverride,
     SwitchPower,
@@ -36,6 +37,7 @@ from hwd_drivers.devices.facts import (
     SwitchUp,
 )
 
+from ..texts import by_end, ends_of
 from .conftest import aligned, host_event, port_state
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
@@ -64,7 +66,7 @@ def timeline(*links: LinkTimeline) -> Timeline:
     return Timeline(reconfiguration="r", run=None, what="", commands=[], ends=[], links=[*links], breaches=[])
 
 
-def ready_link(link: str, *stages: StageName) -> LinkTimeline:
+def ready_link(link: Link, *stages: StageName) -> LinkTimeline:
     seen = tuple(Stage(name=name, knowledge=Knowledge.SEEN, seconds=1.0) for name in stages)
     ready = Instant.never_left(InstantName.READY, "")
     return LinkTimeline(link=link, kept=False, instants=(ready,), stages=seen, dwell_s=None)
@@ -81,15 +83,16 @@ def told(fact: Fact) -> Document:
 def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Fact]:
     """Facts that make all series of a testbed of this size."""
     states = [
-        CrossconnectReport(id=f"{number}A-{number}B", state=state) for number, state in enumerate(CrossconnectState)
+        CrossconnectReading(crossconnect=Crossconnect.parse(f"{number}A-{number}B"), state=state)
+        for number, state in enumerate(CrossconnectState)
     ]
     for number in range(switches):
         switch = f"ocs{number}"
         yield SwitchUp(switch=switch, vendor="", model="", serial="", firmware="", down_s=0.0)
         yield SwitchRead(switch=switch, crossconnects=states, added=[], removed=[], ours=True)
         powers: dict[str, float | None] = {f"{port}{side}": -1.0 for port in range(size) for side in "AB"}
-        yield SwitchPower(switch=switch, power_dbm=powers)
-        yield SwitchOverride(switch=switch, ends=["1A"], to=PortOverride.FORCE_BLOCKED, by="")
+        yield SwitchPower(switch=switch, power_dbm=by_end(powers))
+        yield SwitchOverride(switch=switch, ends=ends_of("1A"), to=PortOverride.FORCE_BLOCKED, by="")
         yield ReconfigurationCommanded(
             reconfiguration="r", switch=switch, commanded_ns=1, acknowledged_ns=2, commands=1, window_s=0.01
         )
@@ -124,7 +127,7 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Fac
         yield JobMeasured(**job, operations=1, left_out=0, gamma=1.0, delta=1.0, theta=1.0, eta=1.0, why="")
     yield timeline(
         *(
-            ready_link(f"h{number}.eth{port}<->h{number + 1}.eth{port}", *StageName)
+            ready_link(Link.parse(f"h{number}.eth{port}<->h{number + 1}.eth{port}"), *StageName)
             for number in range(0, hosts, 2)
             for port in range(ports)
         )
@@ -171,15 +174,16 @@ def test_no_names_from_outside_go_beyond_the_budget_or_break_the_rendering(names
     for one, two, three in names:
         metrics(told(SwitchUp(switch=one, vendor="", model="", serial="", firmware="", down_s=0.0)))
         metrics(told(SwitchCommand(switch=one, verb=two, outcome=three, seconds=1.0, code="", text="")))
-        crossconnects = [CrossconnectReport(id="1A-2B", state=CrossconnectState.TUNED)]
+        crossconnects = [CrossconnectReading(crossconnect=Crossconnect.parse("1A-2B"), state=CrossconnectState.TUNED)]
         metrics(told(SwitchRead(switch=one, crossconnects=crossconnects, added=[], removed=[], ours=True)))
-        metrics(told(SwitchPower(switch=one, power_dbm={two: 1.0, three: 1.0})))
+        metrics(told(SwitchPower(switch=one, power_dbm={PortSide(port=two): 1.0, PortSide(port=three): 1.0})))
         metrics(told(HostBirth(host=one, boot="", version="", ports={two: port_state(interface=three)})))
         metrics(told(LimitReached(limit=two, count=1, detail=three)))
         metrics(told(HostGarbage(host=two, topic="", why="", count=1)))
         metrics(told(RunEnded(run=one, outcome=two, why="", safe_state="")))
         metrics(told(ReconfigurationEnded(reconfiguration=one, run=None, outcome=three, why="", seconds=1.0)))
-        metrics(told(timeline(ready_link(f"{one}<->{two}", StageName.READY))))
+        link = Link(a=NicPortId(host=one, port=""), b=NicPortId(host=two, port=""))
+        metrics(told(timeline(ready_link(link, StageName.READY))))
     assert samples(metrics) <= metrics.limit
     text = bytes(metrics.render()).decode()
     assert "hwd_series_refused_total 0.0" not in text

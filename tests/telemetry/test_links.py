@@ -5,10 +5,11 @@ import pytest
 from hwd.telemetry.links import Links
 from hwd.telemetry.series import Series
 
-LINK, ENDS = "h0.eth0<->h1.eth0", ("h0.eth0", "h1.eth0")
-OTHER = "h0.eth0<->h2.eth0"
-THERE, BACK = "ocs1:1A-2B", "ocs1:2A-1B"
-PAIRS = (THERE, BACK)
+from ..texts import links_of, switch_pairs_of
+
+LINK, OTHER = links_of("h0.eth0<->h1.eth0", "h0.eth0<->h2.eth0")
+ENDS = LINK.ends
+PAIRS = THERE, BACK = switch_pairs_of("ocs1:1A-2B", "ocs1:2A-1B")
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_link_that_nobody_waited_for_is_dark_until_its_carrier_and_then_unknown(
 def test_link_that_was_taken_away_is_not_missed_and_the_way_back_brings_it_again(links: Links, ready: Series) -> None:
     come_up(links, *ENDS)
     links.end("r1", "confirmed")
-    links.begin("r2", [(OTHER, False, ("ocs1:1A-3B", "ocs1:3A-1B"))], PAIRS)
+    links.begin("r2", [(OTHER, False, switch_pairs_of("ocs1:1A-3B", "ocs1:3A-1B"))], PAIRS)
     come_up(links, "h2.eth0")
     assert ready.value(OTHER) is None, "a transfer of an earlier link does not count for a new one"
     for end in ENDS:
@@ -86,7 +87,7 @@ def test_kept_link_goes_on_being_ready_and_one_from_before_the_daemon_is_known_b
     assert ready.value(LINK) == 1
     links.end("r2", "rolled-back")
     assert ready.value(LINK) == 1
-    links.begin("r3", [(OTHER, True, ("ocs1:1A-3B", "ocs1:3A-1B"))], [])
+    links.begin("r3", [(OTHER, True, switch_pairs_of("ocs1:1A-3B", "ocs1:3A-1B"))], [])
     assert ready.value(OTHER) is None
     links.timed(OTHER, ready=True)
     assert ready.value(OTHER) == 1

@@ -21,6 +21,7 @@ from hwd.model.documents.leases import LeaseReleased, LeaseRenewed
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.model.documents.switches import SwitchDrift
 from hwd.model.instant import Instant, InstantName
+from hwd.model.link import Link
 from hwd.model.run import RunState, RunStatus
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.reconfigure.apply.reconfiguration import Outcome, State
@@ -41,6 +42,7 @@ from hwd_drivers.devices.facts import (
 )
 
 from ..answers import check_golden
+from ..texts import by_end, ends_of, pairs_of
 from .conftest import COUNTERS, birth, host_event, port_state, rack_at_work
 
 GOLDEN = Path(__file__).with_name("metric_names.txt")
@@ -89,7 +91,7 @@ UNKNOWN = Instant.unknown(InstantName.READY, "no source")
 
 
 def link_timeline(link: str, *instants: Instant) -> LinkTimeline:
-    return LinkTimeline(link=link, kept=False, instants=instants, stages=(), dwell_s=None)
+    return LinkTimeline(link=Link.parse(link), kept=False, instants=instants, stages=(), dwell_s=None)
 
 
 def timeline(*links: LinkTimeline) -> Timeline:
@@ -129,11 +131,11 @@ READY: tuple[tuple[Instant, ...], ...] = (
 LINKS = [link_timeline(f"h{2 * n}.eth0<->h{2 * n + 1}.eth0", *instants) for n, instants in enumerate(READY)]
 AT_WORK: dict[str, list[list[Fact]]] = {
     "Ends that are held dark are counted: unknown while the switch is down, and none when it is up again": [
-        [SwitchOverride(switch="ocs1", ends=["5A"], to=PortOverride.NORMAL, by="ada@desk")],
+        [SwitchOverride(switch="ocs1", ends=ends_of("5A"), to=PortOverride.NORMAL, by="ada@desk")],
         [SWITCH_DOWN],
         [SwitchUp(switch="ocs1", vendor="Polatis", model="6000", serial="1", firmware="6.6", down_s=1.0)],
     ],
-    "A dark port has no power": [[SwitchPower(switch="ocs1", power_dbm={"1A": None})]],
+    "A dark port has no power": [[SwitchPower(switch="ocs1", power_dbm=by_end({"1A": None}))]],
     "A lost agent leaves no carrier behind": [[HOST_DOWN]],
     "Events of an earlier boot change nothing of the present one": [
         [HostBirth(host="h0", boot="c", version="0.1.0", ports={"eth0": port_state(rdma=True)})],
@@ -159,7 +161,7 @@ AT_WORK: dict[str, list[list[Fact]]] = {
     ],
     "A change that we had not asked for is counted": [[replace(EMPTY, removed=["1A-2B"], ours=False)]],
     "A restart is counted, and is no change of somebody else": [
-        [SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-2B"], uptime_s=None, unheard_s=4.0)],
+        [SwitchRestarted(switch="ocs1", sign="at-rest", lost=pairs_of("1A-2B"), uptime_s=None, unheard_s=4.0)],
         [replace(EMPTY, removed=["1A-2B"])],
     ],
     "A renewed lease is counted once, and a released one not at all": [
@@ -185,7 +187,7 @@ AT_WORK: dict[str, list[list[Fact]]] = {
         [replace(birth(), inventory=Inventory(monitors={"eth0": None}))]
     ],
     "Drift is what is missing and what is stale, and unknown while the switch is down": [
-        [SwitchDrift(switch="ocs1", missing=["1A-2B", "3A-4B"], stale=["1A-7B"])],
+        [SwitchDrift(switch="ocs1", missing=pairs_of("1A-2B", "3A-4B"), stale=pairs_of("1A-7B"))],
         [SWITCH_DOWN],
     ],
 }

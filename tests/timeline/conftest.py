@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import pytest
 
 from hwd.model.documents.hosts import HostEvent
@@ -18,6 +17,7 @@ from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.timeline import Sample, Stage, StageName, Timeline, build_timeline
 from hwd.timeline.host_action import HostAction
 from hwd_agents.wire import Observation
+from hwd_drivers.core.structs import from_plain
 
 START_NS = 1_000_000_000_000
 MS = 1_000_000
@@ -140,14 +140,14 @@ class Story:
                 run=None,
                 hash="0",
                 what="pairs",
-                links=msgspec.convert(self.links, list[StartedLink]),
-                moves=msgspec.convert(self.moves, list[StartedMove]),
+                links=from_plain(self.links, list[StartedLink]),
+                moves=from_plain(self.moves, list[StartedMove]),
                 sweep=self.sweep,
                 settings=self.settings,
             ),
-            commanded=msgspec.convert(self.commanded, list[ReconfigurationCommanded]),
-            events=msgspec.convert(self.events, list[HostEvent]),
-            sampled=msgspec.convert(self.settled, dict[str, dict[str, Observation]]),
+            commanded=from_plain(self.commanded, list[ReconfigurationCommanded]),
+            events=from_plain(self.events, list[HostEvent]),
+            sampled=from_plain(self.settled, dict[str, dict[str, Observation]]),
             switch_origins=self.origins,
             actions=self.actions,
             dwells_s={LINK: 12.5},

@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,9 +10,12 @@ from hypothesis import strategies as st
 from hwd.model.hang import Hang
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.kinds import read_fact
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
 from hwd.timeline import RcOutcome, RcRecovery, StageName, Timeline
 from hwd.timeline.hang import hangs
 from hwd.timeline.rules import CHAINS, breaches
+from hwd_drivers.core.structs import to_json
 
 from .conftest import LINK, MS, START_NS, Story
 
@@ -213,7 +215,7 @@ def test_kept_link_that_a_run_took_down_itself_is_no_breach_and_is_told(story: S
     assert timeline.explained == [
         "h2.eth0: kept link h2.eth0<->h3.eth0 lost its carrier (netlink): h3.eth0 was set, autoneg",
     ]
-    assert read_fact("timeline", msgspec.json.encode(timeline)) == timeline
+    assert read_fact("timeline", to_json(timeline)) == timeline
 
 
 @pytest.mark.parametrize(
@@ -299,7 +301,7 @@ def test_document_keeps_all_of_a_timeline(story: Story) -> None:
     story.settings = {"h0.eth0": {"autoneg": False}}
     timeline = story.tell()
     assert (timeline.sweep, timeline.settings) == ({"negotiates": "off"}, {"h0.eth0": {"autoneg": False}})
-    assert read_fact("timeline", msgspec.json.encode(timeline)) == timeline
+    assert read_fact("timeline", to_json(timeline)) == timeline
 
 
 def test_notice_is_dated_by_its_stamp_and_not_by_the_middle_of_its_bounds(story: Story) -> None:
@@ -346,7 +348,7 @@ def test_it_is_timed_from_the_carrier_of_its_end_and_is_no_part_of_ready(story: 
     assert found.error_s == pytest.approx(0.001 + carrier.error_ns / 1e9)
     assert of(timeline, "h1.eth0") is None
     assert (timeline.links, timeline.breaches) == (without.links, [])
-    assert read_fact("timeline", msgspec.json.encode(timeline)) == timeline
+    assert read_fact("timeline", to_json(timeline)) == timeline
 
 
 def test_a_failure_alone_has_no_time_and_what_was_made_anew_keeps_why_and_stands_before_it(story: Story) -> None:
@@ -482,8 +484,8 @@ def test_end_that_lacks_the_first_instant_is_named_with_its_reason(story: Story)
     story.without("h0.eth0", "ready")
     (hang,) = hangs(story.tell())
     assert hang == Hang(
-        link=LINK,
-        end="h1.eth0",
+        link=Link.parse(LINK),
+        end=NicPortId.parse("h1.eth0"),
         stage=StageName.FIRMWARE,
         why=f"no event reports it ({SAMPLES})",
     )

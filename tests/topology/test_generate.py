@@ -13,7 +13,8 @@ from hwd.config import topologies
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.answers import DemandMatrix
-from hwd.model.link import Link, Topology
+from hwd.model.circuit import Topology
+from hwd.model.link import Link
 from hwd.model.testbed import Testbed
 from hwd.topology import Given, Party, TopologyKind, generate
 from hwd_drivers.core.errors import ConfigError

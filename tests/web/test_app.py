@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
 
 from hwd.client import AsyncClient
@@ -18,6 +17,7 @@ from hwd.web.demand_calls import MEDIA_TYPES
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, RefusedError
+from hwd_drivers.core.structs import to_plain
 from hwd_drivers.devices.facts import SwitchDown, SwitchOverride
 
 from .conftest import Desk
@@ -32,7 +32,7 @@ async def test_an_apply_has_the_id_that_its_caller_chose_and_no_second_one_has_i
     result = await client.apply(what=PAIR, confirm_within_s=60, id="mine0001")
     assert result.id == "mine0001"
     assert result.plan is not None
-    assert msgspec.to_builtins(result.plan.moves) == [{"switch": "ocs1", "remove": [], "add": ["1A-2B"], "keep": []}]
+    assert to_plain(result.plan.moves) == [{"switch": "ocs1", "remove": [], "add": ["1A-2B"], "keep": []}]
     for _ in ("while it is under way", "after its end"):
         with pytest.raises(RefusedError, match="reconfiguration mine0001: there is one of that id"):
             await client.apply(what="ocs1:3A-4B", id="mine0001")
@@ -262,8 +262,8 @@ async def test_runs_are_listed_in_pages_and_without_their_texts(desk: Desk, clie
     assert [run.id for run in await client.runs()] == newest
     whole = await client.run(started[0])
     assert whole.playbook_text == PLAYBOOK
-    short = msgspec.to_builtins((await client.runs())[-1])
-    assert msgspec.to_builtins(whole).keys() - short.keys() == {"playbook_text", "testbed_text", "inventory"}
+    short = to_plain((await client.runs())[-1])
+    assert to_plain(whole).keys() - short.keys() == {"playbook_text", "testbed_text", "inventory"}
     with pytest.raises(ConfigError, match="limit"):
         await client.runs(limit=RUNS_MAX + 1)
     assert RUNS_PAGE == RUNS_MAX

@@ -22,6 +22,7 @@ from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchRead, SwitchRestarted
 
 from ..answers import check_golden
+from ..texts import pairs_of
 
 SAID = Path(__file__).with_name("change_stories.txt")
 SWITCHES = ("ocs1", "ocs2")
@@ -72,7 +73,9 @@ def started(
         hash="",
         what="pairs",
         links=[],
-        moves=[StartedMove(switch=one, remove=["1A-2B"], add=["1A-3B"]) for one in switches or ("ocs1",)],
+        moves=[
+            StartedMove(switch=one, remove=pairs_of("1A-2B"), add=pairs_of("1A-3B")) for one in switches or ("ocs1",)
+        ],
         lease=lease,
         holder=UNSET if holder is None else holder,
     )
@@ -89,10 +92,10 @@ def ended(id: str = "r1", outcome: str = "confirmed") -> ReconfigurationEnded:
 
 
 def read(*added: str, ours: bool = False, switch: str = "ocs1") -> SwitchRead:
-    return SwitchRead(switch=switch, crossconnects=[], added=[*added], removed=[], ours=ours)
+    return SwitchRead(switch=switch, crossconnects=[], added=pairs_of(*added), removed=[], ours=ours)
 
 
-RESTARTED = SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-3B"], uptime_s=None, unheard_s=4.0)
+RESTARTED = SwitchRestarted(switch="ocs1", sign="at-rest", lost=pairs_of("1A-3B"), uptime_s=None, unheard_s=4.0)
 RECOVERED = DaemonRecovered(reconfiguration="r1", run=None, outcome="rolled-back", why="")
 LOCAL = structs.replace(started("h0-b-1"), source="local", host="h0", lease=UNSET)
 OURS = (started(), commanded(), ended())

@@ -23,10 +23,11 @@ from hwd_agents.wire.events import (
     RdmaData,
 )
 from hwd_drivers.core.documents import Document, Fact
-from hwd_drivers.core.values import CrossconnectState
-from hwd_drivers.devices.facts import CrossconnectReport, SwitchDown, SwitchPower, SwitchRead, SwitchUp
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
+from hwd_drivers.devices.facts import SwitchDown, SwitchPower, SwitchRead, SwitchUp
 
 from ..answers import check_golden
+from ..texts import by_end
 
 STORIES_SAID = Path(__file__).with_name("link_stories.txt")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
@@ -68,7 +69,7 @@ class Boards:
         if isinstance(told, str):
             return
         if isinstance(told, SwitchRead):
-            now, before = [one.id for one in told.crossconnects], self.switches.reports()[0].crossconnects
+            now, before = [one.crossconnect for one in told.crossconnects], self.switches.reports()[0].crossconnects
             added, removed = [one for one in now if one not in before], [one for one in before if one not in now]
             told = msgspec.structs.replace(told, added=added, removed=removed)
         document = Document(at_ns=at_ns, wall_ns=WALL_NS + at_ns, fact=told)
@@ -96,7 +97,7 @@ def _words(link: LinkStatus) -> Iterator[str]:
 
 
 def pairs(*pairs: str) -> SwitchRead:
-    told = [CrossconnectReport(id=pair, state=CrossconnectState.TUNED) for pair in pairs]
+    told = [CrossconnectReading(crossconnect=Crossconnect.parse(pair), state=CrossconnectState.TUNED) for pair in pairs]
     return SwitchRead(switch="ocs1", crossconnects=told, added=[], removed=[], ours=True)
 
 
@@ -140,7 +141,7 @@ def cut(at_s: int) -> list[Step]:
 
 
 def powers(**changed: float | None) -> SwitchPower:
-    return SwitchPower(switch="ocs1", power_dbm={"1A": 1.0, "1B": 1.0, "3A": 1.0, "3B": 1.0, **changed})
+    return SwitchPower(switch="ocs1", power_dbm=by_end({"1A": 1.0, "1B": 1.0, "3A": 1.0, "3B": 1.0, **changed}))
 
 
 LIT: list[Step] = [*births(0), (0, UP), (0, pairs(*BOTH))]
@@ -255,7 +256,7 @@ STORIES: dict[str, tuple[list[Step], list[Step]]] = {
     ),
     "A link over a switch that is away hangs nowhere": (LIT, [(1, event(CarrierData(carrier=False))), (2, DOWN)]),
     "Power that may be older than the link does not say that its light is lost, until it was asked again": (
-        [*DARK, (0, SwitchPower(switch="ocs1", power_dbm={"1A": 1.0, "3B": None, "3A": 1.0, "1B": None}))],
+        [*DARK, (0, SwitchPower(switch="ocs1", power_dbm=by_end({"1A": 1.0, "3B": None, "3A": 1.0, "1B": None})))],
         [MADE, (10 + MONITORED_NS - 1, ""), (10 + MONITORED_NS, "")],
     ),
     "Power read before the light was lost is no evidence and has its age; what is read later is": (

@@ -14,6 +14,8 @@ from hwd.web.server import HttpServer, listen
 from hwd_drivers.core.documents import Document
 from hwd_drivers.devices.facts import SwitchPower
 
+from ..texts import by_end
+
 
 async def test_openmetrics_is_sent_to_who_asks_for_it(desk: Any) -> None:
     accept = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"}
@@ -33,7 +35,7 @@ async def test_reader_that_goes_away_in_the_middle_does_no_harm() -> None:
     """It asked for far more than the sockets between them hold."""
     metrics = Metrics(Budget(switches=1, ends=100_000, hosts=1, ports=1, lanes=4))
     powers: dict[str, float | None] = {f"{end}A": -1.0 for end in range(100_000)}
-    metrics(Document(at_ns=0, wall_ns=0, fact=SwitchPower(switch="ocs1", power_dbm=powers)))
+    metrics(Document(at_ns=0, wall_ns=0, fact=SwitchPower(switch="ocs1", power_dbm=by_end(powers))))
     app = FastAPI(openapi_url=None)
     app.include_router(metrics_router(metrics.render))
     server = HttpServer(app, listen("127.0.0.1", 0), before_stop=lambda: None)

@@ -11,9 +11,9 @@ from hwd.model.documents.hosts import HostUp
 from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
 from hwd.web.switchboard import OVERRUNS_KEPT, Switchboard
 from hwd_drivers.core.documents import Document, Fact
-from hwd_drivers.core.values import CrossconnectState, PortOverride
+from hwd_drivers.core.structs import to_plain
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortOverride
 from hwd_drivers.devices.facts import (
-    CrossconnectReport,
     SwitchCommand,
     SwitchDown,
     SwitchOverride,
@@ -24,22 +24,23 @@ from hwd_drivers.devices.facts import (
 )
 
 from ..answers import check_golden
+from ..texts import by_end, ends_of, pairs_of
 
 SAID = Path(__file__).with_name("switch_stories.txt")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 UP = SwitchUp(switch="ocs1", vendor="Polatis", model="6000", serial="7", firmware="6.6", down_s=0.0)
 TUNED = CrossconnectState.TUNED
-PAIR = CrossconnectReport(id="1A-2B", state=TUNED)
-READ = SwitchRead(switch="ocs1", crossconnects=[PAIR], added=["1A-2B"], removed=[], ours=True)
+PAIR = CrossconnectReading(crossconnect=Crossconnect.parse("1A-2B"), state=TUNED)
+READ = SwitchRead(switch="ocs1", crossconnects=[PAIR], added=pairs_of("1A-2B"), removed=[], ours=True)
 
 
 def read(*ids: str, added: tuple[str, ...] = ()) -> SwitchRead:
-    found = [CrossconnectReport(id=one, state=TUNED) for one in ids]
-    return SwitchRead(switch="ocs1", crossconnects=found, added=[*added], removed=[], ours=True)
+    found = [CrossconnectReading(crossconnect=Crossconnect.parse(one), state=TUNED) for one in ids]
+    return SwitchRead(switch="ocs1", crossconnects=found, added=pairs_of(*added), removed=[], ours=True)
 
 
 def override(to: PortOverride, *ends: str) -> SwitchOverride:
-    return SwitchOverride(switch="ocs1", ends=[*ends], to=to, by="ada")
+    return SwitchOverride(switch="ocs1", ends=ends_of(*ends), to=to, by="ada")
 
 
 def board(owner: str | None = None) -> Switchboard:
@@ -50,7 +51,7 @@ def board(owner: str | None = None) -> Switchboard:
 
 def shown(switches: Switchboard) -> dict[str, str]:
     """Each field of the report of ocs1, and when its crossconnects were made."""
-    other, report = msgspec.to_builtins(switches.reports())
+    other, report = to_plain(switches.reports())
     fields = {name: json.dumps(value) for name, value in report.items()}
     made = {id: switches.made_wall_ns("ocs1", id) for id in ("1A-2B", "3A-4B", "5A-6B")}
     return {"ocs2": json.dumps([other["up"], other["cause"]]), **fields, "made": json.dumps(made)}
@@ -59,7 +60,7 @@ def shown(switches: Switchboard) -> dict[str, str]:
 AWAY = SwitchUnknown(switch="ocs1", cause="host h0 is away: it stopped in order", host="h0")
 DOWN = SwitchDown(switch="ocs1", cause="reset by peer")
 RESTARTED = SwitchRestarted(
-    switch="ocs1", sign="at-rest", lost=["1A-2B", "3A-4B", "5A-6B"], uptime_s=None, unheard_s=4.5
+    switch="ocs1", sign="at-rest", lost=pairs_of("1A-2B", "3A-4B", "5A-6B"), uptime_s=None, unheard_s=4.5
 )
 STORIES: dict[str, list[Fact]] = {
     "One that went down keeps what it said and its cause, and its state has the time when it began": [
@@ -70,8 +71,8 @@ STORIES: dict[str, list[Fact]] = {
     ],
     "One without a session from the start has no time": [DOWN, UP],
     "Powers are told in parts and kept together": [
-        SwitchPower(switch="ocs1", power_dbm={"1A": -2.0, "2A": None}),
-        SwitchPower(switch="ocs1", power_dbm={"2A": -3.5}),
+        SwitchPower(switch="ocs1", power_dbm=by_end({"1A": -2.0, "2A": None})),
+        SwitchPower(switch="ocs1", power_dbm=by_end({"2A": -3.5})),
     ],
     "Ends that are held dark are shown in order until a new session tells its own": [
         override(PortOverride.FORCE_BLOCKED, "10A", "2B"),
@@ -80,7 +81,7 @@ STORIES: dict[str, list[Fact]] = {
         UP,
     ],
     "The last overruns are kept": [
-        SwitchOverrun(switch="ocs1", reconfiguration=f"r{number}", lost=["1A-7B"], window_s=0.004)
+        SwitchOverrun(switch="ocs1", reconfiguration=f"r{number}", lost=pairs_of("1A-7B"), window_s=0.004)
         for number in range(OVERRUNS_KEPT + 2)
     ],
     "The last restart is kept when the switch is up again; what somebody has replaced or takes away is not missed": [

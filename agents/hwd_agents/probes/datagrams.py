@@ -6,6 +6,7 @@ import msgspec
 
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import decoder, encoder
 
 VERSION: Final = 1
 
@@ -48,8 +49,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="of
     joined: int
 
 
-_encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Request | Reply | Offer] = msgspec.json.Decoder(Request | Reply | Offer)
+_encoder = encoder()
+_decoder: msgspec.json.Decoder[Request | Reply | Offer] = decoder(Request | Reply | Offer)
 
 
 def encode(message: Request | Reply | Offer) -> bytes:

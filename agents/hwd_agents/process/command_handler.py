@@ -18,6 +18,7 @@ from hwd_agents.wire.arguments import HoldSettings, Observe, PutBack, Resend, Se
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import DeadlineError, HwdError, RefusedError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_plain, to_plain
 
 Verb = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """Returns the data of the reply from the arguments; raises RefusedError when it refuses."""
@@ -157,7 +158,7 @@ class Commands:
                 raise RefusedError(f"this agent does not know it; there are {known}")
 
     async def _observe(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        asked = msgspec.convert(arguments, Observe)
+        asked = from_plain(arguments, Observe)
         if not 0 < asked.for_s <= OBSERVE_MOST_S:
             raise RefusedError(f"for_s {asked.for_s} is not above 0 and up to {OBSERVE_MOST_S:g} s")
         ports = tuple(self._port(peer.port) for peer in asked.peers)
@@ -177,7 +178,7 @@ class Commands:
         return self._observations(ports)
 
     async def _settle(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        asked = msgspec.convert(arguments, Settle)
+        asked = from_plain(arguments, Settle)
         await self._watchers.recovered(self._observed.get(asked.reconfiguration, ()))
         ports = self._observed.get(asked.reconfiguration, ())
         self._end(asked.reconfiguration)
@@ -185,7 +186,7 @@ class Commands:
         return self._observations(ports)
 
     async def _resend(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        asked = msgspec.convert(arguments, Resend)
+        asked = from_plain(arguments, Resend)
         here = self._outbox.resend(asked.boot, asked.from_seq, asked.upto_seq)
         return {"here": here, "oldest_seq": self._spool.oldest_seq}
 
@@ -194,24 +195,24 @@ class Commands:
         ports = self._config.ports
         return {
             "at_ns": self._clock.monotonic_ns(),
-            "ports": {port: msgspec.to_builtins(self._watchers.note(port)) for port in ports},
+            "ports": {port: to_plain(self._watchers.note(port)) for port in ports},
             "states": {port: self._watchers.states(port) for port in ports},
         }
 
     async def _set(self, arguments: dict[str, Any], *, expires_at_ns: int) -> dict[str, Any]:
-        asked = msgspec.convert(arguments, SetPort)
+        asked = from_plain(arguments, SetPort)
         in_time = functools.partial(self._check_expiry, expires_at_ns)
         return await self._settings.set(
             asked.run, self._port(asked.port), asked.setting, asked.value, for_s=asked.for_s, in_time=in_time
         )
 
     async def _hold(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        asked = msgspec.convert(arguments, HoldSettings)
+        asked = from_plain(arguments, HoldSettings)
         return await self._settings.hold(asked.run, asked.for_s)
 
     async def _put_back(self, arguments: dict[str, Any], *, expires_at_ns: int) -> dict[str, Any]:
         in_time = functools.partial(self._check_expiry, expires_at_ns)
-        return await self._settings.put_back(msgspec.convert(arguments, PutBack).run, in_time=in_time)
+        return await self._settings.put_back(from_plain(arguments, PutBack).run, in_time=in_time)
 
     def _check_expiry(self, expires_at_ns: int) -> None:
         """After the expiry the asker has given up, and may have done something else."""
@@ -221,8 +222,7 @@ class Commands:
 
     def _observations(self, ports: tuple[str, ...]) -> dict[str, Any]:
         seen = {
-            port: {name: msgspec.to_builtins(one) for name, one in self._watchers.observations(port).items()}
-            for port in ports
+            port: {name: to_plain(one) for name, one in self._watchers.observations(port).items()} for port in ports
         }
         return {"at_ns": self._clock.monotonic_ns(), "ports": seen}
 

@@ -13,6 +13,7 @@ from hwd_agents.spool.spool import LIMIT_LEAST_BYTES
 from hwd_agents.spool.syncer import SpoolSync
 from hwd_drivers.core.errors import ConfigError, LinkError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_json, from_plain, to_plain
 from hwd_drivers.core.user_file import read_user_file
 
 CONFIG_BYTES_MAX: Final = 4_000_000
@@ -237,7 +238,7 @@ def load_config(path: Path) -> AgentConfig:
 def make_config(data: Any, *, where: str) -> AgentConfig:
     """The configuration in `data`. Raises ConfigError."""
     try:
-        config = msgspec.convert(data, AgentConfig)
+        config = from_plain(data, AgentConfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {reason_of(error)}") from error
     for problem in _problems(config):
@@ -254,7 +255,7 @@ def broker_url(config: AgentConfig) -> str:
         return config.broker
     path = Path(config.broker.path)
     try:
-        data = msgspec.json.decode(read_user_file(path, most_bytes=CONFIG_BYTES_MAX).data, type=dict[str, Any])
+        data = from_json(read_user_file(path, most_bytes=CONFIG_BYTES_MAX).data, dict[str, Any])
     except ConfigError as error:
         raise LinkError(f"broker's address: {error}. Is the daemon up?") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -301,7 +302,7 @@ def _problems(config: AgentConfig) -> list[str]:
         problems.append("clock: only the clock of a twin host can be shifted")
     if config.clock_port is not None and not 0 <= config.clock_port <= PORT_MOST:
         problems.append(f"clock_port: {config.clock_port} is not 0 to {PORT_MOST}")
-    rates = {**msgspec.to_builtins(config.probe), **msgspec.to_builtins(config.sampling)}
+    rates = {**to_plain(config.probe), **to_plain(config.sampling)}
     problems += [
         f"{name}: {value} is not above 0"
         for name, value in rates.items()

@@ -9,6 +9,7 @@ import msgspec
 from hwd_agents.wire import Answer, Arguments, Ask, encode
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import DeadlineError, FailedError, LinkError, RefusedError
+from hwd_drivers.core.structs import to_plain
 
 GRACE_S: Final = 0.5
 """How long after its expiry an answer is waited for: it may be on its way."""
@@ -64,7 +65,7 @@ class DaemonAsks:
             id=id,
             expires_at_ns=expires_ns,
             verb=verb,
-            arguments=msgspec.to_builtins(arguments),
+            arguments=to_plain(arguments),
         )
         answered = self._pending[id] = asyncio.get_running_loop().create_future()
         self._spawn(self._send(answered, encode(ask), again=again), f"ask-{verb}")

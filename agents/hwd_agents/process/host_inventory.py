@@ -4,8 +4,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from hwd_agents.process.config import AgentConfig
 from hwd_agents.sources.sources import Sources
 from hwd_agents.spool.spool import Spool
@@ -14,6 +12,7 @@ from hwd_agents.watchers.nics import Nics
 from hwd_agents.watchers.watchers import Watchers
 from hwd_agents.wire import Inventory as Found
 from hwd_agents.wire import ModuleNote, NicNote, clipped
+from hwd_drivers.core.structs import to_plain
 
 
 class Inventory:
@@ -56,7 +55,7 @@ class Inventory:
             },
             "garbage": garbage,
         }
-        return Found(**clipped(msgspec.to_builtins(found)))
+        return Found(**clipped(to_plain(found)))
 
     def _modules(self) -> dict[str, ModuleNote]:
         optics = self._watchers.optics

@@ -51,10 +51,6 @@ from hwd_drivers.transports.dial import TcpDialer
 
 SPOOL_FILES: Final = ("lock", "events*", "settings*")
 """The files in the folder of the spool."""
-FORMER_FILES: Final = ("notices", "told")
-"""Files that agents of earlier versions wrote there. The marks of the spool have the last reported state, so that these
-files are not read.
-"""
 
 
 def serve(config: Path, log: str = "info") -> int:
@@ -204,19 +200,6 @@ def _open_disk(path: Path) -> FileDisk:
         raise ConfigError(f"{path}: cannot open it: {error.strerror}. {next_step(error)}") from error
 
 
-def _remove_former_files(folder: Path) -> None:
-    log = logging.getLogger(__name__)
-    for path in (folder / name for name in FORMER_FILES):
-        try:
-            path.unlink()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            log.warning("%s: cannot remove it: %s. No agent uses it any more", path, error.strerror)
-        else:
-            log.info("%s: removed: an earlier version used it", path)
-
-
 @contextlib.contextmanager
 def spool_folder(config: AgentConfig) -> Iterator[Path]:
     """The folder of the spool, locked for this process. Raises ConfigError, or RefusedError with the holder's pid."""
@@ -242,7 +225,6 @@ def spool_folder(config: AgentConfig) -> Iterator[Path]:
             os.write(lock, f"{os.getpid()}\n".encode())
         except OSError as error:  # such as a full disk: the lock is held all the same
             logging.getLogger(__name__).warning("%s: cannot write our pid: %s", folder / "lock", error.strerror)
-        _remove_former_files(folder)
         yield folder
     finally:
         os.close(lock)

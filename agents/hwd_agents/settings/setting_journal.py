@@ -11,6 +11,7 @@ from hwd_agents.wire import HeldSetting
 from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.frames import Frames, decode_frames, encode_frame
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import decoder, encoder
 
 START: Final = b'{"run":"'
 """Each payload begins with this, because msgspec writes fields in order: so frames behind damage can be found."""
@@ -32,8 +33,8 @@ class JournalSetting(HeldSetting, frozen=True, kw_only=True):
         return HeldSetting(run=self.run, port=self.port, setting=self.setting, value=self.value, before=self.before)
 
 
-_encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[JournalSetting] = msgspec.json.Decoder(JournalSetting)
+_encoder = encoder()
+_decoder: msgspec.json.Decoder[JournalSetting] = decoder(JournalSetting)
 
 
 class SettingJournal:

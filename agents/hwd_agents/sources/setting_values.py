@@ -9,6 +9,7 @@ from hwd_agents.sources.setting_source import Setting
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_plain
 
 MTU_LEAST, MTU_MOST = 68, 65_535
 """Limits of IPv4 itself (RFC 791); a NIC has narrower ones and reports them."""
@@ -42,19 +43,19 @@ def parse_value(setting: Setting, data: object) -> Json:
 def _parse(setting: Setting, data: object) -> Json:
     match setting:
         case Setting.MTU:
-            return msgspec.convert(data, _Mtu)
+            return from_plain(data, _Mtu)
         case Setting.AUTONEG:
-            return msgspec.convert(data, bool)
+            return from_plain(data, bool)
         case Setting.FEC:
-            fec: str = msgspec.convert(data, _Fec)
+            fec: str = from_plain(data, _Fec)
             return fec
         case Setting.ADDRESS:
-            return str(ipaddress.ip_interface(msgspec.convert(data, str)))
+            return str(ipaddress.ip_interface(from_plain(data, str)))
         case Setting.NEIGHBOUR:
-            neighbour = msgspec.convert(data, _Neighbour)
+            neighbour = from_plain(data, _Neighbour)
             return {"ip": str(ipaddress.ip_address(neighbour.ip)), "mac": neighbour.mac.lower()}
         case Setting.ROUTE:
-            return _route(msgspec.convert(data, _Route))
+            return _route(from_plain(data, _Route))
 
 
 def _route(route: _Route) -> Json:

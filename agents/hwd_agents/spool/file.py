@@ -8,6 +8,7 @@ import msgspec
 
 from hwd_agents.wire import EVENTS_MAX
 from hwd_drivers.core.frames import decode_frames, encode_frame
+from hwd_drivers.core.structs import decoder, encoder
 
 START: Final = b'{"type":"'
 """Each payload begins with this, because msgspec writes the tag first: so the frames behind damage can be found."""
@@ -37,8 +38,8 @@ class BootFrame(msgspec.Struct, frozen=True, kw_only=True, tag="boot"):
 
 Frame = BatchFrame | AckedFrame | BootFrame
 
-_encode: Final = msgspec.json.Encoder().encode
-_decoder: Final[msgspec.json.Decoder[Frame]] = msgspec.json.Decoder(Frame)
+_encode: Final = encoder().encode
+_decoder: Final[msgspec.json.Decoder[Frame]] = decoder(Frame)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from hwd_agents.spool.ranges import Ranges
 from hwd_agents.wire import Event
+from hwd_drivers.core.structs import encoder, from_json
 
-encode_event: Final = msgspec.json.Encoder().encode
+encode_event: Final = encoder().encode
 
 
 class Stored(NamedTuple):
@@ -21,7 +20,7 @@ class Stored(NamedTuple):
     @property
     def event(self) -> Event:
         """Decoded."""
-        return msgspec.json.decode(self.raw, type=Event)
+        return from_json(self.raw, Event)
 
 
 @dataclass(slots=True, kw_only=True)

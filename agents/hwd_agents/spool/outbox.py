@@ -12,6 +12,7 @@ from hwd_agents.spool.lost_events import Stored
 from hwd_agents.spool.spool import Mark, Spool
 from hwd_agents.wire import EVENTS_MAX, Ack, Event
 from hwd_drivers.core.errors import LinkError
+from hwd_drivers.core.structs import to_plain
 
 IN_FLIGHT: Final = 4
 """Most messages without the broker's acknowledgement: enough for a round trip, few to send again."""
@@ -95,7 +96,7 @@ class Outbox:
             source=source,
             origin=origin,
             sampling_ns=max(0, sampling_ns),
-            data=msgspec.to_builtins(data),
+            data=to_plain(data),
         )
         self._spool.add(event, marks=marks)
         if not self._woken:

@@ -17,6 +17,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_json
 
 LIMIT_LEAST_BYTES: Final = 16 * 1024
 """The smallest limit: one batch must fit."""
@@ -371,9 +372,9 @@ def _stored(raw: bytes) -> tuple[int, Stored]:
     reported as lost: it would block all others.
     """
     try:
-        event = msgspec.json.decode(raw, type=Event)
+        event = from_json(raw, Event)
     except msgspec.MsgspecError as error:
-        head = msgspec.json.decode(raw, type=_Head)
+        head = from_json(raw, _Head)
         _log.error("spool: event %d of kind %s cannot be sent, and counts as lost: %s", head.seq, head.kind, error)
         return head.at_ns, damaged(head.seq, head.at_ns)
     return event.at_ns, Stored(event.seq, event.kind, raw)

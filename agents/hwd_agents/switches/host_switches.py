@@ -4,8 +4,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Final
 
-import msgspec
-
 from hwd_agents.process.config import SwitchConfig
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.switches.epochs import Epochs
@@ -14,6 +12,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.structs import to_plain
 from hwd_drivers.core.user_file import SECRET_BYTES_MAX, read_user_file
 from hwd_drivers.devices.abilities import Device
 from hwd_drivers.devices.facts import SwitchDown, SwitchUp
@@ -102,8 +101,7 @@ class Switches:
     def show(self) -> dict[str, Any]:
         """All of them as JSON: the note of each, and its `crossconnects`."""
         return {
-            name: {**msgspec.to_builtins(note), "crossconnects": self.crossconnects(name)}
-            for name, note in self.notes().items()
+            name: {**to_plain(note), "crossconnects": self.crossconnects(name)} for name, note in self.notes().items()
         }
 
     def crossconnects(self, name: str) -> list[dict[str, str]] | None:
@@ -111,7 +109,7 @@ class Switches:
         supervisor = self._supervisors[name]
         if supervisor.device is None or supervisor.latest is None:
             return None
-        return [{"id": str(one.crossconnect), "state": one.state.value} for one in supervisor.latest]
+        return [{"id": one.crossconnect, "state": one.state.value} for one in supervisor.latest]
 
     async def _open(self, name: str) -> Device:
         # Imported here: the registry loads pydantic, 10 MB that a host without switches does not need.

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
-import msgspec
-
 from hwd_agents.process.command_handler import Verb
 from hwd_agents.process.config import AgentConfig
 from hwd_agents.process.line_socket import Spawn
@@ -20,6 +18,7 @@ from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_agents.wire import SwitchNote
 from hwd_agents.wire.arguments import Delegate, TakeBack
 from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.structs import from_plain
 
 SELECTIONS: Final = "selections"
 SOCKET: Final = "selection socket"
@@ -99,7 +98,7 @@ class OwnSwitches:
 
     async def _delegate(self, arguments: dict[str, Any]) -> dict[str, Any]:
         refused = {}
-        for name, epoch in msgspec.convert(arguments, Delegate).grants.items():
+        for name, epoch in from_plain(arguments, Delegate).grants.items():
             try:
                 self._epochs.grant(name, epoch)
             except RefusedError as error:
@@ -108,7 +107,7 @@ class OwnSwitches:
         return {"switches": self._switches.show(), "refused": refused}
 
     async def _take_back(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        asked = msgspec.convert(arguments, TakeBack)
+        asked = from_plain(arguments, TakeBack)
         self._epochs.take_back(asked.switch, asked.epoch, asked.why)
         self._on_change()
         await self._selections.driven(asked.switch)

@@ -17,6 +17,7 @@ import msgspec
 
 from hwd_agents.wire import Selected
 from hwd_drivers.core.errors import DeadlineError, FailedError, LinkError, NotReadyError, ProtocolError, RefusedError
+from hwd_drivers.core.structs import from_json, to_json
 
 SOCKET: Final = "/run/hwd-agent/select.sock"
 """The default socket of agents. The command line takes another from HWD_SELECT_SOCKET."""
@@ -71,7 +72,7 @@ class Selector:
         request = {"set": dict(wanted), "within_s": within_s, "by_s": by_s, "epoch": epoch, "id": self._number}
         line = self._exchange(request, within_s + GRACE_S)
         try:
-            answer = msgspec.json.decode(line, type=Selected)
+            answer = from_json(line, Selected)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise self._garbled(line, error) from error
         if answer.id is not None and answer.id != self._number:
@@ -95,7 +96,7 @@ class Selector:
         """The switches of this host by name: note and crossconnects, as the agent reports them."""
         line = self._exchange({"show": True}, SHOW_WITHIN_S)
         try:
-            return msgspec.json.decode(line, type=dict[str, dict[str, Any]])["switches"]
+            return from_json(line, dict[str, dict[str, Any]])["switches"]
         except (msgspec.MsgspecError, RecursionError, KeyError) as error:
             raise self._garbled(line, error) from error
 
@@ -103,7 +104,7 @@ class Selector:
         try:
             connection = self._connected()
             connection.settimeout(within_s)
-            connection.sendall(msgspec.json.encode(request) + b"\n")
+            connection.sendall(to_json(request) + b"\n")
             answer = bytearray(self._buffer)
             scanned = 0
             while (end := answer.find(b"\n", scanned)) < 0:

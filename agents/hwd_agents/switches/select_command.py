@@ -2,13 +2,13 @@
 
 from typing import Annotated
 
-import msgspec
 import typer
 
 from hwd_agents.switches.select_client import SOCKET, Selector, check
 from hwd_agents.wire import Selected
 from hwd_drivers.core.errors import ConfigError, HwdError
 from hwd_drivers.core.printable import printable
+from hwd_drivers.core.structs import to_json
 
 
 def select(
@@ -41,7 +41,7 @@ def select(
                 return
             answer = selector.ask(dict(map(_parse, wanted)), within_s=within_s, epoch=epoch)
         if json:
-            typer.echo(msgspec.json.encode(answer).decode())
+            typer.echo(to_json(answer).decode())
         else:
             _tell(answer)
         check(answer)
@@ -91,7 +91,7 @@ def _after_ms(at_ns: int | None, begin_ns: int) -> str:
 def _show(selector: Selector, *, json: bool) -> None:
     switches = selector.show()
     if json:
-        typer.echo(msgspec.json.encode(switches).decode())
+        typer.echo(to_json(switches).decode())
         return
     for name, switch in switches.items():
         crossconnects = switch["crossconnects"]

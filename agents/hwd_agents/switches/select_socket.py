@@ -17,6 +17,7 @@ from hwd_agents.switches.request import Request
 from hwd_agents.switches.selections import Selections
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_plain, to_json
 from hwd_drivers.transports.dial import Acceptor
 
 log = logging.getLogger(__name__)
@@ -58,9 +59,9 @@ class SelectSocket:
         try:
             data = msgspec.json.decode(line)
             if isinstance(data, dict) and data.get("show") is True:
-                return msgspec.json.encode({"switches": self._switches.show()})
-            request = msgspec.convert(data, Request)
+                return to_json({"switches": self._switches.show()})
+            request = from_plain(data, Request)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: nested too deeply
             why = f'not a request: {reason_of(error)}. Write {{"set": {{"sel0": "in-2"}}, "within_s": 1}}'
-            return msgspec.json.encode(self._selections.refusal(why, requested_ns=requested_ns))
-        return msgspec.json.encode(await self._selections.select(request, requested_ns=requested_ns))
+            return to_json(self._selections.refusal(why, requested_ns=requested_ns))
+        return to_json(await self._selections.select(request, requested_ns=requested_ns))

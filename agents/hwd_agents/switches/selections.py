@@ -21,6 +21,7 @@ from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_agents.wire import Selected, SwitchSet
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError
+from hwd_drivers.core.structs import from_plain, to_plain
 from hwd_drivers.core.values import Crossconnect, CrossconnectState
 from hwd_drivers.devices.supervisor import Supervisor
 from hwd_drivers.switching.demand import SwitchDemand, moves_of
@@ -51,7 +52,7 @@ class _Begun(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, data: object) -> "_Begun | None":
         """None when this agent cannot parse it."""
         try:
-            return msgspec.convert(data, cls)
+            return from_plain(data, cls)
         except msgspec.ValidationError:
             return None
 
@@ -187,14 +188,14 @@ class Selections:
             wanted = parse_target(name, text, capabilities)
             demand = SwitchDemand(switch=name, wanted=wanted, emptied=not wanted)
             moves = moves_of(demand, capabilities, supervisor.latest)
-            before = [*map(str, moves.before)]
+            before: list[str] = [*moves.before]
             told = SwitchSet(
                 epoch=epoch,
-                wanted=sorted(map(str, wanted)),
+                wanted=sorted(wanted),
                 before=before,
                 now=before,
-                removed=[*map(str, moves.remove)],
-                added=[*map(str, moves.add)],
+                removed=[*moves.remove],
+                added=[*moves.add],
             )
             changes.append(_Change(name=name, supervisor=supervisor, moves=moves, told=told))
         return changes
@@ -247,7 +248,7 @@ class Selections:
                 moving,
                 lambda change: self._command(change, watch, until_s),
                 begin=lambda: self._intents.begin(
-                    begun.selection, msgspec.to_builtins(_Begun(clock=self._clock_name, what=begun))
+                    begun.selection, to_plain(_Begun(clock=self._clock_name, what=begun))
                 ),
             )
         finally:
@@ -301,7 +302,7 @@ class Selections:
         """Raises FailedError when it does not have what it was set to. Whether light comes is for the links to say."""
 
         def on_read(there: Iterable[Crossconnect]) -> None:
-            change.told.now = [*map(str, there)]
+            change.told.now = [*there]
 
         try:
             await read_back(change.supervisor, change.moves, allowed=WITHOUT_LIGHT, until_s=until_s, on_read=on_read)
@@ -317,7 +318,7 @@ class Selections:
             cannot = f"Its present state cannot be read: {_cause(change.name, error)}"
             change.told.why = f"{change.told.why}. {cannot}" if change.told.why else cannot
         else:
-            change.told.now = [str(one.crossconnect) for one in readings]
+            change.told.now = [one.crossconnect for one in readings]
 
     def _unknown(self, begun: "_Begun") -> Selected:
         """The outcome of a selection whose agent was killed, from the present reports of its switches."""

@@ -32,6 +32,7 @@ from hwd_agents.transfers.lines import (
 )
 from hwd_agents.wire import JobJoined, Operation
 from hwd_drivers.core.errors import DeadlineError, FailedError, LinkError, ProtocolError, RefusedError
+from hwd_drivers.core.structs import from_json, from_plain, to_json
 
 SOCKET: Final = "/run/hwd-agent/transfers.sock"
 """Where agents listen that `hwd agent deploy` installs. Another one: the variable `SOCKET_VARIABLE`."""
@@ -195,15 +196,15 @@ class Transfers:
         try:
             connection = self._connected()
             connection.settimeout(within_s)
-            connection.sendall(msgspec.json.encode(line) + b"\n")
+            connection.sendall(to_json(line) + b"\n")
             while True:
                 text = self._read_line(connection)
-                found: Any = msgspec.json.decode(text, type=dict[str, Any])
+                found: Any = from_json(text, dict[str, Any])
                 if "over" in found:
-                    over = msgspec.convert(found, OverLine)
+                    over = from_plain(found, OverLine)
                     self._over[over.over] = over.why
                     continue
-                answer = msgspec.convert(found, kind)
+                answer = from_plain(found, kind)
                 if answer.id in (self._number, None):  # without an id: it could not parse the line
                     return answer
         except TimeoutError as error:

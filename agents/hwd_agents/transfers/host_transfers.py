@@ -49,6 +49,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import DeadlineError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_json, from_plain, to_json, to_plain
 from hwd_drivers.transports.dial import Acceptor
 
 ANSWER_WITHIN_S: Final = 2.0
@@ -163,10 +164,10 @@ class HostTransfers:
 
     async def _answer(self, client: Client, text: bytes) -> bytes:
         try:
-            line = msgspec.json.decode(text, type=Line)
+            line = from_json(text, Line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: nested too deeply
             why = f'not a request: {reason_of(error)}. Write {{"claim": {{"links": ["eth0"], "within_s": 5}}}}'
-            return msgspec.json.encode(AnswerLine(id=None, outcome="refused", why=clipped(why)))
+            return to_json(AnswerLine(id=None, outcome="refused", why=clipped(why)))
         match [one for one in (line.claim, line.end, line.switch, line.join, line.ask, line.done) if one is not None]:
             case [Claim() as claim]:
                 answer: msgspec.Struct = await self._claim(client, claim, line.id)
@@ -183,7 +184,7 @@ class HostTransfers:
             case _:
                 why = "a request has one of claim, end, switch, join, ask and done"
                 answer = AnswerLine(id=line.id, outcome="refused", why=why)
-        return msgspec.json.encode(answer)
+        return to_json(answer)
 
     async def _claim(self, client: Client, claim: Claim, line_id: str | int | None) -> AnswerLine:
         try:
@@ -343,15 +344,15 @@ class HostTransfers:
             for id, one in self._standing.items()
             if one.ports  # a rank may send over packet switches alone
         ]
-        answer: dict[str, Any] = msgspec.to_builtins(StandingTransfers(transfers=standing))
+        answer: dict[str, Any] = to_plain(StandingTransfers(transfers=standing))
         return answer
 
     async def _cut(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        asked = msgspec.convert(arguments, CutTransfers)
+        asked = from_plain(arguments, CutTransfers)
         told = [id for id in asked.transfers if id in self._standing]
         for id in told:
             self._end(id, asked.why)
-        answer: dict[str, Any] = msgspec.to_builtins(TransfersCut(told=told))
+        answer: dict[str, Any] = to_plain(TransfersCut(told=told))
         return answer
 
     # --- ends
@@ -364,7 +365,7 @@ class HostTransfers:
             self._operations.forget_before(one.operation.job, one.operation.rank, one.key)
         if why:
             self._over[id] = why
-            one.client.send(msgspec.json.encode(OverLine(over=id, why=why)))
+            one.client.send(to_json(OverLine(over=id, why=why)))
         elif one.client in self._clients:
             self._clients[one.client].discard(id)
         self._end_later(id, one.until_s + TOLD_AFTER_S)

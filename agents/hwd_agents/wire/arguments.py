@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_plain
 
 from .answers import Changed, Delegated, Held, Observations, Refreshed, Resent, Restored
 from .bounds import PORTS_MOST, Boot, ByName, Name, Number, Seconds, Seq, SettingState, Text, UdpPort, check_ip
@@ -28,7 +29,7 @@ class Arguments(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     def answer(self, data: Mapping[str, Any]) -> A:
         """Read the data of a reply. Raises ProtocolError, which names the first wrong field."""
         try:
-            return cast("A", msgspec.convert(data, self.ANSWER))
+            return cast("A", from_plain(data, self.ANSWER))
         except (msgspec.ValidationError, RecursionError) as error:
             raise ProtocolError(f"its data cannot be read: {reason_of(error)}") from error
 

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from hwd_drivers.core.errors import ConfigError, ProtocolError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_plain, to_plain
 from hwd_drivers.core.values import Crossconnect, CrossconnectState
 
 from .bounds import (
@@ -318,7 +319,7 @@ def checked_data(kind: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
     if kind not in DATA or (kind == "switch" and isinstance(what, str) and what not in SWITCH_REPORTS):
         return None
     try:
-        found: dict[str, Any] = msgspec.to_builtins(msgspec.convert(data, DATA[kind]))
+        found: dict[str, Any] = to_plain(from_plain(data, DATA[kind]))
     except (msgspec.ValidationError, RecursionError) as error:
         raise ProtocolError(f"its data cannot be read: {reason_of(error)}") from error
     return found

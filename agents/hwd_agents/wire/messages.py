@@ -26,6 +26,7 @@ from msgspec import Meta
 
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import decoder, encoder
 
 from .bounds import NAME_MOST, PORTS_MOST, At, Boot, ByName, Kind, Name, Number, Origin, Seq, Span, Text
 from .events import checked_data
@@ -209,8 +210,8 @@ class Answer(Message, frozen=True, kw_only=True, tag="answer"):
 
 AnyMessage = State | Birth | Events | Ack | Command | Reply | ClockRequest | ClockReply | Ask | Answer
 
-_decoder: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
-_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyMessage] = decoder(AnyMessage)
+_encoder = encoder()
 
 
 def encode(message: Message) -> bytes:

@@ -50,7 +50,7 @@ def _of_matrix(ends: list[PortSide]) -> Arrangements:
         near, far = near[: len(near) // 2], near[len(near) // 2 :]
     pairs = [Crossconnect.of(a, b) for a, b in zip(near, far, strict=False)][:PARTS]
     if len(pairs) < 2:
-        raise ConfigError(f"ends {', '.join(map(str, ends)) or 'none'}: too few; two crossconnects must have room")
+        raise ConfigError(f"ends {', '.join(ends) or 'none'}: too few; two crossconnects must have room")
     first, second, *kept = pairs
     crossed = (Crossconnect.of(first.a, second.b), Crossconnect.of(second.a, first.b))
     return Arrangements(
@@ -70,7 +70,7 @@ def _of_elements(elements: Iterable[Element], ends: list[PortSide]) -> Arrangeme
     there = frozenset(ends)
     parts = [each for each in elements if len(each.states) > 1 and _ends(each.crossconnects) <= there][:PARTS]
     if not parts:
-        raise ConfigError(f"ends {', '.join(map(str, ends)) or 'none'}: no element has all of its ends there")
+        raise ConfigError(f"ends {', '.join(ends) or 'none'}: no element has all of its ends there")
     states = [[frozenset(state) for state in part.states] for part in parts]
     rest = _joined(own[0] for own in states)
     full = _joined(own[1] for own in states)

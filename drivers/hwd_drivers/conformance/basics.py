@@ -40,7 +40,7 @@ async def check_capabilities(bench: Bench) -> None:
         capabilities = await device.capabilities(deadline_s=soon())
         ends = frozenset(capabilities.ends)
         expect(len(ends) == len(capabilities.ends), "an end is twice in its capabilities")
-        expect(bench.arrangements.ends <= ends, f"it lacks {sorted(map(str, bench.arrangements.ends - ends))}")
+        expect(bench.arrangements.ends <= ends, f"it lacks {sorted(bench.arrangements.ends - ends)}")
         for what in ("monitored", "blockable", "attenuated"):
             expect(ends.issuperset(getattr(capabilities, what)), f"{what}: an end that is not of this switch")
         of_elements = [

@@ -144,7 +144,7 @@ def _monitored(bench: Bench, capabilities: Capabilities) -> tuple[Crossconnect, 
 
 async def _override_of(device: PortOverrides, end: PortSide) -> PortOverride:
     overrides = await device.read_overrides([end], deadline_s=soon())
-    expect(set(overrides) == {end}, f"asked for {end}, got {sorted(map(str, overrides))}")
+    expect(set(overrides) == {end}, f"asked for {end}, got {sorted(overrides)}")
     return overrides[end]
 
 

@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from hwd_drivers.core.structs import to_plain
+
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
 
@@ -24,7 +26,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_data(self) -> dict[str, Any]:
         """Its fields as JSON values."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
+        data: dict[str, Any] = to_plain(self)
         return data
 
     def __str__(self) -> str:

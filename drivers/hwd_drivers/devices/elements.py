@@ -82,8 +82,8 @@ class Elements:
         self._states: list[dict[frozenset[Crossconnect], int]] = []
         self._readings: list[tuple[tuple[CrossconnectReading, ...], ...]] = []
         for place, element in enumerate(capabilities.elements):
-            self._places |= dict.fromkeys(map(str, element.crossconnects), place)
-            self._alone |= {str(own[0]): (place, state) for state, own in enumerate(element.states) if len(own) == 1}
+            self._places |= dict.fromkeys(element.crossconnects, place)
+            self._alone |= {own[0]: (place, state) for state, own in enumerate(element.states) if len(own) == 1}
             self._states.append({frozenset(state): number for number, state in enumerate(element.states)})
             self._readings.append(
                 tuple(tuple(CrossconnectReading(crossconnect=pair) for pair in state) for state in element.states)
@@ -94,8 +94,8 @@ class Elements:
 
         Raises RefusedError where `add` is not a complete state of it.
         """
-        targets = dict(filter(None, map(self._alone.get, map(str, add))))
-        if len(targets) == len(add) and set(map(self._places.get, map(str, remove))) <= targets.keys():
+        targets = dict(filter(None, map(self._alone.get, add)))
+        if len(targets) == len(add) and set(map(self._places.get, remove)) <= targets.keys():
             return targets  # each pair of `add` is a complete state, as with selectors
         wanted: dict[int, set[Crossconnect]] = {}
         for pair in remove:
@@ -112,7 +112,7 @@ class Elements:
         return tuple([reading.crossconnect for reading in self.readings(states)])
 
     def _place(self, name: str, pair: Crossconnect) -> int:
-        place = self._places.get(str(pair))
+        place = self._places.get(pair)
         if place is None:
             raise RefusedError(f"{name}: {pair}: no element of this switch joins {pair.a} with {pair.b}")
         return place
@@ -121,8 +121,8 @@ class Elements:
         state = self._states[place].get(frozenset(pairs))
         if state is None:
             element = self._elements[place]
-            states = "; ".join(", ".join(map(str, each)) or "dark" for each in element.states)
-            named = ", ".join(sorted(map(str, pairs))) or "dark"
+            states = "; ".join(", ".join(each) or "dark" for each in element.states)
+            named = ", ".join(sorted(pairs)) or "dark"
             raise RefusedError(
                 f"{name}: element {element.name} cannot be {named}: it is always in one of its states ({states}). "
                 "Name all pairs of one state"

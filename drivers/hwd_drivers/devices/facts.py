@@ -2,18 +2,10 @@
 
 from typing import ClassVar
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from hwd_drivers.core.documents import Fact
-from hwd_drivers.core.values import CrossconnectState, PortOverride
-
-
-class CrossconnectReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One crossconnect as its switch reports it; `id` is its text, such as `1A-2B`."""
-
-    id: str
-    state: CrossconnectState
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PortOverride, PortSide
 
 
 class SwitchFact(Fact, frozen=True, kw_only=True):
@@ -50,7 +42,7 @@ class SwitchRestarted(SwitchFact, frozen=True, kw_only=True):
 
     KIND: ClassVar = "switch.restarted"
     sign: str
-    lost: list[str]
+    lost: list[Crossconnect]
     uptime_s: float | None
     unheard_s: float
     host: str | UnsetType = UNSET
@@ -60,9 +52,9 @@ class SwitchRead(SwitchFact, frozen=True, kw_only=True):
     """After a change. `ours`: we had asked for it, or a restart of the switch explains it."""
 
     KIND: ClassVar = "switch.read"
-    crossconnects: list[CrossconnectReport]
-    added: list[str]
-    removed: list[str]
+    crossconnects: list[CrossconnectReading]
+    added: list[Crossconnect]
+    removed: list[Crossconnect]
     ours: bool
     host: str | UnsetType = UNSET
 
@@ -87,7 +79,7 @@ class SwitchPower(SwitchFact, frozen=True, kw_only=True):
     """Optical power by fibre end, in dBm; None where dark."""
 
     KIND: ClassVar = "switch.power"
-    power_dbm: dict[str, float | None]
+    power_dbm: dict[PortSide, float | None]
     host: str | UnsetType = UNSET
 
 
@@ -95,7 +87,7 @@ class SwitchOverride(SwitchFact, frozen=True, kw_only=True):
     """An override of fibre ends began or ended. `by`: who asked us, or that we did not ask for it."""
 
     KIND: ClassVar = "switch.override"
-    ends: list[str]
+    ends: list[PortSide]
     to: PortOverride
     by: str
     host: str | UnsetType = UNSET

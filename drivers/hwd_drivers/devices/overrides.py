@@ -48,14 +48,14 @@ class Overrides:
 
     def check_able(self, ends: Iterable[PortSide], able: Sequence[PortSide]) -> None:
         """Raises RefusedError for ends that the switch cannot make dark."""
-        if unable := [str(end) for end in ends if end not in able]:
+        if unable := [end for end in ends if end not in able]:
             raise RefusedError(
                 f"{self._name}: {', '.join(unable)} cannot be held dark; those from {able[0]} to {able[-1]} can"
             )
 
     def check(self, ends: Iterable[PortSide], to: PortOverride, found: Mapping[PortSide, PortOverride]) -> None:
         """Raises FailedError where the switch does not report the wanted override."""
-        if wrong := [str(end) for end in ends if found.get(end) is not to]:
+        if wrong := [end for end in ends if found.get(end) is not to]:
             raise FailedError(f"{self._name}: it answered, but {', '.join(wrong)} is not {to}")
 
     def with_blocked(self, readings: tuple[CrossconnectReading, ...]) -> tuple[CrossconnectReading, ...]:

@@ -7,8 +7,8 @@ from typing import Final
 
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PowerReading
-from hwd_drivers.devices.facts import CrossconnectReport, SwitchPower, SwitchRead
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PortSide, PowerReading
+from hwd_drivers.devices.facts import SwitchPower, SwitchRead
 
 POWER_STEP_DB: Final = 0.2
 """A smaller change of power is not reported: readings are good to about 0.1 dB."""
@@ -38,7 +38,7 @@ class Readings:
         self._restored: frozenset[Crossconnect] = frozenset()
         self._restored_until_ns = 0
         """Pairs that a restart removed or made, and until when the switch may undo that by itself."""
-        self._power_dbm: dict[str, float | None] = {}
+        self._power_dbm: dict[PortSide, float | None] = {}
 
     def ask(self, remove: Sequence[Crossconnect], add: Sequence[Crossconnect]) -> None:
         """Record a change that we ask for: it explains differences until the next reading."""
@@ -78,7 +78,7 @@ class Readings:
     def note_power(self, readings: Sequence[PowerReading], *, asked_wall_ns: int) -> None:
         """Report power readings that differ from the last reported ones."""
         self.powers_asked_wall_ns = asked_wall_ns
-        power_dbm = {str(reading.end): reading.power_dbm for reading in readings}
+        power_dbm = {reading.end: reading.power_dbm for reading in readings}
         if power_dbm.keys() != self._power_dbm.keys() or any(
             _moved(self._power_dbm[end], power) for end, power in power_dbm.items()
         ):
@@ -112,9 +112,9 @@ class Readings:
             log.warning("%s: %s: %s", self._name, how, " ".join(words))
         fact = SwitchRead(
             switch=self._name,
-            crossconnects=[CrossconnectReport(id=str(each.crossconnect), state=each.state) for each in readings],
-            added=list(map(str, added)),
-            removed=list(map(str, removed)),
+            crossconnects=[*readings],
+            added=added,
+            removed=removed,
             ours=ours,
         )
         self._sink(Document(at_ns=at_ns, wall_ns=wall_ns, fact=fact))

@@ -36,7 +36,7 @@ class Restart:
     uptime_s: float | None
 
     def __str__(self) -> str:
-        lost = ", ".join(map(str, self.lost))
+        lost = ", ".join(self.lost)
         if self.sign is Sign.UPTIME:
             gone = f": {lost} gone with it" if lost else ", and carries what it carried"
             return f"has restarted, up for {self.uptime_s or 0.0:.0f} s by its own word{gone}"

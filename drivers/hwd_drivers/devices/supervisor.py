@@ -358,7 +358,7 @@ class Supervisor:
                 SwitchRestarted(
                     switch=self.name,
                     sign=restart.sign,
-                    lost=[*map(str, restart.lost)],
+                    lost=[*restart.lost],
                     uptime_s=restart.uptime_s,
                     unheard_s=now_s - (heard_s or now_s),
                 )
@@ -386,8 +386,8 @@ class Supervisor:
             self._readings.note(readings)
 
     def _report_override(self, ends: Sequence[PortSide], to: PortOverride, by: str) -> None:
-        log.info("%s: %s %s: %s", self.name, ", ".join(map(str, ends)), to, by)
-        self._emit(SwitchOverride(switch=self.name, ends=[*map(str, ends)], to=to, by=by))
+        log.info("%s: %s %s: %s", self.name, ", ".join(ends), to, by)
+        self._emit(SwitchOverride(switch=self.name, ends=[*ends], to=to, by=by))
 
     def _emit_failure(self, verb: str, error: HwdError, seconds: float, *, moved: Sequence[str]) -> None:
         match error:

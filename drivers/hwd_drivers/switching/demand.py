@@ -117,7 +117,7 @@ def _refuse_used(demand: SwitchDemand, used: Sequence[Crossconnect], add: frozen
     name, first = demand.switch, used[0]
     if demand.emptied:
         raise RefusedError(f"{name}: cannot be emptied: it carries {first}. Remove it with --mode update")
-    if free := sorted(map(str, demand.freed.intersection(first.ends))):
+    if free := sorted(demand.freed.intersection(first.ends)):
         raise RefusedError(f"{name}: cannot free {free[0]}: it carries {first}. Remove it with --mode update")
     both = ((one, end) for one in sorted(add, key=Crossconnect.sort_key) for end in one.ends if end in first.ends)
     wants, end = next(both, (None, None))
@@ -221,7 +221,7 @@ def _contradiction(switch: str, element: Element, wanted: frozenset[Crossconnect
 
 def _cannot_be_dark(demand: SwitchDemand, element: Element, shut: frozenset[Crossconnect]) -> str:
     held = sorted(shut, key=Crossconnect.sort_key)
-    ends = sorted(map(str, demand.freed & {end for one in held for end in one.ends}))
+    ends = sorted(demand.freed & {end for one in held for end in one.ends})
     what = "be emptied" if demand.emptied else f"free {ends[0]}" if ends else f"be without {held[0]}"
     return (
         f"{demand.switch}: cannot {what}: element {element.name} always joins something: {_states(element)}. "
@@ -232,7 +232,7 @@ def _cannot_be_dark(demand: SwitchDemand, element: Element, shut: frozenset[Cros
 def _never(switch: str, one: Crossconnect, elements: Sequence[Element]) -> str:
     for element in elements:
         partners = [
-            str(other.b if other.a == one.a else other.a)
+            other.b if other.a == one.a else other.a
             for other in sorted(element.crossconnects, key=Crossconnect.sort_key)
             if one.a in other.ends
         ]
@@ -245,7 +245,7 @@ def _never(switch: str, one: Crossconnect, elements: Sequence[Element]) -> str:
 
 
 def _states(element: Element) -> str:
-    return ", ".join("/".join(map(str, state)) or "dark" for state in element.states)
+    return ", ".join("/".join(state) or "dark" for state in element.states)
 
 
 def _list(crossconnects: Iterable[Crossconnect]) -> str:

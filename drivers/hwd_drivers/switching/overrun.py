@@ -22,7 +22,7 @@ class Overrun:
     window_s: float
 
     def __str__(self) -> str:
-        lost = ",".join(map(str, self.lost))
+        lost = ",".join(self.lost)
         return (
             f"{self.switch}: overrun: {lost} of another client came in the {self.window_s * 1e3:.1f} ms "
             "between our read and our write, and is lost to it. "

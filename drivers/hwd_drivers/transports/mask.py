@@ -13,10 +13,9 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-import msgspec
-
 from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.errors import DeviceError
+from hwd_drivers.core.structs import from_plain
 
 STARS: Final = "***"
 PUBLIC: Final = frozenset({"twin", "bench"})
@@ -98,7 +97,7 @@ class Mask:
         """A sink that masks documents and passes them to `sink`."""
 
         def masked(document: Document) -> None:
-            fact = msgspec.convert(self.json(document.fact.to_data()), type(document.fact))
+            fact = from_plain(self.json(document.fact.to_data()), type(document.fact))
             sink(replace(document, fact=fact))
 
         return masked

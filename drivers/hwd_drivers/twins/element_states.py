@@ -56,7 +56,7 @@ class ElementStates:
             element = self._elements[number]
             states = [state for state, has in enumerate(element.states) if own.issubset(has)]
             if not states:
-                names = ", ".join(sorted(map(str, own)))
+                names = ", ".join(sorted(own))
                 raise RefusedError(f"{self._switch}: cannot connect {names}: element {element.name} has no such state")
             found[number] = self.states[number] if self.states[number] in states else states[0]
         return found

@@ -5,13 +5,12 @@ from collections import deque
 from dataclasses import replace
 from enum import StrEnum
 
-import msgspec
-
 from hwd.model.answers import ClockStepReport, HostClock
 from hwd.timeline.alignment import Aligner, Alignment, Sample
 from hwd_agents.wire import ClockReply
 from hwd_agents.wire.bounds import NUMBER_MOST
 from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.structs import to_plain
 
 SAMPLES_LEAST = 5
 """Samples before the first alignment: a single exchange could have been delayed."""
@@ -80,11 +79,11 @@ class ClockExchange:
         """The clock, how requests are sent, and the steps of the clock: how many in this boot, and the last of them."""
         step = self.aligner.last_step
         return HostClock(
-            **msgspec.to_builtins(alignment),
+            **to_plain(alignment),
             via=None if self.via is None else str(self.via),
             why_not_udp=self.why_not_udp,
             steps=self.aligner.steps,
-            step=None if step is None else ClockStepReport(**msgspec.to_builtins(step)),
+            step=None if step is None else ClockStepReport(**to_plain(step)),
         )
 
     def begin_burst(self) -> None:

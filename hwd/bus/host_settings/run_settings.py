@@ -139,8 +139,8 @@ class HostSettings:
             )
         host = action.port.host
         if self._can_be_asked(host):  # else nothing is sent, and nothing has to be restored
-            self._claims.begin(host, run, str(action.port), lease)
-        asked = SetPort(run=run, port=str(action.port), setting=action.setting, value=action.value, for_s=self._hold_s)
+            self._claims.begin(host, run, action.port, lease)
+        asked = SetPort(run=run, port=action.port, setting=action.setting, value=action.value, for_s=self._hold_s)
         changed = _done(host, str(action), *await self._gateway.command(host, asked, within_s=WITHIN_S))
         self._renewed_ns[host, run] = self._clock.monotonic_ns()
         self._set_by_run.add((host, run))

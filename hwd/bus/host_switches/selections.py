@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-import msgspec
 from msgspec.structs import replace
 
 from hwd.bus.containment import Contain
 from hwd.bus.host_switches.delegations import Delegations
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.neighbour import state_with_link
+from hwd.model.circuit import RoutedLink
 from hwd.model.documents.hosts import HostEvent, HostSelection
 from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
@@ -25,7 +25,6 @@ from hwd.model.documents.reconfigurations import (
     StartedMove,
 )
 from hwd.model.instant import InstantName, Origin
-from hwd.model.link import RoutedLink
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan import PlannedLink
 from hwd.model.state import Observed
@@ -37,6 +36,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.structs import to_plain
 from hwd_drivers.core.values import Crossconnect
 
 GATHER_S: Final = 2.0
@@ -204,12 +204,12 @@ class Selections:
     def _remember(self, local: _Local) -> None:
         for name, one in local.done.switches.items():
             stamps = local.stamps[name]
-            before = _Move(commanded_ns=None, set_ns=0, carries=_crossconnects(one.before))
+            before = _Move(commanded_ns=None, set_ns=0, carries=frozenset(_crossconnects(one.before)))
             self._moves.setdefault(name, deque([before], maxlen=MOVES_MOST)).append(
                 _Move(
                     commanded_ns=stamps["commanded_ns"],
                     set_ns=stamps["acknowledged_ns"] or local.answered_ns,
-                    carries=None if one.now is None else _crossconnects(one.now),
+                    carries=None if one.now is None else frozenset(_crossconnects(one.now)),
                 )
             )
 
@@ -221,7 +221,7 @@ class Selections:
         for name, one in done.switches.items():
             lease = self._delegations.get(name)
             switches[name] = {
-                **msgspec.to_builtins(one),
+                **to_plain(one),
                 **local.stamps[name],
                 "epoch_in_force": None if lease is None else lease.epoch,
             }
@@ -237,7 +237,7 @@ class Selections:
                 answered_ns=local.answered_ns,
                 error_ns=local.error_ns,
                 switches=switches,
-                ports=msgspec.to_builtins(done.ports),
+                ports=to_plain(done.ports),
             )
         )
 
@@ -309,7 +309,10 @@ class Selections:
             hash="",
             what=local.what,
             links=[link.started for link in links],
-            moves=[StartedMove(switch=name, remove=one.removed, add=one.added) for name, one in done.switches.items()],
+            moves=[
+                StartedMove(switch=name, remove=_crossconnects(one.removed), add=_crossconnects(one.added))
+                for name, one in done.switches.items()
+            ],
             source=LOCAL,
             host=local.host,
             epochs=dict(local.epochs),
@@ -374,11 +377,11 @@ def _words(one: SwitchSet) -> str:
     return ",".join(one.wanted) or "dark"
 
 
-def _crossconnects(texts: Iterable[str]) -> frozenset[Crossconnect]:
-    found = set()
+def _crossconnects(texts: Iterable[str]) -> list[Crossconnect]:
+    found = []
     for text in texts:
         try:
-            found.add(Crossconnect.parse(text))
+            found.append(Crossconnect.parse(text))
         except ConfigError as error:
             log.warning("a selection tells of %r: %s", text, error)
-    return frozenset(found)
+    return found

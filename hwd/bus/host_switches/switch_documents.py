@@ -25,11 +25,10 @@ from hwd_agents.wire.events import (
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading
+from hwd_drivers.core.structs import from_plain, to_plain
+from hwd_drivers.core.values import CrossconnectReading
 from hwd_drivers.devices.facts import (
-    CrossconnectReport,
     SwitchCommand,
     SwitchDown,
     SwitchFact,
@@ -108,7 +107,7 @@ class HostSwitches:
                 )
             )
             try:
-                read = msgspec.convert(note.crossconnects or [], list[CrossconnectReport], from_attributes=True)
+                read = from_plain(note.crossconnects or [], list[CrossconnectReading], from_attributes=True)
             except msgspec.ValidationError as error:  # its agent may be of another version
                 log.warning("%s: what its host tells of it makes no sense: %s", name, reason_of(error))
                 continue
@@ -118,24 +117,20 @@ class HostSwitches:
         if (fact := _FACTS.get(type(report))) is None:
             log.debug("%s: a report of a switch that cannot be read: %s", host, report)
             return
-        data = msgspec.to_builtins(report)
+        data = to_plain(report)
         if self._owners.get(data["switch"]) != host:
             log.debug("%s: tells %s of %s, which is not its own to tell", host, fact.KIND, data["switch"])
             return
         if not (old and isinstance(report, STATE_REPORTS)):
-            self._emit(msgspec.convert({**data, "host": host}, fact))
+            try:
+                self._emit(from_plain({**data, "host": host}, fact))
+            except msgspec.ValidationError as error:
+                log.warning("%s: what its host tells of it makes no sense: %s", data["switch"], reason_of(error))
 
     def _emit(self, fact: SwitchFact) -> None:
         match fact:
             case SwitchRead(switch=name, crossconnects=crossconnects):
-                try:
-                    self._carried[name] = tuple(
-                        CrossconnectReading(crossconnect=Crossconnect.parse(one.id), state=one.state)
-                        for one in crossconnects
-                    )
-                except ConfigError as error:
-                    log.warning("%s: what its host tells of it makes no sense: %s", name, error)
-                    return
+                self._carried[name] = tuple(crossconnects)
             case SwitchDown(switch=name) | SwitchUnknown(switch=name):
                 self._carried.pop(name, None)
         self._send(fact)

@@ -1,7 +1,7 @@
 """`hwd plan`, `apply`, `confirm`, `rollback`, `give-up`: reconfigurations."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Unpack
 
@@ -468,7 +468,7 @@ def say_how_it_is(output: Output, result: "ReconfigurationStatus") -> None:
         output.say(f"  there too: {_few(unasked)}, which no confirmed reconfiguration asked for")
 
 
-def _few(names: list[str]) -> str:
+def _few(names: Sequence[str]) -> str:
     more = len(names) - SUBJECTS_NAMED
     return ", ".join(names[:SUBJECTS_NAMED]) + (f" and {more} more" if more > 0 else "")
 

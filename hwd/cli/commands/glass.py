@@ -72,7 +72,7 @@ def _on_glass(spec: DriverSpec, testbed: Testbed, switch: Switch, output: Output
     if daemon_of(testbed.name, os.environ) is not None:
         raise RefusedError(f"testbed {testbed.name}: its daemon is up and drives the switches. Stop it first")
     bench = _bench(spec, testbed, switch)
-    ends = sorted(map(str, bench.arrangements.ends), key=natural_key)
+    ends = sorted(bench.arrangements.ends, key=natural_key)
     output.note(f"{switch.name} at {switch.address}: ends {', '.join(ends)}")
     results: list[Result] = []
     with asyncio.Runner() as runner:
@@ -94,7 +94,7 @@ def _bench(spec: DriverSpec, testbed: Testbed, switch: Switch) -> Bench:
         end
         for end in switch.capabilities.ends
         if any(
-            note.switch == switch.name and note.state is PortState.SPARE and note.port in (end.port, str(end))
+            note.switch == switch.name and note.state is PortState.SPARE and note.port in (end.port, end)
             for note in testbed.port_notes
         )
     ]

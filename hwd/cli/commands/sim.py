@@ -28,7 +28,7 @@ def sim(seed: Seed, shrink: Shrink = False, json: Json = False) -> None:
 
     Exit status: 0 all rules were kept; 1 one was broken.
     """
-    from msgspec import to_builtins
+    from hwd_drivers.core.structs import to_plain
 
     output = Output(json=json)
     with busy(output, f"playing seed {seed}"):
@@ -50,5 +50,5 @@ def sim(seed: Seed, shrink: Shrink = False, json: Json = False) -> None:
         output.say(f"BROKEN {violation}")
     if not report.violations:
         output.say("all rules are kept")
-    output.data(to_builtins(report))
+    output.data(to_plain(report))
     raise typer.Exit(1 if report.violations else 0)

@@ -342,9 +342,7 @@ def desired_words(desired: "SwitchDesired | None", *, awaits: bool = False) -> s
 
 def _has_others(desired: "SwitchDesired") -> bool:
     """Whether something is desired of ports that no reconfiguration changes."""
-    from hwd_drivers.core.values import PortSide
-
-    return any(f"{desired.switch}.{PortSide.parse(end).port}" not in desired.changing for end in desired.by)
+    return any(f"{desired.switch}.{end.port}" not in desired.changing for end in desired.by)
 
 
 def unlit_words(one: "UnlitLink", under_way: "Sequence[ReconfigurationStatus]") -> str:
@@ -364,22 +362,18 @@ def confirm_words(one: "ReconfigurationStatus", now_wall_ns: int | None) -> str:
 
 def difference_rows(desired: "SwitchDesired") -> list[tuple[object, ...]]:
     """What differs at one switch: each missing crossconnect with what has its ends, then all else that is stale."""
-    from hwd_drivers.core.values import Crossconnect, PortSide
-
-    name, wanted = desired.switch, {PortSide.parse(end): by for end, by in desired.by.items()}
-    stale = {Crossconnect.parse(one): one for one in desired.stale or ()}
+    name, wanted, stale = desired.switch, desired.by, desired.stale or ()
     rows: list[tuple[object, ...]] = []
     shown: set[str] = set()
-    for text in desired.missing or ():
-        one = Crossconnect.parse(text)
-        instead = [other for found, other in stale.items() if not set(found.ends).isdisjoint(one.ends)]
+    for one in desired.missing or ():
+        instead = [other for other in stale if not set(other.ends).isdisjoint(one.ends)]
         shown.update(instead)
-        rows.append((f"{name}:{text}", text, ", ".join(instead) or "nothing", wanted[one.a]))
-    for found, text in stale.items():
-        if text not in shown:
-            free = [end for end in found.ends if str(end) in desired.free]
-            words = f"{', '.join(map(str, free))} free" if free else "another one"
-            rows.append((f"{name}:{text}", words, text, next(wanted[end] for end in found.ends if end in wanted)))
+        rows.append((f"{name}:{one}", one, ", ".join(instead) or "nothing", wanted[one.a]))
+    for one in stale:
+        if one not in shown:
+            free = [end for end in one.ends if end in desired.free]
+            words = f"{', '.join(free)} free" if free else "another one"
+            rows.append((f"{name}:{one}", words, one, next(wanted[end] for end in one.ends if end in wanted)))
     return rows
 
 

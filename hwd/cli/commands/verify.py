@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec import to_builtins
 
 from hwd.cli.options import Json
 from hwd.cli.output import Output
 from hwd.cli.write_target import LOADING, busy, counted
 from hwd.model.plural import plural
+from hwd_drivers.core.structs import to_plain
 
 if TYPE_CHECKING:
     from hwd.report.bundle import Verification
@@ -42,7 +42,7 @@ def verify(
         with busy(output, "deriving"):
             found = verified(archive, report, verified_by=this_program(commit=find_commit().id))
     _say(output, bundle, found)
-    output.data({"file": str(bundle.absolute()), "equal": found.equal, **to_builtins(found)})
+    output.data({"file": str(bundle.absolute()), "equal": found.equal, **to_plain(found)})
     if not found.equal:
         raise typer.Exit(DIFFERENT)
 

@@ -34,10 +34,10 @@ from hwd.fabric.fabric import Fabric
 from hwd.interlocks import Interlocks
 from hwd.model.action import parse_actions, parse_settings
 from hwd.model.bodies import PlanBody
+from hwd.model.circuit import RoutedLink
 from hwd.model.fault import parse_fault
 from hwd.model.fault_check import check_fault
 from hwd.model.instant import InstantName
-from hwd.model.link import RoutedLink
 from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Testbed
 from hwd.ports.testbed_ports import all_ports, leasable
@@ -266,7 +266,7 @@ class LeafReader:
             if entry.arguments and not job.arguments:
                 part.reading.add((*where, "arguments"), f"{entry.name}: its entry has not arguments: true")
             hosts = {rank.host for rank in job.ranks}
-            ports = frozenset(str(port.id) for port in self._fabric.optical_ports() if port.id.host in hosts)
+            ports = frozenset(port.id for port in self._fabric.optical_ports() if port.id.host in hosts)
         return (JobStep(name=entry.name, arguments=tuple(map(as_text, entry.arguments)), ports=ports),)
 
     def _note(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:

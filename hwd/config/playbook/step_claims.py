@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from hwd.config.playbook.steps import ApplyStep, FaultStep, HostStep, JobStep, LeaseStep, Step, below
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
+from hwd.model.circuit import RoutedLink
 from hwd.model.fault import Fault
-from hwd.model.link import RoutedLink
 from hwd.model.request import WantedState
 from hwd.ports.testbed_ports import all_ports, ports_of
 from hwd_drivers.core.values import Crossconnect
@@ -29,7 +29,7 @@ def claimed(steps: Iterable[Step], everything: frozenset[str]) -> frozenset[str]
             case ApplyStep(ports=needed) | JobStep(ports=needed):
                 ports |= needed
             case HostStep(actions=actions):
-                ports |= {str(action.port) for action in actions}
+                ports |= {action.port for action in actions}
             case FaultStep(fault=fault):
                 ports |= harmed(fault, everything)
             case _:
@@ -59,4 +59,4 @@ def needed(wanted: WantedState, links: Iterable[RoutedLink], fabric: Fabric) -> 
         state[one.switch].add(one.crossconnect)
     lit = fabric.ports_reached(crossconnects, {name: frozenset(found) for name, found in state.items()})
     freed = {fabric.testbed.port_of(one.switch, one.end) for one in wanted.freed}
-    return crossconnect_ports(crossconnects) | freed | {str(port) for port in lit}
+    return crossconnect_ports(crossconnects) | freed | set(lit)

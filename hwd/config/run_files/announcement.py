@@ -13,6 +13,7 @@ import msgspec
 from hwd.config.run_files.places import OTHER_RUN_DIR, DaemonPlace, RackPlace, lock_of, make_private
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.file_lock import take_lock
+from hwd_drivers.core.structs import to_json
 from hwd_drivers.transports.unix_listener import RESTORE_EVERY_S
 
 _WHAT: Final = {"daemon.json": "daemon", "rack.json": "twin rack"}
@@ -159,7 +160,7 @@ class Announcement:
         new.unlink(missing_ok=True)
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(fd, "wb", buffering=0) as file:
-            text = msgspec.json.format(msgspec.json.encode(place), indent=2) + b"\n"
+            text = msgspec.json.format(to_json(place), indent=2) + b"\n"
             while text:
                 text = text[file.write(text) :]
         new.replace(self._path)

@@ -18,6 +18,7 @@ import msgspec
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.file_lock import take_lock
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_json
 from hwd_drivers.core.user import home
 
 OTHER_RUN_DIR: Final = "Name another with HWD_RUN_DIR"
@@ -178,7 +179,7 @@ def _read(path: Path, kind: type[PlaceT]) -> PlaceT | None:
     if not is_held(path):
         return None
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return from_json(path.read_bytes(), kind)
     except FileNotFoundError:
         return None
     except OSError as error:

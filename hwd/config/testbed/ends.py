@@ -44,6 +44,6 @@ def parse_ends(switch: str, items: Sequence[str], testbed: Testbed) -> tuple[Por
         raise RefusedError(f"{switch}: it belongs to host {owner}, which alone drives it")
     known = testbed.switches[switch].capabilities.ends
     found = dict.fromkeys(end for item in items for end in ports_in(item))
-    if unknown := [str(end) for end in found if end not in known]:
+    if unknown := [end for end in found if end not in known]:
         raise ConfigError(f"{switch}: it has no {', '.join(unknown)}; its ends go from {known[0]} to {known[-1]}")
     return tuple(found)

@@ -161,7 +161,7 @@ class Sockets:
         if a in ends and b in ends:
             into, out = (FibreEnd(owner=switch.name, port=port, side=part) for part in (Side.A, Side.B))
             return Plug(text=text, sends=(out,), receives=(into,))
-        here = [str(known) for known in sorted(ends, key=PortSide.sort_key)]
+        here = sorted(ends, key=PortSide.sort_key)
         if (a in ends) or (b in ends):
             raise ConfigError(
                 f"{text}: port {port} has one side only; write {owner_port(switch.name, a if a in ends else b)}"

@@ -83,11 +83,11 @@ class InterlocksReader:
     def _link(self, text: str) -> Pair | None:
         link = Link.parse(text)
         for end in link.ends:
-            if end.host in self.sections.unsure or str(end) in self.sections.unsure:
+            if end.host in self.sections.unsure or end in self.sections.unsure:
                 return None
-            ports = {str(port.id) for host in self.hosts.values() for port in host.ports}
-            if str(end) not in ports:
-                raise ConfigError(f"{end} is no NIC port; {nearest(str(end), ports)}")
+            ports = {port.id for host in self.hosts.values() for port in host.ports}
+            if end not in ports:
+                raise ConfigError(f"{end} is no NIC port; {nearest(end, ports)}")
         return frozenset(link.ends)
 
     def _crossconnect(self, text: str) -> Pair | None:

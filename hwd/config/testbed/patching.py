@@ -89,5 +89,5 @@ def find_open_lanes(sections: Sections, hosts: Mapping[str, Host], strands: tupl
             if len(open_ends) == len(ends):
                 sections.reading.add(where, f"{port.id} has no fibre; no link can use it", warning=True)
             elif open_ends:
-                names = ", ".join(map(str, open_ends))
+                names = ", ".join(open_ends)
                 sections.reading.add(where, f"no fibre at {names}, while the other lanes of {port.id} have one")

@@ -10,7 +10,8 @@ from hwd.config.testbed.testbed_schema import Entry
 from hwd.config.yaml.file_problem import Problem, nearest, refuse
 from hwd.config.yaml.tree import Reading, parse_tree, read_tree
 from hwd.config.yaml.validate import validate
-from hwd.model.link import Link, Topology
+from hwd.model.circuit import Topology
+from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
@@ -61,7 +62,7 @@ def load_read_topology(reading: Reading, testbed: Testbed | None = None) -> Load
     if reading.root is None or is_other_kind(reading, "topology"):
         return LoadedTopology(None, reading.in_order())
     top = validate(TopologyFile, reading.root, (), reading)
-    known = {str(port.id) for port in testbed.ports()} if testbed else None
+    known = {port.id for port in testbed.ports()} if testbed else None
     used: dict[NicPortId, Link] = {}
     links = []
     for index, item in enumerate(top.links if top else ()):
@@ -77,10 +78,10 @@ def load_read_topology(reading: Reading, testbed: Testbed | None = None) -> Load
             reading.add(where, str(error))
             continue
         for end in link.ends:
-            if known is not None and str(end) not in known:
+            if known is not None and end not in known:
                 reading.add(
                     where,
-                    f"{end}: no such NIC port in testbed {testbed.name if testbed else ''}; {nearest(str(end), known)}",
+                    f"{end}: no such NIC port in testbed {testbed.name if testbed else ''}; {nearest(end, known)}",
                 )
             elif end in used:
                 reading.add(where, f"{end} is in {used[end]} already; a NIC port is in one link at a time")

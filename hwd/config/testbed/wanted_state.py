@@ -100,15 +100,15 @@ def _links(text: str, testbed: Testbed) -> Iterator[Link]:
     """The links of `h0.eth0 <-> h2.eth0, h0.eth1<->h3.eth0`. Raises ConfigError where the testbed has no such port, or
     one is named twice.
     """
-    known = {str(port.id): None for port in testbed.ports()}
+    known = {port.id: None for port in testbed.ports()}
     used: dict[NicPortId, Link] = {}
     for item in re.split(r"[,\s]+", re.sub(rf"[ ]?{ARROW}[ ]?", ARROW, text)):
         if item.count(ARROW) != 1:
             raise ConfigError(f"{item or text!r} is no link; write h0.eth0<->h2.eth0, and others after a comma")
         link = Link.parse(item)
         for end in link.ends:
-            if str(end) not in known:
-                raise ConfigError(f"{item}: no NIC port {end} in testbed {testbed.name}; {nearest(str(end), known)}")
+            if end not in known:
+                raise ConfigError(f"{item}: no NIC port {end} in testbed {testbed.name}; {nearest(end, known)}")
             if end in used:
                 raise ConfigError(f"{item}: {end} is in {used[end]} already; a NIC port is in one link at a time")
             used[end] = link
@@ -131,7 +131,7 @@ def _pairs_and_freed(text: str, testbed: Testbed) -> tuple[tuple[SwitchCrossconn
                 f"{item}: {switch!r} is no switch of testbed {testbed.name}; {nearest(switch, testbed.askable)}"
             )
         for crossconnect, theirs in _written_out(pair):
-            words = f"{theirs[0]}-{NONE}" if crossconnect is None else str(crossconnect)
+            words = f"{theirs[0]}-{NONE}" if crossconnect is None else crossconnect
             for end in theirs:
                 if end not in known:
                     ends = testbed.ends_of(switch)

@@ -35,11 +35,11 @@ class PortRates:
         """Mbit/s each way, by NIC port, of those whose rate is known: as its agent reads it, else what is stated of the
         packet switch that it is on, else what is stated of itself.
         """
-        wanted = {str(id) for id in ports}
+        wanted = set(ports)
         switches = packet_switches(testbed, ports)
         found: dict[str, float] = {}
         for port in testbed.ports():
-            name = str(port.id)
+            name = port.id
             if name not in wanted:
                 continue
             stated = [testbed.packet_switches[switches[name]].rate_mbit_s] if name in switches else []
@@ -56,7 +56,7 @@ class PortRates:
 
 def packet_switches(testbed: Testbed, ports: Collection[NicPortId]) -> dict[str, str]:
     """By NIC port: the packet switch that its fibres lead to, where they lead to one."""
-    wanted = {str(id) for id in ports}
+    wanted = set(ports)
     return {
         f"{near.owner}.{near.port}": far.owner
         for strand in testbed.strands

@@ -5,11 +5,11 @@ other. From the records, no I/O.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from hwd.jobs.verification.recorded_operations import operations_of
 from hwd.model.answers import JobDemand, JobDemandMatrix, JobIteration, JobMove, JobTraining
 from hwd.model.job import JobEvent, JobRecord
+from hwd.model.link import Link
 from hwd.model.plane import Applied, Intent, NotReady
 from hwd.planes.actor import FALLBACK
 from hwd_agents.wire import Operation, OperationKind
@@ -135,14 +135,14 @@ def _moves(record: JobRecord, events: Iterable[JobEvent], together: Mapping[Key,
     """Each with the operations that all ranks had come to while it was under way, and that went after it, of ranks that
     can send over ports of its region.
     """
-    links: dict[str, frozenset[str]] = {}
-    lit: frozenset[str] | None = frozenset()
+    links: dict[str, frozenset[Link]] = {}
+    lit: frozenset[Link] | None = frozenset()
     found: list[_Move] = []
     under_way: dict[str, _Move] = {}
     for event in events:
         told = event.told
         if isinstance(told, Applied | NotReady):
-            new = links.get(told.target) if isinstance(told, Applied) else frozenset()
+            new = links.get(told.target) if isinstance(told, Applied) else frozenset[Link]()
             kept = _elsewhere(lit, event.ports)
             lit = None if new is None or kept is None else kept | new
             if (move := under_way.pop(told.target, None)) is not None:
@@ -153,7 +153,7 @@ def _moves(record: JobRecord, events: Iterable[JobEvent], together: Mapping[Key,
         for action in event.actions:
             ((name, fields),) = action.items()
             if name == "prepare":
-                links[fields["id"]] = frozenset(map(_link, fields["target"]["links"]))
+                links[fields["id"]] = frozenset(map(Link.parse, fields["target"]["links"]))
             elif name in ("switch", "fallback"):
                 target = fields.get("target", FALLBACK)
                 count = None if lit is None or target not in links else len(links[target] - lit)
@@ -171,11 +171,11 @@ def _moves(record: JobRecord, events: Iterable[JobEvent], together: Mapping[Key,
     return found
 
 
-def _elsewhere(lit: frozenset[str] | None, ports: Collection[str]) -> frozenset[str] | None:
+def _elsewhere(lit: frozenset[Link] | None, ports: Collection[str]) -> frozenset[Link] | None:
     """The links that stay when these ports, or all of the job (empty), go to another target; None: nobody knows."""
     if not ports:
         return frozenset()
-    return None if lit is None else frozenset(link for link in lit if not {*link.split("<->")} & {*ports})
+    return None if lit is None else frozenset(link for link in lit if not {*link.ends} & {*ports})
 
 
 def _moved(move: _Move, first_ns: int) -> JobMove:
@@ -191,7 +191,3 @@ def _moved(move: _Move, first_ns: int) -> JobMove:
         held="" if last is None else str(last.operation),
         why=move.why,
     )
-
-
-def _link(link: Mapping[str, Any]) -> str:
-    return "<->".join(f"{link[end]['host']}.{link[end]['port']}" for end in ("a", "b"))

@@ -125,7 +125,7 @@ def _start_in_time(
     earlier = _end(before) if ended_ns is not None and ended_ns <= let_go_ns else {}
     if busy.has_start_times:
         return latest(busy.start, earlier)
-    return earlier or busy.start  # as an earlier version of hwd recorded it
+    return earlier or busy.start
 
 
 def _judge_busy(

@@ -19,7 +19,6 @@ from hwd.model.documents.reconfigurations import (
 from hwd.model.documents.transfers import TransferCut
 from hwd_agents.wire.events import CarrierData, ReadyData
 from hwd_drivers.core.documents import Document
-from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand, SwitchRead
 
 KINDS = tuple(
@@ -127,7 +126,7 @@ class RecordedLight:
                 case ReconfigurationEnded(reconfiguration=id, outcome="confirmed", wanted=wanted):
                     self._wanted[id] = [] if wanted is UNSET else wanted
                 case SwitchRead(switch=switch, crossconnects=crossconnects):
-                    found = frozenset(f"{switch}:{one.id}" for one in crossconnects)
+                    found = frozenset(f"{switch}:{one.crossconnect}" for one in crossconnects)
                     self.reads[switch].append(Read(at_ns=at_ns, crossconnects=found))
                 case SwitchCommand(switch=switch, verb=verb, moved=moved, seconds=seconds) if moved:
                     began_ns = at_ns - round(seconds * 1e9)
@@ -220,7 +219,7 @@ class RecordedLight:
         started = self._started.get(reconfiguration)
         found: dict[str, str] = {}
         for one in started.links if started is not None else ():
-            near, far = one.link.split("<->")
+            near, far = one.link.ends
             found |= {near: far, far: near}
         return found
 
@@ -230,16 +229,16 @@ class RecordedLight:
         """
         found: dict[str, frozenset[str]] = {}
         started = self._started.get(reconfiguration)
-        for one in started.links if started is not None else ():
-            if one.crossconnects is not UNSET:
-                found |= dict.fromkeys(one.link.split("<->"), frozenset(one.crossconnects))
+        for link in started.links if started is not None else ():
+            if link.crossconnects is not UNSET:
+                found |= dict.fromkeys(link.link.ends, frozenset(link.crossconnects))
         if found:
             return found
         at: dict[str, set[str]] = defaultdict(set)
         for wanted in self._wanted.get(reconfiguration, ()):
-            for text in wanted.crossconnects:
-                for end in Crossconnect.parse(text).ends:
-                    at[f"{wanted.switch}.{end.port}"].add(f"{wanted.switch}:{text}")
+            for one in wanted.crossconnects:
+                for end in one.ends:
+                    at[f"{wanted.switch}.{end.port}"].add(f"{wanted.switch}:{one}")
         for port, ends in fibres.items():
             if crossconnects := frozenset().union(*(at[end] for end in ends if end in at)):
                 found[port] = crossconnects
@@ -267,11 +266,11 @@ class RecordedLight:
         if started is None or commanded.commanded_ns is None:
             return
         ends = frozenset(
-            str(end)
+            end
             for move in started.moves
             if move.switch == commanded.switch
-            for text in (*move.remove, *move.add)
-            for end in Crossconnect.parse(text).ends
+            for one in (*move.remove, *move.add)
+            for end in one.ends
         )
         acknowledged_ns = commanded.acknowledged_ns
         self.moves[commanded.switch].append(

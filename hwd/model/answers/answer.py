@@ -5,6 +5,8 @@ from html import escape
 import msgspec
 from typing_extensions import override
 
+from hwd_drivers.core.structs import to_plain
+
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A value with one line of text, and a display for notebooks.
@@ -18,7 +20,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @override
     def __str__(self) -> str:
-        data = msgspec.to_builtins(self)
+        data = to_plain(self)
         return ", ".join(f"{key}={value}" for key, value in data.items() if isinstance(value, str | int | float))
 
     def _repr_html_(self) -> str:

@@ -6,6 +6,7 @@ from msgspec import UNSET, UnsetType
 from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
+from hwd_drivers.core.values import Crossconnect
 
 NOT_ENDED = "not ended"
 """The outcome of a reconfiguration that was cut off and whose end is not known."""
@@ -24,8 +25,8 @@ class SwitchChange(Answer, frozen=True, kw_only=True):
 
     wall_ns: int
     origin: Literal["reconfiguration", "host", "restart", "other"]
-    added: list[str]
-    removed: list[str]
+    added: list[Crossconnect]
+    removed: list[Crossconnect]
     reconfiguration: str | None = None
     what: str = ""
     outcome: str | None = None

@@ -3,6 +3,8 @@
 from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
+from hwd.model.link import Link, SwitchCrossconnect
+from hwd_drivers.core.values import Crossconnect, PortSide
 
 
 class SwitchDesired(Answer, frozen=True, kw_only=True):
@@ -16,13 +18,13 @@ class SwitchDesired(Answer, frozen=True, kw_only=True):
     """
 
     switch: str
-    crossconnects: list[str]
-    free: list[str]
-    by: dict[str, str]
+    crossconnects: list[Crossconnect]
+    free: list[PortSide]
+    by: dict[PortSide, str]
     unknown: str | None
-    missing: list[str] | None
-    stale: list[str] | None
-    unasked: list[str] | None
+    missing: list[Crossconnect] | None
+    stale: list[Crossconnect] | None
+    unasked: list[Crossconnect] | None
     changing: list[str]
 
     @property
@@ -45,9 +47,9 @@ class UnlitLink(Answer, frozen=True, kw_only=True):
     `reconfiguration`: the one under way that took them away; they come back where that is rolled back.
     """
 
-    link: str
-    missing: list[str]
-    instead: list[str]
+    link: Link
+    missing: list[SwitchCrossconnect]
+    instead: list[SwitchCrossconnect]
     reconfiguration: str | None = None
 
     @override

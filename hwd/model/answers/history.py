@@ -7,6 +7,7 @@ from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
 from hwd.model.documents.reconfigurations import StartedMove
+from hwd.model.link import Link
 
 
 class HistoryEntry(Answer, frozen=True, kw_only=True):
@@ -36,7 +37,7 @@ class HistoryEntry(Answer, frozen=True, kw_only=True):
     why: str = ""
     ended_wall_ns: int | None = None
     moves: list[StartedMove] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     prepared_set: str | None = None
     target: str | None = None

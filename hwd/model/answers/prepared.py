@@ -3,6 +3,7 @@
 from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
+from hwd.model.link import Link, SwitchCrossconnect
 
 
 class SetTarget(Answer, frozen=True, kw_only=True):
@@ -10,8 +11,8 @@ class SetTarget(Answer, frozen=True, kw_only=True):
 
     target: str
     what: str
-    crossconnects: list[str]
-    links: list[str]
+    crossconnects: list[SwitchCrossconnect]
+    links: list[Link]
 
     @property
     def id(self) -> str:
@@ -50,18 +51,15 @@ class PreparedSetStatus(Answer, frozen=True, kw_only=True):
 
 
 class EndedSet(Answer, frozen=True, kw_only=True):
-    """A prepared set that is over. `at`: the target that its switches had last. `lease` and `holder`: None where an
-    older hwd recorded it.
-    """
+    """A prepared set that is over. `at`: the target that its switches had last."""
 
     prepared_set: str
-    lease: str | None
-    holder: str | None
+    lease: str
+    holder: str
     at: str
     why: str
     ended_wall_ns: int
 
     @override
     def __str__(self) -> str:
-        holder = f" of {self.holder}" if self.holder else ""
-        return f"set {self.prepared_set}{holder} is over: {self.why}; its last target was {self.at}"
+        return f"set {self.prepared_set} of {self.holder} is over: {self.why}; its last target was {self.at}"

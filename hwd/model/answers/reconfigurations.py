@@ -7,6 +7,7 @@ from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
 from hwd.model.documents.plans import PlanSummary
+from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.plural import plural
 
 
@@ -29,11 +30,11 @@ class ReconfigurationStatus(Answer, frozen=True, kw_only=True):
     outcome: str | None
     why: str
     confirm_in_s: float | None
-    links: list[str]
-    not_ready: list[str]
+    links: list[Link]
+    not_ready: list[Link]
     remarks: list[str] = field(default_factory=list)
-    stale: list[str] = field(default_factory=list)
-    unasked: list[str] = field(default_factory=list)
+    stale: list[SwitchCrossconnect] = field(default_factory=list)
+    unasked: list[SwitchCrossconnect] = field(default_factory=list)
     applied: PlanSummary | UnsetType = field(name="plan", default=UNSET)
 
     @property

@@ -1,6 +1,6 @@
 """Switches, composites and links in the answers of the API."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import field
 from typing_extensions import override
@@ -9,9 +9,9 @@ from hwd.model.answers.answer import Answer
 from hwd.model.answers.changes import SwitchChange
 from hwd.model.answers.leases import SwitchLease
 from hwd.model.hang import Hang
+from hwd.model.link import Link
 from hwd.model.plural import plural
-from hwd_drivers.core.values import Crossconnect, PortSide
-from hwd_drivers.devices.facts import CrossconnectReport
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PortSide
 
 
 class OverrunReport(Answer, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class OverrunReport(Answer, frozen=True, kw_only=True):
 
     wall_ns: int
     reconfiguration: str
-    lost: list[str]
+    lost: list[Crossconnect]
     window_s: float
 
 
@@ -33,10 +33,10 @@ class RestartReport(Answer, frozen=True, kw_only=True):
 
     wall_ns: int
     sign: str
-    lost: list[str]
+    lost: list[Crossconnect]
     uptime_s: float | None
     unheard_s: float
-    missing: list[str]
+    missing: list[Crossconnect]
 
 
 class HeldEnds(Answer, frozen=True, kw_only=True):
@@ -46,9 +46,9 @@ class HeldEnds(Answer, frozen=True, kw_only=True):
     """
 
     switch: str
-    ends: list[str]
+    ends: list[PortSide]
     to: str
-    blocked: list[str]
+    blocked: list[PortSide]
 
     @override
     def __str__(self) -> str:
@@ -73,9 +73,9 @@ class SwitchStatus(Answer, frozen=True, kw_only=True):
     model: str | None = None
     serial: str | None = None
     firmware: str | None = None
-    readings: list[CrossconnectReport] = field(name="crossconnects", default_factory=list)
-    power_dbm: dict[str, float | None] = field(default_factory=dict)
-    blocked: list[str] = field(default_factory=list)
+    readings: list[CrossconnectReading] = field(name="crossconnects", default_factory=list)
+    power_dbm: dict[PortSide, float | None] = field(default_factory=dict)
+    blocked: list[PortSide] = field(default_factory=list)
     overruns: list[OverrunReport] = field(default_factory=list)
     restart: RestartReport | None = None
     lease: SwitchLease | None = None
@@ -86,9 +86,9 @@ class SwitchStatus(Answer, frozen=True, kw_only=True):
         return self.switch
 
     @property
-    def crossconnects(self) -> tuple[str, ...]:
-        """Ids such as `1A-2B`, as the switch last reported them."""
-        return _ids(self.readings)
+    def crossconnects(self) -> tuple[Crossconnect, ...]:
+        """As the switch last reported them."""
+        return tuple(one.crossconnect for one in self.readings)
 
     @override
     def __str__(self) -> str:
@@ -106,15 +106,15 @@ class CompositeStatus(Answer, frozen=True, kw_only=True):
     composite: str
     switches: list[str]
     away: list[str]
-    readings: list[CrossconnectReport] = field(name="crossconnects")
+    readings: list[CrossconnectReading] = field(name="crossconnects")
 
     @property
     def name(self) -> str:
         return self.composite
 
     @property
-    def crossconnects(self) -> tuple[str, ...]:
-        return _ids(self.readings)
+    def crossconnects(self) -> tuple[Crossconnect, ...]:
+        return tuple(one.crossconnect for one in self.readings)
 
     @override
     def __str__(self) -> str:
@@ -132,7 +132,7 @@ class LinkStatus(Answer, frozen=True, kw_only=True):
     `made_wall_ns`: when the last of its crossconnects was made; None where the daemon saw none of them made.
     """
 
-    link: str
+    link: Link
     carrier: bool | None
     away: list[str] = field(default_factory=list)
     since_wall_ns: int | None = None
@@ -140,15 +140,7 @@ class LinkStatus(Answer, frozen=True, kw_only=True):
     made_wall_ns: int | None = None
 
 
-def _ids(readings: Sequence[CrossconnectReport]) -> tuple[str, ...]:
-    return tuple(one.id for one in readings)
-
-
-def still_missing(missing: Iterable[str], added: Iterable[str]) -> list[str]:
+def still_missing(missing: Iterable[Crossconnect], added: Iterable[Crossconnect]) -> list[Crossconnect]:
     """Those of the crossconnects that a switch lost whose ends are still free, after it has made others."""
-    taken = _ends(added)
-    return [one for one in missing if taken.isdisjoint(_ends([one]))]
-
-
-def _ends(crossconnects: Iterable[str]) -> frozenset[PortSide]:
-    return frozenset(end for one in crossconnects for end in Crossconnect.parse(one).ends)
+    taken = {end for one in added for end in one.ends}
+    return [one for one in missing if taken.isdisjoint(one.ends)]

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from hwd_agents.wire import HeldSetting, Inventory, PortNote, WallClock
 from hwd_agents.wire.events import DATA
 from hwd_drivers.core.documents import Fact
+from hwd_drivers.core.structs import from_plain
 
 
 class HostFact(Fact, frozen=True, kw_only=True):
@@ -83,7 +84,7 @@ class HostEvent(HostFact, frozen=True, kw_only=True):
         """Read the data by the type of the event."""
         if isinstance(self.data, Mapping) and self.type in DATA:
             try:
-                msgspec.structs.force_setattr(self, "data", msgspec.convert(self.data, DATA[self.type]))
+                msgspec.structs.force_setattr(self, "data", from_plain(self.data, DATA[self.type]))
             except msgspec.ValidationError:
                 return  # as it was sent: whoever needs a field finds no value of its type
 

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from msgspec import UNSET, UnsetType
 
+from hwd.model.nic_port import NicPortId
 from hwd_drivers.core.documents import Fact
 
 
@@ -100,7 +101,7 @@ class JobFailure(JobFact, frozen=True, kw_only=True):
     """
 
     KIND: ClassVar = "job.failure"
-    ports: list[str]
+    ports: list[NicPortId]
     hosts: list[str]
     why: str
     is_over: bool

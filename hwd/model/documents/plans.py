@@ -8,9 +8,11 @@ from typing_extensions import override
 
 from hwd.model.html_table import table
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
+from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.plural import plural
 from hwd.model.prediction import PlanPrediction
 from hwd_drivers.core.documents import Fact
+from hwd_drivers.core.values import Crossconnect, FibreEnd
 from hwd_drivers.switching.moves import ApplyMode
 
 
@@ -18,13 +20,14 @@ class PlanMoves(msgspec.Struct, frozen=True, kw_only=True):
     """The moves of one switch: crossconnects such as `1A-2B`."""
 
     switch: str
-    remove: list[str]
-    add: list[str]
-    keep: list[str]
+    remove: list[Crossconnect]
+    add: list[Crossconnect]
+    keep: list[Crossconnect]
 
 
 class PlanComposite(msgspec.Struct, frozen=True, kw_only=True):
-    """The moves of one composite, in its own crossconnects.
+    """What one composite is asked to do, in its own crossconnects; the moves of its elements are those of their
+    switches.
 
     `through`: the crossconnects of elements that each wanted one uses, such as `x1:1A-2B`. `moves`: elements that
     change for it; that number is minimal where it equals `moves_at_least`. `darkened`: other elements that lose what
@@ -32,21 +35,28 @@ class PlanComposite(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     composite: str
-    remove: list[str]
-    add: list[str]
-    keep: list[str]
-    through: dict[str, list[str]]
+    remove: list[Crossconnect]
+    add: list[Crossconnect]
+    keep: list[Crossconnect]
+    through: dict[Crossconnect, list[SwitchCrossconnect]]
     moves: int
     moves_at_least: int
     darkened: int = 0
+
+    @override
+    def __str__(self) -> str:
+        words = [f"-{one}" for one in self.remove] + [f"+{one}" for one in self.add]
+        dark = f", {self.darkened} go{'es' if self.darkened == 1 else ''} dark" if self.darkened else ""
+        work = " ".join(words) or "nothing to do"
+        return f"{self.composite}: {work} ({len(self.keep)} kept), {plural(self.moves, 'element move')}{dark}"
 
 
 class PlanCircuit(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
     """One one-way light path. `margin_db`: received minus needed power of the weakest lane."""
 
-    source: str
-    target: str
-    through: list[str]
+    source: FibreEnd
+    target: FibreEnd
+    through: list[SwitchCrossconnect]
     loss_db_typical: float
     loss_db_max: float
     margin_db: float
@@ -55,7 +65,7 @@ class PlanCircuit(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "
 class PlanLink(msgspec.Struct, frozen=True, kw_only=True):
     """A wanted link. `kept`: none of its crossconnects moves."""
 
-    link: str
+    link: Link
     kept: bool
     circuits: list[PlanCircuit]
 
@@ -68,7 +78,7 @@ class PlanIsolatedCircuit(msgspec.Struct, frozen=True, kw_only=True):
     lease: str
     holder: str
     circuit: str
-    through: list[str]
+    through: list[SwitchCrossconnect]
     touched: list[str]
 
 
@@ -96,8 +106,8 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step: what it moves, the wanted links that it makes, and the links that are dark while it is made."""
 
     moves: list[PlanMoves]
-    made: list[str]
-    dark: list[str]
+    made: list[Link]
+    dark: list[Link]
 
 
 class PlanOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +157,7 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     moves: list[PlanMoves]
     composites: list[PlanComposite] = []
     links: list[PlanLink]
-    dark: list[str]
+    dark: list[Link]
     expected_s: float
     expected_from: str
     warnings: list[str]

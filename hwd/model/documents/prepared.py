@@ -47,5 +47,5 @@ class SetReleased(SetFact, frozen=True, kw_only=True):
     KIND: ClassVar = "set.released"
     at: str
     why: str
-    lease: str | UnsetType = UNSET
-    holder: str | UnsetType = UNSET
+    lease: str
+    holder: str

@@ -7,8 +7,10 @@ from msgspec import UNSET, UnsetType
 
 from hwd.model.hang import Hang
 from hwd.model.interlock import Interlock
+from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.prediction import PlanPrediction
 from hwd_drivers.core.documents import Fact
+from hwd_drivers.core.values import Crossconnect, PortSide
 
 
 class ReconfigurationFact(Fact, frozen=True, kw_only=True):
@@ -22,10 +24,10 @@ class StartedLink(msgspec.Struct, frozen=True, kw_only=True):
     that makes it, from 1 on, where the plan has steps.
     """
 
-    link: str
+    link: Link
     kept: bool
     switches: list[str] | UnsetType = UNSET
-    crossconnects: list[str] | UnsetType = UNSET
+    crossconnects: list[SwitchCrossconnect] | UnsetType = UNSET
     step: int | UnsetType = UNSET
 
 
@@ -33,17 +35,17 @@ class StartedMove(msgspec.Struct, frozen=True, kw_only=True):
     """What one switch is to do: crossconnects such as `1A-2B`. `lasting`: those whose earlier state it does not say."""
 
     switch: str
-    remove: list[str]
-    add: list[str]
-    lasting: list[str] | UnsetType = UNSET
+    remove: list[Crossconnect]
+    add: list[Crossconnect]
+    lasting: list[Crossconnect] | UnsetType = UNSET
 
 
 class WantedSwitch(msgspec.Struct, frozen=True, kw_only=True):
     """What is wanted of one switch: crossconnects such as `1A-2B`, and fibre ends that shall have none."""
 
     switch: str
-    crossconnects: list[str]
-    free: list[str]
+    crossconnects: list[Crossconnect]
+    free: list[PortSide]
 
 
 class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
@@ -115,8 +117,8 @@ class ReconfigurationStep(ReconfigurationFact, frozen=True, kw_only=True):
     step: int
     steps: int
     state: str
-    made: list[str]
-    dark: list[str]
+    made: list[Link]
+    dark: list[Link]
 
 
 class ReconfigurationState(ReconfigurationFact, frozen=True, kw_only=True):
@@ -148,8 +150,8 @@ class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
     remarks: list[str] | UnsetType = UNSET
     hangs: list[Hang] | UnsetType = UNSET
     wanted: list[WantedSwitch] | UnsetType = UNSET
-    stale: list[str] | UnsetType = UNSET
-    unasked: list[str] | UnsetType = UNSET
+    stale: list[SwitchCrossconnect] | UnsetType = UNSET
+    unasked: list[SwitchCrossconnect] | UnsetType = UNSET
     prediction: PlanPrediction | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from msgspec import field
 
+from hwd_drivers.core.values import Crossconnect, PortSide
 from hwd_drivers.devices.facts import SwitchFact
 
 
@@ -12,7 +13,7 @@ class SwitchOverrun(SwitchFact, frozen=True, kw_only=True):
 
     KIND: ClassVar = "switch.overrun"
     reconfiguration: str
-    lost: list[str]
+    lost: list[Crossconnect]
     window_s: float
 
 
@@ -25,17 +26,17 @@ class SwitchDrift(SwitchFact, frozen=True, kw_only=True):
     """
 
     KIND: ClassVar = "switch.drift"
-    missing: list[str]
-    stale: list[str]
-    given_up: list[str] = field(default_factory=list)
+    missing: list[Crossconnect]
+    stale: list[Crossconnect]
+    given_up: list[PortSide] = field(default_factory=list)
 
 
 class SwitchAdopted(SwitchFact, frozen=True, kw_only=True):
     """What was found at a switch is desired from here on: crossconnects, and fibre ends that shall have none."""
 
     KIND: ClassVar = "switch.adopted"
-    crossconnects: list[str]
-    free: list[str]
+    crossconnects: list[Crossconnect]
+    free: list[PortSide]
     by: str
 
 

@@ -163,8 +163,8 @@ class AgentWatch:
         if address is None:
             return None
         return Peer(
-            port=str(end),
-            peer=str(peer),
+            port=end,
+            peer=peer,
             peer_ip=address[0],
             peer_probe_port=address[1],
             kept=kept,

@@ -365,7 +365,7 @@ class Completion:
         )
 
     def _timeline(self, reconfiguration: Reconfiguration) -> Timeline:
-        moved = [str(planned.routed.link) for planned in reconfiguration.plan.links if not planned.kept]
+        moved = [planned.routed.link for planned in reconfiguration.plan.links if not planned.kept]
         timeline = build_timeline(
             started=reconfiguration.started,
             commanded=reconfiguration.commanded,
@@ -380,6 +380,5 @@ class Completion:
                 if link in self._moved_ns
             },
         )
-        dark = map(str, reconfiguration.plan.dark)
-        self._moved_ns |= dict.fromkeys([*moved, *dark], reconfiguration.started_ns)
+        self._moved_ns |= dict.fromkeys([*moved, *reconfiguration.plan.dark], reconfiguration.started_ns)
         return timeline

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from hwd.model.link import Link, RoutedLink
+from hwd.model.circuit import RoutedLink
+from hwd.model.link import Link
 from hwd.model.plan import Plan, PlannedLink
 from hwd.ports.claim import Claim
 from hwd.ports.rules import Reason
@@ -67,7 +68,7 @@ class ConfirmTerms:
             "lease": self.lease,
             "ready_within_s": self.ready_within_s,
             "within_s": self.confirm_within_s,
-            "links": [[str(link), kept] for link, kept in self.links],
+            "links": [[link, kept] for link, kept in self.links],
             "owner": claim.owner,
             "ports": sorted(claim.ports),
             "relies_on": sorted(claim.relies_on),

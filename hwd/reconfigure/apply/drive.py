@@ -153,8 +153,8 @@ class Drive:
                 step=number,
                 steps=len(order.steps),
                 state=state,
-                made=[*map(str, step.made)],
-                dark=[*map(str, step.dark)],
+                made=[*step.made],
+                dark=[*step.dark],
             )
         )
 
@@ -311,7 +311,7 @@ class Drive:
         states = await read_back(driver, move, alone=alone, on_settled=watch.read_back)
         reconfiguration.remarks += read_back_remarks(move, states, mode, others=reconfiguration.ports_of_others)
         if watch.lost and mode is ApplyMode.SAFE:
-            lost = ", ".join(map(str, watch.lost))
+            lost = ", ".join(watch.lost)
             raise FailedError(
                 f"{move.switch}: {lost} came between our read and our write and is lost to it, "
                 "which --mode safe does not allow. Tell its owner, then plan again"

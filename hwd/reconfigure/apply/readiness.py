@@ -10,9 +10,10 @@ from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from hwd.fabric.diagnosis import Transfers
+from hwd.model.circuit import RoutedLink
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.hang import Hang
-from hwd.model.link import Link, RoutedLink
+from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan import PlannedLink
 from hwd.model.plural import plural
@@ -83,7 +84,7 @@ class Readiness:
     ) -> str:
         hangs = {hang.link: hang for hang in reconfiguration.hangs}
         links = reconfiguration.not_ready
-        late = ", ".join(self._link_text(link, hangs.get(str(link))) for link in links[:NAMED])
+        late = ", ".join(self._link_text(link, hangs.get(link)) for link in links[:NAMED])
         if (more := len(links) - NAMED) > 0:
             late += f" and {plural(more, 'more link')}"
         if given_up_after_s is None:
@@ -109,7 +110,7 @@ class Readiness:
         """
         missing = "; ".join(f"{end}: {why}" for end, why in self._agent_watch.missing(link).items())
         why = missing or (hang.words if hang is not None else "")
-        return f"{link} ({why})" if why else str(link)
+        return f"{link} ({why})" if why else link
 
     def _interruptions(self, reconfiguration: Reconfiguration) -> list[str]:
         """Absences, fallen light and lost crossconnects since the start, as text."""
@@ -137,7 +138,7 @@ class Readiness:
             if self._agent_watch.all_away(reconfiguration):
                 within_s["their agents"] = AGENTS_AWAY_S
             missing = [end for link in reconfiguration.not_ready for end in self._agent_watch.missing(link)]
-            within_s |= dict.fromkeys(map(str, missing), INTERFACE_AWAY_S)
+            within_s |= dict.fromkeys(missing, INTERFACE_AWAY_S)
             since_s = {what: since_s.get(what, loop.time()) for what in within_s}
             if any(loop.time() - since_s[what] >= seconds for what, seconds in within_s.items()):
                 return
@@ -172,7 +173,7 @@ def _falls(events: Iterable[HostEvent], links: Iterable[PlannedLink], *, zero_ns
     Light of a link that moves falls once by the move itself; that fall is left out.
     """
     links = list(links)
-    ends = {str(end): planned.kept for planned in links for end in planned.routed.link.ends}
+    ends: dict[str, bool] = {end: planned.kept for planned in links for end in planned.routed.link.ends}
     at_ends = [event for event in events if _port(event) in ends]
     # sorted, since events of an earlier boot of an agent come late
     events = sorted(at_ends, key=lambda event: event.latest_ns)
@@ -213,7 +214,7 @@ def _gone(
             if state is None and (move.switch, one) in to_come:
                 continue
             if (how := "no more" if state is None else DARKENED.get(state)) is not None:
-                found.setdefault(how, []).append(str(one))
+                found.setdefault(how, []).append(one)
         for how, ones in found.items():
             yield f"{move.switch} reports {', '.join(ones)} {how}"
 

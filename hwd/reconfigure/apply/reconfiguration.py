@@ -211,9 +211,9 @@ class Reconfiguration:
             moves=[
                 StartedMove(
                     switch=move.switch,
-                    remove=[*map(str, move.remove)],
-                    add=[*map(str, move.add)],
-                    lasting=[*map(str, move.lasting)] or UNSET,
+                    remove=[*move.remove],
+                    add=[*move.add],
+                    lasting=[*move.lasting] or UNSET,
                 )
                 for move in self.plan.moves
             ],

@@ -42,7 +42,7 @@ def read_back_remarks(
 def lasting_remarks(moves: Iterable[SwitchMoves]) -> tuple[str, ...]:
     """Remarks on each switch that a way back does not bring to its earlier state."""
     return tuple(
-        f"{move.switch}: {', '.join(map(str, move.lasting))}: what it joined before could not be told, "
+        f"{move.switch}: {', '.join(move.lasting)}: what it joined before could not be told, "
         "so that it was not brought back"
         for move in moves
         if move.lasting
@@ -58,7 +58,7 @@ def gone_remarks(moves: Iterable[SwitchMoves], observed: Observed) -> tuple[str,
         states = {reading.crossconnect: reading.state for reading in readings}
         had_failed = frozenset(move.failed)
         gone = [
-            str(one)
+            one
             for one in move.keep
             if one not in states or (states[one] is CrossconnectState.FAILED and one not in had_failed)
         ]
@@ -91,7 +91,7 @@ def overrun_report(emit: Emitter, reconfiguration: str, remarks: list[str] | Non
             SwitchOverrun(
                 switch=overrun.switch,
                 reconfiguration=reconfiguration,
-                lost=[*map(str, overrun.lost)],
+                lost=[*overrun.lost],
                 window_s=overrun.window_s,
             )
         )

@@ -44,8 +44,8 @@ class Leftovers:
     `stale`: something else is desired of one of its ends. `unasked`: nobody ever wanted anything of its ends.
     """
 
-    stale: tuple[str, ...] = ()
-    unasked: tuple[str, ...] = ()
+    stale: tuple[SwitchCrossconnect, ...] = ()
+    unasked: tuple[SwitchCrossconnect, ...] = ()
 
 
 class Desired:
@@ -132,22 +132,22 @@ class Desired:
         found = []
         for one in wanted:
             ends = self.of(one.switch)
-            there = {str(each) for each in crossconnects_of(ends)}
+            there = crossconnects_of(ends)
             crossconnects = [each for each in one.crossconnects if each in there]
-            free = [each for each in one.free if PortSide.parse(each) in ends]
+            free = [each for each in one.free if each in ends]
             found.append(WantedSwitch(switch=one.switch, crossconnects=crossconnects, free=free))
         return found
 
     def leftovers(self, id: str, wanted: Iterable[WantedSwitch], observed: Observed) -> Leftovers:
         """What these switches carry beside what is desired of them after reconfiguration `id`, which wants this."""
-        others, stale, unasked = self.changing(but=id), list[str](), list[str]()
+        others, stale, unasked = self.changing(but=id), list[SwitchCrossconnect](), list[SwitchCrossconnect]()
         for one in wanted:
             name = one.switch
             after = wanting(self.of(name), one, by=id)
             differs = difference(name, after, observed.get(name, ()), but=others)
-            stale += [f"{name}:{left}" for left in differs.stale]
+            stale += [SwitchCrossconnect(switch=name, crossconnect=left) for left in differs.stale]
             if not self._testbed.switches[name].capabilities.elements:  # an element may have to join something
-                unasked += [f"{name}:{left}" for left in differs.unasked]
+                unasked += [SwitchCrossconnect(switch=name, crossconnect=left) for left in differs.unasked]
         return Leftovers(stale=tuple(stale), unasked=tuple(unasked))
 
     async def recorded(self) -> str:

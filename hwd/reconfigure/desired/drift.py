@@ -169,11 +169,11 @@ class Drift:
 
     def _report(self) -> None:
         for differs in self._differences():
-            given_up = [str(end) for end in self._wrong(differs) if self._has_given_up(differs.switch, end)]
+            given_up = [end for end in self._wrong(differs) if self._has_given_up(differs.switch, end)]
             fact = SwitchDrift(
                 switch=differs.switch,
-                missing=[*map(str, differs.missing)],
-                stale=[*map(str, differs.stale)],
+                missing=[*differs.missing],
+                stale=[*differs.stale],
                 given_up=given_up,
             )
             if fact != self._emitted.get(differs.switch, SwitchDrift(switch=differs.switch, missing=[], stale=[])):
@@ -185,11 +185,11 @@ class Drift:
     def _adopt(self, read: SwitchRead) -> None:
         """What somebody set is desired from here on, but for ports of reconfigurations in progress."""
         changing = self._desired.changing()
-        there = {one.id for one in read.crossconnects}
+        there = {one.crossconnect for one in read.crossconnects}
         lost = self._lost.get(read.switch, frozenset())
 
-        def counts(text: str) -> bool:
-            return not any(f"{read.switch}.{end.port}" in changing for end in Crossconnect.parse(text).ends)
+        def counts(one: Crossconnect) -> bool:
+            return not any(f"{read.switch}.{end.port}" in changing for end in one.ends)
 
         added = [one for one in read.added if one in there and counts(one)]
         removed = [one for one in read.removed if one not in lost and counts(one)]
@@ -197,13 +197,13 @@ class Drift:
         free = [end for end in self._ends_of(removed, ()) if end not in taken]
         if added or free:
             log.warning("%s: adopted as desired: %s", read.switch, " ".join([*(f"+{one}" for one in added), *removed]))
-            self._emit(SwitchAdopted(switch=read.switch, crossconnects=added, free=[*map(str, free)], by=FOUND))
+            self._emit(SwitchAdopted(switch=read.switch, crossconnects=added, free=[*free], by=FOUND))
 
     @staticmethod
-    def _ends_of(crossconnects: Iterable[str], free: Iterable[str]) -> list[PortSide]:
+    def _ends_of(crossconnects: Iterable[Crossconnect], free: Iterable[PortSide]) -> list[PortSide]:
         return [
-            *(end for one in crossconnects for end in Crossconnect.parse(one).ends),
-            *map(PortSide.parse, free),
+            *(end for one in crossconnects for end in one.ends),
+            *free,
         ]
 
     # --- restore

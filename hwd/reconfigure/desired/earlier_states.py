@@ -70,10 +70,10 @@ class EarlierStates:
                         f"elements are, and {entry.reconfiguration} moved {', '.join(move.lasting)}"
                     )
                 ends = found.setdefault(move.switch, {})
-                for one in map(Crossconnect.parse, move.remove):
+                for one in move.remove:
                     for end in one.ends:
                         ends.setdefault(end, one)
-                for one in map(Crossconnect.parse, move.add):
+                for one in move.add:
                     for end in one.ends:
                         ends.setdefault(end, None)
         return found

@@ -19,8 +19,7 @@ Each payload is one JSON object. Its first key is `entry`, by which the reader f
 
 Every entry has its version `v`, and all but the first have a number `n`, so that a missing one is noticed. The last
 entry is followed by zeros, as room for all that may follow what is open and at least `TAIL_BYTES`: a file without them
-was cut off. Version 1 had no numbers, no room and no first entry; version 2 had no waits for a confirm; version 3 had
-no documents: how those ended before the records had it is not known any more; version 4 had no prepared sets.
+was cut off. A file of another version is refused, and left as it is.
 """
 
 import json
@@ -28,8 +27,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final
-
-from msgspec import convert, to_builtins
 
 from hwd.model.desired import wanted_of
 from hwd.model.documents.daemon import JournalGivenUp
@@ -46,7 +43,7 @@ from hwd.reconfigure.journal.sets import StoredSet, SwitchEntry
 from hwd_drivers.core.disk import SECTOR_BYTES
 from hwd_drivers.core.errors import ConfigError, HwdError
 from hwd_drivers.core.frames import FRAME_LIMIT_BYTES, decode_frames, encode_frame
-from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.core.structs import from_plain, to_plain
 from hwd_drivers.switching.moves import SwitchMoves
 
 VERSION: Final = 5
@@ -100,7 +97,7 @@ class OpenEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbered:
-    """An open entry with its number, which is 0 in version 1. `also`: the numbers of its `awaits` and `goes-back`."""
+    """An open entry with its number. `also`: the numbers of its `awaits` and `goes-back`."""
 
     number: int
     hash: str
@@ -128,7 +125,6 @@ class Contents:
     """
 
     id: str | None = None
-    version: int = VERSION
     open: tuple[Numbered, ...] = ()
     ended: tuple[Ended, ...] = ()
     sets: tuple[StoredSet, ...] = ()
@@ -148,8 +144,8 @@ def read(data: bytes, known: str | None) -> Contents:
     log = _Log()
     invalid_bytes = sum(len(payload) for payload in frames.payloads if not log.take(payload))
     tail = body[frames.read_bytes :]
-    if log.version == 1 and known is None:
-        return _of_version_1(log, frames.damaged_bytes + invalid_bytes, frames.read_bytes, len(body))
+    if known is None and not (frames.payloads or frames.damaged_bytes):
+        return Contents()  # a new journal, or half of its first write
     if not body:
         return Contents(damage="it is empty, or gone", is_lossy=True)
     cut = (bool(tail) and not _is_torn(data, frames.read_bytes)) or len(data) - len(body) < _HEADER_BYTES
@@ -180,7 +176,6 @@ def read(data: bytes, known: str | None) -> Contents:
 
     return Contents(
         id=log.header,
-        version=log.version,
         open=tuple(map(doubted, log.open.values())),
         ended=tuple(log.ended.values()) if known in (None, log.header) else (),
         sets=tuple(map(doubted_set, log.sets.values())),
@@ -210,23 +205,12 @@ def begin(one: Numbered, recorded: Sequence[int] = ()) -> bytes:
             "what": entry.what,
             "hash": one.hash,
             "crash_rule": Plan.crash_rule,
-            "moves": [
-                {
-                    "switch": move.switch,
-                    "remove": [*map(str, move.remove)],
-                    "add": [*map(str, move.add)],
-                    "keep": [*map(str, move.keep)],
-                    "before": [*map(str, move.before)],
-                    "failed": [*map(str, move.failed)],
-                    "lasting": [*map(str, move.lasting)],
-                }
-                for move in entry.moves
-            ],
+            "moves": to_plain(entry.moves),
             **({"overridden": [*entry.overridden]} if entry.overridden else {}),
-            **({"wanted": to_builtins(entry.wanted)} if entry.wanted != (*wanted_of(entry.moves),) else {}),
+            **({"wanted": to_plain(entry.wanted)} if entry.wanted != (*wanted_of(entry.moves),) else {}),
             **({"confirm": entry.terms.to_json()} if entry.terms is not None else {}),
             **({"started": journal_facts.to_json(started, _known_of_start(one))} if started is not None else {}),
-            **({"set": to_builtins(entry.of_set)} if entry.of_set is not None else {}),
+            **({"set": to_plain(entry.of_set)} if entry.of_set is not None else {}),
             **({"recorded": [*recorded]} if recorded else {}),
             **({"doubt": entry.doubt} if entry.doubt else {}),
         }
@@ -336,7 +320,6 @@ def _end_bytes_of_switch() -> int:
 class _Log:
     """The readable entries of a file, taken one after the other."""
 
-    version: int = 1
     header: str | None = None
     kept: frozenset[int] = frozenset()
     next: int = 1
@@ -357,20 +340,20 @@ class _Log:
         return (set(range(first, self.last + 1)) | self.kept) - self.seen
 
     def take(self, payload: bytes) -> bool:
-        """False for an invalid entry. Raises ConfigError where a newer hwd wrote it."""
+        """False for an invalid entry. Raises ConfigError where another version of hwd wrote it."""
         try:
             entry = json.loads(payload)
-            version = int(entry.get("v", 1))
-            if version <= VERSION:
+            version = int(entry["v"])
+            if version == VERSION:
                 self._take(entry)
         except (ValueError, KeyError, TypeError, HwdError):
             return False
-        if version > VERSION:
+        if version != VERSION:
+            whose = "a newer" if version > VERSION else "an older"
             raise ConfigError(
-                f"journal: written by a newer hwd (version {version}, this one knows {VERSION}). "
+                f"journal: written by {whose} hwd (version {version}, this one knows {VERSION}), and left as it is. "
                 "Use that hwd, or another data directory"
             )
-        self.version = max(self.version, version)
         return True
 
     def _take(self, entry: dict[str, Any]) -> None:
@@ -412,12 +395,12 @@ class _Log:
                 self._follow(entry, None)
             case "end":
                 ended = self.open.pop(entry["reconfiguration"], None)
-                if ended is not None and ended.number == int(entry.get("of", 0)):
+                if ended is not None and ended.number == int(entry["of"]):
                     if "told" in entry:
                         self._end(ended, number, str(entry["outcome"]), entry["told"])
                     if entry["outcome"] == _CONFIRMED and (of_set := ended.entry.of_set) is not None:
                         self._stand(of_set.id, of_set.target)
-                self.settled.update((int(entry.get("of", 0)), *map(int, entry.get("also", ()))))
+                self.settled.update((int(entry["of"]), *map(int, entry.get("also", ()))))
             case other:
                 raise ValueError(f"{other} is no entry of version {VERSION}")
         if number:
@@ -438,22 +421,6 @@ class _Log:
         if (one := self.open.get(id)) is not None and one.number == int(entry["of"]):
             also = (*one.also, int(entry["n"]))
             self.open[id] = replace(one, entry=replace(one.entry, wait=wait), also=also)
-
-
-def _of_version_1(log: _Log, damaged_bytes: int, ends: int, size: int) -> Contents:
-    """The contents of a journal of hwd 0.1.0: its entries have no numbers, so that after damage nothing is sure.
-
-    Half an entry at the end is a write that a crash cut off.
-    """
-    words = f"{damaged_bytes} of its {size} bytes cannot be read" if damaged_bytes else ""
-    entries = log.open.values()
-    return Contents(
-        version=1,
-        open=tuple(_doubted(one, words) for one in entries) if words else tuple(entries),
-        ends=ends,
-        damage=words,
-        is_lossy=bool(words),
-    )
 
 
 def _is_torn(data: bytes, at: int) -> bool:
@@ -485,25 +452,11 @@ def _set_doubt(words: str) -> str:
 
 
 def _open_entry(entry: dict[str, Any]) -> OpenEntry:
-    def crossconnects(texts: list[str]) -> tuple[Crossconnect, ...]:
-        return tuple(Crossconnect.parse(text) for text in texts)
-
     if entry["crash_rule"] != Plan.crash_rule:
         raise ValueError(f"{entry['crash_rule']} is no crash rule of version {VERSION}")
     id, run, what = entry["reconfiguration"], entry["run"], entry["what"]
     terms = entry.get("confirm")
-    moves = tuple(
-        SwitchMoves(
-            switch=move["switch"],
-            remove=crossconnects(move["remove"]),
-            add=crossconnects(move["add"]),
-            keep=crossconnects(move["keep"]),
-            before=crossconnects(move["before"]),
-            failed=crossconnects(move.get("failed", [])),
-            lasting=crossconnects(move.get("lasting", [])),
-        )
-        for move in entry["moves"]
-    )
+    moves = from_plain(entry["moves"], Moves)
     read = OpenEntry(
         reconfiguration=id,
         run=run,
@@ -512,10 +465,10 @@ def _open_entry(entry: dict[str, Any]) -> OpenEntry:
         if terms is None
         else ConfirmTerms.from_json(terms, id=id, run=run, what=what, hash=str(entry["hash"])),
         moves=moves,
-        wanted=convert(entry["wanted"], tuple[WantedSwitch, ...]) if "wanted" in entry else (*wanted_of(moves),),
+        wanted=from_plain(entry["wanted"], tuple[WantedSwitch, ...]) if "wanted" in entry else (*wanted_of(moves),),
         doubt=entry.get("doubt", ""),
         overridden=tuple(entry.get("overridden", ())),
-        of_set=convert(entry["set"], SetSwitch) if "set" in entry else None,
+        of_set=from_plain(entry["set"], SetSwitch) if "set" in entry else None,
     )
     started = entry.get("started")
     if started is None:
@@ -531,7 +484,7 @@ def _known(one: Numbered) -> dict[str, Any]:
 
 def _known_of_end(one: Numbered, outcome: str) -> dict[str, Any]:
     """The fields of a document of its end that the end and its begin say besides."""
-    wanted = {"wanted": to_builtins(one.entry.wanted)} if outcome == _CONFIRMED else {}
+    wanted = {"wanted": to_plain(one.entry.wanted)} if outcome == _CONFIRMED else {}
     return {**_known(one), "outcome": outcome, **wanted}
 
 
@@ -541,10 +494,7 @@ def _known_of_start(one: Numbered) -> dict[str, Any]:
         **_known(one),
         "hash": one.hash,
         **({"prepared_set": one.entry.of_set.id, "target": one.entry.of_set.target} if one.entry.of_set else {}),
-        "moves": [
-            {"switch": move.switch, "remove": [*map(str, move.remove)], "add": [*map(str, move.add)]}
-            for move in one.entry.moves
-        ],
+        "moves": [{"switch": move.switch, "remove": [*move.remove], "add": [*move.add]} for move in one.entry.moves],
     }
 
 

@@ -81,7 +81,7 @@ class Journal:
         self._id = ""
         self._is_loaded = False
         self._is_stale = True
-        """The disk has an older version, damage or unknown bytes: the journal is rewritten before the next entry."""
+        """The disk has damage or unknown bytes: the journal is rewritten before the next entry."""
         self._refused = ""
         """Why the last write failed."""
         self._damage = ""
@@ -92,8 +92,8 @@ class Journal:
         """Read the journal, cut off a torn tail, and return what is open, oldest first.
 
         `known`: its id in the records, None where they have none; `fresh`: the id of a new journal. Damaged bytes are
-        set aside, and what may be lost with them is open with a `doubt`. Raises ConfigError where a newer hwd wrote it,
-        or the disk cannot be read.
+        set aside, and what may be lost with them is open with a `doubt`. Raises ConfigError where another version of
+        hwd wrote it, or the disk cannot be read.
         """
         data = self._read()
         contents = journal_file.read(data, known)
@@ -110,7 +110,7 @@ class Journal:
             self._ended[ended.begun.number] = ended, frames
         self._damage = contents.damage
         self._is_to_keep = bool(contents.damage) and any(data)
-        self._is_stale = bool(contents.damage) or contents.id is None or contents.version != journal_file.VERSION
+        self._is_stale = bool(contents.damage) or contents.id is None
         if contents.is_lossy:
             self._put_read(self._lost())
         try:
@@ -369,8 +369,6 @@ class Journal:
             self._write_anew()
 
     def _put_read(self, one: Numbered) -> None:
-        if not one.number:  # of version 1
-            one = replace(one, number=self._next)
         frame = journal_file.begin(one)
         if one.entry.wait is not None:
             frame += journal_file.awaits(one.also[-1], one, one.entry.wait)

@@ -10,11 +10,12 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from msgspec import UNSET, convert, to_builtins
+from msgspec import UNSET
 
 from hwd.model.documents.reconfigurations import ReconfigurationStarted, StartedMove, WantedSwitch
 from hwd.model.prepared import PreparedSet, SetSwitch, added_by, moves_between, wanted_at
 from hwd.reconfigure.journal.facts import DatedFact
+from hwd_drivers.core.structs import from_plain, to_plain
 from hwd_drivers.switching.moves import SwitchMoves
 
 _LONGEST: Final = "x" * 200
@@ -100,10 +101,7 @@ class SwitchEntry:
             hash=self.hash,
             what=prepared.what(self.target),
             links=[one.started(added) for one in target.links],
-            moves=[
-                StartedMove(switch=move.switch, remove=[*map(str, move.remove)], add=[*map(str, move.add)])
-                for move in moves
-            ],
+            moves=[StartedMove(switch=move.switch, remove=[*move.remove], add=[*move.add]) for move in moves],
             lease=prepared.lease,
             holder=prepared.holder,
             lease_epoch=UNSET if prepared.lease_epoch is None else prepared.lease_epoch,
@@ -117,12 +115,12 @@ class SwitchEntry:
 
 def to_json(stored: StoredSet) -> dict[str, Any]:
     doubt = {"doubt": stored.doubt} if stored.doubt else {}
-    return {"set": stored.prepared.id, "at": stored.at, "prepared": to_builtins(stored.prepared), **doubt}
+    return {"set": stored.prepared.id, "at": stored.at, "prepared": to_plain(stored.prepared), **doubt}
 
 
 def from_json(number: int, entry: dict[str, Any]) -> StoredSet:
     """Raises KeyError, TypeError or ValueError (msgspec's too) where it is none."""
-    prepared = convert(entry["prepared"], PreparedSet)
+    prepared = from_plain(entry["prepared"], PreparedSet)
     if prepared.id != entry["set"] or prepared.target(entry["at"]) is None:
         raise ValueError(f"{entry['set']} at {entry['at']}: its set says something else")
     return StoredSet(number=number, prepared=prepared, at=entry["at"], doubt=entry.get("doubt", ""))

@@ -24,7 +24,6 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import HwdError
-from hwd_drivers.core.values import Crossconnect
 
 log = logging.getLogger(__name__)
 
@@ -62,12 +61,12 @@ class Baselines:
         if record is None or baseline_of(record.claim) is not None:
             return
         new = (moved_ports(plan.moves) & record.claim.ports) - record.baseline.keys()
-        before = {port: list[str]() for port in sorted(new)}
+        before = {port: list[SwitchCrossconnect]() for port in sorted(new)}
         for switch, readings in observed.items():
             for reading in readings:
                 one = SwitchCrossconnect(switch=switch, crossconnect=reading.crossconnect)
                 for port in crossconnect_ports([one]) & new:
-                    before[port].append(str(one))
+                    before[port].append(one)
         if before:
             await self._leases.note_baseline(record.id, {port: tuple(found) for port, found in before.items()})
 
@@ -117,7 +116,7 @@ class Baselines:
 
     def _request(self, record: LeaseRecord) -> Request:
         """What `record.baseline` has, and nothing else on these ports."""
-        wanted = [_read(text) for text in sorted({text for found in record.baseline.values() for text in found})]
+        wanted = sorted({one for found in record.baseline.values() for one in found})
         used = {SwitchEnd(switch=one.switch, end=end) for one in wanted for end in one.crossconnect.ends}
         freed = [
             end
@@ -130,8 +129,3 @@ class Baselines:
             name=f"baseline of lease {baseline_of(record.claim)}", crossconnects=tuple(wanted), freed=tuple(freed)
         )
         return Request(wanted=state, body=PlanBody(lease=record.id, epoch=record.claim.epoch), is_way_back=True)
-
-
-def _read(text: str) -> SwitchCrossconnect:
-    switch, _, crossconnect = text.partition(":")
-    return SwitchCrossconnect(switch=switch, crossconnect=Crossconnect.parse(crossconnect))

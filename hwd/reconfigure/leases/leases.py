@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from msgspec import UNSET
 
 from hwd.model.documents.leases import LeaseReleased, LeaseRenewed, LeaseTaken
+from hwd.model.link import SwitchCrossconnect
 from hwd.ports.claim import Claim, lease, run_of
 from hwd.ports.lease_record import LeaseRecord
 from hwd.ports.lease_request import LeaseRequest
@@ -206,7 +207,7 @@ class Leases:
         elif lasted:
             await self.delete(id)
 
-    async def note_baseline(self, id: str, before: Mapping[str, tuple[str, ...]]) -> None:
+    async def note_baseline(self, id: str, before: Mapping[str, tuple[SwitchCrossconnect, ...]]) -> None:
         """Make durable what ports of a lease had before the first change under it."""
         record = self._records[id]
         await self._change(replace(record, baseline={**before, **record.baseline}))

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from hwd.fabric.composite import Compiled, CompositeSwitch, Standing
 from hwd.fabric.conflict import ConflictError
 from hwd.fabric.state import State
+from hwd.model.documents.plans import PlanComposite
 from hwd.model.link import SwitchCrossconnect
-from hwd.model.plan import CompositeMoves
 from hwd.model.plural import plural
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
@@ -35,7 +37,7 @@ class CompositeWay:
     """The crossconnects that elements must get, must keep and must lose."""
 
     compiled: Compiled
-    moves: CompositeMoves
+    moves: PlanComposite
     wanted: frozenset[SwitchCrossconnect]
     staying: frozenset[SwitchCrossconnect]
     gone: frozenset[SwitchCrossconnect]
@@ -87,15 +89,15 @@ def lead(composite: CompositeSwitch, asked: CompositeDemand, present: State) -> 
             gone.add(found)
         elif one in cut:
             raise RefusedError(_cannot_be_dark(composite, asked, one))
-    moves = CompositeMoves(
+    moves = PlanComposite(
         composite=composite.name,
-        remove=tuple(
+        remove=[
             one.demand for one in (*to_remove, *lost, *([one for one in rest if one not in to_remove] if over else []))
-        ),
-        add=tuple(sorted(asked.demands - {one.demand for one in kept}, key=Crossconnect.sort_key)),
-        keep=tuple(one.demand for one in kept),
+        ],
+        add=sorted(asked.demands - {one.demand for one in kept}, key=Crossconnect.sort_key),
+        keep=[one.demand for one in kept],
         through={
-            demand: compiled.passages[demand].crossconnects
+            demand: [*compiled.passages[demand].crossconnects]
             for demand in sorted(asked.demands, key=Crossconnect.sort_key)
         },
         moves=compiled.moves,
@@ -138,7 +140,7 @@ def settle(
         else f"{composite.name}: {demand} is there again, led another way: its light is away while elements move"
         for demand in standing
     ]
-    moves = replace(led.moves, remove=tuple(one for one in led.moves.remove if one not in after))
+    moves = structs.replace(led.moves, remove=[one for one in led.moves.remove if one not in after])
     return replace(led, moves=moves, warnings=(*led.warnings, *said))
 
 
@@ -176,7 +178,7 @@ def _compile(
         else:
             return compiled, [*firm, *loose]
     assert refused is not None
-    theirs = ", ".join(str(one.demand) for one in staying if one.demand in refused.demands)
+    theirs = ", ".join(one.demand for one in staying if one.demand in refused.demands)
     if not theirs:
         raise refused
     remedy = "free it first" if asked.mode is not ApplyMode.SAFE else "--mode update may lead it another way"
@@ -193,7 +195,7 @@ def _refuse_used(
             raise RefusedError(
                 f"{composite.name}: cannot be emptied: it carries {one.demand}. Remove it with --mode update"
             )
-        if free := sorted(map(str, asked.freed.intersection(one.demand.ends)), key=natural_key):
+        if free := sorted(asked.freed.intersection(one.demand.ends), key=natural_key):
             raise RefusedError(
                 f"{composite.name}: cannot free {free[0]}: it carries {one.demand}. Remove it with --mode update"
             )
@@ -234,11 +236,11 @@ def _shuttable(composite: CompositeSwitch, one: SwitchCrossconnect, needed: set[
 
 
 def _cannot_be_dark(composite: CompositeSwitch, asked: CompositeDemand, one: Standing) -> str:
-    ends = sorted(map(str, asked.freed.intersection(one.demand.ends)), key=natural_key)
+    ends = sorted(asked.freed.intersection(one.demand.ends), key=natural_key)
     what = "be emptied" if asked.emptied else f"free {ends[0]}"
     return (
         f"{composite.name}: cannot {what}: none of the elements that {one.demand} leads through "
-        f"({', '.join(map(str, one.passage.crossconnects))}) can be dark. "
+        f"({', '.join(one.passage.crossconnects)}) can be dark. "
         "Ask for another crossconnect at its ends, or hold an end dark with `hwd block` where a switch can"
     )
 

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.model.instant import Instant, InstantName, Knowledge
+from hwd.model.link import Link
 from hwd.model.plan import PlannedLink, PlanSteps
 from hwd.model.plural import plural
 from hwd.model.prediction import P50_NEEDS, P99_NEEDS, PlanPrediction, PredictedTime
@@ -83,7 +84,7 @@ class DeviceTimes:
         With `steps`, a step begins when the links of the one before it are ready, if the plan `waits` for that.
         """
         adds = {move.switch: frozenset(move.add) for move in moves if not move.is_empty}
-        ends = {str(link.routed.link): _ends(link, adds) for link in links if not link.kept}
+        ends = {link.routed.link: _ends(link, adds) for link in links if not link.kept}
         if steps is None or len(steps.steps) < 2:
             devices: list[Device] = [(switch, ()) for switch in adds]
             ready = [end for both in ends.values() for end in both]
@@ -92,8 +93,8 @@ class DeviceTimes:
             )
         return self._of_steps(ends, steps, waits=waits)
 
-    def _of_steps(self, ends: Mapping[str, Sequence[Device]], order: PlanSteps, *, waits: bool) -> PlanPrediction:
-        ready = [[end for link in step.made for end in ends.get(str(link), ())] for step in order.steps]
+    def _of_steps(self, ends: Mapping[Link, Sequence[Device]], order: PlanSteps, *, waits: bool) -> PlanPrediction:
+        ready = [[end for link in step.made for end in ends.get(link, ())] for step in order.steps]
         last: list[Device] = [(move.switch, ()) for move in order.steps[-1].moves]
         if not waits or not all(ready[:-1]):
             why = "a step without links to wait for ends when it is read back, and no record has how long that takes"
@@ -206,7 +207,7 @@ def _ends(link: PlannedLink, adds: Mapping[str, frozenset[Crossconnect]]) -> tup
         sorted({one.switch for one in link.routed.crossconnects if one.crossconnect in adds.get(one.switch, ())})
     )
     one, other = link.routed.link.ends
-    return (str(one), switches), (str(other), switches)
+    return (one, switches), (other, switches)
 
 
 def _predicted(quantiles: Sequence[float | None], fewest: int, of: str) -> PredictedTime:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import State, crossconnect_ports
 from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
+from hwd.model.circuit import RoutedLink
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
-from hwd.model.link import Link, RoutedLink, SwitchCrossconnect, SwitchEnd
+from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd.model.plan import Plan, PlannedLink, PlanSteps
 from hwd.model.plural import plural
 from hwd.model.request import Request
@@ -231,7 +232,7 @@ class Planner:
 
     def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[str]:
         """NIC ports whose light may pass these crossconnects while all else is as in `state`."""
-        return frozenset(map(str, self._fabric.ports_reached(crossconnects, state)))
+        return frozenset(self._fabric.ports_reached(crossconnects, state))
 
     def _demands(self, wanted: Routed, observed: Observed) -> dict[str, CompositeDemand]:
         """What the request asks of composites."""
@@ -311,7 +312,7 @@ class Planner:
         links = [*(one.routed.link for one in planned if not one.kept), *dark]
         ports = {end for link in links for end in link.ends}
         ports |= self._fabric.ports_reached(removed, now) | self._fabric.ports_reached(added, then)
-        return crossconnect_ports([*removed, *added]) | {str(port) for port in ports}
+        return crossconnect_ports([*removed, *added]) | set(ports)
 
     def _maybe_removed(self, moves: Iterable[SwitchMoves]) -> Iterable[SwitchCrossconnect]:
         """Crossconnects that elements may carry which move and whose state the switch does not report."""
@@ -330,14 +331,14 @@ class Planner:
                 here = SwitchCrossconnect(switch=move.switch, crossconnect=one)
                 if one in asked[move.switch] or one in move.before or not self._fabric.carries(here, then):
                     continue
-                ports = ", ".join(sorted(map(str, self._fabric.ports_reached([here], then)), key=natural_key))
+                ports = ", ".join(sorted(self._fabric.ports_reached([here], then), key=natural_key))
                 yield (
                     f"{here} comes with it, as its element moves as one: "
                     f"it joins light of {ports or 'other devices'} that was not asked for"
                 )
             if move.lasting:
                 yield (
-                    f"{move.switch}: what {', '.join(map(str, move.lasting))} removes is unknown: "
+                    f"{move.switch}: what {', '.join(move.lasting)} removes is unknown: "
                     "the switch does not say where its element is. It is not brought back where this is rolled back"
                 )
 

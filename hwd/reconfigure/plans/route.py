@@ -96,7 +96,7 @@ class Router:
             if (owner := self._testbed.switches[name].owner) is not None:
                 raise RefusedError(f"{name}: it belongs to host {owner}, which alone drives it")
         ports = {
-            *(str(end) for way in ways for end in way.link.ends),
+            *(end for way in ways for end in way.link.ends),
             *(
                 self._testbed.port_of(name, end)
                 for found in (crossconnects, composites)
@@ -198,14 +198,14 @@ def _finding(
 ) -> tuple[str, str]:
     """Why a switch does not carry what is wanted, and what its host must select; both empty where it does."""
     theirs = f"{switch.name} belongs to host {switch.owner}"
-    target = ",".join(map(str, wanted)) or "dark"
+    target = ",".join(wanted) or "dark"
     if emptied:
         return f"{theirs}, and something would have to go from it", target
     if switch.name not in host_readings:
         return f"{theirs}, and what it carries is not known now", target
     there = {one.crossconnect for one in host_readings[switch.name]}
     if missing := [one for one in wanted if one not in there]:
-        carries = ", ".join(sorted(map(str, there), key=natural_key)) or "nothing"
+        carries = ", ".join(sorted(there, key=natural_key)) or "nothing"
         return f"{theirs}; it carries {carries}, and {missing[0]} is needed", target
     return "", ""
 

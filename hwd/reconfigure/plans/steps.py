@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
+from hwd.model.circuit import RoutedLink
+from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan import PlannedStep, PlanSteps
 from hwd.reconfigure.plans.move_order import Group, Interrupted, order_of

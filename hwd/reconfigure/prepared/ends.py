@@ -37,8 +37,8 @@ class SetEnds:
             case SetReleased(prepared_set=id, at=at, why=why, lease=lease, holder=holder):
                 self._ends[id] = EndedSet(
                     prepared_set=id,
-                    lease=None if lease is UNSET else lease,
-                    holder=None if holder is UNSET else holder,
+                    lease=lease,
+                    holder=holder,
                     at=at,
                     why=why,
                     ended_wall_ns=document.wall_ns,

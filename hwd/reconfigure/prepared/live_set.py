@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hwd.model.circuit import RoutedLink
 from hwd.model.documents.reconfigurations import WantedSwitch
-from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
+from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.plan import Plan, PlannedLink
 from hwd.model.prepared import FINISH, PreparedSet, SetState, SetSwitch, moves_between, wanted_at
 from hwd.ports.claim import Claim
@@ -115,7 +116,7 @@ class LiveSet:
         for target in self.states:
             self.plan(origin, target)
 
-    def plan_from(self, state: SetState, target: str, *, lit: Iterable[str] = ()) -> Plan:
+    def plan_from(self, state: SetState, target: str, *, lit: Iterable[Link] = ()) -> Plan:
         """The way from any state of its switches. `lit`: the links that have light there."""
         prepared, there = self.prepared, self.prepared.target(target)
         assert there is not None
@@ -132,7 +133,7 @@ class LiveSet:
             links=tuple(
                 PlannedLink(routed=one, kept=one.crossconnects.isdisjoint(added)) for one in self.routed[target]
             ),
-            dark=tuple(map(Link.parse, dark)),
+            dark=tuple(dark),
             touches=self.ports,
             expected_s=expected_s,
             expected_from=expected_from,
@@ -146,9 +147,9 @@ class LiveSet:
 
     def is_changed_by(self, read: SwitchRead) -> bool:
         """Whether another client changed a switch of it at its ends."""
-        changed = [] if read.ours else [*map(Crossconnect.parse, (*read.added, *read.removed))]
+        changed = [] if read.ours else [*read.added, *read.removed]
         ends = frozenset(self.prepared.ends.get(read.switch, ()))
-        return any(str(end) in ends for one in changed for end in one.ends)
+        return any(end in ends for one in changed for end in one.ends)
 
     def seen(self, observed: Mapping[str, Iterable[CrossconnectReading]]) -> SetState:
         """What its switches carry at its ends."""

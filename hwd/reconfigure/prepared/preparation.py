@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from hwd.fabric.state import crossconnect_ports
+from hwd.model.circuit import RoutedLink
 from hwd.model.interlock import refusal
-from hwd.model.link import RoutedLink, SwitchCrossconnect
+from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
 from hwd.model.plural import plural
 from hwd.model.prepared import BEFORE, FINISH, TARGETS_MOST, PreparedLink, PreparedTarget
@@ -42,7 +43,7 @@ class Preparation:
     """What follows from the plans of all targets, made from one reading. `routed`: the links of each, with paths."""
 
     targets: tuple[PreparedTarget, ...]
-    ends: Mapping[str, list[str]]
+    ends: Mapping[str, list[PortSide]]
     ports: frozenset[str]
     routed: Mapping[str, tuple[RoutedLink, ...]]
 
@@ -113,19 +114,19 @@ def prepared_from(
             PreparedTarget(
                 name=name,
                 what="what the switches carried at the preparation" if planned is None else planned.what,
-                state={switch: _texts(found) for switch, found in sorted(state.items())},
+                state={switch: sorted(found, key=Crossconnect.sort_key) for switch, found in sorted(state.items())},
                 free={} if planned is None else _free(planned),
                 links=[
-                    PreparedLink(link=str(one.link), crossconnects=sorted(map(str, one.crossconnects), key=natural_key))
+                    PreparedLink(link=one.link, crossconnects=sorted(one.crossconnects, key=natural_key))
                     for one in routed[name]
                 ],
-                lit=sorted((str(one.link) for one in lit), key=natural_key),
+                lit=sorted((one.link for one in lit), key=natural_key),
             )
         )
     ports = frozenset[str]().union(*(plan.touches | relied_ports(plan) for plan in plans.values()))
     return Preparation(
         targets=tuple(targets),
-        ends={switch: sorted(map(str, found), key=natural_key) for switch, found in sorted(ends.items())},
+        ends={switch: sorted(found, key=natural_key) for switch, found in sorted(ends.items())},
         ports=ports | crossconnect_ports(of_set) | {testbed.port_of(name, one) for name in ends for one in ends[name]},
         routed=routed,
     )
@@ -158,7 +159,7 @@ def _check_known(plans: Mapping[str, Plan], ends: Mapping[str, frozenset[PortSid
             if move.lasting:
                 raise RefusedError(
                     f"target {name}: {move.switch} does not say where the elements of "
-                    f"{', '.join(map(str, move.lasting))} are, and no set can come back to that. Apply it once before"
+                    f"{', '.join(move.lasting)} are, and no set can come back to that. Apply it once before"
                 )
         if owned := sorted(
             {one.switch for link in plan.links for one in link.routed.crossconnects}
@@ -170,12 +171,8 @@ def _check_known(plans: Mapping[str, Plan], ends: Mapping[str, frozenset[PortSid
             )
 
 
-def _free(plan: Plan) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _free(plan: Plan) -> dict[str, list[PortSide]]:
+    found: dict[str, list[PortSide]] = {}
     for one in plan.freed:
-        found.setdefault(one.switch, []).append(str(one.end))
+        found.setdefault(one.switch, []).append(one.end)
     return found
-
-
-def _texts(crossconnects: frozenset[Crossconnect]) -> list[str]:
-    return [*map(str, sorted(crossconnects, key=Crossconnect.sort_key))]

@@ -556,7 +556,7 @@ class PreparedSets:
         routed, lost = {}, list[str]()
         for one in prepared.targets:
             state = {name: found for name, found in prepared.state(one.name).items() if name in self._testbed.switches}
-            made = {str(link.link): link for link in self._planner.routed_of(state)}
+            made = {link.link: link for link in self._planner.routed_of(state)}
             routed[one.name] = tuple(made[link.link] for link in one.links if link.link in made)
             lost += [f"{link.link} of {one.name}" for link in one.links if link.link not in made]
         live = LiveSet(
@@ -763,7 +763,11 @@ class PreparedSets:
                 SetTarget(
                     target=one.name,
                     what=one.what,
-                    crossconnects=[f"{name}:{each}" for name, found in one.state.items() for each in found],
+                    crossconnects=[
+                        SwitchCrossconnect(switch=name, crossconnect=each)
+                        for name, found in one.state.items()
+                        for each in found
+                    ],
                     links=[link.link for link in one.links],
                 )
                 for one in prepared.targets

@@ -30,6 +30,7 @@ from hwd.report.bundle.manifest import (
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.printable import printable
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_plain
 from hwd_drivers.core.user_file import open_user_file
 
 FILE_BYTES_MAX = 2 * 1024**3
@@ -192,7 +193,7 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
             f"reads {FORMAT_VERSION}. Take the hwd that made it"
         )
     try:
-        manifest = msgspec.convert(value, Manifest)
+        manifest = from_plain(value, Manifest)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {MANIFEST}: {reason_of(error)}") from error
     listed = [member.name for member in manifest.members]

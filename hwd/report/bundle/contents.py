@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import msgspec
-
 from hwd.report.bundle.manifest import FIGURES, PAGE, TABLES, Choices
 from hwd.report.figures.figure import SCREEN_WIDTHS, Figure, config
 from hwd.report.figures.figures import Figures
@@ -19,6 +17,7 @@ from hwd.report.page.html import html
 from hwd.report.rc_recovery import recovery_rows
 from hwd.report.run_report import RunReport
 from hwd.report.stages import pairs_rows, stage_table, turnaround_rows
+from hwd_drivers.core.structs import to_plain
 
 NAME_LENGTH_MAX = 120
 """Characters of a figure's name: sweep values may be long."""
@@ -118,7 +117,7 @@ def _run(report: RunReport) -> dict[str, object]:
 
 def _table(name: str, holds: str, key: tuple[str, ...], rows: Sequence[object]) -> Part:
     """`key`: the columns by which a row is named."""
-    value = {"table": name, "holds": holds, "key": key, "rows": msgspec.to_builtins(rows)}
+    value = {"table": name, "holds": holds, "key": key, "rows": to_plain(rows)}
     return Part(kind=Kind.TABLE, name=f"{TABLES}{name}.json", holds=holds, value=value)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationFact
+from hwd.model.kinds import UnreadFact
 from hwd.report.bundle.archive import Archive
 from hwd.report.bundle.contents import Kind, Part, contents
 from hwd.report.bundle.difference import (
@@ -147,10 +148,14 @@ def _called(name: str) -> str:
 
 
 def _bounded(documents: Documents) -> Iterator[Document]:
-    """The same documents. Raises ConfigError where more reconfigurations are open than any rack has at once."""
+    """The same documents. Raises ConfigError where more reconfigurations are open than any rack has at once, and where
+    one cannot be read.
+    """
     began: set[str] = set()
     for document in documents:
         match document.fact:
+            case UnreadFact(kind=kind, why=str(why)) if why:
+                raise ConfigError(f"a document {kind} cannot be read: {why}")
             case ReconfigurationEnded(reconfiguration=id):
                 began.discard(id)
             case ReconfigurationFact(reconfiguration=id):

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import IO, BinaryIO, Self
 
-import msgspec
-
 from hwd.model.recorded_run import Run
 from hwd.report.bundle.contents import Kind, Part, choices_of, contents
 from hwd.report.bundle.manifest import (
@@ -29,6 +27,7 @@ from hwd.report.export.json_lines import as_written
 from hwd.report.run_report import RunReport, of_documents
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.structs import to_plain
 
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 """The earliest date that a zip file can have: the same run gives the same bytes."""
@@ -77,7 +76,7 @@ class BundleWriter:
             report=choices,
             members=self._members,
         )
-        self._zip.writestr(_entry(MANIFEST), encoded(msgspec.to_builtins(manifest), indent=1))
+        self._zip.writestr(_entry(MANIFEST), encoded(to_plain(manifest), indent=1))
 
     def _add(self, name: str, holds: str, data: bytes) -> None:
         with self._member(name, holds) as to:

@@ -13,6 +13,7 @@ from hwd.model.recorded_run import Run
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError, ProtocolError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_plain, to_plain
 
 RUN_KIND = "run"
 """Kind of the first line; it is not a kind of documents."""
@@ -32,7 +33,7 @@ def jsonl(run: Run, documents: Iterable[Document], to: Sink) -> None:
 
 def as_written(run: Run, documents: Iterable[Document], to: Sink) -> Iterator[Document]:
     """Write the whole run as the documents pass."""
-    to.write(json_line({"kind": RUN_KIND, "run": msgspec.to_builtins(replace(run, state=UNSET))}))
+    to.write(json_line({"kind": RUN_KIND, "run": to_plain(replace(run, state=UNSET))}))
     for document in documents:
         to.write(json_line(document.to_data()))
         yield document
@@ -53,7 +54,7 @@ def read_jsonl(lines: Iterable[str | bytes]) -> tuple[Run, Iterator[Document]]:
     if head.get("kind") != RUN_KIND:
         raise ConfigError("line 1: is no run. `hwd export RUN --as jsonl` writes such files")
     try:
-        run = msgspec.convert(head.get("run"), Run)
+        run = from_plain(head.get("run"), Run)
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"line 1: is no run: {reason_of(error)}. `hwd export RUN --as jsonl` writes such files"

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from typing import Any
 
 from hwd.model.instant import Instant, InstantName, Knowledge
-from hwd.model.link import Link
 from hwd.model.recorded_run import Run
 from hwd.model.timeline import SwitchCommand
 from hwd.report.export.columns import Value
@@ -47,7 +47,7 @@ def link_rows(run: Run, one: RecordedReconfiguration) -> Iterator[tuple[Row, ...
     sweep, settings = _json(one.timeline.sweep), one.timeline.settings
     for link in one.timeline.links:
         of_link = _link(run, one, link)
-        set_there = {str(end): settings[str(end)] for end in Link.parse(link.link).ends if str(end) in settings}
+        set_there: dict[str, Any] = {end: settings[end] for end in link.link.ends if end in settings}
         yield tuple(
             (*of_link, *_stage(link, stage), None, None, None, sweep, _json(set_there)) for stage in link.stages
         )
@@ -99,7 +99,7 @@ def _link(run: Run, one: RecordedReconfiguration, link: LinkTimeline) -> Row:
     return (
         *_reconfiguration(run, one, link.instant(InstantName.COMMANDED), Subject.LINK),
         link.link,
-        *map(str, Link.parse(link.link).ends),
+        *link.link.ends,
         " ".join(one.switches.get(link.link, ())),
         link.kept,
         link.dwell_s,

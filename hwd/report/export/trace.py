@@ -10,7 +10,6 @@ from hwd.model.documents.hosts import ClockAligned, HostEvent
 from hwd.model.documents.reconfigurations import ReconfigurationFact
 from hwd.model.documents.runs import RunStep
 from hwd.model.instant import Instant, InstantName, Knowledge
-from hwd.model.nic_port import NicPortId
 from hwd.model.recorded_run import Run
 from hwd.model.run import RunStatus
 from hwd.report.export.tracks import Notes, Tracks, id_of
@@ -189,7 +188,7 @@ class _Story:
         for end in one.timeline.ends:
             if not any(_seen(instant) for instant in end.instants):
                 continue
-            moved = commanded.intersection(one.switches.get(str(end.link)) or commanded)
+            moved = commanded.intersection(one.switches.get(end.link) or commanded)
             flow = _flow(one.timeline, end)
             for switch in sorted(moved):
                 flows.setdefault(switch, []).append(flow)
@@ -224,8 +223,8 @@ class _Story:
         parts = [bar for bar in bars(link) if bar.end_s != float("inf")]
         if not parts:
             return
-        switches = one.switches.get(str(link.link)) or tuple(one.made)
-        name = str(link.link)
+        switches = one.switches.get(link.link) or tuple(one.made)
+        name = link.link
         parent = [f"switch {switches[0]}"] if switches else []
         if parent:
             self._switch(switches[0])
@@ -251,21 +250,21 @@ class _Story:
 
     def _end(self, timeline: Timeline, end: EndTimeline, through: Mapping[str, list[int]]) -> None:
         """The instants of an end; the flow of its command passes through them and ends in the last."""
-        self._tracks.track(f"host {NicPortId.parse(end.end).host}", rank=_HOSTS)
-        track = self._tracks.track(f"host {NicPortId.parse(end.end).host}", str(end.end), rank=1)
+        self._tracks.track(f"host {end.end.host}", rank=_HOSTS)
+        track = self._tracks.track(f"host {end.end.host}", end.end, rank=1)
         seen = sorted((one for one in end.instants if _seen(one)), key=lambda instant: instant.at_ns)
         flow = _flow(timeline, end)
         flows = [flow] if flow in through[""] else []
         for index, instant in enumerate(seen):
             last = index == len(seen) - 1
-            notes = {"reconfiguration": timeline.reconfiguration, "link": str(end.link), **_notes(instant)}
+            notes = {"reconfiguration": timeline.reconfiguration, "link": end.link, **_notes(instant)}
             self._tracks.instant(
                 track, str(instant.name), instant.at_ns, notes, () if last else flows, flows if last else ()
             )
 
 
 def _flow(timeline: Timeline, end: EndTimeline) -> int:
-    return id_of("flow", timeline.reconfiguration, str(end.link), str(end.end))
+    return id_of("flow", timeline.reconfiguration, end.link, end.end)
 
 
 def _seen(instant: Instant) -> bool:

@@ -206,7 +206,7 @@ def _moved(
     for timeline in timelines:
         for link in timeline.moved:
             if only is None or (timeline.reconfiguration, link.link) in only:
-                links.setdefault(str(link.link), []).append((timeline.reconfiguration, link))
+                links.setdefault(link.link, []).append((timeline.reconfiguration, link))
     return dict(sorted(links.items()))
 
 

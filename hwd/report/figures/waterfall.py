@@ -116,7 +116,7 @@ def _more(timeline: Timeline) -> str:
 def _chart(timeline: Timeline, compared: Sequence[Timeline], virtual_time: bool, width: float, data: Datasets) -> Chart:
     links = timeline.links[:ROWS_MAX]
     scaled = [link for one in compared for link in one.links[:ROWS_MAX] if not link.kept]
-    labels = max((len(str(link.link)) for link in links), default=10) * CHARACTER + 16
+    labels = max((len(link.link) for link in links), default=10) * CHARACTER + 16
     room = width - 2 * MARGIN - labels - _TOTAL
     scales = [_whole(scaled)]
     if room - 2 * _GAP >= _ZOOM_FROM:

@@ -8,11 +8,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final, Protocol, Self
 
-import msgspec
-
 from hwd.model.program import ProgramEnd, ProgramOutput, Signal
 from hwd.rollout.host_program import SUPERVISION, make_program
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, ProtocolError, RefusedError, UnknownError
+from hwd_drivers.core.structs import from_plain
 
 SUPERVISOR: Final = make_program(SUPERVISION)
 """The text of the supervisor's program, which goes first into its input: nothing of ours is installed on a host."""
@@ -224,7 +223,7 @@ class SupervisedProgram:
             case {"err": str() as data}:
                 return ProgramOutput(stream="err", data=base64.b64decode(data))
             case {"end": dict() as end}:
-                self._end = msgspec.convert({"is": "end", **end}, ProgramEnd)
+                self._end = from_plain({"is": "end", **end}, ProgramEnd)
                 self._is_settled = self.has_ended = True
             case {"replaced": True}:
                 self._end = ProgramEnd(why=f"{self._host}: another daemon has attached to it")

@@ -16,6 +16,7 @@ from hwd.records.records import Records
 from hwd.records.records_file import file_url
 from hwd_drivers.core.frames import decode_frames
 from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.structs import to_plain
 
 SIZE: Final = 8
 KINDS: Final = (ReconfigurationStarted, ReconfigurationEnded, DaemonRecovered, JournalGivenUp)
@@ -92,7 +93,7 @@ async def read_records(path: Path) -> Story:
     for one in facts:
         fact = one.document.fact
         if isinstance(fact, ReconfigurationStarted):
-            moves = [msgspec.to_builtins(move) for move in fact.moves]
+            moves = [to_plain(move) for move in fact.moves]
             story.begun[fact.reconfiguration] = _begun(fact.reconfiguration, moves)
         elif isinstance(fact, EndFact) and outcome_of(fact) != "failed":
             story.end(fact.reconfiguration, outcome_of(fact))

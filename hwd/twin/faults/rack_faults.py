@@ -140,7 +140,7 @@ class RackFaults:
     def _set_timing(self, fault: OtherNicTiming) -> None:
         """Of all NICs of the host, or of none: they may negotiate differently."""
         timing, nics = nic_timing(fault.timing), self._nics_of(fault.host)
-        if unlike := [str(nic.id) for nic in nics if nic.autoneg is not timing.autoneg]:
+        if unlike := [nic.id for nic in nics if nic.autoneg is not timing.autoneg]:
             does, do = ("does not negotiate", "do") if timing.autoneg else ("negotiates", "do not")
             raise RefusedError(
                 f"fault: {fault}: {unlike[0]} {does}, and {timing.name} has the times of NICs that {do}"
@@ -168,9 +168,9 @@ class RackFaults:
 
     def _shut_light(self, id: NicPortId) -> None:
         """Apply the combined effect of an unplugged module and cut strands on the light."""
-        cut = self._standing.get(str(id), Cut)
+        cut = self._standing.get(id, Cut)
         strand = cut.strand if cut is not None else None
-        unplugged = self._standing.get(str(id), Unplug) is not None
+        unplugged = self._standing.get(id, Unplug) is not None
         self._rack.change_light(lambda rays: rays.silence(id, unplugged or strand in ("tx", "both")))
         self._rack.change_light(lambda rays: rays.deafen(id, unplugged or strand in ("rx", "both")))
 
@@ -186,7 +186,7 @@ class RackFaults:
     def _stop_flap(self, id: NicPortId) -> None:
         if (timer := self._flaps.pop(id, None)) is not None:
             timer.cancel()
-        self._standing.drop(str(id), Flap)
+        self._standing.drop(id, Flap)
 
     def _is_over(self, fault: Fault) -> bool:
         return isinstance(fault, SwitchFault) and is_over(fault, self._rack.switches[fault.switch].faults)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Self
 
-import msgspec
 import pytest
 
 from hwd.bus.gateway import Gateway
@@ -24,6 +23,7 @@ from hwd_agents.wire import Command, HeldSetting, Reply, decode, encode
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import DeadlineError, FailedError, LinkError, ProtocolError, RefusedError
 from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.structs import from_plain
 
 from ...agents.played_rack import LATENCY_S, PlayedRack
 
@@ -204,7 +204,7 @@ async def test_run_sets_and_puts_back(lab: Lab) -> None:
         assert await lab.settings.do("r1", mtu(host, 4200)) == {"before": 1500, "after": 4200}
     await lab.until(lambda: lab.held("h0") == lab.held("h1") == ["r1"])
     held = {"run": "r1", "port": "eth0", "setting": "mtu", "value": 4200, "before": 1500}
-    assert lab.gateway.hosts()["h0"].status({}, skew="").settings == [msgspec.convert(held, HeldSetting)]
+    assert lab.gateway.hosts()["h0"].status({}, skew="").settings == [from_plain(held, HeldSetting)]
     assert lab.of("host.birth")[-1]["settings"] == [held]
     await asyncio.sleep(2.5 * HOLD_S)
     assert [lab.mtu(host) for host in HOSTS] == [4200, 4200], "it is under way"

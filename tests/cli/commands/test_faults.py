@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from hwd.cli.commands.faults import parse_words
@@ -16,6 +15,7 @@ from hwd.config.run_files.places import rack_of, racks
 from hwd.model.fault import Clear
 from hwd.twin.control import ask, ask_present
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.structs import to_json
 
 from ...answers import check_answers
 
@@ -138,7 +138,7 @@ def test_words_are_a_fault_or_say_what_is_missing() -> None:
     def fault(asked: str) -> str:
         try:
             found = parse_words([asked] if asked.startswith("{") else asked.split(), {"h0"})
-            return msgspec.json.encode(found).decode()
+            return to_json(found).decode()
         except ConfigError as error:
             return str(error)
 

@@ -23,6 +23,8 @@ from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.documents.runs import RunStep
 from hwd.model.hang import Hang
 from hwd.model.instant import Instant
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.stage import StageName
 from hwd.model.timeline import Timeline
@@ -216,7 +218,9 @@ def test_links_of_a_reconfiguration_that_was_not_ready_hang_somewhere(hwd: Any, 
     Its playbook names another paper than that from which its twins draw: the report has the figures of that one.
     """
     link, end = "h0.eth0<->h1.eth1", "h1.eth1"
-    hang = Hang(link=link, end=end, stage=StageName.FIRMWARE, why="the PHY is down; light is there")
+    hang = Hang(
+        link=Link.parse(link), end=NicPortId.parse(end), stage=StageName.FIRMWARE, why="the PHY is down; light is there"
+    )
 
     def changed(fact: Fact) -> Fact:
         match fact:

@@ -24,13 +24,15 @@ from hwd.model.documents.reconfigurations import (
 )
 from hwd.model.documents.transfers import TransferCut
 from hwd.model.job import JobEvent, JobRank, JobRecord, JobState
+from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Action, Applied, Done, Event, Grant, Intent, NotReady, Switch
 from hwd_agents.wire import Operation, OperationKind, PortBytes
 from hwd_drivers.core.documents import Document, Fact
-from hwd_drivers.core.values import CrossconnectState
-from hwd_drivers.devices.facts import CrossconnectReport, SwitchCommand, SwitchRead
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
+from hwd_drivers.devices.facts import SwitchCommand, SwitchRead
 
+from ...texts import pairs_of, switch_pairs_of
 from ..job_record import ENDED, MS, job_event, job_record, measured
 
 SIZE = 1_000_000
@@ -88,8 +90,8 @@ def light(story: Story, at_ms: float, *, id: str = "r1", link: str = LINK, lit: 
             run=None,
             hash="0" * 12,
             what="static",
-            links=[StartedLink(link=link, kept=False, crossconnects=[f"ocs1:{one}" for one in lit])],
-            moves=[StartedMove(switch="ocs1", remove=[], add=[*lit])],
+            links=[StartedLink(link=Link.parse(link), kept=False, crossconnects=switch_pairs_of(*lit, switch="ocs1"))],
+            moves=[StartedMove(switch="ocs1", remove=[], add=pairs_of(*lit))],
         ),
     )
     command(story, at_ms + 20)
@@ -106,7 +108,7 @@ def light(story: Story, at_ms: float, *, id: str = "r1", link: str = LINK, lit: 
     read(story, at_ms + 21, lit)
     for end in link.split("<->"):
         seen_ready(story, end, at_ms + 40, id=id)
-    wanted = [WantedSwitch(switch="ocs1", crossconnects=[*lit], free=[])]
+    wanted = [WantedSwitch(switch="ocs1", crossconnects=pairs_of(*lit), free=[])]
     story.say(
         at_ms + 50,
         ReconfigurationEnded(reconfiguration=id, run=None, outcome="confirmed", why="", seconds=0.05, wanted=wanted),
@@ -135,7 +137,10 @@ def cut_of(story: Story, at_ms: float, phase: Operation) -> None:
 
 
 def read(story: Story, at_ms: float, crossconnects: Sequence[str], *, ours: bool = True) -> None:
-    reports = [CrossconnectReport(id=one, state=CrossconnectState.UNSTATED) for one in crossconnects]
+    reports = [
+        CrossconnectReading(crossconnect=Crossconnect.parse(one), state=CrossconnectState.UNSTATED)
+        for one in crossconnects
+    ]
     story.say(at_ms, SwitchRead(switch="ocs1", crossconnects=reports, added=[], removed=[], ours=ours))
 
 

@@ -5,7 +5,6 @@ import itertools
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from hwd.config.playbook.playbook import ApplyStep, SweepStep, load_playbook_text
@@ -24,6 +23,7 @@ from hwd.playbook.twin_faults import NoRackError
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import ConfigError, HwdError, LinkError, RefusedError, UnknownError
 from hwd_drivers.core.offload import InlineOffload, ThreadOffload
+from hwd_drivers.core.structs import from_plain
 
 from ...sim.lab import Lab
 from .conftest import FIRST, SECOND, TESTBED
@@ -65,7 +65,7 @@ async def test_state_is_one_document_at_every_change_and_one_retained_topic(lab:
     run = await lab.start(*ON_FIRST)
     end = await lab.ended(run)
     told = lab.emitted(RunStatus, run=run)
-    assert msgspec.convert(end, RunStatus) == told[-1]
+    assert from_plain(end, RunStatus) == told[-1]
     assert end.keys() >= WORDS
     assert (end["state"], end["safe_state"], end["rolled_back"]) == ("succeeded", "as-applied", False)
     stages = [one.stage for one in told]
@@ -296,7 +296,7 @@ async def test_end_of_a_run_is_told_again_by_the_next_daemon_and_topics_of_old_r
     end = await lab.ended(await lab.start("note: one"))
     told = len(lab.emitted(RunStatus))
     await lab.next_life()
-    again = [msgspec.convert(end, RunStatus)]
+    again = [from_plain(end, RunStatus)]
     assert lab.emitted(RunStatus)[told:] == again, "who followed it may not have heard of its end"
     stranger = f"hwd/1/{lab.world.testbed.name}/runs/of-an-old-daemon"
     lab.world.broker.take(stranger, b'{"run": "of-an-old-daemon"}', 1, retain=True)

@@ -4,7 +4,6 @@ import asyncio
 import errno
 from typing import Any
 
-import msgspec
 import pytest
 
 from hwd.model.answers import StorageStatus
@@ -17,6 +16,7 @@ from hwd.records.journal_id import MemoryJournalId
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, RefusedError
 from hwd_drivers.core.frames import encode_frame
+from hwd_drivers.core.structs import to_plain
 from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchUp
 from hwd_drivers.twins.server import Denial
 
@@ -191,8 +191,8 @@ async def test_confirm_that_the_journal_refuses_stands_unconfirmed_until_it_is_t
     with pytest.raises(FailedError, match=r"stands as it was asked for, and is not confirmed yet: .*Input/output"):
         await lab.reconfigurer.confirm(one)
     assert (ends(lab), lab.light()) == (["confirmed"], wanted(CROSSED))
-    now: dict[str, Any] = msgspec.to_builtins(lab.service.status())
-    ready: dict[str, Any] = msgspec.to_builtins(lab.service.ready())
+    now: dict[str, Any] = to_plain(lab.service.status())
+    ready: dict[str, Any] = to_plain(lab.service.ready())
     assert [under["state"] for under in now["reconfigurations"]] == ["confirming"]
     assert not now["journal"]["writable"]
     assert any("cannot be written" in why for why in ready["why"])
@@ -231,21 +231,21 @@ async def test_confirm_that_is_asked_for_again_when_the_journal_takes_it_ends_it
     assert (ends(lab), lab.light()) == (["confirmed"], wanted(what))
 
 
-BEGIN_1 = (
-    b'{"entry":"begin","reconfiguration":"r1","run":null,"what":"x","hash":"0","crash_rule":"roll-back","moves":'
-    b'[{"switch":"ocs1","remove":[],"add":["1A-3B"],"keep":[],"before":[]}]}'
+OPEN = (
+    b'{"entry":"journal","v":5,"id":"j1","kept":[],"next":1}',
+    b'{"entry":"begin","v":5,"n":1,"reconfiguration":"r1","run":null,"what":"x","hash":"0","crash_rule":"roll-back",'
+    b'"moves":[{"switch":"ocs1","remove":[],"add":["1A-3B"],"keep":[],"before":[]}]}',
 )
 
 
-@pytest.mark.parametrize("kept", [[], [BEGIN_1]], ids=["empty", "of version 1"])
+@pytest.mark.parametrize("kept", [(), OPEN], ids=["empty", "with an open entry"])
 async def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_again_by_itself(
-    lab: Lab, kept: list[bytes]
+    lab: Lab, kept: tuple[bytes, ...]
 ) -> None:
     lab.world.kill("daemon")
     lab.world.journal_id = MemoryJournalId()
     disk = lab.world.journal_disk = MemoryDisk()
-    for entry in kept:
-        disk.append(encode_frame(entry))
+    disk.append(b"".join(map(encode_frame, kept)) + bytes(4096))
     disk.sync()
     disk.refusal = (errno.ENOSPC, 0)
     lab.world.start_daemon()
@@ -253,10 +253,10 @@ async def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_aga
     lab.world.kill("daemon")
     lab.world.start_daemon()
     await asyncio.sleep(30.0)  # virtual
-    ready: dict[str, Any] = msgspec.to_builtins(lab.service.ready())
+    ready: dict[str, Any] = to_plain(lab.service.ready())
     words = "that r1 is rolled-back cannot be written" if kept else "cannot be written yet"
     assert any(f"journal: {words}: No space left on device" in why for why in ready["why"])
-    now: dict[str, Any] = msgspec.to_builtins(lab.service.status())
+    now: dict[str, Any] = to_plain(lab.service.status())
     assert not now["journal"]["writable"]
     assert await lab.world.journal_id.read() is None
 

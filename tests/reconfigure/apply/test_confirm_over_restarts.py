@@ -4,7 +4,6 @@ import asyncio
 import re
 from typing import Any
 
-import msgspec
 import pytest
 
 from hwd.model.answers import ReconfigurationStatus
@@ -12,6 +11,7 @@ from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.sim.world import DAEMON, START_WALL_NS, agent_node
 from hwd_drivers.core.errors import LinkError, RefusedError
+from hwd_drivers.core.structs import to_plain
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
@@ -267,7 +267,7 @@ async def test_daemon_killed_anywhere_in_the_apply_waits_or_is_back_and_is_back_
     answers = await asyncio.gather(asking, return_exceptions=True)
     await lab.restart()
     await asyncio.sleep(2.0)
-    under_way: Any = msgspec.to_builtins(lab.service.status().reconfigurations)
+    under_way: Any = to_plain(lab.service.status().reconfigurations)
     assert lab.light() == wanted(CROSSED if under_way else STRAIGHT)
     if isinstance(answers[0], ReconfigurationStatus):
         assert under_way, "it was answered"

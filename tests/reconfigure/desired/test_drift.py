@@ -16,8 +16,10 @@ from hwd.model.documents.switches import SwitchDrift
 from hwd.reconfigure.desired.drift import TRIES_MOST
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.values import PortSide
 from hwd_drivers.devices.facts import SwitchRestarted, SwitchUp
 
+from ...texts import pairs_of
 from ..conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, of_testbed, wanted
 
 ADOPT, RESTORE = (f"{EXAMPLE}\ndrift: {policy}\n" for policy in ("adopt", "restore"))
@@ -80,7 +82,7 @@ async def test_report_tells_and_touches_nothing_and_tells_again_when_it_is_over(
     await lab.panel(remove=["1A-3B"], add=["1A-7B", "5A-5B"])
     await asyncio.sleep(90)
     assert lab.light() == {"1A-7B", "5A-5B"}
-    assert lab.emitted(SwitchDrift) == [SwitchDrift(switch="ocs1", missing=["1A-3B"], stale=["1A-7B"])]
+    assert lab.emitted(SwitchDrift) == [SwitchDrift(switch="ocs1", missing=pairs_of("1A-3B"), stale=pairs_of("1A-7B"))]
     alerts = {alert.name: alert.summary for alert in lab.service.status().alerts}
     assert alerts["SwitchDrift"] == "differs from the desired state: 1A-3B is missing, 1A-7B is stale"
     await lab.panel(remove=["1A-7B"], add=["1A-3B"])
@@ -107,7 +109,7 @@ async def test_adopted_change_is_desired_and_in_the_history(lab: Lab) -> None:
     await asyncio.sleep(5)
     found = desired(lab)
     assert (found.crossconnects, found.free, found.differs) == (["1A-7B", "2A-4B"], ["3B"], False)
-    assert found.by["1A"] == "found at the switch"
+    assert found.by[PortSide.parse("1A")] == "found at the switch"
     (newest, _) = await lab.service.history(limit=9)
     assert (newest.what, newest.who, newest.outcome) == ("ocs1:1A-7B,3B-none", "found at the switch", "adopted")
     await lab.restart(after_s=0.0)

@@ -8,6 +8,7 @@ from hwd.daemon.installed_drivers import load_text
 from hwd.model.documents.runs import RunHost
 from hwd.model.instant import Knowledge
 from hwd.model.kinds import UnreadFact, read_fact
+from hwd.model.link import Link
 from hwd.model.stage import Stage, StageName
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.reconfigure.desired.history import ACTIONS_MAX, TURNAROUNDS_REMEMBERED, History, HostSettings, Outcomes
@@ -29,7 +30,7 @@ def document(fact: Fact) -> Document:
 def timeline(*seconds: float | None) -> Document:
     links = [
         LinkTimeline(
-            link=f"link {number}",
+            link=Link.parse(f"h0.eth{number}<->h1.eth{number}"),
             kept=False,
             instants=(),
             stages=(

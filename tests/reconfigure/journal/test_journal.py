@@ -20,13 +20,14 @@ from hwd.ports.rules import Reason
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import journal as journal_module
 from hwd.reconfigure.journal.facts import DatedFact
-from hwd.reconfigure.journal.journal import Journal, OpenEntry
+from hwd.reconfigure.journal.journal import Journal
 from hwd_drivers.core.disk import SECTOR_BYTES, FileDisk, MemoryDisk
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.frames import encode_frame
+from hwd_drivers.core.frames import decode_frames, encode_frame
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
+from ...texts import ends_of, pairs_of
 from ..conftest import plan_of
 
 
@@ -256,10 +257,13 @@ def test_journal_of_other_records_is_held_and_its_ends_are_not_for_these() -> No
     assert "it is journal j1, and the records belong to journal other" in other.damage.why
 
 
-def test_entry_of_a_newer_version_is_refused() -> None:
-    disk = disk_of(encode_frame(b'{"entry":"journal","v":6,"id":"j1"}'))
-    with pytest.raises(ConfigError, match=r"written by a newer hwd \(version 6, this one knows 5\)"):
+@pytest.mark.parametrize(("version", "who"), [(4, "an older"), (6, "a newer")])
+def test_journal_of_another_version_is_refused_and_left_as_it_is(version: int, who: str) -> None:
+    disk = disk_of(encode_frame(b'{"entry":"journal","v":%d,"id":"j1"}' % version))
+    before = disk.read()
+    with pytest.raises(ConfigError, match=rf"by {who} hwd \(version {version}, this one knows 5\), and left as"):
         Journal(disk).load(known="j1")
+    assert (disk.read(), disk.asides) == (before, [])
 
 
 def test_end_that_was_written_and_not_synced_before_its_writer_died_is_not_taken_back_after_it_was_believed() -> None:
@@ -375,21 +379,6 @@ def test_zeros_over_an_entry_with_others_behind_it_are_damage() -> None:
             assert again.damage.held
 
 
-def version_1(*entries: bytes) -> MemoryDisk:
-    disk = MemoryDisk()
-    for entry in entries:
-        disk.append(encode_frame(b'{"entry":' + entry))
-    disk.sync()
-    return disk
-
-
-BEGIN_1 = (
-    b'"begin","reconfiguration":"%s","run":null,"what":"ring","hash":"1f","crash_rule":"roll-back",'
-    b'"moves":[{"switch":"ocs1","remove":[],"add":["1A-3B"],"keep":[],"before":[]}]}'
-)
-END_1 = b'"end","reconfiguration":"%s","outcome":"confirmed"}'
-
-
 def test_wait_for_a_confirm_is_read_as_it_was_written_and_ends_with_the_roll_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -477,79 +466,17 @@ def test_room_for_the_wait_its_roll_back_and_its_end_is_reserved_with_the_begin(
     assert Journal(disk).load() == ()
 
 
-def of_version(version: int) -> MemoryDisk:
-    """r1 has ended in it, and r2 is open."""
-    if version == 1:
-        return version_1(BEGIN_1 % b"r1", END_1 % b"r1", BEGIN_1 % b"r2")
-    entries = (
-        b'"journal","v":%d,"id":"j1","kept":[],"next":1}',
-        b'"begin","v":%d,"n":1,' + BEGIN_1.partition(b",")[2].replace(b"%s", b"r1"),
-        b'"begin","v":%d,"n":2,' + BEGIN_1.partition(b",")[2].replace(b"%s", b"r2"),
-        b'"end","v":%d,"n":3,"of":1,"reconfiguration":"r1","outcome":"confirmed"}',
-    )
-    frames = [encode_frame(b'{"entry":' + entry % version) for entry in entries]
-    return disk_of(b"".join([*frames, bytes(4096)]))
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_journal_of_an_older_version_is_read_and_written_anew(version: int) -> None:
-    disk = of_version(version)
-    journal = Journal(disk)
-    (entry,) = journal.load(known=None if version == 1 else "j1", fresh="j1")
-    wanted = (*wanted_of(entry.moves),)
-    assert entry == OpenEntry(reconfiguration="r2", run=None, what="ring", moves=entry.moves, wanted=wanted)
-    assert (journal.ended, journal.damage) == ((), None), "it had no ends for the records"
-    assert (b'"v":%d' % version in disk.read(), b'"v":5' in disk.read()) == (False, True)
-    journal.begin(plan(), reconfiguration="r3", run=None, terms=TERMS)
-    journal.await_confirm("r3", WAIT)
-    disk.crash()
-    again = Journal(disk)
-    assert [one.awaits_confirm for one in again.load(known="j1")] == [False, True]
-    assert again.damage is None
-    again.end("r2", outcome="rolled-back")
-    assert ids_in(disk) == ["r3"]
-
-
 def test_entry_with_another_crash_rule_is_held_until_somebody_decides() -> None:
     """No hwd has written one: this one cannot tell where it would have to go."""
-    journal = Journal(version_1(BEGIN_1.replace(b"roll-back", b"finish") % b"r1"))
-    (entry,) = journal.load(known=None, fresh="j1")
+    data = journal_of("r1")[0].read()
+    (payload,) = (one for one in decode_frames(data.rstrip(b"\0")).payloads if b"roll-back" in one)
+    journal = Journal(
+        disk_of(data.replace(encode_frame(payload), encode_frame(payload.replace(b"roll-back", b"finish"))))
+    )
+    (entry,) = journal.load(known="j1")
     assert "may have held a reconfiguration that was cut off" in entry.doubt
     assert journal.damage is not None
     assert journal.damage.held == (entry.reconfiguration,)
-
-
-def test_journal_of_version_1_on_a_full_disk_is_read_and_takes_ends_when_there_is_room() -> None:
-    disk = version_1(BEGIN_1 % b"r1")
-    disk.capacity_bytes = disk.size()
-    journal = Journal(disk)
-    assert [entry.reconfiguration for entry in journal.load()] == ["r1"]
-    with pytest.raises(OSError, match="No space"):
-        journal.end("r1", outcome="rolled-back")
-    assert [entry.reconfiguration for entry in journal.open] == ["r1"]
-    disk.capacity_bytes = None
-    journal.end("r1", outcome="rolled-back")
-    assert Journal(disk).load() == ()
-
-
-def test_damage_of_a_journal_of_version_1_holds_all_and_its_torn_tail_is_no_damage() -> None:
-    whole = version_1(BEGIN_1 % b"r1", END_1 % b"r1", BEGIN_1 % b"r2").read()
-    last = len(whole) - len(encode_frame(b'{"entry":' + BEGIN_1 % b"r2"))
-    for at in range(len(whole)):
-        disk = MemoryDisk()
-        damaged = bytearray(whole)
-        damaged[at] ^= 0x10
-        disk.append(bytes(damaged))
-        journal = Journal(disk)
-        opened = journal.load(known=None)
-        assert journal.damage is not None, at
-        assert opened
-        assert all(entry.doubt for entry in opened)
-        assert disk.asides == [bytes(damaged)]
-    for size in range(last, len(whole)):
-        disk = disk_of(whole[:size])
-        journal = Journal(disk)
-        assert (journal.load(known=None), journal.damage) == ((), None)
 
 
 def test_damaged_journal_on_a_full_disk_is_left_as_it_is_until_it_can_be_set_aside() -> None:
@@ -695,9 +622,8 @@ def test_end_with_any_reason_has_room_on_a_disk_that_got_full(why: str) -> None:
 
 
 def test_desired_state_of_an_end_is_whole_however_long_it_is_and_on_a_full_disk() -> None:
-    wanted = [
-        WantedSwitch(switch="ocs1", crossconnects=[f"{port}A-{port + 200}B" for port in range(1, 200)], free=["7B"])
-    ]
+    crossconnects = pairs_of(*(f"{port}A-{port + 200}B" for port in range(1, 200)))
+    wanted = [WantedSwitch(switch="ocs1", crossconnects=crossconnects, free=ends_of("7B"))]
     fact = changed(ended("r1", "confirmed", "x" * 2000).fact, wanted=wanted, stale=["ocs1:1A-2B"] * 200)
     undone = ended("r2", "rolled-back")
     disk = MemoryDisk()

@@ -4,6 +4,7 @@ import errno
 
 import pytest
 
+from hwd.model.link import Link
 from hwd.model.prepared import BEFORE, PreparedLink, PreparedSet, PreparedTarget
 from hwd.reconfigure.journal import journal as journal_module
 from hwd.reconfigure.journal.journal import Journal
@@ -11,14 +12,20 @@ from hwd.reconfigure.journal.sets import StoredSet, SwitchEntry
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.switching.moves import ApplyMode
 
+from ...texts import ends_of, pairs_of, switch_pairs_of
+
 
 def target(name: str, *crossconnects: str) -> PreparedTarget:
     return PreparedTarget(
         name=name,
         what=f"ocs1:{','.join(crossconnects)}",
-        state={"ocs1": [*crossconnects]},
+        state={"ocs1": pairs_of(*crossconnects)},
         free={},
-        links=[PreparedLink(link="h0.eth0<->h1.eth0", crossconnects=[f"ocs1:{one}" for one in crossconnects])],
+        links=[
+            PreparedLink(
+                link=Link.parse("h0.eth0<->h1.eth0"), crossconnects=switch_pairs_of(*crossconnects, switch="ocs1")
+            )
+        ],
         lit=[],
     )
 
@@ -34,7 +41,7 @@ def prepared(id: str = "s1", rule: str = "finish") -> PreparedSet:
         mode=ApplyMode.UPDATE,
         ready_within_s=None,
         targets=[target(BEFORE), target("a", "1A-2B", "2A-1B"), target("b", "1A-3B", "2A-1B")],
-        ends={"ocs1": ["1A", "2A", "1B", "2B", "3B"]},
+        ends={"ocs1": ends_of("1A", "2A", "1B", "2B", "3B")},
         ports=["h0.eth0", "ocs1.1", "ocs1.2", "ocs1.3"],
         wall_ns=1_700_000_000_000_000_000,
         expires_wall_ns=None,

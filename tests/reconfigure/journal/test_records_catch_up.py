@@ -23,6 +23,7 @@ from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 
+from ...texts import pairs_of
 from ..conftest import CROSSED, STRAIGHT, Lab, plan_of
 
 WALL_NS = 1_700_000_000_000_000_000
@@ -145,7 +146,7 @@ async def test_begin_whose_end_can_come_no_more_is_closed_once_as_crashed_at_the
     journal.begin(PLAN, reconfiguration="r3", run=None)
     told_later = replace(ended, reconfiguration="r3")
     journal.end("r3", outcome="confirmed", told=DatedFact(wall_ns=WALL_NS, fact=told_later))
-    move = StartedMove(switch="ocs1", remove=[], add=["1A-2B"])
+    move = StartedMove(switch="ocs1", remove=[], add=pairs_of("1A-2B"))
     await records.add_documents(
         [
             started("r1", move),

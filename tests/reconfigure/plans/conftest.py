@@ -5,8 +5,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
 from hwd.config.testbed.wanted_state import parse_what
 from hwd.daemon.installed_drivers import load_text
 from hwd.fabric.fabric import Fabric
@@ -16,6 +14,7 @@ from hwd.model.plan import Plan
 from hwd.model.request import Request
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.plans.planner import Planner
+from hwd_drivers.core.structs import from_plain
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 
 T = TypeVar("T")
@@ -46,7 +45,7 @@ class Desk:
         self, what: str, there: Mapping[str, str], *, failed: str = "", motion: Motion = NO_MOTION, **body: Any
     ) -> Plan:
         """From what these switches carry; `body`: more of the request, such as its mode."""
-        asked = msgspec.convert({"what": what, **body}, PlanBody)
+        asked = from_plain({"what": what, **body}, PlanBody)
         routed = self.planner.route(Request(wanted=parse_what(what, self.testbed), body=asked))
         observed = {name: readings(text, failed=failed) for name, text in there.items()}
         return self.planner.plan(routed, observed, {}, motion)

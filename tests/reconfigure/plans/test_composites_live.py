@@ -3,11 +3,11 @@
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
 
 from hwd.model.documents.daemon import DaemonRecovered
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
+from hwd_drivers.core.structs import to_plain
 
 from ..conftest import Lab, of_testbed
 
@@ -39,7 +39,7 @@ pytestmark = of_testbed(TEXT)
 
 def joined(lab: Lab) -> list[str]:
     """What the status says that the composite joins."""
-    status: dict[str, Any] = msgspec.to_builtins(lab.service.status())
+    status: dict[str, Any] = to_plain(lab.service.status())
     return [one["id"] for composite in status["composites"] for one in composite["crossconnects"]]
 
 

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from hwd.model.circuit import Circuit, RoutedLink
 from hwd.model.instant import Instant, InstantName, Origin
-from hwd.model.link import Circuit, Link, RoutedLink, SwitchCrossconnect
+from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.nic_port import NicPortId
 from hwd.model.plan import PlannedLink, PlannedStep, PlanSteps
 from hwd.model.prediction import PlanPrediction
 from hwd.model.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
@@ -42,10 +44,18 @@ def timeline(
         run=None,
         what="",
         commands=[SwitchCommand(switch=switch, commands=1, instants=(sent, answered))],
-        ends=[EndTimeline(link=link, end=end, instants=(ready,), observations=()) for end in link.split("<->")],
+        ends=[
+            EndTimeline(link=Link.parse(link), end=NicPortId.parse(end), instants=(ready,), observations=())
+            for end in link.split("<->")
+        ],
         links=[
             LinkTimeline(
-                link=link, kept=False, instants=(sent, answered, ready), stages=(), dwell_s=None, switches=[switch]
+                link=Link.parse(link),
+                kept=False,
+                instants=(sent, answered, ready),
+                stages=(),
+                dwell_s=None,
+                switches=[switch],
             )
         ],
         breaches=[],

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
-import msgspec
 import pytest
 import yaml
 from hypothesis import given
@@ -20,6 +19,7 @@ from hwd.model.request import Request, WantedState
 from hwd.reconfigure.plans.planner import BackgroundPlanner
 from hwd_drivers.core.errors import ConfigError, HwdError, LinkError, RefusedError
 from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.structs import from_plain, to_json
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode
 
@@ -115,7 +115,7 @@ def said_of(plan: Plan, read: tuple[str, ...]) -> Iterator[str]:
         yield from [f"{name}: {', '.join(map(str, named))}"] if named else []
     for composite in plan.composites:
         yield str(composite)
-        yield msgspec.json.encode(composite.summary).decode()
+        yield to_json(composite).decode()
     yield from (f"warning: {one}" for one in plan.warnings)
     yield f"expected: {plan.expected_s:g} s, {plan.expected_from}{'; nothing moves' if plan.empty else ''}"
 
@@ -233,7 +233,7 @@ class Noted:
 
 async def planned(desk: Desk, noted: Noted, what: str, there: dict[str, str], **body: Any) -> Plan:
     planning = BackgroundPlanner(desk.planner, noted)
-    request = Request(wanted=parse_what(what, desk.testbed), body=msgspec.convert({"what": what, **body}, PlanBody))
+    request = Request(wanted=parse_what(what, desk.testbed), body=from_plain({"what": what, **body}, PlanBody))
     routed = await planning.route(request)
     return await planning.plan(routed, {name: readings(text) for name, text in there.items()}, {})
 

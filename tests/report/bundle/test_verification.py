@@ -12,6 +12,7 @@ from hwd.model.recorded_run import RunOutcome
 from hwd.report.bundle import Verification
 from hwd.report.bundle.manifest import Program
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.structs import from_plain
 
 from ...answers import check_golden
 from ..conftest import Recorded
@@ -184,8 +185,7 @@ def test_versions_of_another_program_are_said(bundle: Path, plant: Plant, verifi
 
     changed = plant({}, manifest=older)
     before, after = (
-        str(msgspec.convert(json.loads(member(path, "manifest.json"))["made_by"], Program))
-        for path in (bundle, changed)
+        str(from_plain(json.loads(member(path, "manifest.json"))["made_by"], Program)) for path in (bundle, changed)
     )
     readme = member(changed, "README.txt").decode().replace(before, after).encode()
     found = verified(plant({"README.txt": readme}, manifest=older))

@@ -6,7 +6,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from hwd.report.bundle import BundleWriter
@@ -18,6 +17,7 @@ from hwd.report.page.html import html
 from hwd.report.run_report import of_documents
 from hwd.report.stages import stage_table
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.structs import to_json
 
 from ..conftest import Recorded
 from .conftest import PROGRAM, write
@@ -58,7 +58,7 @@ def test_tables_figures_and_page_are_those_of_the_report(recorded: Recorded, bun
         by = manifest["report"]["by"]
         assert found.read("report.html").decode() == html([report], by=by)
         stages = json.loads(found.read("tables/stages.json"))
-        assert stages["rows"] == json.loads(msgspec.json.encode(stage_table([report], by=by)))
+        assert stages["rows"] == json.loads(to_json(stage_table([report], by=by)))
         figures = Figures.of([report], by=by, compare_with=None, comparisons=()).all
         assert len(figures) > 2
         assert [name for name in found.namelist() if name.startswith("figures/")] == [

@@ -18,6 +18,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.devices.facts import SwitchPower
 
 from ...answers import check_golden
+from ...texts import by_end
 from ..conftest import HERE, Recorded
 
 START_NS = 1_700_000_000_000_000_000
@@ -126,7 +127,7 @@ def test_power_is_a_counter_in_dbm_and_darkness_a_slice(recorded: Recorded) -> N
     at_ns = documents[-1].at_ns
 
     def power(after_ns: int, power_dbm: float | None) -> Document:
-        fact = SwitchPower(switch="ocs1", power_dbm={"1B": power_dbm, "8B": None})
+        fact = SwitchPower(switch="ocs1", power_dbm=by_end({"1B": power_dbm, "8B": None}))
         return Document(at_ns=at_ns + after_ns, wall_ns=at_ns + after_ns + START_NS, fact=fact)
 
     found = read((run, (*documents, power(1, -3.5), power(2, None), power(3, None), power(4, -4.0))))

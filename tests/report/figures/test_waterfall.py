@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -18,13 +17,16 @@ from hwd.model.documents.reconfigurations import (
 )
 from hwd.model.instant import InstantName, Origin
 from hwd.model.kinds import read_fact
+from hwd.model.link import Link
 from hwd.report.figures.cdf import cdf_figure
 from hwd.report.figures.heat import REPEATS_MAX, Cell, HeatMap, heat_figure, link_by_repeat, link_by_stage
 from hwd.report.figures.render import specification, svg
 from hwd.report.figures.waterfall import ROWS_MAX, waterfall_figure
 from hwd.timeline import Timeline, build_timeline, samples
+from hwd_drivers.core.structs import to_json
 
 from ...answers import check_golden
+from ...texts import pairs_of
 from ..stage import make_timeline
 from .charts import drawn, marks_of, texts_of
 
@@ -149,8 +151,8 @@ def test_no_story_breaks_the_figure(
     )
     started = ReconfigurationStarted(
         reconfiguration="r", run=None, hash="0", what="<&>\"'",
-        links=[StartedLink(link="h0.eth0<->h1.eth0", kept=False)],
-        moves=[StartedMove(switch="ocs1", remove=[], add=["1A-2B"])],
+        links=[StartedLink(link=Link.parse("h0.eth0<->h1.eth0"), kept=False)],
+        moves=[StartedMove(switch="ocs1", remove=[], add=pairs_of("1A-2B"))],
     )  # fmt: skip
     timeline = build_timeline(
         started=started,
@@ -162,4 +164,4 @@ def test_no_story_breaks_the_figure(
     assert specification(waterfall_figure(timeline, virtual_time=True), width)["vconcat"]
     if (figure := cdf_figure(samples([timeline], virtual_time=True))) is not None:
         assert specification(figure, width)["vconcat"]
-    assert read_fact("timeline", msgspec.json.encode(timeline)) == timeline
+    assert read_fact("timeline", to_json(timeline)) == timeline

@@ -26,6 +26,7 @@ from hwd.report.switch_commands import Commanded
 from hwd.timeline import StageName, Timeline
 from hwd_drivers.core.documents import Document, Fact
 
+from ...texts import pairs_of
 from ..stage import make_run, make_timeline
 
 VOID = {"meta", "br", "!doctype"}
@@ -172,7 +173,7 @@ def test_report_is_made_from_the_documents() -> None:
     facts: list[Fact] = [RunStarted(run=run.id, playbook="p", parameters={}, steps=2, virtual_time=False)]
     for timeline in wanted.timelines:
         of_run: dict[str, Any] = {"reconfiguration": timeline.reconfiguration, "run": run.id}
-        moves = [StartedMove(switch="ocs1", remove=[], add=["1A-2B", "3A-4B"])]
+        moves = [StartedMove(switch="ocs1", remove=[], add=pairs_of("1A-2B", "3A-4B"))]
         outcome, why = ("rolled-back", "not ready") if timeline.reconfiguration == "r1" else ("confirmed", "")
         facts.append(ReconfigurationStarted(**of_run, hash="0", what="", links=[], moves=moves))
         facts.append(replace(timeline, run=run.id))

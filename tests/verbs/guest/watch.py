@@ -23,6 +23,7 @@ from hwd_agents.sources.verbs.verbs_port import RdmaDevices
 from hwd_agents.watchers.watchers import Watchers
 from hwd_agents.wire import Peer, SourceNote
 from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.structs import from_plain, to_plain
 
 
 class Ear:
@@ -33,7 +34,7 @@ class Ear:
 
     def emit(self, kind: str, port: str | None, *, data: msgspec.Struct, **more: Any) -> None:
         more.pop("marks", None)
-        say({"kind": kind, "port": port, "data": msgspec.to_builtins(data), **more})
+        say({"kind": kind, "port": port, "data": to_plain(data), **more})
 
     def mark(self, name: str, value: Any) -> None:
         self.marks[name] = value
@@ -79,19 +80,19 @@ async def main(host: str, ip: str, rc: str, ask: str) -> None:
 
 async def tell_notes(watchers: Watchers, changed: asyncio.Event) -> None:
     while True:
-        say({"note": msgspec.to_builtins(watchers.note("eth0"))})
+        say({"note": to_plain(watchers.note("eth0"))})
         await changed.wait()
         changed.clear()
 
 
 async def do(watchers: Watchers, asked: dict[str, Any]) -> None:
     if asked["do"] == "begin":
-        await watchers.begin(asked["reconfiguration"], msgspec.convert(asked["peers"], list[Peer]))
+        await watchers.begin(asked["reconfiguration"], from_plain(asked["peers"], list[Peer]))
         say({"begun": asked["reconfiguration"]})
     else:
         await watchers.recovered(("eth0",))
         watchers.end("eth0")
-        say({"ended": {name: msgspec.to_builtins(one) for name, one in watchers.observations("eth0").items()}})
+        say({"ended": {name: to_plain(one) for name, one in watchers.observations("eth0").items()}})
 
 
 asyncio.run(main(*sys.argv[1:]))

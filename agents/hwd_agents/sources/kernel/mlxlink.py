@@ -19,6 +19,7 @@ from hwd_agents.wire import SourceNote
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError, ProtocolError, RefusedError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import from_json
 
 from .interface_drivers import DriverSource
 from .tool import output_of
@@ -151,7 +152,7 @@ def parse_state(interface: str, answer: bytes, unknown: Callable[[str], None] = 
     ProtocolError when it does not say one.
     """
     try:
-        found: Mapping[str, Any] = msgspec.json.decode(answer, type=dict[str, Any])
+        found: Mapping[str, Any] = from_json(answer, dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"{interface}: the vendor's tool wrote no JSON: {reason_of(error)}") from error
     for key in ("result", "output", "Operational Info"):

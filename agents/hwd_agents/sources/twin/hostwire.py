@@ -16,6 +16,7 @@ from hwd_agents.sources.link_source import OperState
 from hwd_agents.wire import SourceNote
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.structs import decoder, encoder
 
 VERSION: Final = 1
 FRAME_LIMIT_BYTES: Final = 1 << 20
@@ -216,9 +217,9 @@ Answer = Module | File | SettingRead | Opened | Refused | SnapshotEnd
 
 FrameT = TypeVar("FrameT")
 
-_encoder = msgspec.json.Encoder()
-_from_agent: msgspec.json.Decoder[FromAgent] = msgspec.json.Decoder(FromAgent)
-_from_twin: msgspec.json.Decoder[FromTwin] = msgspec.json.Decoder(FromTwin)
+_encoder = encoder()
+_from_agent: msgspec.json.Decoder[FromAgent] = decoder(FromAgent)
+_from_twin: msgspec.json.Decoder[FromTwin] = decoder(FromTwin)
 
 
 def encode_frame(frame: FromAgent | FromTwin) -> bytes:

@@ -94,7 +94,7 @@ def plan(records: Sequence[Record], *, remove: Sequence[Crossconnect], add: Sequ
             kept |= halves
             continue
         if left := sorted(halves - going - wanted, key=Crossconnect.sort_key):
-            both = ", ".join(map(str, record.crossconnects))
+            both = ", ".join(record.crossconnects)
             raise RefusedError(
                 f"{name}: {left[0]} would go dark: it is one half of the 2WAY connection {record.name}. "
                 f"Change both, {both}, at once"

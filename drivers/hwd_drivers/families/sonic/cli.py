@@ -100,21 +100,19 @@ class CommandLine:
 
     def _show_config(self, words: Sequence[str]) -> Printed:
         _expect(words, 0)
-        rows = [(str(pair), str(pair.a), str(pair.b)) for pair in self._unit.configured]
+        rows = [(pair, pair.a, pair.b) for pair in self._unit.configured]
         return Printed(out=protocol.write_table(protocol.CONFIG_COLUMNS, rows))
 
     def _show_status(self, words: Sequence[str]) -> Printed:
         _expect(words, 0)
-        rows = [
-            (str(row.pair), str(row.pair.a), str(row.pair.b), row.a_state, row.b_state) for row in self._unit.rows()
-        ]
+        rows = [(row.pair, row.pair.a, row.pair.b, row.a_state, row.b_state) for row in self._unit.rows()]
         return Printed(out=protocol.write_table(protocol.STATUS_COLUMNS, rows))
 
     def _show_port_config(self, words: Sequence[str]) -> Printed:
         _expect(words, 0)
         unit = self._unit
         names = {override: word for word, override in protocol.OVERRIDES.items()}
-        rows = [(str(end), unit.labels.get(end, ""), names[unit.override(end)]) for end in self._ends()]
+        rows = [(end, unit.labels.get(end, ""), names[unit.override(end)]) for end in self._ends()]
         return Printed(out=protocol.write_table(protocol.PORT_CONFIG_COLUMNS, rows))
 
     def _show_port_status(self, words: Sequence[str]) -> Printed:
@@ -123,9 +121,9 @@ class CommandLine:
         rows = []
         for end in self._ends():
             row = found.get(end)
-            other = "" if row is None else str(row.pair.b if end == row.pair.a else row.pair.a)
+            other = "" if row is None else row.pair.b if end == row.pair.a else row.pair.a
             state = "blocked" if row is None else row.a_state if end == row.pair.a else row.b_state
-            rows.append((str(end), self._unit.options.connector, "2" if end.side == "A" else "1", other, state))
+            rows.append((end, self._unit.options.connector, "2" if end.side == "A" else "1", other, state))
         return Printed(out=protocol.write_table(protocol.PORT_STATUS_COLUMNS, rows))
 
     def _show_losses(self, words: Sequence[str]) -> Printed:
@@ -137,7 +135,7 @@ class CommandLine:
         for one in near:
             for other in far:
                 pair = Crossconnect.of(one, other)
-                rows.append((str(pair), *LOSS_AT, f"{mirror.loss_db(pair):.2f}", "0.1"))
+                rows.append((pair, *LOSS_AT, f"{mirror.loss_db(pair):.2f}", "0.1"))
         return Printed(out=protocol.write_table(protocol.LOSS_COLUMNS, rows))
 
     def _show_port_mapping(self, words: Sequence[str]) -> Printed:

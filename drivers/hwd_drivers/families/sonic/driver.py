@@ -169,7 +169,7 @@ class SonicSwitch:
             return {}
         output = await self._show(protocol.SHOW_PORT_CONFIG, deadline_s)
         found = self._read(protocol.SHOW_PORT_CONFIG, output, protocol.read_overrides)
-        if missing := [str(end) for end in ends if end not in found]:
+        if missing := [end for end in ends if end not in found]:
             raise ProtocolError(f"{self.name}: {protocol.SHOW_PORT_CONFIG}: no {', '.join(missing)} in the table")
         overrides: dict[PortSide, PortOverride] = {}
         for end in ends:
@@ -329,7 +329,7 @@ class _Sent:
 
 
 def _list(pairs: Iterable[Crossconnect]) -> str:
-    return ", ".join(map(str, pairs))
+    return ", ".join(pairs)
 
 
 def _some(ends: Iterable[PortSide]) -> str:

@@ -117,7 +117,7 @@ def set_port(end: PortSide, to: PortOverride) -> str:
 
 def format_list(pairs: Iterable[Crossconnect]) -> str:
     """The list in the syntax of the command line: `1A-2B,3A-4B`."""
-    return ",".join(map(str, pairs))
+    return ",".join(pairs)
 
 
 def parse_port(text: str) -> PortSide:
@@ -153,9 +153,7 @@ def _parse_range(text: str, side: Side) -> list[PortSide]:
     for found in ends:
         if found.side is not side:
             place = "first" if side is Side.A else "second"
-            raise ConfigError(
-                f"Invalid port {str(found)!r}: it is on side {found.side}, the {place} one is on side {side}"
-            )
+            raise ConfigError(f"Invalid port {found!r}: it is on side {found.side}, the {place} one is on side {side}")
     first, last = (int(found.port) for found in ends)
     if not first <= last < first + LIST_LIMIT:
         raise ConfigError(f"Invalid range {text[:80]!r}")

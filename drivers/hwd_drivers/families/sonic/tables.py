@@ -155,4 +155,4 @@ def _apart(pairs: Iterable[Crossconnect]) -> list[list[Crossconnect]]:
 
 
 def _list(pairs: Iterable[Crossconnect]) -> str:
-    return ", ".join(map(str, pairs))
+    return ", ".join(pairs)

@@ -148,7 +148,7 @@ class CalientRestSwitch:
                 functools.partial(self._records, deadline_s),
                 add,
                 name=self.name,
-                command=f"badd {', '.join(map(str, add))}",
+                command=f"badd {', '.join(add)}",
                 patience=Patience(poll_s=self._options.poll_s, fail_after_s=self._options.fail_after_s),
                 deadline_s=deadline_s,
                 activate=functools.partial(self._activate, answers, deadline_s),

@@ -143,7 +143,7 @@ class CalientSwitch:
                 functools.partial(self._records, deadline_s),
                 add,
                 name=self.name,
-                command=f"ACT-CRS {', '.join(map(str, steps.enter))}",
+                command=f"ACT-CRS {', '.join(steps.enter)}",
                 patience=Patience(poll_s=self._options.poll_s, fail_after_s=self._options.fail_after_s),
                 deadline_s=deadline_s,
             )

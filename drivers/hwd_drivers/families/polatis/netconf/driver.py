@@ -156,9 +156,7 @@ class PolatisNetconfSwitch:
         gone = [self._as_reported(pair) for pair in remove if reused.isdisjoint(self._pair(pair))]
         if not made and not gone:
             raise BugError(f"{self.name}: asked to change no crossconnect")
-        words = [f"delete {', '.join(map(str, remove))}"] * bool(gone) + [f"merge {', '.join(map(str, add))}"] * bool(
-            made
-        )
+        words = [f"delete {', '.join(remove)}"] * bool(gone) + [f"merge {', '.join(add)}"] * bool(made)
         change = (
             f"edit-config cross-connects: {'; '.join(words)}",
             protocol.edit(protocol.crossconnects(gone, made, entry=self._entry)),
@@ -293,7 +291,7 @@ class PolatisNetconfSwitch:
     def _expect_all(self, what: str, ends: Sequence[PortSide], found: Iterable[int]) -> None:
         """Raise where the answer lacks an end: a unit omits ports without the part."""
         there = set(found)
-        if missing := [str(end) for end in ends if self._numbering.number(end) not in there]:
+        if missing := [end for end in ends if self._numbering.number(end) not in there]:
             text = f"nothing of {', '.join(missing)} in the answer"
             raise DeviceError(
                 f"{self.name}: {what}: {text}. Does the unit have that there?",
@@ -305,4 +303,4 @@ class PolatisNetconfSwitch:
 
 
 def _list(ends: Iterable[PortSide]) -> str:
-    return ",".join(map(str, ends))
+    return ",".join(ends)

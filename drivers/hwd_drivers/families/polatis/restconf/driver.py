@@ -323,7 +323,7 @@ class PolatisRestconfSwitch:
 
     def _expect_all(self, what: str, ends: Sequence[PortSide], found: Mapping[int, object]) -> None:
         """Raise where the answer lacks an end: a unit omits ports without the part."""
-        if missing := [str(end) for end in ends if self._numbering.number(end) not in found]:
+        if missing := [end for end in ends if self._numbering.number(end) not in found]:
             text = f"nothing of {', '.join(missing)} in the answer"
             raise DeviceError(
                 f"{self.name}: {what}: {text}. Does the unit have that there?",

@@ -133,8 +133,8 @@ class PolatisScpiSwitch:
         line += [f"{protocol.ADD} {protocol.format_pairs(made)}"] if made else []
         what = " ".join(
             [
-                *(f"sub {','.join(map(str, remove))}" for _ in gone[:1]),
-                *(f"add {','.join(map(str, add))}" for _ in made[:1]),
+                *(f"sub {','.join(remove)}" for _ in gone[:1]),
+                *(f"add {','.join(add)}" for _ in made[:1]),
             ]
         )
         answered = await self._client.ask(
@@ -189,7 +189,7 @@ class PolatisScpiSwitch:
         if any((state == "D") != blocks for state in states.values()):
             error = await self._client.error(deadline_s=deadline_s)
             if error.code != NO_ERROR:
-                raise self._client.refused(f"{header} {', '.join(map(str, ends))}", error)
+                raise self._client.refused(f"{header} {', '.join(ends)}", error)
 
     async def lost(self) -> Exception:
         return await self._client.lost()

@@ -175,7 +175,7 @@ class PolatisSwitch:
         for (request, pairs), answer in zip(changes, answered.messages[len(looks) :], strict=True):
             if answer.code is not Completion.COMPLD:
                 verb = "DLT-PATCH" if isinstance(request, ask.DeletePatch) else "ENT-PATCH"
-                self._client.done(f"{verb} {', '.join(map(str, pairs))}", answer)
+                self._client.done(f"{verb} {', '.join(pairs)}", answer)
         before = None
         if looks and answered.messages[0].code is Completion.COMPLD:
             found = self._client.read("RTRV-PATCH", answered.messages[0], self._read_patches)
@@ -217,7 +217,7 @@ class PolatisSwitch:
         request = ask.CloseShutter(ports=ports) if blocks else ask.OpenShutter(ports=ports)
         look = ask.RetrieveShutter(ports=ports)
         before, done, after = (await self._ask(look, request, look, deadline_s=deadline_s)).messages
-        self._client.done(f"{'OPR' if blocks else 'RLS'}-PORT-SHUTTER {', '.join(map(str, ends))}", done)
+        self._client.done(f"{'OPR' if blocks else 'RLS'}-PORT-SHUTTER {', '.join(ends)}", done)
         if before.code is after.code is Completion.COMPLD:
             self._words.learn(self._shutter_words(before, ends), self._shutter_words(after, ends), to)
 
@@ -285,7 +285,7 @@ class PolatisSwitch:
         return words
 
     def _check_all(self, verb: str, answer: Answer, ends: Sequence[PortSide], readings: Mapping[int, object]) -> None:
-        if missing := [str(end) for end in ends if self._number(end) not in readings]:
+        if missing := [end for end in ends if self._number(end) not in readings]:
             error = ProtocolError(f"{verb}: no reading of {', '.join(missing)} in the answer")
             raise self._client.distrust(answer, error)
 

@@ -19,7 +19,7 @@ def captures() -> dict[str, bytes]:
 CAPTURES = captures()
 
 
-def test_powers_of_a_port_are_read() -> None:
+def test_by_end_a_port_are_read() -> None:
     assert protocol.read_powers(CAPTURES["detail"]) == (-3.4, -4.8)
 
 

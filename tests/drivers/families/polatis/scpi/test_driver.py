@@ -72,7 +72,7 @@ async def test_a_change_is_acknowledged_when_the_unit_is_through_with_it(stage: 
     assert 0.02e9 < exchange.acknowledged_ns - exchange.commanded_ns < 0.2e9
 
 
-async def test_powers_of_more_ports_than_a_query_may_name_are_read_in_turn(stage: Stage) -> None:
+async def test_by_end_more_ports_than_a_query_may_name_are_read_in_turn(stage: Stage) -> None:
     stage.size = "10x300"
     _, switch = await stage.start_and_open()
     stage.light("1A", 0.0)
