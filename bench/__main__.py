@@ -13,7 +13,7 @@ from bench.broker import MosquittoMissingError
 from bench.daemon import fleet, intake, memory, recovery, render, report, size, startup, status
 from bench.measure import Bar
 from bench.progress import Progress
-from bench.switches import apply, change, composites, controllers, mfabric, plan, prepared, selection, twins
+from bench.switches import apply, change, composites, controllers, elements, mfabric, plan, prepared, selection, twins
 from bench.table import keep, machine, result, table
 from hwd.twin.kernel import NamespacesUnavailableError
 
@@ -35,6 +35,7 @@ MEASURES: Mapping[str, Measure] = {
     "prepared": prepared.measure,
     "composites": composites.measure,
     "plan": plan.measure,
+    "elements": elements.measure,
     "mfabric": mfabric.measure,
     "controllers": controllers.measure,
     "event": event.measure,

@@ -106,7 +106,7 @@ class DrivenRack:
             planner=BackgroundPlanner(Planner(testbed, fabric, History(testbed).expect), self.offload),
             switches=Switches(self.supervisors, clock, dict.fromkeys(self.supervisors, Origin.TWIN)),
             agents=agents,
-            hangs=Linkboard(fabric, Switchboard(testbed.switches).reports),
+            hangs=Linkboard(fabric, Switchboard(testbed.switches)),
             journal=journal,
             ledger=ledger,
             clock=clock,

@@ -165,8 +165,7 @@ class Daemon:
         switchboard = Switchboard(testbed.switches, switches.cause)
         linkboard = Linkboard(
             fabric,
-            switchboard.reports,
-            switchboard.made_wall_ns,
+            switchboard,
             clock.wall_ns,
             powers_asked_wall_ns=driven.powers_asked_wall_ns,
         )

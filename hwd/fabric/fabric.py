@@ -5,20 +5,22 @@ routed = fabric.routes([Link.parse("h0.eth0<->h1.eth0")])
 wanted = desired(routed)
 """
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from hwd.fabric.composite import Compiled, CompositeSwitch
 from hwd.fabric.conflict import ConflictError
+from hwd.fabric.followed_light import FollowedLight, LightChange, Ways
 from hwd.fabric.graph import Graph, Leg, at_switch
 from hwd.fabric.hops import Hops
 from hwd.fabric.input_power import InputPower, InputPowers
-from hwd.fabric.light import LightMap, Trace
+from hwd.fabric.light import LightMap
 from hwd.fabric.loss_budget import fits
 from hwd.fabric.obstacle import explain
 from hwd.fabric.path import Path, Taken, find_path
 from hwd.fabric.reach import carries, reached
-from hwd.fabric.state import State, lighting
+from hwd.fabric.state import State
 from hwd.model.circuit import Circuit, RoutedLink
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
@@ -28,9 +30,6 @@ from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide, Side
 
 REORDERINGS_MAX = 8
 """How often links are routed again with the one first that found no path; real racks need none."""
-
-Ways = dict[tuple[NicPortId, NicPortId], dict[int, Trace]]
-"""Light from NIC port to NIC port, by lane."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +55,49 @@ class LinkWays:
         return frozenset(one for path in self.paths for one in path.crossconnects)
 
 
+class _Asked(threading.local):
+    """The light of the state that this thread asked about last: a search in a thread and the event loop ask at once."""
+
+    def __init__(self, new_light: Callable[[], FollowedLight]) -> None:
+        self._new_light = new_light
+        self.light = new_light()
+        self.routed: dict[Link, RoutedLink] = {}
+        """Of the links that are lit, as far as they were asked for."""
+        self._in_order: tuple[Link, ...] | None = None
+
+    def about(self, state: State) -> FollowedLight:
+        try:
+            self._note(self.light.follow(state))
+        except BaseException:  # what was followed so far is of no state
+            self.light = self._new_light()
+            self.routed, self._in_order = {}, None
+            raise
+        return self.light
+
+    def change(self, changed: State) -> LightChange:
+        """Go on with the same state but for these switches."""
+        return self._note(self.light.change(changed))
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Those that are lit, in order."""
+        if self._in_order is None:
+            self._in_order = _in_order(self.light.links)
+        return self._in_order
+
+    def _note(self, change: LightChange) -> LightChange:
+        if change.links:
+            self._in_order = None
+            for link in change.links:
+                self.routed.pop(link, None)
+        return change
+
+
 class Fabric:
-    """The optics of one testbed; immutable."""
+    """The optics of one testbed. What it says of a state depends neither on what it was asked before nor on the thread.
+
+    It is quick where the state differs at few switches from the one that it was asked about last.
+    """
 
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
@@ -72,7 +112,11 @@ class Fabric:
         self.set_aside: Mapping[FibreEnd, PortNote] = _set_aside(testbed)
         """Ends of switches that are spare, reserved, in maintenance or failed."""
         self._barred = {end: str(note) for end, note in self.set_aside.items()}
-        self._input_powers = InputPowers(self._graph, self._light)
+        self._input_powers = InputPowers(testbed)
+        loss_db = {name: one.capabilities.loss_db_typical for name, one in testbed.switches.items()}
+        self._asked = _Asked(
+            lambda: FollowedLight(self._light, loss_db=loss_db, owners=self._owners, is_whole=self._is_whole)
+        )
 
     def optical_ports(self) -> tuple[NicPort, ...]:
         """NIC ports whose fibres all lead to optical switches, in the order of the file; those on packet switches are
@@ -182,34 +226,43 @@ class Fabric:
 
     def lit(self, state: State) -> LitLinks:
         """The links that these crossconnects light, with all mirrors settled."""
-        ways = self._ways(state)
-        pairs = {Link.of(source, target) for source, target in ways}
-        whole = self._whole_links(ways)
-        return LitLinks(links=_in_order(whole), half=_in_order(pairs - whole))
+        light = self._asked.about(state)
+        pairs = {Link.of(source, target) for source, target in light.ways}
+        return LitLinks(links=self._asked.links, half=_in_order(pairs - light.links))
 
     def links_of(self, state: State) -> tuple[Link, ...]:
         """The links that these crossconnects make, both ways and on every lane."""
-        return _in_order(self._whole_links(self._ways(state)))
+        self._asked.about(state)
+        return self._asked.links
+
+    def lost(self, now: State, changed: State) -> frozenset[Link]:
+        """The links that are made now, and no more once these switches carry something else."""
+        self._asked.about(now)
+        return self._asked.change(changed).went
 
     def routed_in(self, link: Link, state: State) -> RoutedLink:
         """A link with the circuits that it has in this state; raises ConfigError where the state does not make it."""
-        ways = self._ways(state)
-        if not self._is_whole(link, ways):
+        if not self._is_whole(link, self._asked.about(state).ways):
             raise ConfigError(
                 f"{link}: the crossconnects do not make this link; light must pass both ways, on every lane"
             )
-        return self._routed_by(link, ways)
+        return self._routed_by(link)
 
     def routed_of(self, state: State) -> tuple[RoutedLink, ...]:
         """The links that these crossconnects make, with their circuits."""
-        ways = self._ways(state)
-        return tuple(self._routed_by(link, ways) for link in _in_order(self._whole_links(ways)))
+        self._asked.about(state)
+        return tuple(map(self._routed_by, self._asked.links))
+
+    def routed_through(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> tuple[RoutedLink, ...]:
+        """Those of `routed_of` whose light passes one of these crossconnects."""
+        wanted = frozenset(crossconnects)
+        return tuple(map(self._routed_by, _in_order(self._asked.about(state).links_through(wanted))))
 
     def circuits(self, state: State) -> Mapping[tuple[NicPortId, NicPortId], frozenset[SwitchCrossconnect]]:
         """Light from NIC port to NIC port, one way, with the crossconnects that it passes on all lanes."""
         return {
             pair: frozenset(one for trace in lanes.values() for one in trace.crossconnects)
-            for pair, lanes in self._ways(state).items()
+            for pair, lanes in self._asked.about(state).ways.items()
         }
 
     def ports_reached(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[NicPortId]:
@@ -219,9 +272,22 @@ class Fabric:
         ends = reached(self._graph, crossconnects, state)
         return frozenset(self._owners[end] for end in ends if end in self._owners)
 
-    def input_powers(self, state: State) -> Mapping[str, Mapping[PortSide, InputPower]]:
-        """The strongest light that can enter each switch at each end; `state` as for `lit`."""
-        return self._input_powers.of(state)
+    def input_powers(
+        self, crossconnects: Mapping[str, Iterable[Crossconnect]], state: State
+    ) -> Mapping[str, Mapping[PortSide, InputPower]]:
+        """The strongest light that can enter each switch at the ends of these crossconnects, where some can; `state` as
+        for `lit`.
+        """
+        light = self._asked.about(state)
+        return {
+            switch: {
+                end: self._input_powers.of(traces)
+                for one in found
+                for end in one.ends
+                if (traces := light.entering(at_switch(switch, end)))
+            }
+            for switch, found in crossconnects.items()
+        }
 
     def of_elements(self, crossconnects: Iterable[SwitchCrossconnect]) -> frozenset[SwitchCrossconnect]:
         """Replace crossconnects of composites by elements that could make them, whatever they make now. Raises
@@ -324,40 +390,17 @@ class Fabric:
             overload_db=sender.tx_max_dbm - typical - receiver.rx_max_dbm,
         )
 
-    def _whole_links(self, ways: Ways) -> set[Link]:
-        """Links with light both ways and on every lane."""
-        both_ways = {Link.of(source, target) for source, target in ways if (target, source) in ways}
-        return {link for link in both_ways if self._is_whole(link, ways)}
-
-    def _routed_by(self, link: Link, ways: Ways) -> RoutedLink:
-        circuits = [
-            self._circuit(trace.legs, trace.crossconnects)
-            for source in link.ends
-            for trace in sorted(ways[source, link.other(source)].values(), key=lambda trace: trace.source.lane)
-        ]
-        return RoutedLink(link=link, circuits=tuple(circuits))
-
-    def _ways(self, state: State) -> Ways:
-        """Light from NIC port to NIC port, by lane; a receiver with light of two transmitters is left out."""
-        switches = self.testbed.switches
-        passing = {
-            one: switches[one.switch].capabilities.loss_db_typical for one in lighting(state) if one.switch in switches
-        }
-        at: dict[FibreEnd, list[Trace]] = {}
-        for trace in self._light.traces(passing):
-            if trace.end in self._owners:
-                at.setdefault(trace.end, []).append(trace)
-        ways: Ways = {}
-        for end, traces in at.items():
-            source = self._owners.get(traces[0].source)
-            if (
-                len(traces) == 1
-                and source is not None
-                and source != self._owners[end]
-                and traces[0].source.lane == end.lane
-            ):
-                ways.setdefault((source, self._owners[end]), {})[end.lane] = traces[0]
-        return ways
+    def _routed_by(self, link: Link) -> RoutedLink:
+        asked = self._asked
+        if (routed := asked.routed.get(link)) is None:
+            ways = asked.light.ways
+            circuits = [
+                self._circuit(trace.legs, trace.crossconnects)
+                for source in link.ends
+                for trace in sorted(ways[source, link.other(source)].values(), key=lambda trace: trace.source.lane)
+            ]
+            routed = asked.routed[link] = RoutedLink(link=link, circuits=tuple(circuits))
+        return routed
 
     def _is_whole(self, link: Link, ways: Ways) -> bool:
         a, b = (self._port(end) for end in link.ends)

@@ -2,6 +2,7 @@
 switches do.
 """
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -157,6 +158,7 @@ class Graph:
                 yield Leg(start=start, end=far, strands=passed, loss_db=loss)
 
 
+@functools.lru_cache(maxsize=262_144)
 def at_switch(switch: str, side: PortSide) -> FibreEnd:
     return FibreEnd(owner=switch, port=side.port, side=side.side)
 

@@ -117,13 +117,17 @@ class LightMap:
             self.join(joined, crossconnect, loss)
         return self.follow(joined, self.sources if sources is None else sources)
 
+    def crossings(self, crossconnect: SwitchCrossconnect) -> tuple[tuple[FibreEnd, FibreEnd], ...]:
+        """Pairs of ends of a crossconnect: where light may enter the switch, and where it then leaves."""
+        if (crossings := self._crossings.get(crossconnect)) is None:
+            crossings = self._crossings[crossconnect] = tuple(self._crossings_of(crossconnect))
+        return crossings
+
     def join(self, joined: dict[FibreEnd, Onward], crossconnect: SwitchCrossconnect, loss: float | None) -> None:
         """Enter into `joined` the next step of light at both ends of a crossconnect with this loss; None:
         it passes no light.
         """
-        if (crossings := self._crossings.get(crossconnect)) is None:
-            crossings = self._crossings[crossconnect] = tuple(self._crossings_of(crossconnect))
-        for into, out in crossings:
+        for into, out in self.crossings(crossconnect):
             if loss is not None:
                 joined[into] = out, crossconnect, loss
             elif into in joined and joined[into][1] == crossconnect:
@@ -158,7 +162,6 @@ class LightMap:
                 )
 
     def _crossings_of(self, crossconnect: SwitchCrossconnect) -> Iterator[tuple[FibreEnd, FibreEnd]]:
-        """Pairs of ends: where light may enter the switch, and where it then leaves."""
         switch = self._testbed.switches[crossconnect.switch]
         a, b = crossconnect.crossconnect.ends
         at_a, at_b = at_switch(switch.name, a), at_switch(switch.name, b)

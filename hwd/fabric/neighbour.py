@@ -12,9 +12,7 @@ from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, FibreEnd
 
 
-def state_with_link(
-    fabric: Fabric, port: NicPortId, state: State, free: Collection[str]
-) -> dict[str, set[Crossconnect]]:
+def state_with_link(fabric: Fabric, port: NicPortId, state: State, free: Collection[str]) -> State:
     """`state`, with the crossconnects that the switches of `free` must have for the only link that `port` can be in.
 
     Unchanged where there is no such link, or more than one. A carrier proves that light passes both ways: the far end's
@@ -41,7 +39,7 @@ def state_with_link(
                 taken = set(one.crossconnect.ends)
                 stays = {other for other in completed.get(one.switch, ()) if not taken.intersection(other.ends)}
                 completed[one.switch] = stays | {one.crossconnect}
-    return completed
+    return {name: frozenset(found) for name, found in completed.items()}
 
 
 def _way(fabric: Fabric, link: Link, closed: dict[FibreEnd, str]) -> LinkWays | None:

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 
 from hwd.model.circuit import RoutedLink
-from hwd.model.link import SwitchCrossconnect
+from hwd.model.link import SwitchCrossconnect, switch_crossconnect
 from hwd.model.state import Needed
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 
-State = Mapping[str, Iterable[Crossconnect | CrossconnectReading]]
+Carried = frozenset[Crossconnect] | tuple[Crossconnect | CrossconnectReading, ...]
+State = Mapping[str, Carried]
 """Crossconnects by the name of their switch, as needed (`Needed`) or as read (`Observed`)."""
 
 DARK = frozenset({CrossconnectState.BLOCKED, CrossconnectState.FAILED})
@@ -26,7 +27,7 @@ def needed(links: Iterable[RoutedLink]) -> Needed:
 def lighting(state: State) -> tuple[SwitchCrossconnect, ...]:
     """The crossconnects of a state that pass light, or will when their mirrors have settled."""
     return tuple(
-        SwitchCrossconnect(switch=switch, crossconnect=one if isinstance(one, Crossconnect) else one.crossconnect)
+        switch_crossconnect(switch, one if isinstance(one, Crossconnect) else one.crossconnect)
         for switch, crossconnects in state.items()
         for one in crossconnects
         if isinstance(one, Crossconnect) or one.state not in DARK

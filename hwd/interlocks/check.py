@@ -53,7 +53,9 @@ class Interlocks:
 
     def _found(self, proposal: Proposal) -> Iterator[Interlock]:
         testbed = self._testbed
-        yield from input_power(proposal.crossconnects, self._fabric.input_powers(proposal.after), testbed)
+        yield from input_power(
+            proposal.crossconnects, self._fabric.input_powers(proposal.crossconnects, proposal.after), testbed
+        )
         yield from self._of_light(proposal)
         yield from self._of_ports(proposal)
         yield from wear(proposal.moves, proposal.motion, testbed)

@@ -40,7 +40,7 @@ class RoutedLink:
     circuits: tuple[Circuit, ...]
 
     def __str__(self) -> str:
-        return self.link
+        return str(self.link)
 
     @property
     def crossconnects(self) -> frozenset[SwitchCrossconnect]:

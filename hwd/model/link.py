@@ -1,10 +1,11 @@
 """Links, and what makes them: crossconnects and ends with the name of their switch."""
 
+import functools
 from typing import Self
 
 from hwd.model.nic_port import NicPortId
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.values import Crossconnect, PortSide, ValueText
+from hwd_drivers.core.values import KEPT_MOST, Crossconnect, PortSide, ValueText
 
 
 class Link(ValueText):
@@ -19,15 +20,13 @@ class Link(ValueText):
         made.a, made.b = a, b
         return made
 
-    @classmethod
-    def of(cls, one: NicPortId, other: NicPortId) -> Self:
-        if one == other:
-            raise ConfigError(f"link {one}<->{other}: a NIC port cannot be joined to itself")
-        a, b = sorted((one, other), key=NicPortId.sort_key)
-        return cls(a=a, b=b)
+    @staticmethod
+    def of(one: NicPortId, other: NicPortId) -> "Link":
+        """The link of two NIC ports in any order; raises ConfigError for twice the same."""
+        return (_kept_link if len(one) + len(other) <= KEPT_MOST else _link)(one, other)
 
     @classmethod
-    def read(cls, text: str) -> Self:
+    def read(cls, text: str) -> "Link":
         one, arrow, other = text.partition("<->")
         if not arrow:
             raise ConfigError(f"link {text!r}: write it as h0.eth0<->h1.eth0")
@@ -39,6 +38,16 @@ class Link(ValueText):
 
     def other(self, end: NicPortId) -> NicPortId:
         return self.b if end == self.a else self.a
+
+
+def _link(one: NicPortId, other: NicPortId) -> Link:
+    if one == other:
+        raise ConfigError(f"link {one}<->{other}: a NIC port cannot be joined to itself")
+    a, b = sorted((one, other), key=NicPortId.sort_key)
+    return Link(a=a, b=b)
+
+
+_kept_link = functools.lru_cache(maxsize=65_536)(_link)
 
 
 class SwitchCrossconnect(ValueText):
@@ -59,6 +68,12 @@ class SwitchCrossconnect(ValueText):
         if not (switch and colon):
             raise ConfigError(f"crossconnect {text!r}: write it with its switch, as ocs1:1A-2B")
         return cls(switch=switch, crossconnect=Crossconnect.parse(pair))
+
+
+@functools.lru_cache(maxsize=262_144)
+def switch_crossconnect(switch: str, crossconnect: Crossconnect) -> SwitchCrossconnect:
+    """The same one at each call, for what a plan asks for again and again."""
+    return SwitchCrossconnect(switch=switch, crossconnect=crossconnect)
 
 
 class SwitchEnd(ValueText):

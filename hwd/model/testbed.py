@@ -399,9 +399,13 @@ class Testbed:
     """The group of the daemon's machine whose users may read the daemon's token."""
     ends: Mapping[str, frozenset[PortSide]] = field(init=False, repr=False, compare=False)
     """The ends of each switch and composite; `ends_of` has them in order."""
+    owned: Mapping[str, Switch] = field(init=False, repr=False, compare=False)
+    """Switches that belong to hosts."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ends", {name: frozenset(self.ends_of(name)) for name in self.askable})
+        owned = {name: switch for name, switch in self.switches.items() if switch.owner is not None}
+        object.__setattr__(self, "owned", owned)
 
     @property
     def askable(self) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ class Stored:
 class Records:
     """All methods but `close` go through `offload`. One writer at a time; a file's readers do not wait for it.
 
-    With `read_only` nothing is created or upgraded: see `Store`. `name`: for messages, by default the URL.
+    With `read_only` nothing is created: see `Store`. `name`: for messages, by default the URL.
     `reserve` is released where the end of a run, or the start of the daemon after a crash, finds the disk full, and
     taken again when documents can be written.
 

@@ -311,7 +311,7 @@ class Witness:
 
     def _lit(self) -> frozenset[Link]:
         """The links that the optics make now, settled or not."""
-        state = {name: twin.mirror.crossconnects() for name, twin in self.world.rack.switches.items()}
+        state = {name: frozenset(twin.mirror.crossconnects()) for name, twin in self.world.rack.switches.items()}
         return frozenset(self._rack.fabric.links_of(state))
 
     def _overruns(self, entries: list[OpenEntry], sets: tuple[StoredSet, ...], switch: str, one: Crossconnect) -> bool:

@@ -16,6 +16,7 @@ from hwd.model.hang import Hang
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.web.port_states import PortStates
+from hwd.web.switchboard import Switchboard
 from hwd_agents.wire.events import CarrierData, InterfaceData, LightData, RdmaData
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PortSide, natural_key
@@ -40,7 +41,6 @@ class Linkboard:
     The beginning of a carrier is the time of its event. One that was there when the agent connected has none, unless
     the same boot of the agent reported it before and the kernel has counted no change of it since.
 
-    `made_wall_ns(switch, crossconnect)`: when a present crossconnect was made, None where nobody saw that.
     `powers_asked_wall_ns(switch)`: when a switch was asked for the powers that it answered last, None where the daemon
     does not drive it. `now_wall_ns`: the time of the daemon's clock.
     """
@@ -50,15 +50,13 @@ class Linkboard:
     def __init__(
         self,
         fabric: Fabric,
-        switches: Callable[[], list[SwitchStatus]],
-        made_wall_ns: Callable[[str, str], int | None] = lambda switch, crossconnect: None,
+        switches: Switchboard,
         now_wall_ns: Callable[[], int] | None = None,
         *,
         powers_asked_wall_ns: Callable[[str], int | None] = lambda switch: None,
     ) -> None:
         self._fabric = fabric
         self._switches = switches
-        self._made_wall_ns = made_wall_ns
         self._now_wall_ns = now_wall_ns
         self._powers_asked_wall_ns = powers_asked_wall_ns
         self._ports: dict[str, dict[str, HostPort]] = {}
@@ -111,11 +109,10 @@ class Linkboard:
 
     def links(self) -> list[LinkStatus]:
         """All links that crossconnects make now."""
-        switches = [switch for switch in self._switches() if switch.up is not None]
+        switches = [switch for switch in self._switches.reports() if switch.up is not None]
         down = {switch.switch for switch in switches if not switch.up}
-        state = {switch.switch: frozenset(switch.crossconnects) for switch in switches}
         links: list[LinkStatus] = []
-        for routed in self._fabric.routed_of(state):
+        for routed in self._fabric.routed_of(self._switches.state()):
             away = sorted(down.intersection(one.switch for one in routed.crossconnects), key=natural_key)
             ends = [self._end(end) for end in routed.link.ends]
             carrier = None if away or None in ends else all(ends)
@@ -131,7 +128,7 @@ class Linkboard:
 
     def state(self) -> dict[str, frozenset[Crossconnect]]:
         """What each switch carries, as it was reported last."""
-        return {one.switch: frozenset(one.crossconnects) for one in self._switches()}
+        return self._switches.state()
 
     def orphans(self) -> list[str]:
         """Crossconnects with an end that no fibre of the testbed leads to, on switches that fibres lead to: what a
@@ -157,9 +154,10 @@ class Linkboard:
 
         What a switch carries that is down, or not read yet, is unknown: of it nothing is said to be missing.
         """
+        carried = self._switches.state()
         there = {
-            switch.switch: frozenset(switch.crossconnects) if switch.up else frozenset(desired.get(switch.switch, ()))
-            for switch in self._switches()
+            one.switch: carried[one.switch] if one.up else frozenset(desired.get(one.switch, ()))
+            for one in self._switches.reports()
         }
         if all(there.get(name, frozenset()).issuperset(wanted) for name, wanted in desired.items()):
             return []
@@ -195,13 +193,13 @@ class Linkboard:
         Switches are asked for their powers in turns of some seconds. Those from before the link was made are of another
         one, and are left out; those from before it lost its light are shown with their age.
         """
-        switches = {one.switch: one for one in self._switches()}
+        found = ((one.switch, self._switches.report(one.switch)) for one in routed.crossconnects)
+        switches = {name: report for name, report in found if report is not None}  # else a reload has just taken it out
         asked_wall_ns = {one.switch: self._asked(one.switch) for one in routed.crossconnects}
         made_wall_ns, lost_wall_ns = max(self._made(routed), default=0), self._lost(routed)
         for name in [name for name, asked in asked_wall_ns.items() if asked is not None and asked < made_wall_ns]:
-            if name not in switches:
-                continue  # a reload has just taken it out
-            switches[name] = replace(switches[name], power_dbm={})
+            if name in switches:
+                switches[name] = replace(switches[name], power_dbm={})
         now_ns = 0 if self._now_wall_ns is None else self._now_wall_ns()
         ages_s = {
             name: (now_ns - asked) / 1e9
@@ -236,15 +234,15 @@ class Linkboard:
 
     def _made(self, routed: RoutedLink) -> list[int]:
         """When its crossconnects were made, of those whose making was seen."""
-        found = (self._made_wall_ns(one.switch, one.crossconnect) for one in routed.crossconnects)
+        found = (self._switches.made_wall_ns(one.switch, one.crossconnect) for one in routed.crossconnects)
         return [one for one in found if one is not None]
 
     def composites(self) -> list[CompositeStatus]:
         """All composites, with what their elements make."""
         if not self._fabric.composites:
             return []
-        switches = {switch.switch: switch for switch in self._switches()}
-        state = {name: switch.readings for name, switch in switches.items()}
+        switches = {switch.switch: switch for switch in self._switches.reports()}
+        state = {name: tuple(switch.readings) for name, switch in switches.items()}
         return [
             CompositeStatus(
                 composite=name,

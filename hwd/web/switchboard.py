@@ -1,7 +1,7 @@
 """The last reports of the switches, from documents, for the status screen."""
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from hwd.model.answers.switches import still_missing
 from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
 from hwd.model.testbed import Switch
 from hwd_drivers.core.documents import Document
-from hwd_drivers.core.values import PortOverride, natural_key
+from hwd_drivers.core.values import Crossconnect, PortOverride, natural_key
 from hwd_drivers.devices.facts import (
     SwitchDown,
     SwitchFact,
@@ -22,6 +22,7 @@ from hwd_drivers.devices.facts import (
     SwitchUp,
 )
 
+NOTHING: Final = frozenset[Crossconnect]()
 OVERRUNS_KEPT = 8
 """Of each switch; older ones are in the records."""
 
@@ -46,6 +47,7 @@ class Switchboard:
         self._cause = cause
         self._switches = dict(switches)
         self._reports = {name: _at_first(name, switch.owner) for name, switch in switches.items()}
+        self._carried: dict[str, frozenset[Crossconnect]] = {}
         self._made_wall_ns: dict[str, dict[str, int]] = {}
         """By switch and crossconnect: when it was first read, of those that came within a session."""
         self._begins: set[str] = set()
@@ -56,6 +58,7 @@ class Switchboard:
         before, self._switches = self._switches, dict(fabric.testbed.switches)
         for name in [name for name in self._reports if self._switches.get(name) != before[name]]:
             del self._reports[name]
+            self._carried.pop(name, None)
             self._made_wall_ns.pop(name, None)
             self._begins.discard(name)
         self._reports = {
@@ -64,10 +67,21 @@ class Switchboard:
 
     def reports(self) -> list[SwitchStatus]:
         """In the order of the testbed file; for an unreachable one with the present cause."""
-        return [
-            replace(one, cause=cause) if one.up is False and (cause := self._cause(name)) is not None else one
-            for name, one in self._reports.items()
-        ]
+        return [*map(self._with_cause, self._reports.values())]
+
+    def state(self) -> dict[str, frozenset[Crossconnect]]:
+        """What each switch carries, as it was reported last: the same object until it is another."""
+        return {name: self._carried.get(name, NOTHING) for name in self._reports}
+
+    def report(self, switch: str) -> SwitchStatus | None:
+        """As in `reports`; None for one that the testbed has not."""
+        one = self._reports.get(switch)
+        return None if one is None else self._with_cause(one)
+
+    def _with_cause(self, report: SwitchStatus) -> SwitchStatus:
+        if report.up is not False or (cause := self._cause(report.switch)) is None:
+            return report
+        return replace(report, cause=cause)
 
     def made_wall_ns(self, switch: str, crossconnect: str) -> int | None:
         """When a present crossconnect was made, None where that was not seen: it was there when the session began."""
@@ -81,6 +95,8 @@ class Switchboard:
         if after.up is not before.up:
             after = replace(after, since_wall_ns=document.wall_ns)
         self._reports[fact.switch] = after
+        if after.readings is not before.readings:
+            self._carried[fact.switch] = frozenset(after.crossconnects)
         match fact:
             case SwitchUp(switch=switch):
                 self._begins.add(switch)

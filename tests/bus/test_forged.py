@@ -16,6 +16,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.telemetry.budget import Budget
 from hwd.telemetry.metrics import Metrics
 from hwd.web.linkboard import Linkboard
+from hwd.web.switchboard import Switchboard
 from hwd_agents.wire import Command, Events, Reply, encode, topic
 from hwd_drivers.core.errors import HwdError
 
@@ -98,7 +99,7 @@ async def test_forged_messages_end_nothing_and_trouble_no_other_host(
     testbed = load(path).require()
     metrics = Metrics(Budget.of(testbed))
     switches = HostSwitches(testbed, clock=world.clock, sink=lambda document: None)
-    world.sinks += [metrics, Linkboard(Fabric(testbed), list), switches]
+    world.sinks += [metrics, Linkboard(Fabric(testbed), Switchboard({})), switches]
     good, peer = await world.aligned_peer("h1"), await world.aligned_peer("h0", BOOT)
     liar = Liar(world, peer, seed)
     garbage = 0

@@ -118,7 +118,9 @@ def switches(
 
 def routed_in(fabric: Fabric) -> RoutedLink:
     """Over more loss than a plan would take."""
-    return fabric.routed_in(Link.of(H0, H1), {name: map(Crossconnect.parse, pairs) for name, pairs in PAIRS.items()})
+    return fabric.routed_in(
+        Link.of(H0, H1), {name: tuple(map(Crossconnect.parse, pairs)) for name, pairs in PAIRS.items()}
+    )
 
 
 def hang(

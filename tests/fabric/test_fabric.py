@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.light import LightMap, light_paths
-from hwd.fabric.state import State, crossconnect_ports, lighting, needed
+from hwd.fabric.state import Carried, State, crossconnect_ports, lighting, needed
 from hwd.model.circuit import RoutedLink
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.testbed import Testbed
@@ -195,9 +195,9 @@ def test_parallel_module_has_a_circuit_a_lane(make: Make) -> None:
     routed = fabric.route(LINK)
     assert len(routed.circuits) == 8
     assert crossconnects(routed)[:2] == [["ocs1:1A-5B"], ["ocs1:2A-6B"]]
-    state = {"ocs1": {one.crossconnect for one in routed.crossconnects}}
+    state = {"ocs1": frozenset(one.crossconnect for one in routed.crossconnects)}
     assert fabric.routed_in(LINK, state) == routed
-    state["ocs1"].discard(Crossconnect.parse("4A-8B"))
+    state = {"ocs1": state["ocs1"] - {Crossconnect.parse("4A-8B")}}
     assert fabric.lit(state).links == ()
     assert fabric.lit(state).half == (LINK,)
 
@@ -222,7 +222,7 @@ fibres:
     routed = fabric.route(link)
     assert crossconnects(routed) == [["ocs1:1-5"], ["ocs1:1-5"]]
     assert needed([routed]) == {"ocs1": {Crossconnect.parse("1-5")}}
-    assert fabric.links_of({"ocs1": [Crossconnect.parse("5-1")]}) == (link,)
+    assert fabric.links_of({"ocs1": (Crossconnect.parse("5-1"),)}) == (link,)
     assert routed.circuits[0].loss_db_max == pytest.approx(0.8 * 2 + 1.5)
 
 
@@ -235,12 +235,12 @@ def test_reciprocal_switch_takes_light_from_its_b_side(make: Make) -> None:
 
 def test_half_of_a_link_and_a_port_looped_to_itself_are_no_link(star: Star) -> None:
     fabric = Fabric(star(2, 1))
-    half = {"ocs1": [Crossconnect.parse("1A-2B")]}
+    half = {"ocs1": (Crossconnect.parse("1A-2B"),)}
     lit = fabric.lit(half)
     assert (lit.links, lit.half) == ((), (LINK,))
     with pytest.raises(ConfigError, match="do not make this link"):
         fabric.routed_in(LINK, half)
-    looped = fabric.lit({"ocs1": [Crossconnect.parse("1A-1B")]})
+    looped = fabric.lit({"ocs1": (Crossconnect.parse("1A-1B"),)})
     assert (looped.links, looped.half) == ((), ())
 
 
@@ -259,6 +259,68 @@ def test_routes_use_no_end_twice_and_light_what_was_asked_for(star: Star, data: 
     state = needed(routed)
     assert set(fabric.links_of(state)) == set(wanted)
     assert [fabric.routed_in(link, state) for link in wanted] == list(routed)
+
+
+FOLLOWED = """
+switches:
+  x1: {driver: oxc, model: both-ways, size: 4, address: "10.0.0.1"}
+  x2: {driver: oxc, model: both-ways, size: 4, address: "10.0.0.2"}
+passives: {sp: {kind: splitter, ports: 2, loss_db: 3.5}}
+hosts:
+  h0: {nics: {eth0: {module: 100g-lr4}}}
+  h1: {nics: {eth0: {module: 100g-lr4}}}
+  h2: {nics: {eth0: {module: 100g-lr4}}}
+  h3: {nics: {eth0: {module: 100g-lr4}}}
+fibres:
+  - h0.eth0 <-> x1.1
+  - h1.eth0 <-> x1.2
+  - h2.eth0.tx -> x2.3A
+  - x2.3B -> sp.in
+  - sp.out1 -> h2.eth0.rx
+  - sp.out2 -> h3.eth0.rx
+  - h3.eth0.tx -> x2.4A
+  - x1.3B -> x2.1A
+  - x2.1B -> x1.3A
+  - x1.4B -> x2.2A
+  - x2.2B -> x1.4A
+"""
+PORTS = st.integers(1, 4)
+PAIRS = st.builds("{}A-{}B".format, PORTS, PORTS).map(Crossconnect.parse)
+READINGS = st.builds(CrossconnectReading, crossconnect=PAIRS, state=st.sampled_from(CrossconnectState))
+CARRIED = st.frozensets(PAIRS, max_size=5) | st.lists(PAIRS | READINGS, max_size=5).map(tuple)
+States = list[dict[str, Carried]]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.dictionaries(st.sampled_from(["x1", "x2", "gone"]), CARRIED), min_size=2, max_size=8))
+def test_what_is_said_of_a_state_does_not_depend_on_the_states_before(make: Make, states: States) -> None:
+    """Ends may be in two crossconnects, and switches come and go."""
+    testbed = make(FOLLOWED)
+    followed, before = Fabric(testbed), dict[str, Carried]()
+    for state in states:
+        new, changed = Fabric(testbed), {name: found for name, found in state.items() if name in before}
+        pairs = {name: [Crossconnect.parse("1A-2B"), Crossconnect.parse("3A-4B")] for name in ("x1", "x2")}
+        then = {**before, **changed}
+        assert followed.lost(before, changed) == {*new.links_of(before)} - {*new.links_of(then)}
+        for asked in (then, state):
+            assert followed.lit(asked) == new.lit(asked)
+            assert followed.circuits(asked) == new.circuits(asked)
+            assert followed.routed_of(asked) == new.routed_of(asked)
+            assert followed.input_powers(pairs, asked) == new.input_powers(pairs, asked)
+            one = [*lighting(asked)][:1]
+            through = [each for each in new.routed_of(asked) if not each.crossconnects.isdisjoint(one)]
+            assert [*followed.routed_through(one, asked)] == through
+        before = state
+
+
+def test_a_question_that_cannot_be_answered_changes_no_later_answer(star: Star) -> None:
+    fabric = Fabric(star(2, 1))
+    state = {"ocs1": frozenset(map(Crossconnect.parse, ("1A-2B", "2A-1B")))}
+    assert fabric.links_of(state) == (LINK,)
+    with pytest.raises(AttributeError):
+        fabric.links_of({"ocs1": ("1A-2B",)})  # type: ignore[dict-item]
+    assert fabric.links_of({}) == ()
+    assert fabric.links_of(state) == (LINK,)
 
 
 def test_light_through_a_composite_loses_in_each_of_its_switches_and_on_the_fibres_between_them(make: Make) -> None:

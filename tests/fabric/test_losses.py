@@ -180,15 +180,16 @@ def test_the_far_end_of_a_port_that_came_up_stood_where_its_light_leads() -> Non
     fabric = Fabric(load(EXAMPLE).require())
     for mine, theirs in (("in-2", "in-1"), ("in-1", None), ("in-4", "in-1")):
         one = Crossconnect.parse(mine)
-        state = {"tx0": [one], "rx0": [one], **({} if theirs is None else {"tx1": [Crossconnect.parse(theirs)]})}
+        far = {} if theirs is None else {"tx1": frozenset({Crossconnect.parse(theirs)})}
+        state = {"tx0": frozenset({one}), "rx0": frozenset({one}), **far}
         completed = state_with_link(fabric, NicPortId(host="h0", port="eth0"), state, {"tx1", "rx1"})
         links = [str(link) for link in fabric.links_of(completed)]
         if mine == "in-4":  # nothing is there: no carrier proves anything
             assert links == []
-            assert completed["tx1"] == {Crossconnect.parse("in-1")}
+            assert completed["tx1"] == frozenset({Crossconnect.parse("in-1")})
         else:
             assert links == ["h0.eth0<->h1.eth0"]
-            assert completed["tx1"] == completed["rx1"] == {one}
+            assert completed["tx1"] == completed["rx1"] == frozenset({one})
 
 
 def ring(hosts: int) -> dict[NicPortId, list[NicPortId]]:

@@ -54,8 +54,7 @@ class Boards:
         self.switches = Switchboard(TESTBED.switches)
         self.links = Linkboard(
             Fabric(TESTBED),
-            self.switches.reports,
-            self.switches.made_wall_ns,
+            self.switches,
             lambda: WALL_NS + self.now_ns,
             powers_asked_wall_ns=lambda switch: self.asked_wall_ns,
         )

@@ -59,7 +59,7 @@ def json_schemas(types: Iterable[Any], *, ref_template: str) -> tuple[tuple[dict
 
 
 def _text(value: object) -> str:
-    if isinstance(value, ValueText):
+    if isinstance(value, str):  # a value, or what a plane or a library made of a text
         return str(value)
     raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -38,6 +38,10 @@ _NATURAL = re.compile(r"(\d{1,18})")
 """Longer digits are read in parts: Python refuses to convert numbers of thousands of digits."""
 
 
+KEPT_MOST: Final = 256
+"""The longest text whose value is kept, in characters: those of a rack are short."""
+
+
 @functools.lru_cache(maxsize=65_536)
 def natural_key(named: object) -> tuple[tuple[int, int, str], ...]:
     """Sort key by the text of something, which puts `ocs1.9A` before `ocs1.10A`."""
@@ -56,7 +60,7 @@ class ValueText(str):
     @classmethod
     def parse(cls, text: str) -> Self:
         """The value of its own text; raises ConfigError on anything else."""
-        made: Self = _parsed(cls, text)
+        made: Self = _parsed(cls, text) if len(text) <= KEPT_MOST else cls.read(text)
         return made
 
     @classmethod
@@ -90,7 +94,7 @@ class PortSide(ValueText):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        if match := re.fullmatch(r"(\d+)([AB])", text):
+        if match := re.fullmatch(r"([0-9]+)([AB])", text):
             return cls(port=match[1], side=Side(match[2]))
         if re.fullmatch(r"[A-Za-z0-9_]+", text):
             return cls(port=text)
@@ -121,7 +125,7 @@ class FibreEnd(ValueText):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        if match := re.fullmatch(r"([^.]+)\.(.+?)(?:/([1-9]\d*))?(?:\.(tx|rx)|(?<=\d)([AB]))?", text):
+        if match := re.fullmatch(r"([^.]+)\.(.+?)(?:/([1-9][0-9]{0,3}))?(?:\.(tx|rx)|(?<=[0-9])([AB]))?", text):
             owner, port, lane, module_side, side = match.groups()
             return cls(owner=owner, port=port, lane=int(lane or 0), side=Side(module_side or side or ""))
         raise ConfigError(f"fibre end {text!r}: write it as ocs1.3A, h0.eth1.tx or h0.eth1/2.tx")

@@ -16,6 +16,7 @@ from hwd.bus.containment import Contain
 from hwd.bus.host_switches.delegations import Delegations
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.neighbour import state_with_link
+from hwd.fabric.state import Carried, State
 from hwd.model.circuit import RoutedLink
 from hwd.model.documents.hosts import HostEvent, HostSelection
 from hwd.model.documents.reconfigurations import (
@@ -332,10 +333,10 @@ class Selections:
                 state = state_with_link(self._fabric, port, state, others)
         return [one for one in self._fabric.routed_of(state) if not mine.keys().isdisjoint(one.link.ends)]
 
-    def _state_at(self, at_ns: int) -> Mapping[str, Iterable[Crossconnect]]:
+    def _state_at(self, at_ns: int) -> State:
         """The state of all switches at `at_ns`: those of hosts by their selections, the others as they are now."""
-        state: dict[str, Iterable[Crossconnect]] = {
-            name: [one.crossconnect for one in readings] for name, readings in self._observed().items()
+        state: dict[str, Carried] = {
+            name: tuple(one.crossconnect for one in readings) for name, readings in self._observed().items()
         }
         for name, moves in self._moves.items():
             earlier = [move.carries for move in moves if move.set_ns <= at_ns and move.carries is not None]

@@ -343,7 +343,7 @@ class _Log:
         """False for an invalid entry. Raises ConfigError where another version of hwd wrote it."""
         try:
             entry = json.loads(payload)
-            version = int(entry["v"])
+            version = int(entry.get("v", 1))
             if version == VERSION:
                 self._take(entry)
         except (ValueError, KeyError, TypeError, HwdError):

@@ -1,6 +1,6 @@
 """Demands on composites as crossconnects of their elements, so that existing ways stay where possible."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -245,12 +245,12 @@ def _cannot_be_dark(composite: CompositeSwitch, asked: CompositeDemand, one: Sta
     )
 
 
-def _without_failed(state: State) -> Mapping[str, list[Crossconnect]]:
+def _without_failed(state: State) -> State:
     return {
-        switch: [
+        switch: tuple(
             one if isinstance(one, Crossconnect) else one.crossconnect
             for one in found
             if isinstance(one, Crossconnect) or one.state is not CrossconnectState.FAILED
-        ]
+        )
         for switch, found in state.items()
     }

@@ -1,14 +1,16 @@
 """The planner: makes a plan from a route and what the switches report. No I/O: the same input gives the same plan."""
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwd.fabric.fabric import Fabric
+from hwd.fabric.last_seen import LastSeen
 from hwd.fabric.state import State, crossconnect_ports
 from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
 from hwd.model.circuit import RoutedLink
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
-from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
+from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd, switch_crossconnect
 from hwd.model.plan import Plan, PlannedLink, PlanSteps
 from hwd.model.plural import plural
 from hwd.model.request import Request
@@ -21,7 +23,7 @@ from hwd.reconfigure.plans.route import HostReadings, Routed, Router, host_cross
 from hwd.reconfigure.plans.steps import Transition, steps_of
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.offload import Offload
-from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide, natural_key
 from hwd_drivers.switching.demand import SwitchDemand, moves_of, unreported
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
@@ -73,6 +75,9 @@ class Planner:
         self._expect = expect
         self._device_times = device_times or DeviceTimes()
         self._interlocks = Interlocks(testbed, fabric)
+        self._read = LastSeen[Sequence[CrossconnectReading]]()
+        self._now: dict[str, frozenset[Crossconnect]] = {}
+        self._reading = threading.Lock()
 
     def on(self, fabric: Fabric) -> "Planner":
         """The same for another testbed."""
@@ -116,23 +121,18 @@ class Planner:
         }
         moves = tuple(self._moves(name, asked[name], wanted, inside, observed) for name in wanted.switches)
         kept = frozenset(
-            SwitchCrossconnect(switch=move.switch, crossconnect=crossconnect)
-            for move in moves
-            for crossconnect in move.keep
+            switch_crossconnect(move.switch, crossconnect) for move in moves for crossconnect in move.keep
         ) | host_crossconnects(wanted.host_readings)
-        now = {name: frozenset(reading.crossconnect for reading in readings) for name, readings in observed.items()}
-        then = now | {move.switch: move.after for move in moves}
+        now = self._carried(observed)
+        after = {move.switch: move.after for move in moves}
+        then = {**now, **after}
         led = {
             name: settle(self._fabric.composites[name], one, observed, then, demands[name]) for name, one in led.items()
         }
-        before = frozenset(self._fabric.links_of(now))
-        if links:
-            after = frozenset(self._fabric.links_of(then))
-        else:
-            made, touched = self._fabric.routed_of(then), frozenset(request.wanted.crossconnects)
-            after = frozenset(one.link for one in made)
-            links = tuple(sorted((one for one in made if one.crossconnects & touched), key=natural_key))
-        dark = tuple(sorted(before - after, key=natural_key))
+        dark = tuple(sorted(self._fabric.lost(now, after), key=natural_key))
+        if not links:
+            made = self._fabric.routed_through(request.wanted.crossconnects, then)
+            links = tuple(sorted(made, key=natural_key))
         planned = tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in links)
         moving = [move.switch for move in moves if not move.is_empty]
         proposal = Proposal.of(
@@ -234,13 +234,24 @@ class Planner:
         """NIC ports whose light may pass these crossconnects while all else is as in `state`."""
         return frozenset(self._fabric.ports_reached(crossconnects, state))
 
+    def _carried(self, observed: Observed) -> Mapping[str, frozenset[Crossconnect]]:
+        """What the switches carry, whatever its state: the same object of each that was not read since."""
+        with self._reading:
+            differing, gone = self._read.differing(observed)
+            if differing or gone:
+                changed = {name: frozenset(one.crossconnect for one in observed[name]) for name in differing}
+                self._now = {**self._now, **changed}
+                for name in gone:
+                    del self._now[name]
+            return self._now
+
     def _demands(self, wanted: Routed, observed: Observed) -> dict[str, CompositeDemand]:
         """What the request asks of composites."""
         if not wanted.composites:
             return {}
         request = wanted.request
         needed = tuple(
-            SwitchCrossconnect(switch=name, crossconnect=one)
+            switch_crossconnect(name, one)
             for name in sorted(wanted.crossconnects)
             for one in sorted(wanted.crossconnects[name], key=Crossconnect.sort_key)
         )
@@ -267,7 +278,7 @@ class Planner:
                 wanted=asked,
                 by_name=by_name or frozenset(),
                 mode=request.body.mode,
-                carries=lambda one: self._fabric.carries(SwitchCrossconnect(switch=name, crossconnect=one), observed),
+                carries=lambda one: self._fabric.carries(switch_crossconnect(name, one), observed),
                 emptied=name in request.wanted.emptied,
                 whole=by_name is not None and request.body.mode is ApplyMode.OVERWRITE,
                 freed=frozenset(one.end for one in request.wanted.freed if one.switch == name),
@@ -287,7 +298,7 @@ class Planner:
             *(one for one in wanted.freed if one.switch in self._testbed.switches),
             *(
                 SwitchEnd(switch=name, end=end)
-                for name in self._testbed.switches
+                for name in (self._testbed.switches if whole else ())
                 if name in whole
                 for end in self._testbed.switches[name].capabilities.ends
             ),
@@ -306,9 +317,9 @@ class Planner:
         The last do not follow from the links: one-way light makes no link, nor does light through a switch without a
         reading.
         """
-        removed = [SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in move.remove]
+        removed = [switch_crossconnect(move.switch, one) for move in moves for one in move.remove]
         removed += self._maybe_removed(moves)
-        added = [SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in move.add]
+        added = [switch_crossconnect(move.switch, one) for move in moves for one in move.add]
         links = [*(one.routed.link for one in planned if not one.kept), *dark]
         ports = {end for link in links for end in link.ends}
         ports |= self._fabric.ports_reached(removed, now) | self._fabric.ports_reached(added, then)
@@ -320,7 +331,7 @@ class Planner:
             for element in unreported(self._testbed.switches[move.switch].capabilities, move.before):
                 if element.crossconnects.intersection(move.lasting):
                     for one in sorted(element.crossconnects, key=Crossconnect.sort_key):
-                        yield SwitchCrossconnect(switch=move.switch, crossconnect=one)
+                        yield switch_crossconnect(move.switch, one)
 
     def _side_effects(
         self, moves: Iterable[SwitchMoves], asked: Mapping[str, frozenset[Crossconnect]], then: State
@@ -328,7 +339,7 @@ class Planner:
         """Side effects of a move: light that an element joins as well, and light that it may have joined before."""
         for move in moves:
             for one in move.add:
-                here = SwitchCrossconnect(switch=move.switch, crossconnect=one)
+                here = switch_crossconnect(move.switch, one)
                 if one in asked[move.switch] or one in move.before or not self._fabric.carries(here, then):
                     continue
                 ports = ", ".join(sorted(self._fabric.ports_reached([here], then), key=natural_key))
@@ -379,15 +390,13 @@ def _needless(request: Request, interlocks: Iterable[Interlock]) -> Iterable[str
 def moved_ports(moves: Iterable[SwitchMoves]) -> frozenset[str]:
     """Switch ports whose crossconnects change."""
     return crossconnect_ports(
-        SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in (*move.remove, *move.add)
+        switch_crossconnect(move.switch, one) for move in moves for one in (*move.remove, *move.add)
     )
 
 
 def relied_ports(plan: Plan) -> frozenset[str]:
     """Switch ports of wanted crossconnects that are there already: nobody else may move them meanwhile."""
-    return crossconnect_ports(
-        SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in plan.moves for one in move.keep
-    )
+    return crossconnect_ports(switch_crossconnect(move.switch, one) for move in plan.moves for one in move.keep)
 
 
 def _inside(ways: Iterable[CompositeWay]) -> _Inside:

@@ -156,9 +156,7 @@ def host_crossconnects(host_readings: HostReadings) -> frozenset[SwitchCrossconn
 def _closed_ends(testbed: Testbed, host_readings: HostReadings) -> dict[FibreEnd, str]:
     """Free ends of the switches of hosts, with the reason why no light passes; all ends where the state is unknown."""
     closed = {}
-    for name, switch in testbed.switches.items():
-        if switch.owner is None:
-            continue
+    for name, switch in testbed.owned.items():
         used = {end for one in host_readings.get(name, ()) for end in one.crossconnect.ends}
         for end in switch.capabilities.ends:
             if end not in used:
