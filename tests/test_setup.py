@@ -30,8 +30,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("level", "wanted"),
-    [("runtime", set()), ("tests", TESTED_AGAINST), ("machines", TESTED_AGAINST | MACHINES)],
+    ("level", "wanted"), [("runtime", set()), ("tests", TESTED_AGAINST), ("machines", TESTED_AGAINST | MACHINES)]
 )
 def test_each_level_asks_for_its_own_debian_packages(bare: dict[str, str], level: str, wanted: set[str]) -> None:
     done = subprocess.run([ROOT / ".ci/system-packages", level], env=bare, capture_output=True, text=True, timeout=30)

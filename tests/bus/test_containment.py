@@ -63,10 +63,7 @@ async def go_on(world: World, other: Peer) -> None:
 
 @pytest.mark.parametrize(
     "udp",
-    [
-        {"address": "no-such-host.example", "port": 7, "key": "k"},
-        {"address": "fe80::1%nowhere", "port": 9, "key": "k"},
-    ],
+    [{"address": "no-such-host.example", "port": 7, "key": "k"}, {"address": "fe80::1%nowhere", "port": 9, "key": "k"}],
 )
 @pytest.mark.parametrize("world", [{"clocks_by_udp": True}], indirect=True)
 async def test_clock_address_or_key_that_cannot_be_used_ends_nothing(world: World, udp: dict[str, Any]) -> None:

@@ -77,10 +77,7 @@ def load(tmp_path: Path, specs: dict[str, DriverSpecLike]) -> Callable[[str], Lo
         path = tmp_path / "testbed.yaml"
         path.write_text(text)
         return load_testbed(
-            path,
-            specs,
-            switch_timings=lambda: {"polatis-opus", "ideal"},
-            host_timings=lambda: {"opus-cx6dx", "ideal"},
+            path, specs, switch_timings=lambda: {"polatis-opus", "ideal"}, host_timings=lambda: {"opus-cx6dx", "ideal"}
         )
 
     return load

@@ -7,12 +7,7 @@ import pytest
 
 from ..machines.fixtures import machine_image, machines, pytest_collection_modifyitems, pytest_runtest_makereport
 
-__all__ = [
-    "machine_image",
-    "machines",
-    "pytest_collection_modifyitems",
-    "pytest_runtest_makereport",
-]
+__all__ = ["machine_image", "machines", "pytest_collection_modifyitems", "pytest_runtest_makereport"]
 
 DESK = """\
 testbed: desk

@@ -21,10 +21,7 @@ jobs:
   train: {command: [/bin/true], user: lab, hosts: [h0, h1], plane: "PLANE"}
 """
 ALL_OPTICAL = {"PACKETS\n": "", "ELECTRICAL": ", h0.eth1 <-> ocs1.3, h1.eth1 <-> ocs1.4"}
-WITH_PACKETS = {
-    "PACKETS": "packet_switches: {sn1: {ports: 4}}",
-    "ELECTRICAL": ", h0.eth1 <-> sn1.1, h1.eth1 <-> sn1.2",
-}
+WITH_PACKETS = {"PACKETS": "packet_switches: {sn1: {ports: 4}}", "ELECTRICAL": ", h0.eth1 <-> sn1.1, h1.eth1 <-> sn1.2"}
 
 
 def problems(text: str, tmp_path: Path, environment: dict[str, str] | None = None) -> list[str]:

@@ -166,9 +166,7 @@ async def desk(virtual_loop: VirtualLoop, recorded: list[Document]) -> AsyncIter
             machine=Machine(clock=clock, ids=SeededIds(1), draws=draws, offload=InlineOffload(), virtual_time=True),
             storage=Storage(records=records, journal=MemoryDisk(), job_events=MemoryDisk()),
             rack=RackAccess(
-                bus=MemoryBus(MemoryBroker(), "daemon", clock),
-                open_switch=_opener(dialer, clock),
-                set_fault=_no_rack,
+                bus=MemoryBus(MemoryBroker(), "daemon", clock), open_switch=_opener(dialer, clock), set_fault=_no_rack
             ),
             process=Process(version="test", data_dir="memory", pid=1),
             sinks=(take,),

@@ -34,11 +34,7 @@ class Desk:
         self.told: list[Document] = []
         self.needed: list[str] = []
         self.retention = Retention(
-            rules,
-            records.old_documents,
-            needed=lambda: self.needed,
-            clock=clock,
-            emit=Emitter(clock, self.told.append),
+            rules, records.old_documents, needed=lambda: self.needed, clock=clock, emit=Emitter(clock, self.told.append)
         )
 
     async def add(self, fact: Fact, *ages_days: int) -> None:

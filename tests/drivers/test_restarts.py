@@ -25,9 +25,7 @@ async def restart(
         await asyncio.wait_for(supervisor.wait_up(), 30)
         arranged = Arrangements.of(stage.capabilities)
         await supervisor.change(
-            remove=[*arranged.rest - arranged.one],
-            add=[*arranged.one - arranged.rest],
-            deadline_s=stage.now_s + 30,
+            remove=[*arranged.rest - arranged.one], add=[*arranged.one - arranged.rest], deadline_s=stage.now_s + 30
         )
         await stage.until(lambda: bool(stage.told("switch.read")[-1]["added"]))
         reads = len(stage.told("switch.read"))

@@ -67,10 +67,7 @@ UNTOLD = EndState(
     carrier=False, why_unknown=dict.fromkeys((StageName.OPTICAL, StageName.FIRMWARE, StageName.RDMA), NO_SOURCE)
 )
 """A host whose kernel tells its carrier, and that has no other source."""
-POWERS = {
-    "ocs1": {"1A": 6.6, "5B": 4.6, "5A": 4.5, "1B": 2.5},
-    "ocs2": {"3B": 1.6, "1B": 5.5},
-}
+POWERS = {"ocs1": {"1A": 6.6, "5B": 4.6, "5A": 4.5, "1B": 2.5}, "ocs2": {"3B": 1.6, "1B": 5.5}}
 PAIRS = {"ocs1": ("1A-5B", "5A-1B"), "ocs2": ("1A-3B", "3A-1B")}
 
 

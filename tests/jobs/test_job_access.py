@@ -22,14 +22,7 @@ from hwd.web.hub import Hub
 from hwd.web.stream import EventStream
 from hwd_agents.switches.request import Request as Selection
 from hwd_agents.transfers.lines import Line
-from hwd_agents.wire import (
-    ClaimOperation,
-    ClaimTransfer,
-    EndOperation,
-    EndTransfers,
-    JoinJob,
-    SwitchPreparedSet,
-)
+from hwd_agents.wire import ClaimOperation, ClaimTransfer, EndOperation, EndTransfers, JoinJob, SwitchPreparedSet
 from hwd_agents.wire.access import ASKS, LINES, Who
 
 from .job_lab import Lab, Work, asked, ended, of_job, of_jobs, start, when
@@ -82,10 +75,7 @@ def attacks(lab: Lab, *, move: str = "none") -> dict[str, tuple[str, dict[str, A
             f"{api}/overrides",
             {"switch": "ocs1", "ends": ["1A"], "to": "force-blocked", "lease": id, "epoch": epoch},
         ),
-        "POST /api/v1/faults": (
-            f"{api}/faults",
-            {"port": "h0.eth0", "fault": "unplug", "lease": id, "epoch": epoch},
-        ),
+        "POST /api/v1/faults": (f"{api}/faults", {"port": "h0.eth0", "fault": "unplug", "lease": id, "epoch": epoch}),
     }
 
 

@@ -18,17 +18,7 @@ from hwd.model.documents.hosts import HostPort
 from hwd.model.documents.jobs import JobSwitched
 from hwd.model.documents.reconfigurations import ReconfigurationStarted
 from hwd.model.nic_port import NicPortId
-from hwd.model.plane import (
-    Action,
-    CommunicationGroup,
-    Event,
-    Failure,
-    Intent,
-    Job,
-    Rank,
-    Recovery,
-    Route,
-)
+from hwd.model.plane import Action, CommunicationGroup, Event, Failure, Intent, Job, Rank, Recovery, Route
 from hwd_drivers.core.documents import Json
 
 from .job_lab import STATIC, Alternates, Lab, Routes, asked, ended, of_job, start, when

@@ -89,11 +89,7 @@ def test_links_that_there_are_stay_where_no_node_is_shared_for_it(
 def test_link_of_a_pair_that_goes_on_stays_at_its_ports() -> None:
     ports = [server(number, [None] * 3) for number in range(3)]
     lit = [((0, 2), (1, 1)), ((0, 0), (2, 2))]
-    assert nic_links({(0, 1): 2, (1, 2): 1}, ports, lit=lit) == [
-        ((0, 2), (1, 1)),
-        ((0, 0), (1, 0)),
-        ((1, 2), (2, 0)),
-    ]
+    assert nic_links({(0, 1): 2, (1, 2): 1}, ports, lit=lit) == [((0, 2), (1, 1)), ((0, 0), (1, 0)), ((1, 2), (2, 0))]
 
 
 def test_links_that_must_share_a_node_stay_too() -> None:

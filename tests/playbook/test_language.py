@@ -127,8 +127,7 @@ async def test_branches_within_branches_and_after_each_other(lab: Lab) -> None:
 
 async def test_sweep_tells_its_values_with_every_step(lab: Lab) -> None:
     run = await lab.do(
-        '{sweep: {a: [1, 2]}, steps: [{sweep: {b: [x, y]}, steps: [note: "{{ a }}{{ b }}"]}, note: after]}',
-        "note: z",
+        '{sweep: {a: [1, 2]}, steps: [{sweep: {b: [x, y]}, steps: [note: "{{ a }}{{ b }}"]}, note: after]}', "note: z"
     )
     assert run.outcome == "succeeded"
     assert [note.text for note in lab.emitted(RunNote)] == ["1x", "1y", "after", "2x", "2y", "after", "z"]

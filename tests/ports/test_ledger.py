@@ -30,11 +30,7 @@ def claim(reason: Reason, id: str = "x1", *ports: str, run: str | None = None, *
 
 def leased(id: str = "l1", holder: str = "ada", *ports: str, taken_s: int = 900, expires_s: int = 1_060) -> Claim:
     return lease(
-        id=id,
-        holder=holder,
-        ports=frozenset(ports or {PORT}),
-        taken_wall_ns=taken_s * S,
-        expires_wall_ns=expires_s * S,
+        id=id, holder=holder, ports=frozenset(ports or {PORT}), taken_wall_ns=taken_s * S, expires_wall_ns=expires_s * S
     )
 
 

@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from hwd.model.documents.reconfigurations import (
-    ReconfigurationEnded,
-    ReconfigurationStarted,
-    ReconfigurationState,
-)
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
 from hwd.model.documents.runs import RunAssert, RunNote
 from hwd.model.recorded_run import Run, RunOutcome
 from hwd.records import RecordingSink, Records

@@ -148,12 +148,7 @@ def make_run(
         Ending(reconfiguration=one.reconfiguration, outcome="confirmed", why="", seconds=6.4) for one in timelines
     )
     return RunReport(
-        run=run,
-        timelines=timelines,
-        endings=endings,
-        lab=RunTimings.of(run),
-        events_lost=0,
-        steps_failed=(),
+        run=run, timelines=timelines, endings=endings, lab=RunTimings.of(run), events_lost=0, steps_failed=()
     )
 
 

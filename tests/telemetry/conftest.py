@@ -31,13 +31,7 @@ from hwd_agents.wire.events import CounterData, MonitorData, RdmaData
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.structs import from_plain
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortOverride
-from hwd_drivers.devices.facts import (
-    SwitchCommand,
-    SwitchOverride,
-    SwitchPower,
-    SwitchRead,
-    SwitchUp,
-)
+from hwd_drivers.devices.facts import SwitchCommand, SwitchOverride, SwitchPower, SwitchRead, SwitchUp
 
 from ..texts import by_end, ends_of, pairs_of
 

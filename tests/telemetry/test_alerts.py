@@ -24,15 +24,7 @@ from hwd.model.documents.daemon import (
     RecordsRefused,
     RecordsWritten,
 )
-from hwd.model.documents.hosts import (
-    ClockStepped,
-    HostBirth,
-    HostDown,
-    HostGarbage,
-    HostLost,
-    HostTrouble,
-    HostUp,
-)
+from hwd.model.documents.hosts import ClockStepped, HostBirth, HostDown, HostGarbage, HostLost, HostTrouble, HostUp
 from hwd.model.documents.jobs import JobEnded, JobGranted, JobSwitched
 from hwd.model.documents.reconfigurations import (
     ReconfigurationEnded,
@@ -301,9 +293,7 @@ def test_what_is_well_or_unknown_is_no_alert(rack: Rack, fact: Fact) -> None:
     assert rack.names(1.0) == rack.names(3600.0) == []
 
 
-def test_held_entry_of_the_journal_that_needs_no_decision_any_more_is_open_until_it_is_finished(
-    rack: Rack,
-) -> None:
+def test_held_entry_of_the_journal_that_needs_no_decision_any_more_is_open_until_it_is_finished(rack: Rack) -> None:
     rack.tell(journal_open(held=True))
     assert rack.names(15.0) == ["JournalHeld", "JournalOpen"]
     rack.tell(journal_open(held=False))

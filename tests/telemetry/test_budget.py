@@ -29,13 +29,7 @@ from hwd_agents.wire.events import MonitorData, RdmaData
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortOverride, PortSide
 from hwd_drivers.devices import registry
-from hwd_drivers.devices.facts import (
-    SwitchCommand,
-    SwitchOverride,
-    SwitchPower,
-    SwitchRead,
-    SwitchUp,
-)
+from hwd_drivers.devices.facts import SwitchCommand, SwitchOverride, SwitchPower, SwitchRead, SwitchUp
 
 from ..texts import by_end, ends_of
 from .conftest import aligned, host_event, port_state

@@ -32,14 +32,7 @@ from hwd_agents.wire import Inventory
 from hwd_agents.wire.events import CarrierData, InterfaceData, LightData, MonitorData
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import PortOverride
-from hwd_drivers.devices.facts import (
-    SwitchDown,
-    SwitchOverride,
-    SwitchPower,
-    SwitchRead,
-    SwitchRestarted,
-    SwitchUp,
-)
+from hwd_drivers.devices.facts import SwitchDown, SwitchOverride, SwitchPower, SwitchRead, SwitchRestarted, SwitchUp
 
 from ..answers import check_golden
 from ..texts import by_end, ends_of, pairs_of

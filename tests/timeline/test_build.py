@@ -213,7 +213,7 @@ def test_kept_link_that_a_run_took_down_itself_is_no_breach_and_is_told(story: S
     timeline = story.tell()
     assert timeline.breaches == []
     assert timeline.explained == [
-        "h2.eth0: kept link h2.eth0<->h3.eth0 lost its carrier (netlink): h3.eth0 was set, autoneg",
+        "h2.eth0: kept link h2.eth0<->h3.eth0 lost its carrier (netlink): h3.eth0 was set, autoneg"
     ]
     assert read_fact("timeline", to_json(timeline)) == timeline
 
@@ -282,9 +282,7 @@ def test_long_stage_is_as_weak_as_what_its_length_is_made_of(story: Story) -> No
     assert found[StageName.CARRIER] is Origin.TWIN
 
 
-def test_event_that_cannot_be_read_and_a_sampled_instant_of_a_later_version_are_left_out_and_told(
-    story: Story,
-) -> None:
+def test_event_that_cannot_be_read_and_a_sampled_instant_of_a_later_version_are_left_out_and_told(story: Story) -> None:
     story.event("h0.eth0", "carrier", 7000, source="netlink", carrier="yes")
     story.settled["h0.eth0"]["polarisation"] = story.settled["h0.eth0"]["light"]
     assert sorted(story.tell().breaches) == [

@@ -31,10 +31,7 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 from ..drivers.parts import context, pairs
 from ..virtual_time import clock, loop
 
-__all__ = [
-    "clock",
-    "loop",
-]
+__all__ = ["clock", "loop"]
 
 S = 1_000_000_000
 WALL_START_NS = 1_700_000_000 * S

@@ -61,11 +61,7 @@ def board() -> Board:
 
 
 def started(
-    id: str = "r1",
-    *switches: str,
-    run: str | None = None,
-    lease: str | None = None,
-    holder: str | None = None,
+    id: str = "r1", *switches: str, run: str | None = None, lease: str | None = None, holder: str | None = None
 ) -> ReconfigurationStarted:
     return ReconfigurationStarted(
         reconfiguration=id,
@@ -125,12 +121,7 @@ STORIES: dict[str, tuple[Fact, ...]] = {
         ended("r2"),
         ended("r1", "rolled-back"),
     ),
-    "A reconfiguration that failed ends by the journal": (
-        started(),
-        commanded(),
-        ended(outcome="failed"),
-        RECOVERED,
-    ),
+    "A reconfiguration that failed ends by the journal": (started(), commanded(), ended(outcome="failed"), RECOVERED),
     "One that was given up says so": (
         started(),
         commanded(),

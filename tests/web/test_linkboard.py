@@ -196,18 +196,11 @@ STORIES: dict[str, tuple[list[Step], list[Step]]] = {
         MADE_UP,
         [(40, carrier(True, 40, 5)), (50, carrier(True, 50, 7))],
     ),
-    "A link whose carriers never fell is up since it was made": (
-        DARK,
-        [*come_up(h0_ns=5, h1_ns=6, seen_ns=7), MADE],
-    ),
+    "A link whose carriers never fell is up since it was made": (DARK, [*come_up(h0_ns=5, h1_ns=6, seen_ns=7), MADE]),
     "Carrier that was there when the agent connected has no beginning": (LIT, [(20, carrier(False, 20, 1))]),
     "Carrier that an absent agent finds unchanged has its beginning again": (
         MADE_UP,
-        [
-            *losses(40),
-            *births(50, carrier=None, carrier_changes=None),
-            *births(60, carrier=True, carrier_changes=5),
-        ],
+        [*losses(40), *births(50, carrier=None, carrier_changes=None), *births(60, carrier=True, carrier_changes=5)],
     ),
     "Carrier that may have changed meanwhile has none: it was counted": (
         [*MADE_UP, *losses(40)],
@@ -217,10 +210,7 @@ STORIES: dict[str, tuple[list[Step], list[Step]]] = {
     "or is of another boot": ([*MADE_UP, *losses(40)], births(50, boot="c", carrier=True, carrier_changes=5)),
     "An interface that is gone takes its link down at that time": (
         MADE_UP,
-        [
-            (30, event(InterfaceData(present=False), at_ns=30)),
-            (40, event(InterfaceData(present=True), at_ns=40)),
-        ],
+        [(30, event(InterfaceData(present=False), at_ns=30)), (40, event(InterfaceData(present=True), at_ns=40))],
     ),
     "A link is unknown since the first switch on its way went down": (
         MADE_UP,
@@ -233,10 +223,7 @@ STORIES: dict[str, tuple[list[Step], list[Step]]] = {
     "Light, firmware and powers follow the birth and the events of an agent": (
         LIT,
         [
-            (
-                0,
-                birth("h1", carrier=False, inventory=Inventory(states={"eth0": STATES}, monitors={"eth0": MODULE})),
-            ),
+            (0, birth("h1", carrier=False, inventory=Inventory(states={"eth0": STATES}, monitors={"eth0": MODULE}))),
             (1, event(NO_PARTNER)),
             (2, event(FirmwareData(up=True))),
             (3, event(LightData(lanes=[1.0, None, 1.4, 1.6]), "dark")),

@@ -117,7 +117,7 @@ OF_A_HOST: dict[str, list[Fact]] = {
         DOWN,
         AWAY,
         UP,
-    ],
+    ]
 }
 
 

@@ -9,16 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd_agents.mfabric import (
-    Medium,
-    Move,
-    Phase,
-    RoutingTable,
-    Row,
-    Servers,
-    all_to_all_moves,
-    routing_table,
-)
+from hwd_agents.mfabric import Medium, Move, Phase, RoutingTable, Row, Servers, all_to_all_moves, routing_table
 from hwd_drivers.core.errors import ConfigError
 
 from .conftest import FIGURE_8, FOUR, Region, drawn_regions

@@ -144,10 +144,7 @@ async def test_a_forged_command_is_told_what_is_wrong_with_it_or_counted_and_not
         await asyncio.sleep(0.1)
 
     refused = await one.ask("h0", "observe", expires_in_s=10**6, reconfiguration="r", peers=[], for_s=1)
-    assert (refused.outcome, refused.why) == (
-        "expired",
-        "it expires in 1000000 s, over the 600 s of any command",
-    )
+    assert (refused.outcome, refused.why) == ("expired", "it expires in 1000000 s, over the 600 s of any command")
     before = len(one.all("h0", Reply))
     await forge(id="f" * 200)
     (long,) = one.all("h0", Reply)[before:]

@@ -115,11 +115,7 @@ async def test_each_move_goes_from_the_address_of_its_port_to_that_of_the_other(
 
     monkeypatch.setattr(socket, "socket", Seen)
     await exchanged(ranks, routing_table(ranks[0].servers, ranks[0].circuits(LINKS)))
-    light = {
-        ("127.1.0.1", "127.1.1.2"),
-        ("127.1.0.2", "127.1.1.1"),
-        ("127.1.1.3", "127.1.2.1"),
-    }
+    light = {("127.1.0.1", "127.1.1.2"), ("127.1.0.2", "127.1.1.1"), ("127.1.1.3", "127.1.2.1")}
     both = light | {(far, near) for near, far in light}
     packets = {("127.5.0.1", "127.5.0.3"), ("127.5.0.3", "127.5.0.1")}
     assert ways == both | packets | {("127.0.0.1", "127.0.0.1")}

@@ -269,10 +269,7 @@ async def test_shim_that_names_a_port_has_the_rank_send_over_it(host: Host, decl
 
 
 async def test_shim_that_selects_sets_switches_before_and_after_the_operation_which_does_not_begin_where_one_is_refused(
-    host: Host,
-    declare: Callable[[str], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    host: Host, declare: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     during: list[int] = []
 

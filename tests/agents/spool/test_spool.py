@@ -242,11 +242,7 @@ def test_a_disk_that_refuses_says_what_to_do_and_says_when_it_is_well(number: in
 
     disk, told = Refusing(), list[str]()
     one = Spool(
-        disk,
-        boot="b1",
-        clock=SystemClock(),
-        limit_bytes=LIMIT_BYTES,
-        on_trouble=lambda: told.append(one.trouble),
+        disk, boot="b1", clock=SystemClock(), limit_bytes=LIMIT_BYTES, on_trouble=lambda: told.append(one.trouble)
     )
     fill(one, 1)
     fill(one, 1)

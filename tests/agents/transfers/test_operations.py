@@ -248,9 +248,7 @@ async def test_what_the_daemon_refuses_is_refused_for_its_reason_and_nothing_is_
     assert host.verbs() == ["join-job", "end-operation", "claim-operation"]
 
 
-async def test_rank_joins_and_hears_of_its_job_and_of_nothing_that_its_daemon_lacks(
-    host: HostWithProcess,
-) -> None:
+async def test_rank_joins_and_hears_of_its_job_and_of_nothing_that_its_daemon_lacks(host: HostWithProcess) -> None:
     host.process.say(JOIN)
     ask = await host.ask("join-job")
     host.done(ask, **JOINED)

@@ -217,8 +217,7 @@ async def test_a_flap_that_no_file_showed_is_told_by_its_events(verbs: PlayedVer
 
 
 async def test_fall_whose_event_waited_for_a_busy_processor_was_before_the_poll_that_found_the_port_active(
-    one: Stage,
-    verbs: PlayedVerbs,
+    one: Stage, verbs: PlayedVerbs
 ) -> None:
     seen = await steadied(one, verbs, late_ns=30 * MS)
     await asyncio.sleep(0.05)

@@ -125,9 +125,7 @@ OBSERVED: Final = {
     "upto_ns": 9,
 }
 COUNTED: Final = CountedBytes(
-    at_ns=7,
-    ports={"eth0": PortBytes(rx=1500, tx=2**40)},
-    datagrams=IpDatagrams(received=1000, forwarded=7),
+    at_ns=7, ports={"eth0": PortBytes(rx=1500, tx=2**40)}, datagrams=IpDatagrams(received=1000, forwarded=7)
 )
 OPERATION: Final = Operation(group="world", kind=OperationKind.ALL_REDUCE, index=7, size_bytes=4096)
 BACK: Final = {"port": "eth0", "setting": "mtu", "state": 1500}

@@ -217,9 +217,7 @@ async def test_run_sets_and_puts_back(lab: Lab) -> None:
     await lab.until(lambda: not lab.held("h0") and not lab.held("h1"))
 
 
-async def test_one_host_gets_its_settings_back_while_others_keep_theirs_and_one_that_is_away_is_told(
-    lab: Lab,
-) -> None:
+async def test_one_host_gets_its_settings_back_while_others_keep_theirs_and_one_that_is_away_is_told(lab: Lab) -> None:
     await lab.set_mtu(*HOSTS)
     await lab.settings.put_back("r1", hosts=["h0"])
     assert [lab.mtu(host) for host in HOSTS] == [1500, 4200]

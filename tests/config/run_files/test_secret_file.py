@@ -11,16 +11,7 @@ from pathlib import Path
 import pytest
 
 from hwd.config.run_files.announcement import Announcement
-from hwd.config.run_files.places import (
-    DaemonPlace,
-    RackPlace,
-    daemon_of,
-    daemons,
-    data_dir,
-    is_held,
-    rack_of,
-    run_dir,
-)
+from hwd.config.run_files.places import DaemonPlace, RackPlace, daemon_of, daemons, data_dir, is_held, rack_of, run_dir
 from hwd.config.run_files.secret_file import LENGTH, draw_once
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.ids import RandomIds

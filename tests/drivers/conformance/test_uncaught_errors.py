@@ -29,9 +29,7 @@ async def test_an_exception_in_a_callback_is_counted_and_printed_once(caplog: py
     assert loop.get_exception_handler() is before
 
 
-async def test_an_uncaught_error_of_ours_is_printed_and_not_counted(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_an_uncaught_error_of_ours_is_printed_and_not_counted(caplog: pytest.LogCaptureFixture) -> None:
     async def late() -> None:
         raise DeadlineError("no answer within 2 s")
 

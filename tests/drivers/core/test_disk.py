@@ -55,9 +55,7 @@ def test_appended_bytes_are_read_back_in_order_and_replaced_as_a_whole(reopen: C
     assert reopen().read() == b"newer"
 
 
-def test_truncate_cuts_the_tail_and_refuses_a_larger_size(
-    reopen: Callable[[], Disk],
-) -> None:
+def test_truncate_cuts_the_tail_and_refuses_a_larger_size(reopen: Callable[[], Disk]) -> None:
     disk = reopen()
     disk.append(b"good" + b"torn")
     disk.truncate(4)
@@ -70,9 +68,7 @@ def test_truncate_cuts_the_tail_and_refuses_a_larger_size(
     assert disk.read() == b"goodnext"
 
 
-def test_full_file_disk_keeps_nothing_of_a_failed_append_or_replacement(
-    tmp_path: Path,
-) -> None:
+def test_full_file_disk_keeps_nothing_of_a_failed_append_or_replacement(tmp_path: Path) -> None:
     disk = FileDisk(tmp_path / "journal")
     disk.append(encode_frame(b"first"))
     present = disk.size()
@@ -189,9 +185,7 @@ def test_reserved_room_accepts_appends_on_a_full_disk_and_reads_as_zeros() -> No
     assert disk.read() == b"begin" + bytes(20), "what is reserved outlives a power cut, what was not synced does not"
 
 
-def test_reserve_survives_a_restart_that_rewinds_to_the_end_of_its_content(
-    reopen: Callable[[], Disk],
-) -> None:
+def test_reserve_survives_a_restart_that_rewinds_to_the_end_of_its_content(reopen: Callable[[], Disk]) -> None:
     disk = reopen()
     disk.append(b"one")
     disk.reserve(10)

@@ -28,9 +28,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True)
 
 
-def test_file_has_its_name_only_when_it_is_whole_and_an_interrupted_write_keeps_the_old_one(
-    tmp_path: Path,
-) -> None:
+def test_file_has_its_name_only_when_it_is_whole_and_an_interrupted_write_keeps_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     with output_file(path) as file:
         file.write(b"first")

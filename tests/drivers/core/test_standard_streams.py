@@ -91,10 +91,7 @@ def test_success_that_nobody_could_read_is_none_and_a_program_without_an_end_say
         done = subprocess.run(
             commands("hwd", "schema", "testbed"), stdout=full, stderr=subprocess.PIPE, timeout=30, check=False
         )
-    assert (done.returncode, done.stderr) == (
-        1,
-        b"hwd: standard output: cannot be written: No space left on device\n",
-    )
+    assert (done.returncode, done.stderr) == (1, b"hwd: standard output: cannot be written: No space left on device\n")
     words = (
         "from hwd_drivers.core.errors import FailedError\n"
         "from hwd_drivers.core.standard_streams import end_with_reader, run_program\n"

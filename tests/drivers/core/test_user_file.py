@@ -117,9 +117,7 @@ def test_byte_order_mark_is_no_part_of_a_text_and_the_null_device_is_an_empty_fi
     assert opened.closed
 
 
-def test_pipe_of_a_shells_process_substitution_is_read_where_a_person_names_it_however_slow(
-    tmp_path: Path,
-) -> None:
+def test_pipe_of_a_shells_process_substitution_is_read_where_a_person_names_it_however_slow(tmp_path: Path) -> None:
     def piped(data: bytes, *, pipes: bool) -> bytes:
         reader, writer = os.pipe()
         with open(reader, "rb"), open(writer, "wb") as file:

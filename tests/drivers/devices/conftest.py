@@ -12,10 +12,7 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 from ...virtual_time import clock, loop
 from ..parts import Recorder
 
-__all__ = [
-    "clock",
-    "loop",
-]
+__all__ = ["clock", "loop"]
 
 T = TypeVar("T")
 

@@ -289,9 +289,7 @@ async def test_each_failed_command_is_reported_with_its_reason(world: World) -> 
     assert moved == [None, ["1A", "2B"], ["1A", "2B"], ["1A", "2B"]], "a list that was denied whole moved nothing"
 
 
-async def test_a_reading_that_a_change_overlapped_is_not_reported_and_power_when_it_changes(
-    world: World,
-) -> None:
+async def test_a_reading_that_a_change_overlapped_is_not_reported_and_power_when_it_changes(world: World) -> None:
     await world.begin()
     world.twin.faults.slow_s = 0.05
     changing = asyncio.create_task(world.change(add="1A-2B"))
@@ -365,9 +363,7 @@ async def test_an_unanswered_block_that_was_done_is_attributed_to_who_asked(worl
     assert told[1:] == [(["1A"], "ada")]
 
 
-async def test_an_end_that_cannot_be_dark_is_refused_and_a_blocked_one_reported_with_who_asked(
-    world: World,
-) -> None:
+async def test_an_end_that_cannot_be_dark_is_refused_and_a_blocked_one_reported_with_who_asked(world: World) -> None:
     await world.begin()
     with pytest.raises(RefusedError, match="ocs1: 9A cannot be held dark; those from 1A to 8B can"):
         await world.block("1A 9A")

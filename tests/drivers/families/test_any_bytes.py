@@ -180,10 +180,7 @@ CASES = {
     ),
     "paths of RESTCONF": Case((resources.parse_path,), letters),
     "messages of NETCONF": Case(
-        (
-            fed(lambda: messages.MessageDecoder(base_1_1=False)),
-            fed(lambda: messages.MessageDecoder(base_1_1=True)),
-        ),
+        (fed(lambda: messages.MessageDecoder(base_1_1=False)), fed(lambda: messages.MessageDecoder(base_1_1=True))),
         st.tuples(st.sampled_from([b"", *HEADS.values()]), chunks_of(*captured("polatis/netconf", ">"))).map(
             lambda parts: [parts[0], *parts[1]]
         ),
@@ -210,13 +207,9 @@ CASES = {
         | st.text(alphabet="1A2B-. idtuned_side\n", max_size=200).map(lambda text: (TABLE + text).encode()),
     ),
     "requests and answers of line banks": Case(
-        (fed(ttl.RequestDecoder), fed(ttl.AnswerDecoder)),
-        st.lists(st.binary(max_size=64), max_size=20),
+        (fed(ttl.RequestDecoder), fed(ttl.AnswerDecoder)), st.lists(st.binary(max_size=64), max_size=20)
     ),
-    "words of line banks": Case(
-        (ttl.parse_request, ttl.parse_answer),
-        st.lists(word(SALAD), max_size=6).map(" ".join),
-    ),
+    "words of line banks": Case((ttl.parse_request, ttl.parse_answer), st.lists(word(SALAD), max_size=6).map(" ".join)),
 }
 
 

@@ -3,12 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import (
-    Crossconnect,
-    CrossconnectReading,
-    CrossconnectState,
-    Exchange,
-)
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, Exchange
 from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.timing import find_timing

@@ -2,7 +2,4 @@
 
 from ...virtual_time import clock, loop
 
-__all__ = [
-    "clock",
-    "loop",
-]
+__all__ = ["clock", "loop"]

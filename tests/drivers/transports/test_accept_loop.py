@@ -40,9 +40,7 @@ async def test_it_pauses_while_no_descriptor_is_free() -> None:
         await asyncio.wait([accepting])
 
 
-async def test_a_connection_that_cannot_be_handled_does_not_block_others(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_connection_that_cannot_be_handled_does_not_block_others(caplog: pytest.LogCaptureFixture) -> None:
     taken: asyncio.Queue[socket.socket] = asyncio.Queue()
     failures = iter([KeyError("one")])
 

@@ -101,9 +101,7 @@ async def test_bytes_arrive_both_ways_as_they_are_and_not_while_the_port_is_paus
         await asyncio.wait_for(recorder.until_received(261), 5)
 
 
-async def test_excess_bytes_wait_and_pause_the_writer_and_closing_sends_them(
-    terminal: Terminal,
-) -> None:
+async def test_excess_bytes_wait_and_pause_the_writer_and_closing_sends_them(terminal: Terminal) -> None:
     data = bytes(range(256)) * 1024
     async with opened(terminal) as (transport, recorder):
         transport.write(data[:100_000])
@@ -160,9 +158,7 @@ async def test_what_is_no_serial_port_is_refused_with_a_remedy(
         await connect("serial:" + place.format(folder=tmp_path, terminal=terminal.path))
 
 
-async def test_an_exchange_and_a_close_that_is_bounded_where_the_other_side_never_reads(
-    terminal: Terminal,
-) -> None:
+async def test_an_exchange_and_a_close_that_is_bounded_where_the_other_side_never_reads(terminal: Terminal) -> None:
     connection = await connect(terminal.path)
     asked = asyncio.create_task(
         connection.request(Request(data=b"S?\n", what="S?"), deadline_s=asyncio.get_running_loop().time() + 5)

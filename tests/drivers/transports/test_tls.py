@@ -169,9 +169,7 @@ class Leaver(Connected):
 
 
 @pytest.mark.usefixtures("virtual_time")
-async def test_a_goodbye_is_heard_on_an_open_connection_and_other_bytes_are_an_os_error(
-    pem: Path,
-) -> None:
+async def test_a_goodbye_is_heard_on_an_open_connection_and_other_bytes_are_an_os_error(pem: Path) -> None:
     net = MemoryDialer(MemoryNet())
     await net.listen(lambda: Leaver(server_of(pem)), "mem:ocs1")
     tls = TlsOptions(tls=True, tls_verify=False).around(net, "mem:ocs1")

@@ -61,11 +61,7 @@ class Scene:
         self.servers = [self.server("mem:tl1"), self.server("mem:scpi")]
 
     def server(
-        self,
-        address: str,
-        *,
-        make_session: Callable[[TwinServer], TwinSession] = Echo,
-        sessions_max: int | None = None,
+        self, address: str, *, make_session: Callable[[TwinServer], TwinSession] = Echo, sessions_max: int | None = None
     ) -> TwinServer:
         return TwinServer(
             mirror=self.mirror,
@@ -153,9 +149,7 @@ async def test_unit_without_power_does_not_report_the_loss_of_light(scene: Scene
     assert (client.received, scene.ids()) == (b"", [])
 
 
-async def test_unit_that_restores_settles_its_crossconnects_again_also_after_two_reboots(
-    scene: Scene,
-) -> None:
+async def test_unit_that_restores_settles_its_crossconnects_again_also_after_two_reboots(scene: Scene) -> None:
     scene.connect_pairs("1A-2B")
     scene.faults.restores = True
     scene.faults.reboot(1)

@@ -223,9 +223,7 @@ operations = st.one_of(
 
 
 @given(st.lists(st.tuples(operations, st.integers(0, 30 * MS)), max_size=25))
-def test_average_is_the_integral_of_the_light_whatever_happens(
-    steps: list[tuple[tuple[str, int, int], int]],
-) -> None:
+def test_average_is_the_integral_of_the_light_whatever_happens(steps: list[tuple[tuple[str, int, int], int]]) -> None:
     optics = mirror(timing=TEN_MS, remembers_s=1.0)
     energy, now_ns = 0.0, 0
 

@@ -130,12 +130,7 @@ class Ring:
         return {number: self.reading(rank.host) for number, rank in enumerate(self.record.ranks)}
 
     def ended(
-        self,
-        rank: int,
-        operation: Operation,
-        before: Readings,
-        after: Readings,
-        takes_ms: int = TAKES_MS,
+        self, rank: int, operation: Operation, before: Readings, after: Readings, takes_ms: int = TAKES_MS
     ) -> None:
         began_ns = self.at_ms * MS
         self.operations.append(

@@ -133,8 +133,7 @@ def test_moves_of_regions_are_told_apart() -> None:
 def test_operation_is_held_by_moves_of_its_own_region_alone() -> None:
     """That of another one ends while it waits."""
     record = job_record(
-        ranks=[JobRank(host=host, optical=[f"{host}.eth0"]) for host in ("h0", "h0", "h1")],
-        groups={"world": [0, 1, 2]},
+        ranks=[JobRank(host=host, optical=[f"{host}.eth0"]) for host in ("h0", "h0", "h1")], groups={"world": [0, 1, 2]}
     )
     story = Story()
     story.ask(100, 0, 0, Switch(target="own"), Switch(target="other"))

@@ -172,10 +172,7 @@ def test_ports_pass_by_and_one_whose_time_has_not_come_holds_nobody_back() -> No
 
 runs = st.lists(
     st.builds(
-        asked,
-        st.uuids().map(str),
-        st.sets(st.sampled_from("abcd")).map("".join),
-        st.integers(min_value=0, max_value=5),
+        asked, st.uuids().map(str), st.sets(st.sampled_from("abcd")).map("".join), st.integers(min_value=0, max_value=5)
     ),
     max_size=12,
 )

@@ -220,10 +220,7 @@ async def test_faults_and_settings_of_a_crashed_run_are_undone(lab: Lab) -> None
     assert lab.emitted(RunHost, action="put-back", port="h0.eth0")
 
 
-TWO_SLOW = (
-    "fault: {switch: ocs1, fault: slow, seconds: 0.5}",
-    "fault: {switch: ocs2, fault: slow, seconds: 0.5}",
-)
+TWO_SLOW = ("fault: {switch: ocs1, fault: slow, seconds: 0.5}", "fault: {switch: ocs2, fault: slow, seconds: 0.5}")
 
 
 class Rack:

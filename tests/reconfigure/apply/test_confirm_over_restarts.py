@@ -80,17 +80,13 @@ async def test_deadline_that_passed_while_the_daemon_was_away_brings_back_at_onc
     assert lab.reconfigurer.under_way == ()
     await asyncio.sleep(2.0)
     assert lab.light() == wanted(STRAIGHT)
-    assert lab.ends(id) == [
-        ("rolled-back", f"{LATE}, which ended while the daemon was away"),
-    ]
+    assert lab.ends(id) == [("rolled-back", f"{LATE}, which ended while the daemon was away")]
     with pytest.raises(RefusedError, match=f"{LATE}, which ended while the daemon was away"):
         await lab.service.confirm(id)
     assert lab.light() == wanted(STRAIGHT)
 
 
-async def test_ended_daemon_drives_nothing_after_its_end_and_the_next_start_carries_the_roll_back_out(
-    lab: Lab,
-) -> None:
+async def test_ended_daemon_drives_nothing_after_its_end_and_the_next_start_carries_the_roll_back_out(lab: Lab) -> None:
     id = await awaiting(lab)
     await lab.world.stop(DAEMON)
     await asyncio.sleep(2 * WITHIN_S)
@@ -114,9 +110,7 @@ async def test_daemon_that_dies_in_a_roll_back_that_was_asked_for_does_not_wait_
     assert lab.ends(id) == [("rolled-back", "the daemon ended before it did")]
 
 
-async def test_switch_that_changed_while_the_daemon_was_away_refuses_the_confirm_with_the_difference(
-    lab: Lab,
-) -> None:
+async def test_switch_that_changed_while_the_daemon_was_away_refuses_the_confirm_with_the_difference(lab: Lab) -> None:
     id = await awaiting(lab)
     lab.world.kill(DAEMON)
     lab.connect("ocs1:1A-8B")

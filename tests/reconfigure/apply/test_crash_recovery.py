@@ -174,10 +174,7 @@ async def test_a_bug_in_one_recovery_does_not_stop_the_others() -> None:
         with pytest.raises(ExceptionGroup) as raised:
             await recovery.recover()
     assert [str(error) for error in raised.value.exceptions] == ["a bug at r-ocs1"]
-    assert {kind for kind in told if kind.startswith("journal.open")} == {
-        "journal.open r-ocs2",
-        "journal.open r-ocs3",
-    }
+    assert {kind for kind in told if kind.startswith("journal.open")} == {"journal.open r-ocs2", "journal.open r-ocs3"}
 
 
 async def test_light_of_ways_back_is_that_of_what_is_left_open_and_not_of_what_is_under_way() -> None:

@@ -140,11 +140,7 @@ async def test_power_cut_is_restored_by_the_policy_and_told_in_the_history(lab: 
     await asyncio.sleep(30)
     assert lab.light() == {"1A-3B", "2A-4B"}
     newest = (await lab.service.history(limit=1))[0]
-    assert (newest.who, newest.outcome, newest.what) == (
-        "drift policy",
-        "confirmed",
-        "desired state of ocs1.1, ocs1.2",
-    )
+    assert (newest.who, newest.outcome, newest.what) == ("drift policy", "confirmed", "desired state of ocs1.1, ocs1.2")
 
 
 @of_testbed(RESTORE)

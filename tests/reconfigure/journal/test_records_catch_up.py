@@ -74,10 +74,7 @@ async def test_daemon_that_dies_again_before_the_records_have_it_tells_it_again(
         await lab.until(ReconfigurationEnded, reconfiguration=id, from_journal=True)
     assert [one.kind for one in await recorded(tmp_path, id)] == ["reconfiguration.started"]
     await lab.restart()
-    assert [one.kind for one in await recorded(tmp_path, id)] == [
-        "reconfiguration.started",
-        "reconfiguration.ended",
-    ]
+    assert [one.kind for one in await recorded(tmp_path, id)] == ["reconfiguration.started", "reconfiguration.ended"]
 
 
 async def test_what_is_recorded_is_not_told_again_and_the_next_begin_says_so(lab: Lab, tmp_path: Path) -> None:

@@ -9,11 +9,7 @@ import pytest
 
 from hwd.model.answers import PreparedSetStatus
 from hwd.model.documents.prepared import SetPrepared, SetReleased, SetSettled
-from hwd.model.documents.reconfigurations import (
-    ReconfigurationCommanded,
-    ReconfigurationEnded,
-    ReconfigurationStarted,
-)
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.request import Caller
 from hwd.sim.world import DAEMON
@@ -462,11 +458,7 @@ async def test_what_a_switch_takes_from_another_client_is_reported(lab: Lab) -> 
 
 @pytest.mark.parametrize(
     ("target", "there"),
-    [
-        ("straight", f"{STRAIGHT},5A-6B,6A-5B"),
-        ("crossed", f"{CROSSED},5A-7B,7A-5B"),
-        ("before", "ocs1:5A-6B,6A-5B"),
-    ],
+    [("straight", f"{STRAIGHT},5A-6B,6A-5B"), ("crossed", f"{CROSSED},5A-7B,7A-5B"), ("before", "ocs1:5A-6B,6A-5B")],
 )
 async def test_a_switch_brings_back_what_a_power_cut_of_the_switch_took(lab: Lab, target: str, there: str) -> None:
     await lab.apply("ocs1:5A-6B,6A-5B")

@@ -171,12 +171,7 @@ def test_documents_are_what_event_model_takes(any_run: Recorded) -> None:
 
 
 def test_values_have_the_types_that_their_descriptors_state(any_run: Recorded) -> None:
-    types: dict[str, type | tuple[type, ...]] = {
-        "string": str,
-        "number": (int, float),
-        "boolean": bool,
-        "integer": int,
-    }
+    types: dict[str, type | tuple[type, ...]] = {"string": str, "number": (int, float), "boolean": bool, "integer": int}
     found = read(any_run)
     for name, descriptor in found.descriptors.items():
         for key, of_key in descriptor["data_keys"].items():

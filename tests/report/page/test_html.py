@@ -9,11 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from hwd.model.documents.hosts import HostLost
-from hwd.model.documents.reconfigurations import (
-    ReconfigurationEnded,
-    ReconfigurationStarted,
-    StartedMove,
-)
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, StartedMove
 from hwd.model.documents.runs import RunStarted, RunStep
 from hwd.model.instant import Origin
 from hwd.model.recorded_run import RunOutcome

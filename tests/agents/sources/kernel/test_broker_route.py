@@ -165,13 +165,7 @@ async def test_refused_change_is_neither_made_nor_held(keeper: Keeper, ip: Ip) -
     source = KernelSettings(keeper.sockets("h0"), InlineOffload())
     ports = {name: PortConfig(interface=name) for name in ("eth0", "eth1")}
     held = Settings(
-        ports,
-        source,
-        MemoryDisk(),
-        clock=SystemClock(),
-        life=str,
-        on_change=lambda: None,
-        way=way_to(keeper, NEAR),
+        ports, source, MemoryDisk(), clock=SystemClock(), life=str, on_change=lambda: None, way=way_to(keeper, NEAR)
     )
     with pytest.raises(RefusedError, match="Set it at a port that does not lead to the broker"):
         await held.set("r1", "eth0", "mtu", 1500)

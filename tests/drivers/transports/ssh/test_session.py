@@ -165,9 +165,7 @@ async def test_it_works_over_tcp() -> None:
         await session.close()
 
 
-async def test_each_command_gets_its_own_output_whole_or_is_refused(
-    session: SshSession,
-) -> None:
+async def test_each_command_gets_its_own_output_whole_or_is_refused(session: SshSession) -> None:
     outputs = await asyncio.gather(*(session.run(f"say {n}", deadline_s=soon()) for n in range(3 * CHANNELS)))
     assert [output.out for output in outputs] == [str(n).encode() for n in range(3 * CHANNELS)]
     with pytest.raises(ProtocolError, match="no status: it ended without an exit status"):

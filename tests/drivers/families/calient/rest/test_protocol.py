@@ -101,10 +101,7 @@ def test_a_form_and_a_query_are_the_same() -> None:
     assert (
         protocol.query(form)
         == protocol.query(asked)
-        == (
-            "crossconnects",
-            {"id": "add", "in": "1.1.1", "out": "1.2.1", "dir": "uni"},
-        )
+        == ("crossconnects", {"id": "add", "in": "1.1.1", "out": "1.2.1", "dir": "uni"})
     )
 
 
