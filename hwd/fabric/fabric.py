@@ -5,7 +5,7 @@ routed = fabric.routes([Link.parse("h0.eth0<->h1.eth0")])
 wanted = desired(routed)
 """
 
-import threading
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -55,22 +55,30 @@ class LinkWays:
         return frozenset(one for path in self.paths for one in path.crossconnects)
 
 
-class _Asked(threading.local):
-    """The light of the state that this thread asked about last: a search in a thread and the event loop ask at once."""
+class _Asked:
+    """The light of the state that was asked about last; none before the first question."""
 
     def __init__(self, new_light: Callable[[], FollowedLight]) -> None:
         self._new_light = new_light
-        self.light = new_light()
+        self._light: FollowedLight | None = None
         self.routed: dict[Link, RoutedLink] = {}
         """Of the links that are lit, as far as they were asked for."""
         self._in_order: tuple[Link, ...] | None = None
+
+    def anew(self) -> "_Asked":
+        return _Asked(self._new_light)
+
+    @property
+    def light(self) -> FollowedLight:
+        if self._light is None:
+            self._light = self._new_light()
+        return self._light
 
     def about(self, state: State) -> FollowedLight:
         try:
             self._note(self.light.follow(state))
         except BaseException:  # what was followed so far is of no state
-            self.light = self._new_light()
-            self.routed, self._in_order = {}, None
+            self._light, self.routed, self._in_order = None, {}, None
             raise
         return self.light
 
@@ -94,7 +102,7 @@ class _Asked(threading.local):
 
 
 class Fabric:
-    """The optics of one testbed. What it says of a state depends neither on what it was asked before nor on the thread.
+    """The optics of one testbed. What it says of a state does not depend on what it was asked before; see `beside`.
 
     It is quick where the state differs at few switches from the one that it was asked about last.
     """
@@ -117,6 +125,12 @@ class Fabric:
         self._asked = _Asked(
             lambda: FollowedLight(self._light, loss_db=loss_db, owners=self._owners, is_whole=self._is_whole)
         )
+
+    def beside(self) -> "Fabric":
+        """The same, for another thread, with a light of its own."""
+        other = copy.copy(self)
+        other._asked = self._asked.anew()
+        return other
 
     def optical_ports(self) -> tuple[NicPort, ...]:
         """NIC ports whose fibres all lead to optical switches, in the order of the file; those on packet switches are

@@ -1,6 +1,6 @@
 """The planner: makes a plan from a route and what the switches report. No I/O: the same input gives the same plan."""
 
-import threading
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -77,11 +77,18 @@ class Planner:
         self._interlocks = Interlocks(testbed, fabric)
         self._read = LastSeen[Sequence[CrossconnectReading]]()
         self._now: dict[str, frozenset[Crossconnect]] = {}
-        self._reading = threading.Lock()
 
     def on(self, fabric: Fabric) -> "Planner":
         """The same for another testbed."""
         return Planner(fabric.testbed, fabric, self._expect, self._host_readings, self._device_times)
+
+    def beside(self) -> "Planner":
+        """The same with the same routes, for another thread."""
+        other = copy.copy(self)
+        other._fabric = self._fabric.beside()
+        other._interlocks = Interlocks(self._testbed, other._fabric)
+        other._read, other._now = LastSeen(), {}
+        return other
 
     @property
     def has_composites(self) -> bool:
@@ -236,14 +243,13 @@ class Planner:
 
     def _carried(self, observed: Observed) -> Mapping[str, frozenset[Crossconnect]]:
         """What the switches carry, whatever its state: the same object of each that was not read since."""
-        with self._reading:
-            differing, gone = self._read.differing(observed)
-            if differing or gone:
-                changed = {name: frozenset(one.crossconnect for one in observed[name]) for name in differing}
-                self._now = {**self._now, **changed}
-                for name in gone:
-                    del self._now[name]
-            return self._now
+        differing, gone = self._read.differing(observed)
+        if differing or gone:
+            changed = {name: frozenset(one.crossconnect for one in observed[name]) for name in differing}
+            self._now = {**self._now, **changed}
+            for name in gone:
+                del self._now[name]
+        return self._now
 
     def _demands(self, wanted: Routed, observed: Observed) -> dict[str, CompositeDemand]:
         """What the request asks of composites."""
@@ -412,8 +418,8 @@ def _inside(ways: Iterable[CompositeWay]) -> _Inside:
 class BackgroundPlanner:
     """Asks a planner: in a thread by `offload` where a search takes seconds, so that the event loop stays free.
 
-    With neither a composite nor steps there is no search, and a thread would take longer than the planner. A planner
-    changes nothing that it reads, so the loop may use it at the same time.
+    With neither a composite nor steps there is no search, and a thread would take longer than the planner. The thread
+    has a planner of its own, as the loop may use this one at the same time.
     """
 
     def __init__(self, planner: Planner, offload: Offload) -> None:
@@ -468,4 +474,4 @@ class BackgroundPlanner:
         """See `Planner.plan`."""
         if not (routed.composites or routed.request.body.steps):
             return self._planner.plan(routed, observed, blocked, motion)
-        return await self._offload(self._planner.plan, routed, observed, blocked, motion)
+        return await self._offload(self._planner.beside().plan, routed, observed, blocked, motion)
