@@ -26,7 +26,7 @@ def from_json(text: bytes | str, kind: Any) -> Any:
 
 
 def to_plain(value: object) -> Any:
-    """As the JSON is: dicts, lists and plain values."""
+    """The same as dicts, lists and plain values, as the JSON is."""
     return msgspec.to_builtins(value, enc_hook=_text)
 
 
@@ -40,7 +40,7 @@ def from_plain(data: object, kind: Any, *, from_attributes: bool = False) -> Any
 
 
 def encoder() -> msgspec.json.Encoder:
-    """For a path that writes often."""
+    """An encoder, for a path that writes often."""
     return msgspec.json.Encoder(enc_hook=_text)
 
 
@@ -49,12 +49,12 @@ def decoder(kind: type[T]) -> msgspec.json.Decoder[T]: ...
 @overload
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]: ...
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """For a path that reads one kind often."""
+    """A decoder, for a path that reads one kind often."""
     return msgspec.json.Decoder(kind, dec_hook=_read)
 
 
 def json_schemas(types: Iterable[Any], *, ref_template: str) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
-    """Their schemas, and those of the structs in them by name."""
+    """The schemas of these types, and those of the structs in them by name."""
     return msgspec.json.schema_components(types, ref_template=ref_template, schema_hook=_schema)
 
 
