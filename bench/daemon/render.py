@@ -20,6 +20,8 @@ from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.link import Link
 from hwd.model.stage import Stage, StageName
 from hwd.model.timeline import LinkTimeline, Timeline
+from hwd.rack.nic_ports import NicPorts
+from hwd.rack.ready_links import ReadyLinks
 from hwd.telemetry import Budget, Metrics
 from hwd.web.app import metrics_router
 from hwd.web.server import HttpServer, listen
@@ -166,7 +168,10 @@ def _filled(series: int) -> Metrics:
     """Metrics with about so many series: of big switches, with two hosts for each."""
     switches = series // (ENDS + 40 + 2 * (4 * PORTS)) + 1
     hosts = 2 * switches
-    metrics = Metrics(Budget(switches=switches, ends=switches * ENDS, hosts=hosts, ports=hosts * PORTS, lanes=0))
+    metrics = Metrics(
+        Budget(switches=switches, ends=switches * ENDS, hosts=hosts, ports=hosts * PORTS, lanes=0),
+        ReadyLinks(NicPorts()),
+    )
     for document in _documents(switches, hosts):
         metrics(document)
     return metrics

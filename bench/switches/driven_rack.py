@@ -14,6 +14,9 @@ from hwd.model.instant import Origin
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
+from hwd.rack.links import Links
+from hwd.rack.nic_ports import NicPorts
+from hwd.rack.switches import ReportedSwitches
 from hwd.reconfigure.apply.switches import Switches
 from hwd.reconfigure.desired.desired import Desired
 from hwd.reconfigure.desired.history import History, Outcomes
@@ -23,8 +26,6 @@ from hwd.reconfigure.plans.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.transfers import Transfers
 from hwd.records.records import Records
-from hwd.web.linkboard import Linkboard
-from hwd.web.switchboard import Switchboard
 from hwd_agents.wire import Arguments
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
@@ -106,7 +107,7 @@ class DrivenRack:
             planner=BackgroundPlanner(Planner(testbed, fabric, History(testbed).expect), self.offload),
             switches=Switches(self.supervisors, clock, dict.fromkeys(self.supervisors, Origin.TWIN)),
             agents=agents,
-            hangs=Linkboard(fabric, Switchboard(testbed.switches)),
+            hangs=Links(fabric, ReportedSwitches(testbed.switches), NicPorts()),
             journal=journal,
             ledger=ledger,
             clock=clock,

@@ -36,7 +36,6 @@ from hwd.jobs.efficiency.port_rates import PortRates
 from hwd.jobs.event_log import EventLog
 from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import Programs
-from hwd.jobs.rack_health import RackHealth
 from hwd.jobs.training.training_reader import TrainingReader
 from hwd.jobs.verification.job_verifier import JobVerifier
 from hwd.model.documents.daemon import (
@@ -54,6 +53,12 @@ from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.ledger import Ledger
 from hwd.ports.testbed_ports import all_ports
+from hwd.rack.changes import Changes
+from hwd.rack.health import RackHealth
+from hwd.rack.links import Links
+from hwd.rack.nic_ports import NicPorts
+from hwd.rack.ready_links import ReadyLinks
+from hwd.rack.switches import ReportedSwitches
 from hwd.reconfigure.apply.switches import Switches
 from hwd.reconfigure.desired.desired import Desired
 from hwd.reconfigure.desired.drift import Drift
@@ -79,14 +84,11 @@ from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.alerts import Alerts
 from hwd.timeline.alignment import Alignment
 from hwd.web.applies import Applies
-from hwd.web.changeboard import Changeboard
 from hwd.web.daemonboard import Daemonboard
 from hwd.web.demands import Demands
 from hwd.web.hub import Hub
-from hwd.web.linkboard import Linkboard
 from hwd.web.rack_status import RackStatus
 from hwd.web.service import Service
-from hwd.web.switchboard import Switchboard
 from hwd_agents.wire import ClaimOperation, ClaimTransfer, EndOperation, EndTransfers, JoinJob, SwitchPreparedSet
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
@@ -95,6 +97,8 @@ from hwd_drivers.core.errors import HwdError
 CLOSE_WITHIN_S = 10.0
 """The time limit for runs and applies to reach their safe states when the daemon stops. Each takes 5 s at most, all at
 once."""
+CHANGES_READ = 256
+"""Documents of each kind that a start reads for the last change of each switch."""
 log = logging.getLogger(__name__)
 
 
@@ -120,7 +124,9 @@ class Daemon:
         on_turn: Callable[[float], None] = ignore_lag,
         testbed_file: TestbedFile | None = None,
     ) -> None:
-        self.metrics = Metrics(Budget.of(testbed))
+        self._ports = NicPorts()
+        self._ready = ReadyLinks(self._ports)
+        self.metrics = Metrics(Budget.of(testbed), self._ready)
         self.hub = Hub()
         self._testbed = testbed
         self._testbed_text = testbed_text
@@ -137,7 +143,12 @@ class Daemon:
         self._recorder = RecordingSink(
             storage.records, on_end=self._journal.note_recorded, on_refused=self._note_records
         )
-        self._sink = Fanout([self._recorder, self.metrics, self.hub, *sinks])
+        self._sink = Fanout([self._recorder])
+        self._sink.subscribe(self._ports, self._ready)
+        self._sink.add(self.metrics)
+        self._sink.add(self.hub)
+        for sink in sinks:
+            self._sink.add(sink)
         self._emit = Emitter(machine.clock, self._sink)
         self._limits = limits or Limits(machine.clock)
         self._lag_watch = LagWatch(self._emit, on_turn)
@@ -162,21 +173,16 @@ class Daemon:
 
         self._driven = driven = DrivenSwitches(testbed, self._rack.open_switch, machine=machine, sink=sink)
         switches = Switches(driven.drivers, clock, driven.origins)
-        switchboard = Switchboard(testbed.switches, switches.cause)
-        linkboard = Linkboard(
-            fabric,
-            switchboard,
-            clock.wall_ns,
-            powers_asked_wall_ns=driven.powers_asked_wall_ns,
-        )
-        changeboard, daemonboard, alerts = Changeboard(testbed.switches), Daemonboard(), Alerts(clock)
-        await changeboard.load(records)
+        reported = ReportedSwitches(testbed.switches, switches.cause)
+        links = Links(fabric, reported, self._ports, clock.wall_ns, powers_asked_wall_ns=driven.powers_asked_wall_ns)
+        changes, daemonboard, alerts = Changes(testbed.switches), Daemonboard(), Alerts(clock, self._ports, self._ready)
+        for document in await records.unbroken([fact.KIND for fact in Changes.TAKES], limit=CHANGES_READ):
+            changes(document)
         await alerts.load(records)
         await daemonboard.load(records)
         self._died_wall_ns = daemonboard.died_wall_ns
         wanted = fabric.routed_of({name: frozenset(ones) for name, ones in desired.crossconnects().items()})
-        alerts.expect(wanted)
-        self.metrics.expect(wanted)
+        self._ready.expect(wanted)
 
         alignments = await records.alignments.read(machine.clock_name)
         self._gateway = gateway = Gateway(
@@ -245,7 +251,7 @@ class Daemon:
             planner=background_planner,
             switches=switches,
             agents=agents,
-            hangs=linkboard,
+            hangs=links,
             journal=self._journal,
             ledger=ledger,
             clock=clock,
@@ -305,7 +311,7 @@ class Daemon:
             transfers=transfers,
             settings=settings,
             rates=port_rates,
-            health=RackHealth(fabric, ports=linkboard.ports, is_there=agents.is_there, cause=switches.cause),
+            health=RackHealth(fabric, carrier=self._ports.carrier, is_there=agents.is_there, cause=switches.cause),
             folder=Path(self._process.data_dir) / "jobs",
             clock=clock,
             ids=ids,
@@ -335,9 +341,10 @@ class Daemon:
             testbed=testbed,
             version=self._process.version,
             commit=str(self._process.commit),
-            switches=switchboard,
-            links=linkboard,
-            changes=changeboard,
+            switches=reported,
+            links=links,
+            ports=self._ports,
+            changes=changes,
             alerts=alerts,
             own=daemonboard,
             gateway=gateway,
@@ -385,14 +392,14 @@ class Daemon:
             fabric=fabric,
             text=self._testbed_text,
             parts=(
-                *(ledger, history, move_counts, desired, switchboard, linkboard, changeboard, self.metrics),
+                *(ledger, history, move_counts, desired, reported, links, changes, self.metrics),
                 *(delegations, selections, settings, baselines, background_planner, restores, drift, earlier),
                 *(applies, demands, faults, programs, jobs, rack, runs, transfers, retention, reconfigurer.sets, self),
             ),
             switches=driven,
             ledger=ledger,
             runs=runs,
-            crossconnects=linkboard.state,
+            crossconnects=links.state,
             clock=clock,
             emit=self._emit,
             recorded=self._recorder.flush,
@@ -429,9 +436,9 @@ class Daemon:
             outcomes,
             move_counts,
             desired,
-            switchboard,
-            linkboard,
-            changeboard,
+            reported,
+            links,
+            changes,
             daemonboard,
             alerts,
         )

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from hwd.jobs.rack_health import RackHealth
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Failure, Job, Recovery, View
+from hwd.rack.health import RackHealth
 
 DARK_S: Final = 0.5
 """A carrier has to be away, or back, for so long: a flap is none, and the last events of a move may come after it."""

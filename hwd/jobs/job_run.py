@@ -28,7 +28,6 @@ from hwd.jobs.job_routes import JobRoutes
 from hwd.jobs.job_status import named, status_of
 from hwd.jobs.light_watch import MOVES_KEPT, LightWatch
 from hwd.jobs.played_plane import PlayedPlane, Told
-from hwd.jobs.rack_health import RackHealth
 from hwd.model.answers import JobEfficiencyRow, JobStatus
 from hwd.model.documents.jobs import (
     JobArrived,
@@ -47,6 +46,7 @@ from hwd.model.testbed import Testbed
 from hwd.planes import AnnouncedDemand
 from hwd.planes.actor import AnswerRanks, Command, DriveTo, PlaneActor, PrepareTarget, SetRoutes
 from hwd.ports.claim import utc
+from hwd.rack.health import RackHealth
 from hwd.reconfigure.transfers import Transfers
 from hwd_agents.wire import (
     JobJoined,

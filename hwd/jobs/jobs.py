@@ -26,7 +26,6 @@ from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import HostSettings, JobRoutes
 from hwd.jobs.job_run import AGAIN_S, STOP_WITHIN_S, JobRun, JobStore
 from hwd.jobs.job_status import status_of
-from hwd.jobs.rack_health import RackHealth
 from hwd.jobs.training.training import training
 from hwd.model.answers import JobStatus
 from hwd.model.documents.jobs import JobOverridden
@@ -40,6 +39,7 @@ from hwd.model.request import Caller
 from hwd.model.testbed import JobEntry, Testbed
 from hwd.ports.claim import holder_of, job_of
 from hwd.ports.rules import Reason
+from hwd.rack.health import RackHealth
 from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.plans.planner import BackgroundPlanner
 from hwd.reconfigure.reconfigurer import Reconfigurer

@@ -184,6 +184,19 @@ class Records:
         """Of these kinds, of all runs and of none, newest first. `before`: an id; only older ones."""
         return await self._access.read(self._newest, tuple(kinds), limit, before)
 
+    async def unbroken(self, kinds: Iterable[str], *, limit: int) -> list[Document]:
+        """Of these kinds, `limit` of each at most, oldest first, from where none of them can be missing: what is older
+        than the oldest of a kind that has more, or than a gap, is left out.
+        """
+        found: list[Stored] = []
+        known_from = 1 + max((gap.upto for gap in (await self.gaps.all()).values()), default=-1)
+        for kind in kinds:
+            newest = await self.newest([kind], limit=limit)
+            found += newest
+            if len(newest) == limit:
+                known_from = max(known_from, newest[-1].id)
+        return [one.document for one in sorted(found, key=lambda one: one.id) if one.id >= known_from]
+
     async def last_document(self, run: str, kind: str) -> Document | None:
         """The newest document of a kind of one run."""
         return await self._access.read(self._last_document, run, kind)

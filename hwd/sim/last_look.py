@@ -70,7 +70,7 @@ class LastLook:
                 self._witness.breach("no-bug", f"{node} ended by itself: {error!r}")
                 return
             daemon = self._world.daemon
-            left = ["the daemon is down"] if daemon is None else self._left(daemon.service)
+            left = ["the daemon is down"] if daemon is None else await self._left(daemon.service)
             if daemon is not None:
                 jobs = await daemon.service.jobs()
                 left += [f"job {one.id} is {one.state}" for one in jobs if not one.ended]
@@ -80,8 +80,8 @@ class LastLook:
                 await self._give_up(daemon.service)
         self._witness.breach("recovered", f"after {REST_WITHIN_S:g} s of peace: {'; '.join(left)}")
 
-    def _left(self, service: Service) -> list[str]:
-        status, ready = service.status(), service.ready()
+    async def _left(self, service: Service) -> list[str]:
+        status, ready = await service.status(), service.ready()
         return [
             *([] if ready.ready else [f"the rack is not ready: {', '.join(ready.why)}"]),
             *(f"{host.host} is away or not aligned" for host in status.hosts if not (host.up and host.aligned)),
@@ -158,7 +158,7 @@ class LastLook:
                 self._witness.breach("job-kept", f"job {id} was started, and is not in the records")
         for program in self._world.processes.running:
             self._witness.breach("job-kept", f"{program} runs, and its job has ended")
-        status = service.status()
+        status = await service.status()
         for id in jobs:
             held = [f"lease {one.lease}" for one in status.leases if one.holder.startswith(f"job {id} ")]
             held += [f"set {one.id}" for one in status.sets if one.holder.startswith(f"job {id} ")]

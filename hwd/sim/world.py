@@ -218,7 +218,7 @@ class World:
                     await task
             service = self.daemon.service if self.daemon is not None else None
             is_ready = service is not None and service.ready().ready
-            if service is not None and is_ready and all(host.up and host.aligned for host in service.hosts()):
+            if service is not None and is_ready and all(host.up and host.aligned for host in await service.hosts()):
                 return service
             await asyncio.sleep(0.1)
 

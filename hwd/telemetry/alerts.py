@@ -1,17 +1,16 @@
 """The alerts in force, from documents and nothing else: those of alerts.yml that the daemon can decide by itself.
 
-alerts = Alerts(clock)      # a sink
+alerts = Alerts(clock, ports, ready)      # a sink, after these
 alerts.in_force()           # the worst first
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from msgspec import UNSET
 
 from hwd.model.answers.alerts import Alert
-from hwd.model.circuit import RoutedLink
 from hwd.model.documents.daemon import (
     CRASHED,
     BusDown,
@@ -50,18 +49,20 @@ from hwd.model.documents.reconfigurations import (
 )
 from hwd.model.documents.runs import RunEnded
 from hwd.model.documents.switches import SwitchAdopted, SwitchDrift, SwitchOverrun, SwitchUnknown
+from hwd.model.nic_port import NicPortId
 from hwd.model.plural import plural
 from hwd.model.run import RunState, RunStatus
 from hwd.model.timeline import Timeline
 from hwd.ports.claim import utc
+from hwd.rack.nic_ports import NicPorts
+from hwd.rack.ready_links import ReadyLinks
 from hwd.records.records import Records, Stored
 from hwd.telemetry.alert_rules import RULES, WORST_FIRST
 from hwd.telemetry.carrier_flaps import WITHIN_NS as FLAPS_WITHIN_NS
 from hwd.telemetry.carrier_flaps import CarrierFlaps
-from hwd.telemetry.links import Links
 from hwd.telemetry.past_events import Key, PastEvents, Times
 from hwd.telemetry.switch_mends import SwitchMends
-from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData, ReadyData
+from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchFact, SwitchRead, SwitchRestarted, SwitchUp
@@ -84,12 +85,6 @@ class _Condition:
 
     began: Times
     summary: str
-
-
-@dataclass(slots=True)
-class _Port:
-    carrier: bool | None = None
-    rdma: bool | None = None
 
 
 class Alerts:
@@ -120,14 +115,16 @@ class Alerts:
         *(RunStatus, RunEnded, JobGranted, JobSwitched, JobEnded),
     )
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, ports: NicPorts, ready: ReadyLinks) -> None:
         self._clock = clock
+        self._ports = ports
+        self._ready = ready
         self._now: Times = (0, 0)
         """Of the document at hand."""
         self._states: dict[Key, _Condition] = {}
         self._events = PastEvents()
         self._mends = SwitchMends()
-        self._ports: dict[str, dict[str, _Port]] = {}
+        self._known_ports: dict[str, tuple[str, ...]] = {}
         self._flaps = CarrierFlaps()
         self._failing: dict[str, dict[str, str]] = {}
         self._playbooks: dict[str, str] = {}
@@ -135,8 +132,6 @@ class Alerts:
         self._under_way: set[str] = set()
         self._ended_ns: int | None = None
         """When a reconfiguration ended last."""
-        self._dark = _Dark()
-        self._links = Links(self._dark)
 
     def in_force(self) -> list[Alert]:
         now_ns = self._clock.monotonic_ns()
@@ -170,17 +165,14 @@ class Alerts:
                 case _:
                     self(replace(document, at_ns=self._now[0]))
 
-    def expect(self, links: Iterable[RoutedLink]) -> None:
-        """These links are wanted, as earlier processes of the daemon have recorded."""
-        self._now = self._clock.monotonic_ns(), self._clock.wall_ns()
-        self._links.expect(links)
-        self._judge_links()
-
     def __call__(self, document: Document) -> None:
         self._now = document.at_ns, document.wall_ns
+        for link in self._ready.changed:
+            words = "is wanted, and an end of it has no carrier"
+            self._hold("LinkNotReady", link, words, self._ready.is_ready(link) is False)
         match document.fact:
             case HostEvent() as event:
-                if isinstance(event.data, CarrierData | InterfaceData | RdmaData | ReadyData) and not event.past:
+                if isinstance(event.data, CarrierData | InterfaceData | RdmaData) and not event.past:
                     self._take_event(event)
             case SwitchFact() as fact:
                 self._take_switch(fact)
@@ -275,7 +267,6 @@ class Alerts:
 
     def _take_host(self, fact: HostFact) -> None:
         host = fact.host
-        self._take_links(fact)
         match fact:
             case HostUp():
                 self._hold("AgentDown", host, "", False)
@@ -284,7 +275,6 @@ class Alerts:
                 self._keep_ports(host, ports)
                 self._flaps.keep(host, ports)
                 for name, port in ports.items():
-                    self._ports.setdefault(host, {})[name] = _Port(port.carrier, port.rdma)
                     self._flaps.count(host, name, port.carrier_changes, self._now)
                     self._judge_rdma(host, name)
             case HostDown(cause=cause):
@@ -311,23 +301,14 @@ class Alerts:
                 self._note("ClockStepped", host, f"its clock was stepped by {by_ns / 1e9:+.3f} s")
 
     def _take_event(self, event: HostEvent) -> None:
-        self._take_links(event)
         host, name = event.host, event.port or ""
-        if (port := self._ports.get(host, {}).get(name)) is None:
-            return
-        match event.data:
-            case CarrierData(carrier=carrier, carrier_changes=changes):
-                port.carrier = carrier
-                self._flaps.count(host, name, changes, self._now)
-            case InterfaceData(present=False):
-                port.carrier = port.rdma = None
-            case RdmaData(active=active):
-                port.rdma = active
-        self._judge_rdma(host, name)
+        if name in self._known_ports.get(host, ()):
+            if isinstance(event.data, CarrierData):
+                self._flaps.count(host, name, event.data.carrier_changes, self._now)
+            self._judge_rdma(host, name)
 
     def _take_reconfiguration(self, fact: ReconfigurationFact) -> None:
         id = fact.reconfiguration
-        self._take_links(fact)
         match fact:
             case ReconfigurationState(state=state):
                 self._under_way.add(id)
@@ -375,15 +356,6 @@ class Alerts:
         self._hold("JournalOpen", id, "", False)
         self._hold("JournalHeld", id, "", False)
 
-    def _take_links(self, fact: Fact) -> None:
-        self._links.take(fact)
-        self._judge_links()
-
-    def _judge_links(self) -> None:
-        for link in self._dark.changed():
-            dark = self._dark.value(link) == 0
-            self._hold("LinkNotReady", link, "is wanted, and an end of it has no carrier", dark)
-
     def _hold(self, name: str, subject: str, summary: str, holds: bool) -> None:
         """A state lasts, or is over."""
         key = name, subject
@@ -400,42 +372,18 @@ class Alerts:
 
     def _keep_ports(self, host: str, names: Collection[str]) -> None:
         """Forget its other ports."""
-        for name in [name for name in self._ports.get(host, {}) if name not in names]:
-            del self._ports[host][name]
+        for name in set(self._known_ports.get(host, ())).difference(names):
             self._hold("RdmaDown", f"{host}.{name}", "", False)
+        self._known_ports[host] = (*names,)
 
     def _is_changed_lately(self, now_ns: int) -> bool:
         """Whether reconfigurations may have made carriers come and go."""
         return bool(self._under_way) or (self._ended_ns is not None and now_ns - self._ended_ns <= FLAPS_WITHIN_NS)
 
     def _judge_rdma(self, host: str, name: str) -> None:
-        port = self._ports[host][name]
-        words = "has a carrier, and its RDMA port is not active"
-        self._hold("RdmaDown", f"{host}.{name}", words, port.carrier is True and port.rdma is False)
-
-
-class _Dark:
-    """The gauge of `Links`: 0 is dark. What one document drops and sets again has not changed in between."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, float] = {}
-        self._changed: dict[str, None] = {}
-
-    def changed(self) -> list[str]:
-        """The links that were set or dropped since the last call."""
-        changed, self._changed = [*self._changed], {}
-        return changed
-
-    def set(self, value: float, link: str, /) -> None:
-        self._values[link] = value
-        self._changed[link] = None
-
-    def drop(self, link: str, /) -> None:
-        self._values.pop(link, None)
-        self._changed[link] = None
-
-    def value(self, link: str, /) -> float | None:
-        return self._values.get(link)
+        port = self._ports.get(NicPortId(host=host, port=name))
+        down = port is not None and port.told.carrier is True and port.told.rdma is False
+        self._hold("RdmaDown", f"{host}.{name}", "has a carrier, and its RDMA port is not active", down)
 
 
 def _restarted(lost: int) -> str:

@@ -1,11 +1,11 @@
 """Metrics for Prometheus, made from documents and nothing else.
 
-metrics = Metrics(Budget.of(testbed))     # a sink
+metrics = Metrics(Budget.of(testbed), ready)     # a sink, after `ready`
 exposition = metrics.render(accept)
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
 from msgspec import UNSET
@@ -13,7 +13,6 @@ from prometheus_client.core import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
 from hwd.fabric.fabric import Fabric
-from hwd.model.circuit import RoutedLink
 from hwd.model.documents.daemon import (
     BusDown,
     BusUp,
@@ -55,11 +54,11 @@ from hwd.model.limit import Limit
 from hwd.model.run import RunState, RunStatus
 from hwd.model.stage import StageName
 from hwd.model.timeline import Timeline
+from hwd.rack.ready_links import ReadyLinks
 from hwd.telemetry.buckets import SERIES, Buckets
 from hwd.telemetry.budget import JOBS_SHOWN, RUNS_SHOWN, Budget
 from hwd.telemetry.exposition import Exposition, wants_openmetrics
 from hwd.telemetry.hosts import Hosts
-from hwd.telemetry.links import Links
 from hwd.telemetry.series import Series
 from hwd.telemetry.switches import Switches
 from hwd_drivers.core.documents import Document, Fact
@@ -85,7 +84,8 @@ class Metrics(Collector):
     What is not known has no series: a dark port has no power, a lost host no carrier.
     """
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, ready: ReadyLinks) -> None:
+        self._ready = ready
         self._leases: dict[str, None] = {}
         self._states: dict[str, str] = {}
         self._runs_now: dict[str, str] = {}
@@ -225,7 +225,6 @@ class Metrics(Collector):
             limit=SERIES,
         )
         self._switches = Switches(switches=budget.switches, ends=budget.ends)
-        self._links = Links(self._link_ready)
         self._hosts = Hosts(hosts=budget.hosts, ports=budget.ports, lanes=budget.lanes)
         own = (value for value in vars(self).values() if isinstance(value, Series | Buckets))
         self._all = (*own, *self._switches, *self._hosts)
@@ -236,7 +235,7 @@ class Metrics(Collector):
 
     def use_testbed(self, fabric: Fabric) -> None:
         """Go on with as many series as the testbed of this fabric may have."""
-        for metric, sized in zip(self._all, Metrics(Budget.of(fabric.testbed)), strict=True):
+        for metric, sized in zip(self._all, Metrics(Budget.of(fabric.testbed), self._ready), strict=True):
             metric.limit = sized.limit
 
     def render(self, accept: str = "") -> Exposition:
@@ -261,20 +260,19 @@ class Metrics(Collector):
     def __iter__(self) -> Iterator[Series | Buckets]:
         return iter(self._all)
 
-    def expect(self, links: Iterable[RoutedLink]) -> None:
-        """These links are wanted, as earlier processes of the daemon have recorded."""
-        self._links.expect(links)
-
     def __call__(self, document: Document) -> None:
+        for link in self._ready.changed:
+            if (ready := self._ready.is_ready(link)) is None:
+                self._link_ready.drop(link)
+            else:
+                self._link_ready.set(ready, link)
         match document.fact:
             case HostEvent() as event:  # thousands a second
                 self._hosts.take_event(event)
-                self._links.take(event)
             case SwitchFact() as fact:
                 self._switches.take(fact)
             case HostFact() as fact:
                 self._hosts.take(fact)
-                self._links.take(fact)
             case TransferFact() as fact:
                 self._take_transfer(fact)
             case LeaseRequestFact() | LeaseBaseline():
@@ -322,7 +320,6 @@ class Metrics(Collector):
 
     def _take_reconfiguration(self, fact: ReconfigurationFact, wall_s: float) -> None:
         id = fact.reconfiguration
-        self._links.take(fact)
         match fact:
             case ReconfigurationCommanded(switch=switch, window_s=window_s) if window_s is not None:
                 self._switches.unguarded(switch, window_s)

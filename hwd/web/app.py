@@ -152,17 +152,17 @@ def _looks(service: Service) -> APIRouter:
     @router.get("/status", openapi_extra=described(answer=Status))
     async def status() -> Response:
         """Everything of one screen: bus, switches, hosts, leases, reconfigurations and runs under way."""
-        return encoded(service.status())
+        return encoded(await service.status())
 
     @router.get("/switches", openapi_extra=described(answer=list[SwitchStatus]))
     async def switches() -> Response:
         """Switches, what they report, and their power readings."""
-        return encoded(service.switches())
+        return encoded(await service.switches())
 
     @router.get("/hosts", openapi_extra=described(answer=list[HostStatus]))
     async def hosts() -> Response:
         """Hosts, their agents and the alignment of their clocks."""
-        return encoded(service.hosts())
+        return encoded(await service.hosts())
 
     return router
 

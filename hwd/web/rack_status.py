@@ -1,6 +1,7 @@
 """The state of the rack as callers see it: switches, hosts, what is not ready, and the inventory of a run's record."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -25,19 +26,34 @@ from hwd.model.answers import (
     UnlitLink,
 )
 from hwd.model.answers.changes import NOT_ENDED, SwitchChange
-from hwd.model.desired import crossconnects_of, difference, free_ends_of
+from hwd.model.desired import DesiredEnds, crossconnects_of, difference, free_ends_of
 from hwd.model.testbed import Testbed
 from hwd.ports.delegation import Delegation
+from hwd.rack.changes import Changes
+from hwd.rack.links import Links
+from hwd.rack.nic_ports import NicPorts
+from hwd.rack.switches import ReportedSwitches
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.recorder import RecordingSink
 from hwd.telemetry.alerts import Alerts
-from hwd.web.changeboard import Changeboard
 from hwd.web.daemonboard import Daemonboard
-from hwd.web.linkboard import Linkboard
-from hwd.web.switchboard import Switchboard
+from hwd.web.turns import in_turns
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.structs import to_plain
 from hwd_drivers.core.values import PortSide, natural_key
+
+SWITCHES_AT_ONCE, HOSTS_AT_ONCE, DESIRED_AT_ONCE, LINKS_AT_ONCE = 2048, 512, 256, 16
+"""Of a turn of the event loop: what takes some milliseconds at worst."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KeptDesired:
+    """What was said of one switch, and of what; `changing`: of ports that reconfigurations in progress change."""
+
+    of: SwitchStatus
+    ends: DesiredEnds
+    changing: bool
+    desired: SwitchDesired
 
 
 class RackStatus:
@@ -52,9 +68,10 @@ class RackStatus:
         testbed: Testbed,
         version: str,
         commit: str,
-        switches: Switchboard,
-        links: Linkboard,
-        changes: Changeboard,
+        switches: ReportedSwitches,
+        links: Links,
+        ports: NicPorts,
+        changes: Changes,
         alerts: Alerts,
         own: Daemonboard,
         gateway: Gateway,
@@ -67,6 +84,7 @@ class RackStatus:
         self._commit = commit
         self._switches = switches
         self._links = links
+        self._ports = ports
         self._changes = changes
         self._alerts = alerts
         self._own = own
@@ -74,6 +92,7 @@ class RackStatus:
         self._delegations = delegations
         self._reconfigurer = reconfigurer
         self._recorder = recorder
+        self._desired: dict[str, _KeptDesired] = {}
 
     def use_testbed(self, fabric: Fabric) -> None:
         """Go on with the testbed of this fabric."""
@@ -105,36 +124,32 @@ class RackStatus:
     def composites(self) -> list[CompositeStatus]:
         return self._links.composites()
 
-    def links(self) -> list[LinkStatus]:
+    async def links(self) -> list[LinkStatus]:
         """That have light from end to end."""
-        return self._links.links()
+        return await in_turns(self._links.each(), LINKS_AT_ONCE)
 
-    def desired(self) -> list[SwitchDesired]:
+    async def desired(self) -> list[SwitchDesired]:
         """What is wanted of each switch of which something is wanted, and how it differs as it was reported last."""
+        return await in_turns(self._desired_of_each(), DESIRED_AT_ONCE)
+
+    def _desired_of_each(self) -> Iterator[SwitchDesired]:
         desired = self._reconfigurer.desired
-        changing, found = desired.changing(), []
+        changing = desired.changing()
+        changed = {port.partition(".")[0] for port in changing}
+        before, self._desired = self._desired, {}
         for report in self._switches.reports():
             name = report.switch
             if not (ends := desired.of(name)):
                 continue
-            differs = difference(name, ends, report.readings, but=changing) if report.up else None
-            found.append(
-                SwitchDesired(
-                    switch=name,
-                    crossconnects=[*crossconnects_of(ends)],
-                    free=[*free_ends_of(ends)],
-                    by={end: one.by for end, one in sorted(ends.items(), key=lambda item: item[0].sort_key())},
-                    unknown=None if report.up else report.cause,
-                    missing=None if differs is None else [*differs.missing],
-                    stale=None if differs is None else [*differs.stale],
-                    unasked=None if differs is None else [*differs.unasked],
-                    changing=sorted({f"{name}.{end.port}" for end in ends} & changing, key=natural_key),
-                )
-            )
-        return found
+            found = before.get(name)
+            if found is None or name in changed or found.changing or found.ends is not ends or found.of is not report:
+                made = _desired_of(report, ends, changing)
+                found = _KeptDesired(of=report, ends=ends, changing=bool(made.changing), desired=made)
+            self._desired[name] = found
+            yield found.desired
 
     def orphans(self) -> list[str]:
-        """See `Linkboard.orphans`."""
+        """See `Links.orphans`."""
         return self._links.orphans()
 
     def unlit(self) -> list[UnlitLink]:
@@ -168,33 +183,35 @@ class RackStatus:
         there = all(view.up and view.alignment is not None for view in hosts)
         return there and self.ready().ready and not self._reconfigurer.left_open
 
-    def switches(self) -> list[SwitchStatus]:
+    async def switches(self) -> list[SwitchStatus]:
         """All switches, each with the lease of the host that drives it, and its last change."""
+        return await in_turns(self._each_switch(), SWITCHES_AT_ONCE)
+
+    def _each_switch(self) -> Iterator[SwitchStatus]:
         leases = {lease.switch: delegated(lease) for lease in self._delegations.all()}
         states = {one.id: str(one.state) for one in self._reconfigurer.under_way}
-        return [
-            replace(one, lease=leases.get(one.switch), last_change=_stated(self._changes.last(one.switch), states))
-            for one in self._switches.reports()
-        ]
+        for one in self._switches.reports():
+            lease, change = leases.get(one.switch), _stated(self._changes.last(one.switch), states)
+            yield one if lease is None and change is None else replace(one, lease=lease, last_change=change)
 
     def blocked(self, switch: str) -> list[PortSide]:
         """The ends of a switch that overrides hold dark, as it was reported last."""
         return next(one.blocked for one in self._switches.reports() if one.switch == switch)
 
-    def hosts(self) -> list[HostStatus]:
-        return [*map(self._host, self.testbed.hosts)]
+    async def hosts(self) -> list[HostStatus]:
+        return await in_turns(map(self._host, self.testbed.hosts), HOSTS_AT_ONCE)
 
     def inventory(self) -> dict[str, Json]:
         """Models, serials and versions that the devices report now, for the record of a run."""
         births = {name: view.birth for name, view in self._gateway.hosts().items()}
         return {
-            "switches": to_plain(self.switches()),
+            "switches": to_plain([*self._each_switch()]),
             "hosts": [
                 {
                     **to_plain(host),
                     "inventory": inventory_data(birth) if (birth := births.get(host.name)) else None,
                 }
-                for host in self.hosts()
+                for host in map(self._host, self.testbed.hosts)
             ],
             "version": self.version,
             "commit": self._commit,
@@ -205,7 +222,24 @@ class RackStatus:
         if view is None:
             view = HostView(host=name)
         apart = "" if view.birth is None else skew(self.version, view.birth.version)
-        return view.status(self._links.ports(name), since_wall_ns=self._links.since_wall_ns(name), skew=apart)
+        ports = {port: now.told for port, now in self._ports.of_host(name).items()}
+        return view.status(ports, since_wall_ns=self._ports.since_wall_ns(name), skew=apart)
+
+
+def _desired_of(report: SwitchStatus, ends: DesiredEnds, changing: frozenset[str]) -> SwitchDesired:
+    name = report.switch
+    differs = difference(name, ends, report.readings, but=changing) if report.up else None
+    return SwitchDesired(
+        switch=name,
+        crossconnects=[*crossconnects_of(ends)],
+        free=[*free_ends_of(ends)],
+        by={end: one.by for end, one in sorted(ends.items(), key=lambda item: item[0].sort_key())},
+        unknown=None if report.up else report.cause,
+        missing=None if differs is None else [*differs.missing],
+        stale=None if differs is None else [*differs.stale],
+        unasked=None if differs is None else [*differs.unasked],
+        changing=sorted({f"{name}.{end.port}" for end in ends} & changing, key=natural_key),
+    )
 
 
 def delegated(lease: Delegation) -> SwitchLease:

@@ -155,8 +155,10 @@ class Service:
 
     # --- state
 
-    def status(self) -> Status:
-        """All that the status screen shows."""
+    async def status(self) -> Status:
+        """All that the status screen shows. A large rack is looked at in turns of the event loop, after what is under
+        way: what is not said to move has not moved since.
+        """
         return Status(
             testbed=self.testbed.name,
             version=self._rack.version,
@@ -166,13 +168,6 @@ class Service:
             disk=self._rack.disk(),
             records=self._rack.records(),
             journal=self._rack.journal(),
-            switches=self.switches(),
-            composites=self._rack.composites(),
-            hosts=self.hosts(),
-            lit=self._rack.links(),
-            desired=self._rack.desired(),
-            unlit=self._rack.unlit(),
-            orphans=self._rack.orphans(),
             leases=self.leases(),
             lease_requests=self.lease_requests(),
             transfers=self._transfers.status(),
@@ -189,19 +184,26 @@ class Service:
                 if (status := self._runs.board.get(runner.id)) is not None
             ],
             queue=self.queue(),
+            switches=await self.switches(),
+            composites=self._rack.composites(),
+            hosts=await self.hosts(),
+            lit=await self._rack.links(),
+            desired=await self._rack.desired(),
+            unlit=self._rack.unlit(),
+            orphans=self._rack.orphans(),
         )
 
     def ready(self) -> Readiness:
         """See `RackStatus.ready`."""
         return self._rack.ready()
 
-    def switches(self) -> list[SwitchStatus]:
+    async def switches(self) -> list[SwitchStatus]:
         """See `RackStatus.switches`."""
-        return self._rack.switches()
+        return await self._rack.switches()
 
-    def hosts(self) -> list[HostStatus]:
+    async def hosts(self) -> list[HostStatus]:
         """See `RackStatus.hosts`."""
-        return self._rack.hosts()
+        return await self._rack.hosts()
 
     def reconfigurations(self) -> list[ReconfigurationStatus]:
         """Those that have not ended."""

@@ -13,10 +13,12 @@ import pytest
 from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
+from hwd.rack.links import Links
+from hwd.rack.nic_ports import NicPorts
+from hwd.rack.ready_links import ReadyLinks
+from hwd.rack.switches import ReportedSwitches
 from hwd.telemetry.budget import Budget
 from hwd.telemetry.metrics import Metrics
-from hwd.web.linkboard import Linkboard
-from hwd.web.switchboard import Switchboard
 from hwd_agents.wire import Command, Events, Reply, encode, topic
 from hwd_drivers.core.errors import HwdError
 
@@ -97,9 +99,12 @@ async def test_forged_messages_end_nothing_and_trouble_no_other_host(
     path = tmp_path / "testbed.yaml"
     path.write_text(TESTBED)
     testbed = load(path).require()
-    metrics = Metrics(Budget.of(testbed))
+    ports = NicPorts()
+    ready = ReadyLinks(ports)
+    links = Links(Fabric(testbed), ReportedSwitches({}), ports)
+    metrics = Metrics(Budget.of(testbed), ready)
     switches = HostSwitches(testbed, clock=world.clock, sink=lambda document: None)
-    world.sinks += [metrics, Linkboard(Fabric(testbed), Switchboard({})), switches]
+    world.sinks += [ports, ready, metrics, links, switches]
     good, peer = await world.aligned_peer("h1"), await world.aligned_peer("h0", BOOT)
     liar = Liar(world, peer, seed)
     garbage = 0

@@ -122,8 +122,8 @@ class Desk:
     def of(self, *facts: type) -> list[Any]:
         return [document.fact for document in self.documents if isinstance(document.fact, facts)]
 
-    def crossconnects(self, switch: str) -> tuple[str, ...]:
-        return next(one.crossconnects for one in self.service.switches() if one.switch == switch)
+    async def crossconnects(self, switch: str) -> tuple[str, ...]:
+        return next(one.crossconnects for one in await self.service.switches() if one.switch == switch)
 
 
 @pytest.fixture
@@ -227,7 +227,7 @@ async def test_switches_that_come_move_and_go_are_driven_from_then_on_and_the_se
     assert await desk.take(WITH_OCS3) == ["switch ocs3 added: polatis-6000 8x8 at unix:/ocs3"]
     await desk.until_up("ocs3")
     await desk.apply("ocs3:1A-2B")
-    assert desk.crossconnects("ocs3") == ("1A-2B",)
+    assert (await desk.crossconnects("ocs3")) == ("1A-2B",)
     assert desk.of(SwitchDown) == []
     await desk.take(TEXT)
     await desk.apply("ocs2:3A-4B")
@@ -235,10 +235,11 @@ async def test_switches_that_come_move_and_go_are_driven_from_then_on_and_the_se
     assert await desk.take(MOVED) == ["switch ocs2 changed: address unix:/ocs2 -> unix:/ocs3"]
     await desk.until_up("ocs2", "ocs2")
     await asyncio.sleep(5.0)  # it is read out
-    assert (desk.crossconnects("ocs1"), desk.crossconnects("ocs2")) == (("1A-2B",), ("1A-2B",)), "those of ocs3"
+    of_ocs1, of_ocs2 = await desk.crossconnects("ocs1"), await desk.crossconnects("ocs2")
+    assert (of_ocs1, of_ocs2) == (("1A-2B",), ("1A-2B",)), "those of ocs3"
     assert b'hwd_switch_up{switch="ocs2"} 1.0' in bytes(desk.daemon.metrics.render())
     assert await desk.take(WITHOUT_OCS2) == ["switch ocs2 removed"]
-    assert [one.switch for one in desk.service.switches()] == ["ocs1"]
+    assert [one.switch for one in (await desk.service.switches())] == ["ocs1"]
     assert b'switch="ocs2"' not in bytes(desk.daemon.metrics.render())
     assert not [task for task in asyncio.all_tasks() if task.get_name() == "hwd:ocs2/supervisor"]
     with pytest.raises(ConfigError, match="is no switch of testbed desk"):
@@ -314,11 +315,11 @@ async def test_after_a_reload_nothing_holds_the_former_testbed(desk: Desk) -> No
 
 async def test_what_is_desired_of_a_switch_that_comes_back_is_desired_again(desk: Desk) -> None:
     await desk.apply("ocs2:1A-2B")
-    assert desk.service.status().orphans == [], "a switch without any fibre in the file has none"
+    assert (await desk.service.status()).orphans == [], "a switch without any fibre in the file has none"
     await desk.take(WITHOUT_OCS2)
-    assert desk.service.status().desired == []
+    assert (await desk.service.status()).desired == []
     await desk.take(TEXT)
-    (desired,) = desk.service.status().desired
+    (desired,) = (await desk.service.status()).desired
     assert (desired.switch, desired.crossconnects) == ("ocs2", ["1A-2B"])
 
 
@@ -329,7 +330,7 @@ async def test_a_file_with_errors_or_changed_after_it_was_shown_is_not_taken(des
     desk.text = TEXT.replace("ocs1.1,", "ocs9.1,").replace("<-> ocs1.2", "<-> ocs1.99")
     with pytest.raises(ConfigError, match=r"(?s)ocs9.*ocs1.99|ocs1.99.*ocs9"):
         await desk.reload()
-    assert [one.switch for one in desk.service.switches()] == ["ocs1", "ocs2"]
+    assert [one.switch for one in (await desk.service.switches())] == ["ocs1", "ocs2"]
     await desk.apply("ocs1:1A-2B")
     desk.text = DEARER
     shown = await desk.reload(dry_run=True)
@@ -443,19 +444,19 @@ async def test_all_is_as_before_once_a_reload_gives_up_or_is_cancelled(desk: Des
 async def test_a_reload_says_which_lit_link_it_hides_and_the_status_names_what_is_left_of_it(desk: Desk) -> None:
     """The light goes on; only nobody would see it any more."""
     await desk.apply("h0.eth0<->h1.eth0")
-    status = desk.service.status()
+    status = await desk.service.status()
     assert ([one.link for one in status.lit], status.orphans) == (["h0.eth0<->h1.eth0"], [])
     desk.text = TEXT.replace("  - h1.eth0 <-> ocs1.2\n", "")
     shown = await desk.reload(dry_run=True)
     lit = "link h0.eth0<->h1.eth0 is lit over ocs1:1A-2B, ocs1:2A-1B, and the file has no fibres for it any more"
     assert [one.startswith(lit) for one in shown.hides] == [True]
     assert (await desk.reload()).hides == shown.hides
-    assert desk.crossconnects("ocs1") == ("1A-2B", "2A-1B"), "a reload moves no switch"
-    status = desk.service.status()
+    assert (await desk.crossconnects("ocs1")) == ("1A-2B", "2A-1B"), "a reload moves no switch"
+    status = await desk.service.status()
     assert (status.lit, status.orphans) == ([], ["ocs1:1A-2B", "ocs1:2A-1B"])
     desk.text = TEXT
     assert (await desk.reload()).hides == []
-    status = desk.service.status()
+    status = await desk.service.status()
     assert ([one.link for one in status.lit], status.orphans) == (["h0.eth0<->h1.eth0"], [])
 
 
@@ -507,7 +508,7 @@ async def test_who_waited_before_a_reload_is_served_and_ways_back_are_not_held_o
     ben = await desk.lease("ocs1.1", for_s=8.0, holder="ben", queue=True)
     reload = await desk.draining(drain_s=60.0)
     await asyncio.sleep(10.0)
-    assert desk.crossconnects("ocs1") == (), "not confirmed: it went back at its time"
+    assert (await desk.crossconnects("ocs1")) == (), "not confirmed: it went back at its time"
     assert (await desk.service.hear_lease(ben)).holder == "ben"
     assert [one.lease for one in desk.service.leases()] == [ben]
     assert (await reload).done
@@ -526,7 +527,7 @@ async def test_drift_is_restored_while_a_reload_waits(desk: Desk) -> None:
     await asyncio.sleep(90.0)
     assert not reload.done()
     assert desk.of(SwitchDrift)
-    assert desk.crossconnects("ocs1") == ("1A-5B",)
+    assert (await desk.crossconnects("ocs1")) == ("1A-5B",)
     reload.cancel()
     await asyncio.gather(reload, return_exceptions=True)
 
@@ -540,19 +541,19 @@ async def test_a_baseline_comes_back_while_a_reload_waits(desk: Desk) -> None:
     reload = await desk.draining(with_baseline.replace("loss_db: 0.4", "loss_db: 0.9"), drain_s=60.0)
     await desk.service.release_lease(lease)
     assert (await reload).drained_s < 10.0
-    assert desk.crossconnects("ocs1") == ("1A-5B",)
+    assert (await desk.crossconnects("ocs1")) == ("1A-5B",)
 
 
 async def test_a_wait_for_a_confirm_holds_its_switch_alone_and_survives_a_reload_and_a_refusal(desk: Desk) -> None:
     await desk.apply("ocs1:3A-4B", confirm_within_s=30.0)
     await desk.take(MOVED)
     await asyncio.sleep(31.0)
-    assert desk.crossconnects("ocs1") == (), "not confirmed: it went back, at its time"
+    assert (await desk.crossconnects("ocs1")) == (), "not confirmed: it went back, at its time"
     await desk.until_up("ocs2", "ocs2")
     await desk.apply("ocs2:1A-2B", confirm_within_s=30.0)
     desk.text = TEXT
     assert "reconfiguration" in await desk.refused(drain_s=1.0)
-    assert desk.crossconnects("ocs2") == ("1A-2B",)
+    assert (await desk.crossconnects("ocs2")) == ("1A-2B",)
     assert (await desk.reload(drain_s=60.0)).drained_s > 25.0, "it was rolled back in time, and then taken"
 
 
@@ -565,6 +566,6 @@ async def test_a_part_that_raises_brings_all_parts_back(desk: Desk, monkeypatch:
     desk.text = WITH_OCS3
     with pytest.raises(KeyError):
         await desk.reload()
-    assert [one.switch for one in desk.service.switches()] == ["ocs1", "ocs2"]
+    assert [one.switch for one in (await desk.service.switches())] == ["ocs1", "ocs2"]
     assert len(desk.of(SwitchUp)) == 2
     await desk.apply("ocs1:1A-2B")

@@ -167,7 +167,7 @@ async def test_who_is_not_the_job_changes_nothing_of_it_at_the_socket_of_its_hos
         "done": await stranger.done(whom, operation),
     }
     for number in range(1, 8):
-        answers["end"] = await stranger.end(f"{_boot(lab)}-{number}")
+        answers["end"] = await stranger.end(f"{await _boot(lab)}-{number}")
         assert answers["end"]["outcome"] == "refused"
     assert answers.keys() == LINES.keys() - {"set", "show"}
     assert {name: one["outcome"] for name, one in answers.items()} == dict.fromkeys(answers, "refused"), answers
@@ -179,8 +179,8 @@ async def test_who_is_not_the_job_changes_nothing_of_it_at_the_socket_of_its_hos
     assert (found.breaches, found.measured) == ([], 2 * 6)
 
 
-def _boot(lab: Lab) -> str:
-    return next(host.boot for host in lab.service.hosts() if host.name == "h0" and host.boot)[:8]
+async def _boot(lab: Lab) -> str:
+    return next(host.boot for host in await lab.service.hosts() if host.name == "h0" and host.boot)[:8]
 
 
 @of_job(steps=100)

@@ -10,15 +10,14 @@ from hwd.daemon.installed_drivers import load_text
 from hwd.fabric.fabric import Fabric
 from hwd.jobs.job_failures import AWAY_S, DARK_S, LOST, JobFailures
 from hwd.jobs.job_run import AGAIN_S
-from hwd.jobs.rack_health import RackHealth
 from hwd.jobs.view import view_of
 from hwd.model.action import Action as HostAction
 from hwd.model.answers import JobStatus
-from hwd.model.documents.hosts import HostPort
 from hwd.model.documents.jobs import JobSwitched
 from hwd.model.documents.reconfigurations import ReconfigurationStarted
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Action, CommunicationGroup, Event, Failure, Intent, Job, Rank, Recovery, Route
+from hwd.rack.health import RackHealth
 from hwd_drivers.core.documents import Json
 
 from .job_lab import STATIC, Alternates, Lab, Routes, asked, ended, of_job, start, when
@@ -54,24 +53,11 @@ class Rack:
         self.away: set[str] = set()
         self.cause: str | None = None
         self.health = RackHealth(
-            fabric(), ports=self.ports, is_there=lambda host: host not in self.away, cause=lambda switch: self.cause
+            fabric(),
+            carrier=lambda port: self.carriers.get(port),
+            is_there=lambda host: host not in self.away,
+            cause=lambda switch: self.cause,
         )
-
-    def ports(self, host: str) -> dict[str, HostPort]:
-        return {
-            id.port: HostPort(
-                interface=id.port,
-                present=True,
-                ip=None,
-                carrier=carrier,
-                carrier_changes=None,
-                probe_port=None,
-                sources={},
-                rdma=None,
-            )
-            for id, carrier in self.carriers.items()
-            if id.host == host
-        }
 
     def failures(self, *told: NicPortId | str) -> JobFailures:
         return JobFailures(JOB, view_of(fabric().testbed, JOB), self.health, told)
@@ -192,7 +178,7 @@ async def test_job_that_lost_what_its_plane_was_told_last_with_the_power_ends_an
         assert "the daemon's machine lost its power" in status.why
     [found] = await lab.service.verify_job(job)
     assert found.breaches == [], [str(one) for one in found.breaches]
-    assert lab.service.status().leases == []
+    assert (await lab.service.status()).leases == []
     assert lab.service.sets() == []
 
 

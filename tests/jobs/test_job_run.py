@@ -44,7 +44,7 @@ async def test_job_ends_over_the_light_of_its_plane_and_holds_nothing(lab: Lab) 
     status = await ended(lab, job)
     assert (status.state, status.why) == ("succeeded", "")
     assert [one.why for one in lab.emitted(JobSwitched)] == [""]
-    assert lab.service.status().leases == []
+    assert (await lab.service.status()).leases == []
     assert lab.service.sets() == []
     assert lab.world.processes.running == []
     with pytest.raises(RefusedError, match=f"^job {job}: none of this id is under way$"):
@@ -102,7 +102,7 @@ async def test_stop_does_not_wait_for_a_switch_whose_links_do_not_come(lab: Lab)
     assert (end.outcome, end.why) == ("rolled-back", "stopped")
     assert lab.emitted(JobSwitched) == []  # whose failures raise an alert: this was asked for
     assert lab.light() == []
-    assert lab.service.status().leases == []
+    assert (await lab.service.status()).leases == []
 
 
 class Refuses(Prepares):
@@ -363,7 +363,7 @@ async def test_set_that_a_job_has_outgrown_is_not_left_over_a_killed_daemon(lab:
     await lab.world.settled()
     await ended(lab, job)
     assert lab.service.sets() == []
-    assert lab.service.status().leases == []
+    assert (await lab.service.status()).leases == []
 
 
 class Waits:
@@ -455,7 +455,7 @@ async def test_job_holds_what_it_promises_over_a_killed_daemon_and_a_killed_agen
     [found] = await lab.service.verify_job(job)
     assert found.breaches == [], [str(one) for one in found.breaches]
     assert found.operations == 6
-    assert lab.service.status().leases == []
+    assert (await lab.service.status()).leases == []
 
 
 @of_job(steps=1)

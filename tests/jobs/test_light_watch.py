@@ -106,7 +106,7 @@ async def test_light_that_cannot_be_brought_back_fails_its_job_which_names_who_m
     assert status.state == "failed"
     assert f"another client of ocs1, or at its front panel: -{taken}" in status.why
     assert f"could not be brought back within {BACK_WITHIN_S:g} s" in status.why
-    assert lab.service.status().leases == []
+    assert (await lab.service.status()).leases == []
 
 
 @of_job(entry="plane: static topology=ring", steps=60)
@@ -227,7 +227,7 @@ async def test_job_whose_lease_is_kicked_lets_nobody_go_from_that_moment_on(lab:
     kick = lab.service.release_lease(lease.lease, kick=True, by="ada", why="the night run")
     await lab.world.nodes.run_in_node(DAEMON, kick)
     assert lab.emitted(LeaseReleased)
-    assert lab.service.status().jobs[0].state == "stopping", "it did not wait for its next tick"
+    assert (await lab.service.status()).jobs[0].state == "stopping", "it did not wait for its next tick"
     status = await ended(lab, job)
     assert status.state == "failed"
     assert "its lease has ended, so others may take its light: " in status.why

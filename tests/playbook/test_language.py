@@ -48,7 +48,7 @@ async def test_branches_on_one_switch_wait_for_their_links_at_the_same_time(lab:
     steps = lab.emitted(RunStep, run=run.id, state="done")
     assert [step.done for step in steps] == [1, 2, 3, 4, 5]
     assert {step.branch for step in steps} == {"", "left", "right"}
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_branches_have_leases_of_their_own_and_give_them_back(lab: Lab) -> None:
@@ -63,7 +63,7 @@ async def test_branches_have_leases_of_their_own_and_give_them_back(lab: Lab) ->
     await lab.until(LeaseReleased)
     assert [lease.ports for lease in lab.service.leases()] == [["ocs1.2", "ocs1.4"]]
     assert (await lab.record(run)).outcome == "succeeded"
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_branch_that_fails_stops_the_others_and_all_goes_back(lab: Lab) -> None:
@@ -73,7 +73,7 @@ async def test_branch_that_fails_stops_the_others_and_all_goes_back(lab: Lab) ->
     assert (run.outcome, run.safe_state) == ("failed", "before-apply")
     assert run.why == "assert 1 > 2: does not hold; no figure in it"
     assert lab.light() == ends(CROSSED)
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ async def test_branches_that_end_differently_leave_a_mixed_state_that_names_them
     assert run.why.endswith("; switches by branch: left as-applied, right before-apply")
     state = await lab.service.run_state(run.id)
     assert (state.safe_state, state.rolled_back) == ("mixed", False)
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_only_branches_that_ran_at_once_make_a_mixed_state(lab: Lab) -> None:
@@ -110,7 +110,7 @@ async def test_abort_of_branches_brings_all_of_them_back(lab: Lab, state: str) -
     end = await lab.abort(run)
     assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
     assert lab.light() == []
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_branches_within_branches_and_after_each_other(lab: Lab) -> None:
@@ -197,7 +197,7 @@ async def test_assert_that_does_not_hold_fails_the_run_with_its_figures(lab: Lab
     assert (told.held, told.values) == (False, values)
     assert lab.emitted(RunEnded)[-1].exit_status == 1
     assert lab.emitted(RunNote) == []
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_wait_for_a_time_lets_links_come_up_counts_as_expected_and_can_be_aborted(lab: Lab) -> None:
@@ -252,7 +252,7 @@ async def test_faults_and_settings_are_undone_at_every_end(lab: Lab, end: str) -
     changes = [(one.host, one.port, one.action) for one in lab.emitted(RunHost)]
     assert changes == [("h0", "h0.eth0", "mtu"), ("h0", "h0.eth0", "put-back")]
     assert lab.emitted(RunHost)[0].before != lab.emitted(RunHost)[0].after
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 class LateRack:
@@ -287,7 +287,7 @@ async def test_abort_clears_a_fault_that_is_on_its_way_to_the_rack_and_what_bran
     end = await lab.abort(run)
     await asyncio.sleep(1)
     assert (end.outcome, lab.faults().slow_s) == ("aborted", 0.0)
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_abort_clears_what_branches_set_while_it_clears(lab: Lab) -> None:
@@ -306,7 +306,7 @@ async def test_abort_clears_what_branches_set_while_it_clears(lab: Lab) -> None:
     assert lab.world.faults.present() == ()
     assert told == lab.emitted(RunFault)
     assert told[-1].fault == Clear()
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_settings_of_a_host_that_is_away_are_put_back_when_it_is_there_and_a_new_one_fails_the_run(
@@ -328,7 +328,7 @@ async def test_settings_of_a_host_that_is_away_are_put_back_when_it_is_there_and
     assert (record.outcome, record.safe_state) == ("failed", "untouched")
     assert lab.emitted(RunEnded)[-1].exit_status == 4
     assert ([note.text for note in lab.emitted(RunNote)], mtu(lab)) == (["set"], 1500)
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_abort_keeps_its_time_with_faults_and_settings_and_no_broker(lab: Lab) -> None:
@@ -374,7 +374,7 @@ async def test_lease_that_is_kicked_during_a_pause_is_not_taken_again_and_a_paus
     end = await lab.abort(run)
     assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
     assert lab.light() == ends(STRAIGHT)
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_note_that_cannot_be_calculated_fails_as_a_step_that_reads_as_it_was_written(lab: Lab) -> None:

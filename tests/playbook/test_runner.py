@@ -43,7 +43,7 @@ async def test_a_run_does_its_steps_and_ends_as_applied(lab: Lab) -> None:
     run = await lab.do(LEASE, apply(STRAIGHT), wait(), apply(CROSSED), wait())
     assert (run.outcome, run.why, run.safe_state) == ("succeeded", "", "as-applied")
     assert lab.light() == ends(CROSSED)
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
     steps = lab.emitted(RunStep)
     assert [(step.step, step.state) for step in steps] == [
         (number, state) for number in range(1, 6) for state in ("started", "done")
@@ -72,7 +72,7 @@ async def test_abort_at_any_stage_ends_in_a_named_state(lab: Lab, state: str, si
     lab.faults().silent = silent
     end = await lab.abort(run)
     assert (end.outcome, end.why) == ("aborted", "by ada")
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
     record = await lab.service.run(run)
     assert (record.outcome, record.safe_state) == ("aborted", end.safe_state)
     if not silent:
@@ -98,7 +98,7 @@ async def test_abort_brings_the_light_back_and_says_so_though_the_records_do_not
     await lab.until(RunEnded, run=run)
     record = await lab.service.run(run)
     assert (record.outcome, record.why, record.safe_state) == ("aborted", "by ada", "before-apply")
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_abort_with_the_broker_gone_and_the_switch_silent_keeps_its_time(lab: Lab) -> None:
@@ -123,7 +123,7 @@ async def test_abort_leaves_a_step_behind_that_hangs_in_the_records(lab: Lab) ->
     assert lab.light() == ends(STRAIGHT)
     lab.world.records_disk.mend()
     await lab.until(RunEnded, run=run)
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_abort_that_cannot_end_a_run_in_time_is_an_error_and_is_told(lab: Lab) -> None:
@@ -145,13 +145,13 @@ async def test_abort_at_once_moves_nothing_and_between_two_links_that_are_kept_e
     end = await lab.abort(await lab.start(LEASE, apply(CROSSED), wait()))
     assert (end.outcome, end.safe_state) == ("aborted", "untouched")
     assert lab.light() == []
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
     await lab.do(LEASE, apply(STRAIGHT), wait())
     run = await lab.start(LEASE, repeat(1000, apply(STRAIGHT), wait()))
     await asyncio.sleep(0.02)
     assert (await lab.abort(run)).outcome == "aborted"
     assert lab.light() == ends(STRAIGHT)
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_abort_asked_for_twice_waits_for_the_one_way_back_and_the_end_of_the_daemon_aborts_into_the_state_before(
@@ -182,7 +182,7 @@ async def test_not_ready_in_time_or_denied_goes_back_and_says_which_link_or_the_
     assert "h0.eth0<->h1.eth1" in run.why
     assert lab.emitted(RunEnded)[-1].exit_status == 5
     assert lab.light() == ends(STRAIGHT)
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
     await lab.do(apply(STRAIGHT))
     lab.faults().deny_next = Denial(code="SROF", text="Mirror controller fault")
     run = await lab.do(LEASE, apply(CROSSED), wait())
@@ -190,7 +190,7 @@ async def test_not_ready_in_time_or_denied_goes_back_and_says_which_link_or_the_
     assert run.why.startswith("device error: ")
     assert "Mirror controller fault" in run.why
     assert [step.state for step in lab.emitted(RunStep)][-2:] == ["started", "failed"]
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_a_switch_that_is_away_stops_the_run_before_anything_moves(lab: Lab) -> None:
@@ -201,7 +201,7 @@ async def test_a_switch_that_is_away_stops_the_run_before_anything_moves(lab: La
     assert (run.outcome, run.safe_state) == ("failed", "untouched")
     assert run.why.startswith("unreachable: ")
     assert lab.emitted(RunEnded)[-1].exit_status == 4
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_end_says_of_which_switch_nobody_sees_whether_what_was_confirmed_stands(lab: Lab) -> None:
@@ -246,7 +246,7 @@ async def test_a_lease_that_ends_during_a_wait_ends_not_the_wait_but_refuses_the
     assert lab.emitted(LeaseReleased)[-1].why == "expired"
     assert lab.emitted(RunStep, state="done", step=3), "the wait"
     assert lab.light() == ends(CROSSED)
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_progress_counts_steps_and_expects_what_is_left(lab: Lab) -> None:
@@ -266,14 +266,14 @@ async def test_status_shows_a_run_under_way_alone_and_a_second_lease_step_takes_
     lab: Lab,
 ) -> None:
     run = await crossing(lab, "waiting")
-    shown = lab.service.status().runs
+    shown = (await lab.service.status()).runs
     assert [(one.run, one.done, one.total) for one in shown] == [(run, 2, 3)]
     await lab.service.wait_run(run)
     with pytest.raises(RefusedError, match="not under way"):
         await lab.service.abort_run(run, by="ada")
     steps = "lease: {ports: all, for_s: 4}", apply(CROSSED), wait(), LEASE, apply(STRAIGHT), wait()
     assert (await lab.do(*steps)).outcome == "succeeded"
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 @pytest.mark.parametrize("fact", [Timeline, ReconfigurationCommanded, LeaseTaken, ReconfigurationStarted])
@@ -292,7 +292,7 @@ async def test_every_reconfiguration_that_started_is_told_to_have_ended(lab: Lab
     started = [one.reconfiguration for one in lab.emitted(ReconfigurationStarted)]
     ended = [one.reconfiguration for one in lab.emitted(ReconfigurationEnded)]
     assert [one for one in ended if one in started] == started
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
 
 
 async def test_abort_of_one_run_leaves_another_on_another_switch_alone(open_wide_lab: OpenLab) -> None:
@@ -308,7 +308,7 @@ async def test_abort_of_one_run_leaves_another_on_another_switch_alone(open_wide
         await lab.service.wait_run(other)
         assert (await lab.service.run(other)).outcome == "succeeded"
         assert lab.light("ocs2") == ends(OTHER)
-        assert lab.holds_nothing()
+        assert await lab.holds_nothing()
 
 
 @pytest.mark.parametrize("cause", ["not ready", "denied"])
@@ -320,7 +320,7 @@ async def test_abort_during_a_way_back_waits_for_it(lab: Lab, cause: str) -> Non
     end = await lab.abort(run)
     assert end.safe_state == "before-apply"
     assert lab.light() == ends(STRAIGHT)
-    assert lab.holds_nothing()
+    assert await lab.holds_nothing()
     assert (await lab.do(LEASE, apply(CROSSED))).outcome == "succeeded"
 
 

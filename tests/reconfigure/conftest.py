@@ -184,8 +184,8 @@ class Lab(WorldLab):
         twins = self.world.rack.switches.items()
         return {name: [str(one.crossconnect) for one in twin.mirror.readings(now_ns)] for name, twin in twins}
 
-    def one_under_way(self) -> ReconfigurationStatus:
-        (one,) = self.service.status().reconfigurations
+    async def one_under_way(self) -> ReconfigurationStatus:
+        (one,) = (await self.service.status()).reconfigurations
         return one
 
     def the_set(self) -> PreparedSetStatus:

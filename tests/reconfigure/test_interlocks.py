@@ -65,7 +65,7 @@ async def test_what_is_refused_is_planned_whole_and_sends_nothing_and_is_counted
     assert refusals(lab) == {"loss-budget": 3}
     assert not lab.emitted(ReconfigurationStarted)
     assert lab.light() == set()
-    assert not lab.service.status().reconfigurations, "nothing is held"
+    assert not (await lab.service.status()).reconfigurations, "nothing is held"
 
 
 @of_testbed(LOSSY + ALLOWED)

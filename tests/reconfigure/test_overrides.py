@@ -14,8 +14,8 @@ from ..texts import ends_of
 from .conftest import STRAIGHT, Lab
 
 
-def switch(lab: Lab) -> dict[str, object]:
-    (one,) = lab.service.switches()
+async def switch(lab: Lab) -> dict[str, object]:
+    (one,) = await lab.service.switches()
     return to_plain(one)  # type: ignore[no-any-return]
 
 
@@ -24,17 +24,17 @@ async def test_a_link_whose_end_is_blocked_goes_dark_and_comes_back(lab: Lab) ->
     told = await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada@desk: dirty")
     assert told == HeldEnds(switch="ocs1", ends=ends_of("1A"), to="force-blocked", blocked=ends_of("1A"))
     await asyncio.sleep(0)  # readings are told right after
-    assert switch(lab)["blocked"] == ["1A"]
-    states = {one["id"]: one["state"] for one in switch(lab)["crossconnects"]}  # type: ignore[attr-defined]
+    assert (await switch(lab))["blocked"] == ["1A"]
+    states = {one["id"]: one["state"] for one in (await switch(lab))["crossconnects"]}  # type: ignore[attr-defined]
     assert states["1A-3B"] == "blocked"
     assert {state for pair, state in states.items() if pair != "1A-3B"} == {"unstated"}
     await asyncio.sleep(1)
-    links = lab.service.status().links
+    links = (await lab.service.status()).links
     assert links.get("h0.eth1<->h1.eth1") is True
     assert links.get("h0.eth0<->h1.eth0") is not True
     await lab.service.override("ocs1", ["1A"], "normal", by="ada@desk")
     await asyncio.sleep(10)
-    links = lab.service.status().links
+    links = (await lab.service.status()).links
     assert links["h0.eth0<->h1.eth0"] is True
     assert [(one.ends, one.to, one.by) for one in lab.emitted(SwitchOverride)] == [
         (["1A"], "force-blocked", "ada@desk: dirty"),
@@ -71,7 +71,7 @@ async def test_what_another_lease_covers_is_not_made_dark(lab: Lab) -> None:
     await lab.service.override("ocs1", ["2A"], "force-blocked", by="ada")
     (lease,) = [one.lease for one in lab.service.leases()]
     await lab.service.override("ocs1", ["1A"], "force-blocked", lease=lease, by="kim")
-    assert switch(lab)["blocked"] == ["1A", "2A"]
+    assert (await switch(lab))["blocked"] == ["1A", "2A"]
 
 
 @pytest.mark.parametrize(("before", "what", "end"), [("", "ocs1:1A-3B,3A-1B", "1B"), (STRAIGHT, STRAIGHT, "1A")])
@@ -86,7 +86,7 @@ async def test_what_a_reconfiguration_holds_or_relies_on_is_not_made_dark_until_
         await lab.service.override("ocs1", [end], "force-blocked", by="ada")
     await lab.service.confirm(done.id)
     await lab.service.override("ocs1", [end], "force-blocked", by="ada")
-    assert switch(lab)["blocked"] == [end]
+    assert (await switch(lab))["blocked"] == [end]
 
 
 @pytest.mark.parametrize("fails", [False, True])

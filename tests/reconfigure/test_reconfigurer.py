@@ -129,7 +129,7 @@ async def test_lease_of_another_refuses_by_name(lab: Lab) -> None:
     assert lab.light() == set()
     await lab.apply(STRAIGHT, lease=str(lease.lease))
     assert lab.light() == wanted(STRAIGHT)
-    (switch,) = lab.service.status().switches
+    (switch,) = (await lab.service.status()).switches
     assert switch.last_change is not None
     assert switch.last_change.by == f"lease {lease.lease} of ada"
     assert switch.last_change.outcome == "confirmed"
@@ -239,8 +239,8 @@ async def test_while_the_broker_is_away_no_carrier_is_known_and_then_the_present
     await asyncio.sleep(1)
     assert set(lab.metrics("hwd_agent_up").values()) == {0}
     assert lab.metrics("hwd_nic_carrier") == {}
-    assert {*lab.service.status().links.values()} == {None}
+    assert {*(await lab.service.status()).links.values()} == {None}
     lab.world.broker.start()
     await asyncio.sleep(30)
     assert lab.metrics("hwd_nic_carrier") == before
-    assert {*lab.service.status().links.values()} == {True}
+    assert {*(await lab.service.status()).links.values()} == {True}

@@ -110,9 +110,9 @@ class Lab(WorldLab):
         mirror = self.world.rack.switches[switch].mirror
         return sorted(str(one.crossconnect) for one in mirror.readings(self.world.clock.monotonic_ns()))
 
-    def holds_nothing(self) -> bool:
+    async def holds_nothing(self) -> bool:
         """No lease, no reconfiguration, no run."""
-        status = self.service.status()
+        status = await self.service.status()
         return not (status.leases or status.reconfigurations or status.runs)
 
     def retained(self) -> dict[str, bytes]:

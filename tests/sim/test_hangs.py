@@ -47,7 +47,7 @@ async def world(settled: World) -> World:
     """Its links are ready as they stand straight."""
     service = await settled.settled()
     await service.apply(from_plain({"what": STRAIGHT, "ready_within_s": 30}, ReconfigurationBody))
-    assert status_lines(settled) == []
+    assert await status_lines(settled) == []
     return settled
 
 
@@ -61,9 +61,9 @@ async def not_ready(world: World, what: str, *, within_s: float = 15) -> tuple[s
     return str(raised.value), end.hangs
 
 
-def status_lines(world: World) -> list[str]:
+async def status_lines(world: World) -> list[str]:
     assert world.daemon is not None
-    now = world.daemon.service.status()
+    now = await world.daemon.service.status()
     return hang_lines(now.lit, (), now.wall_ns)
 
 
@@ -116,14 +116,14 @@ STATUS: dict[str, tuple[Fault, str]] = {
 async def test_status_says_where_a_link_hangs(world: World, fault: Fault, said: str) -> None:
     world.faults.set(parse_fault(fault))
     await asyncio.sleep(12)
-    assert status_lines(world) == [f"h0.eth0<->h1.eth0 hangs {said}"]
+    assert await status_lines(world) == [f"h0.eth0<->h1.eth0 hangs {said}"]
 
 
 async def test_status_names_the_override_that_holds_a_link_dark(world: World) -> None:
     assert world.daemon is not None
     await world.daemon.service.override("ocs1", ["1A"], "force-blocked", by="ada")
     await asyncio.sleep(12)
-    assert status_lines(world) == [
+    assert await status_lines(world) == [
         f"h0.eth0<->h1.eth0 hangs at h1.eth0, optical: ocs1 holds 1A dark by an override; {H0_HAS_LIGHT} "
         f"({H0_SENDS}, ocs1.3B dark, h1.eth0.rx dark)"
     ]
@@ -132,12 +132,12 @@ async def test_status_names_the_override_that_holds_a_link_dark(world: World) ->
 async def test_nothing_is_said_while_no_agent_reports(world: World) -> None:
     world.faults.set(parse_fault({"port": "h0.eth0", "fault": "stuck-phy"}))
     await asyncio.sleep(1)
-    assert len(status_lines(world)) == 1
+    assert len(await status_lines(world)) == 1
     for host in ("h0", "h1"):
         world.kill(agent_node(host))
     await asyncio.sleep(30)
     assert {one.fact.host for one in world.documents if isinstance(one.fact, HostDown)} == {"h0", "h1"}
-    assert status_lines(world) == []
+    assert await status_lines(world) == []
 
 
 APPLY: dict[str, tuple[Fault, str]] = {

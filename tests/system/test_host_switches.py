@@ -115,7 +115,7 @@ class Scene:
         """Until every switch of a host is granted, at least so often."""
         while True:
             service = await self.world.settled()
-            leases: list[Any] = [one.lease for one in service.switches() if one.owner]
+            leases: list[Any] = [one.lease for one in (await service.switches()) if one.owner]
             if all(lease and lease.epoch >= epoch for lease in leases):
                 return
 
@@ -126,9 +126,9 @@ class Scene:
     def told(self, kind: str) -> list[dict[str, Any]]:
         return [one.fact.to_data() for one in self.world.documents if one.kind == kind]
 
-    def status(self, switch: str) -> dict[str, Any]:
+    async def status(self, switch: str) -> dict[str, Any]:
         assert self.world.daemon is not None
-        (found,) = [one for one in self.world.daemon.service.switches() if one.switch == switch]
+        (found,) = [one for one in (await self.world.daemon.service.switches()) if one.switch == switch]
         data: dict[str, Any] = to_plain(found)
         return data
 
@@ -238,7 +238,7 @@ async def test_the_daemon_records_it_with_a_timeline_and_bounds(one: Scene) -> N
         assert stages["control"] == pytest.approx(SETTLE_S, abs=0.002)
     kept = await one.recorded("timeline", "host.selection")
     assert len(kept) == 4
-    row = one.status("tx0")
+    row = await one.status("tx0")
     stands = [{"id": "in-2", "state": "unstated"}]
     assert (row["up"], row["lease"]["epoch"], row["crossconnects"]) == (True, 1, stands)
 
@@ -279,13 +279,13 @@ async def test_a_restarted_agent_gets_a_new_epoch_and_the_old_one_is_refused(one
     assert (await one.select("h0", 1, epoch=1))["outcome"] == "up"
     one.world.kill(agent_node("h0"))
     await asyncio.sleep(1)
-    row = one.status("tx0")
+    row = await one.status("tx0")
     assert row["up"] is None
     assert "host h0 is away" in row["cause"]
     assert row["crossconnects"] == []
     one.world.start_agent("h0")
     await asyncio.sleep(3)
-    assert (one.status("tx0")["up"], one.status("tx0")["lease"]["epoch"]) == (True, 2)
+    assert ((await one.status("tx0"))["up"], (await one.status("tx0"))["lease"]["epoch"]) == (True, 2)
     old = await one.select("h0", 1, epoch=1)
     assert (old["outcome"], old["switches"]) == ("refused", {})
     assert "epoch 1 is not in force, epoch 2 is" in old["why"]
@@ -371,7 +371,7 @@ async def test_selections_go_on_while_daemon_and_broker_are_away_and_all_of_them
         assert [link["link"] for link in timeline["links"]] == ["h0.eth0<->h1.eth0"]
         carrier = next(each for each in timeline["links"][0]["instants"] if each["name"] == "carrier")
         assert carrier["knowledge"] == "seen", timeline
-    assert one.status("tx0")["crossconnects"] == [{"id": "in-1", "state": "unstated"}]
+    assert (await one.status("tx0"))["crossconnects"] == [{"id": "in-1", "state": "unstated"}]
 
 
 async def test_a_daemon_that_died_between_telling_and_timeline_makes_it_up(one: Scene) -> None:
@@ -544,19 +544,19 @@ async def test_a_client_that_asks_without_end_and_never_listens_is_not_read_on(o
 
 
 async def test_a_birth_message_says_whether_the_select_socket_listens(one: Scene) -> None:
-    def why_not() -> str:
+    async def why_not() -> str:
         assert one.world.daemon is not None
-        return str(next(each for each in one.world.daemon.service.hosts() if each.host == "h0").selection)
+        return str(next(each for each in (await one.world.daemon.service.hosts()) if each.host == "h0").selection)
 
     one.world.kill(agent_node("h0"))
     await asyncio.sleep(0.5)
     other = await one.world.net.listen(Job, select_address("h0"))
     one.world.start_agent("h0")
     await asyncio.sleep(5)
-    assert select_address("h0") in why_not()
+    assert select_address("h0") in await why_not()
     await other.close()
     await asyncio.sleep(20)
-    assert why_not() == ""
+    assert await why_not() == ""
 
 
 class Misled(World):
@@ -588,12 +588,12 @@ async def test_a_host_that_claims_what_is_not_its_own_is_refused_and_one_that_ca
         assert words in answer["why"], answer["why"]
     refused = {(each["host"], each["switch"]) for each in one.told("switch.refused")}
     assert refused == {("h1", "rx0"), ("h1", "ocs1"), ("h1", "sel9")}
-    assert one.status("rx0")["lease"]["host"] == "h0"
+    assert (await one.status("rx0"))["lease"]["host"] == "h0"
     assert (await job.ask({"set": {"tx1": "in-1", "rx1": "in-1"}}))["outcome"] == "up"
     shown = (await (await one.job("h0")).ask({"show": True}))["switches"]
     assert (shown["tx0"]["up"], shown["rx0"]["up"], shown["tx0"]["crossconnects"]) == (False, True, None)
     assert "nowhere" in shown["tx0"]["cause"]
-    down = one.status("tx0")
+    down = await one.status("tx0")
     assert down["up"] is False
     assert "nowhere" in down["cause"]
     answer = await (await one.job("h0")).ask({"set": {"tx0": "in-2", "rx0": "in-2"}})

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+from typing_extensions import override
 
 from hwd.model.documents.daemon import BusUp, DaemonDisk, DaemonLag, DaemonStarted, LimitReached, RecordsDropped
 from hwd.model.documents.hosts import (
@@ -25,6 +26,8 @@ from hwd.model.documents.runs import RunEnded
 from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.run import RunState, RunStatus
 from hwd.model.timeline import LinkTimeline, Timeline
+from hwd.rack.nic_ports import NicPorts
+from hwd.rack.ready_links import ReadyLinks
 from hwd.telemetry import Budget, Metrics
 from hwd_agents.wire import Inventory, WallClock
 from hwd_agents.wire.events import CounterData, MonitorData, RdmaData
@@ -94,9 +97,24 @@ def birth(host: str = "h0", **port: Any) -> HostBirth:
     return HostBirth(host=host, boot="b", version="1", ports={"eth0": port_state(**port)})
 
 
+class RackMetrics(Metrics):
+    """Metrics with what they read, told in the order of the daemon."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.ports = NicPorts()
+        self.links = ReadyLinks(self.ports)
+        super().__init__(budget, self.links)
+
+    @override
+    def __call__(self, document: Document) -> None:
+        self.ports(document)
+        self.links(document)
+        super().__call__(document)
+
+
 @pytest.fixture
-def metrics() -> Metrics:
-    return Metrics(Budget(switches=2, ends=32, hosts=2, ports=4, lanes=16))
+def metrics() -> RackMetrics:
+    return RackMetrics(Budget(switches=2, ends=32, hosts=2, ports=4, lanes=16))
 
 
 @pytest.fixture

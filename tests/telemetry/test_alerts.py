@@ -36,6 +36,8 @@ from hwd.model.documents.runs import RunEnded
 from hwd.model.documents.switches import SwitchAdopted, SwitchDrift, SwitchOverrun, SwitchUnknown
 from hwd.model.link import Link
 from hwd.model.run import RunState, RunStatus
+from hwd.rack.nic_ports import NicPorts
+from hwd.rack.ready_links import ReadyLinks
 from hwd.records.records import Records
 from hwd.telemetry.alert_rules import RULES
 from hwd.telemetry.alerts import Alerts
@@ -81,10 +83,12 @@ class Rack:
 
     def __init__(self) -> None:
         self.time = Time()
-        self.alerts = Alerts(self.time)
+        ports = NicPorts()
+        self.ready = ReadyLinks(ports)
+        self.alerts = Alerts(self.time, ports, self.ready)
         self.documents: list[Document] = []
         self._sink = Fanout([self.documents.append])
-        self._sink.subscribe(self.alerts)
+        self._sink.subscribe(ports, self.ready, self.alerts)
 
     def tell(self, *facts: Fact, after_s: float = 0.0) -> None:
         self.time.now_s += after_s
@@ -459,7 +463,8 @@ async def again(rack: Rack, *, after_s: float) -> Alerts:
     await records.add_documents(rack.documents)
     time = Time()
     time.wall_zero_ns = rack.time.wall_ns() + round(after_s * 1e9)
-    alerts = Alerts(time)
+    ports = NicPorts()
+    alerts = Alerts(time, ports, ReadyLinks(ports))
     await alerts.load(records)
     records.close()
     return alerts
@@ -481,7 +486,7 @@ async def test_carrier_that_flapped_before_the_daemon_ended_is_still_said_to(rac
 def test_link_that_was_wanted_before_the_daemon_started_is_missed_when_it_is_dark(rack: Rack) -> None:
     fabric = Fabric(load(EXAMPLE).require())
     pairs = frozenset(map(Crossconnect.parse, ("1A-3B", "3A-1B")))
-    rack.alerts.expect(fabric.routed_of({"ocs1": pairs}))
+    rack.ready.expect(fabric.routed_of({"ocs1": pairs}))
     rack.tell(birth(carrier=False), birth("h1", carrier=True))
     (found,) = rack.after(60.0)
     assert (found.name, found.subject) == ("LinkNotReady", LINK)

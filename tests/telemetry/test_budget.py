@@ -32,7 +32,7 @@ from hwd_drivers.devices import registry
 from hwd_drivers.devices.facts import SwitchCommand, SwitchOverride, SwitchPower, SwitchRead, SwitchUp
 
 from ..texts import by_end, ends_of
-from .conftest import aligned, host_event, port_state
+from .conftest import RackMetrics, aligned, host_event, port_state
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 SWITCHES, SIZE, HOSTS, PORTS, LANES = 16, 192, 192, 8, 4
@@ -136,7 +136,7 @@ def test_a_big_testbed_has_all_its_series_and_stays_within_the_formula() -> None
     budget = Budget(
         switches=SWITCHES, ends=SWITCHES * SIZE * 2, hosts=HOSTS, ports=HOSTS * PORTS, lanes=HOSTS * PORTS * LANES
     )
-    metrics = Metrics(budget)
+    metrics = RackMetrics(budget)
     for fact in everything(SWITCHES, SIZE, HOSTS, PORTS):
         metrics(told(fact))
     there = samples(metrics)
@@ -164,7 +164,7 @@ NAMES = st.text(st.characters(), max_size=12)
 @settings(max_examples=10)
 @given(st.lists(st.tuples(NAMES, NAMES, NAMES), min_size=20, max_size=60, unique=True))
 def test_no_names_from_outside_go_beyond_the_budget_or_break_the_rendering(names: list[tuple[str, str, str]]) -> None:
-    metrics = Metrics(Budget(switches=1, ends=2, hosts=1, ports=2, lanes=8))
+    metrics = RackMetrics(Budget(switches=1, ends=2, hosts=1, ports=2, lanes=8))
     for one, two, three in names:
         metrics(told(SwitchUp(switch=one, vendor="", model="", serial="", firmware="", down_s=0.0)))
         metrics(told(SwitchCommand(switch=one, verb=two, outcome=three, seconds=1.0, code="", text="")))

@@ -29,7 +29,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.devices.facts import SwitchDown, SwitchPower
 
 from ..texts import by_end
-from .conftest import Tell, port_state
+from .conftest import RackMetrics, Tell, port_state
 
 PROMETHEUS_2 = (
     "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
@@ -234,7 +234,7 @@ async def test_values_are_of_one_moment_although_others_have_their_turn() -> Non
 
 
 async def test_many_clients_at_once_render_one_part_in_a_turn_of_the_loop() -> None:
-    metrics = Metrics(Budget(switches=1, ends=5 * PART_SERIES, hosts=1, ports=1, lanes=1))
+    metrics = RackMetrics(Budget(switches=1, ends=5 * PART_SERIES, hosts=1, ports=1, lanes=1))
     powers: dict[str, float | None] = {f"{port}A": -1.0 for port in range(5 * PART_SERIES)}
     metrics(Document(at_ns=0, wall_ns=0, fact=SwitchPower(switch="ocs1", power_dbm=by_end(powers))))
     in_turns = [0]
@@ -262,7 +262,7 @@ async def test_many_clients_at_once_render_one_part_in_a_turn_of_the_loop() -> N
 async def test_a_hundred_thousand_series_keep_the_loop_for_less_than_20_ms_at_a_time() -> None:
     """By the CPU time of this thread: other processes are not in it. `python -m bench --only render` measures the
     whole way."""
-    metrics = Metrics(Budget(switches=100, ends=100_000, hosts=1, ports=1, lanes=1))
+    metrics = RackMetrics(Budget(switches=100, ends=100_000, hosts=1, ports=1, lanes=1))
     for number in range(100):
         powers: dict[str, float | None] = {f"{port}A": -1.0 for port in range(1000)}
         metrics(Document(at_ns=0, wall_ns=0, fact=SwitchPower(switch=f"ocs{number}", power_dbm=by_end(powers))))

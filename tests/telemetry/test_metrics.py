@@ -36,7 +36,7 @@ from hwd_drivers.devices.facts import SwitchDown, SwitchOverride, SwitchPower, S
 
 from ..answers import check_golden
 from ..texts import by_end, ends_of, pairs_of
-from .conftest import COUNTERS, birth, host_event, port_state, rack_at_work
+from .conftest import COUNTERS, RackMetrics, birth, host_event, port_state, rack_at_work
 
 GOLDEN = Path(__file__).with_name("metric_names.txt")
 STORIES = Path(__file__).with_name("metric_stories.txt")
@@ -139,7 +139,8 @@ AT_WORK: dict[str, list[list[Fact]]] = {
     ],
     "A crossconnect state that is gone has no series": [[EMPTY]],
     "A fallen carrier takes the readiness of its link": [
-        [host_event(CarrierData(carrier=False, carrier_changes=4), "carrier", host="h1")]
+        [birth("h1", carrier=True), timeline(link_timeline("h0.eth0<->h1.eth0", NEVER_LEFT))],
+        [host_event(CarrierData(carrier=False, carrier_changes=4), "carrier", host="h1")],
     ],
     "A new link of a port replaces its old one": [[timeline(link_timeline("h0.eth0<->h2.eth0", UNKNOWN))]],
     "The efficiency of a job has the factors that are known, and goes with the job": [
@@ -223,11 +224,11 @@ FROM_THE_START: dict[str, list[list[Fact]]] = {
 
 def test_each_story_changes_the_series_that_the_golden_file_says() -> None:
     """To take over what is said now: delete the file and run this twice."""
-    metrics = Metrics(SMALL)
+    metrics = RackMetrics(SMALL)
     text = "Before the first document\n" + "".join(f"  {series} {value}\n" for series, value in lines(metrics).items())
     for stories, before in ((FROM_THE_START, ()), (AT_WORK, (*rack_at_work(),))):
         for story, steps in stories.items():
-            metrics = Metrics(SMALL)
+            metrics = RackMetrics(SMALL)
             for _ in changes(metrics, *before):
                 pass
             text += f"\n{story}\n"
@@ -242,7 +243,7 @@ def test_closed_sets_are_those_of_the_reconfigurer() -> None:
 
 
 def test_two_daemons_in_one_process_share_nothing() -> None:
-    one, other = Metrics(SMALL), Metrics(SMALL)
+    one, other = RackMetrics(SMALL), RackMetrics(SMALL)
     one(Document(at_ns=0, wall_ns=0, fact=BusUp(address="x")))
     assert "hwd_bus_connected" in lines(one)
     assert "hwd_bus_connected" not in lines(other)

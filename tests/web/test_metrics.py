@@ -8,6 +8,8 @@ import httpx
 from fastapi import FastAPI
 from prometheus_client.openmetrics import parser
 
+from hwd.rack.nic_ports import NicPorts
+from hwd.rack.ready_links import ReadyLinks
 from hwd.telemetry import Budget, Metrics
 from hwd.web.app import metrics_router
 from hwd.web.server import HttpServer, listen
@@ -33,7 +35,7 @@ async def test_text_has_its_content_type_once_and_what_the_daemon_knows(desk: An
 
 async def test_reader_that_goes_away_in_the_middle_does_no_harm() -> None:
     """It asked for far more than the sockets between them hold."""
-    metrics = Metrics(Budget(switches=1, ends=100_000, hosts=1, ports=1, lanes=4))
+    metrics = Metrics(Budget(switches=1, ends=100_000, hosts=1, ports=1, lanes=4), ReadyLinks(NicPorts()))
     powers: dict[str, float | None] = {f"{end}A": -1.0 for end in range(100_000)}
     metrics(Document(at_ns=0, wall_ns=0, fact=SwitchPower(switch="ocs1", power_dbm=by_end(powers))))
     app = FastAPI(openapi_url=None)

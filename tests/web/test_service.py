@@ -65,11 +65,11 @@ async def test_ports_are_told_in_the_order_of_their_numbers(world: World) -> Non
 async def test_a_switch_that_a_host_drives_is_not_waited_for(world: World) -> None:
     service = await world.settled()
     await asyncio.sleep(1)
-    assert [(one.switch, one.up) for one in service.switches()] == [("ocs1", True), ("ocs2", True)]
+    assert [(one.switch, one.up) for one in (await service.switches())] == [("ocs1", True), ("ocs2", True)]
     await world.stop(agent_node("h0"))
     await asyncio.sleep(1)
     assert service.ready().ready
-    assert [(one.switch, one.up) for one in service.switches()] == [("ocs1", True), ("ocs2", None)]
+    assert [(one.switch, one.up) for one in (await service.switches())] == [("ocs1", True), ("ocs2", None)]
 
 
 async def test_the_oldest_plans_are_forgotten(world: World) -> None:

@@ -60,7 +60,8 @@ class Desired:
         self._testbed = testbed
         self._ledger = ledger
         self._recorded = recorded
-        self._ends: dict[str, dict[PortSide, DesiredEnd]] = {}
+        self._ends: dict[str, DesiredEnds] = {}
+        self._crossconnects: dict[str, tuple[Crossconnect, ...]] = {}
         self._left: dict[str, dict[PortSide, DesiredEnd]] = {}
         """Of ends that the testbed has no more: desired again when it has them again."""
 
@@ -78,16 +79,19 @@ class Desired:
         )
 
     def _take(self, recorded: Mapping[str, dict[PortSide, DesiredEnd]]) -> None:
-        self._ends, self._left = {}, {}
+        self._ends, self._left, self._crossconnects = {}, {}, {}
         for switch, ends in recorded.items():
             known = self._testbed.ends.get(switch, frozenset())
-            self._ends[switch] = {end: one for end, one in ends.items() if end in known and _is_whole(one, known)}
+            self._put(switch, {end: one for end, one in ends.items() if end in known and _is_whole(one, known)})
             self._left[switch] = {end: one for end, one in ends.items() if end not in self._ends[switch]}
+
+    def _put(self, switch: str, ends: DesiredEnds) -> None:
+        self._ends[switch], self._crossconnects[switch] = ends, crossconnects_of(ends)
 
     def __call__(self, document: Document) -> None:
         if isinstance(fact := document.fact, ReconfigurationEnded | SwitchAdopted):
             for wanted, by in wanted_by(fact):
-                self._ends[wanted.switch] = wanting(self._ends.get(wanted.switch, {}), wanted, by=by)
+                self._put(wanted.switch, wanting(self._ends.get(wanted.switch, {}), wanted, by=by))
 
     @property
     def switches(self) -> tuple[str, ...]:
@@ -99,7 +103,7 @@ class Desired:
 
     def crossconnects(self) -> Mapping[str, tuple[Crossconnect, ...]]:
         """The wanted crossconnects, by switch."""
-        return {name: crossconnects_of(self._ends[name]) for name in self.switches}
+        return {name: self._crossconnects[name] for name in self.switches}
 
     def changing(self, *, but: str = "") -> frozenset[str]:
         """Ports that reconfigurations in progress change or rely on, and those of prepared sets, `ocs1.3`. `but`: a

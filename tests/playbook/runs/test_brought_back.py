@@ -175,7 +175,7 @@ async def test_killed_daemon_brings_the_switches_back_and_owes_the_end_of_its_ru
     ready = lab.service.ready()
     assert not ready.ready
     assert f"cannot end run {run}: disk is full" in str(ready.why)
-    assert not lab.service.status().records.writable
+    assert not (await lab.service.status()).records.writable
 
     run_sql(tmp_path / "records.db", "DROP TRIGGER no")
     service = await lab.world.settled()

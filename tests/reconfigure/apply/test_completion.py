@@ -157,7 +157,7 @@ async def test_refusals_name_what_was_cut_off_and_why_it_is_not_undone_now(lab: 
     lab.cut_switch()
     await lab.reconfigurer.roll_back(one, "asked for")
     await asyncio.sleep(5)
-    (cause,) = {status.cause for status in lab.service.switches() if status.name == "ocs1"}
+    (cause,) = {status.cause for status in (await lab.service.switches()) if status.name == "ocs1"}
     assert cause != lab.emitted(SwitchDown)[-1].cause, "the last attempt failed otherwise than the connection"
     why = f"reconfiguration {one.id} ({one.plan.what}) was cut off and is not undone yet: ocs1: {cause}. "
     for port, ask in (
@@ -206,7 +206,7 @@ async def test_confirm_that_the_journal_refuses_stands_unconfirmed_until_it_is_t
     since_s = loop.time()
     await lab.until(ReconfigurationEnded, outcome="confirmed")
     assert loop.time() - since_s <= 5.0
-    assert lab.service.status().journal == StorageStatus(writable=True, why=None)
+    assert (await lab.service.status()).journal == StorageStatus(writable=True, why=None)
     assert lab.service.ready().ready
     await lab.restart(after_s=0.0)
     assert (lab.emitted(DaemonRecovered), lab.light()) == ([], wanted(CROSSED))
@@ -262,9 +262,9 @@ async def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_aga
 
     disk.refusal = None
     await asyncio.sleep(2 * AGAIN_S)  # virtual
-    assert lab.service.status().journal == StorageStatus(writable=True, why=None)
+    assert (await lab.service.status()).journal == StorageStatus(writable=True, why=None)
     assert await lab.world.journal_id.read() is not None
-    assert (lab.emitted(JournalDamaged), lab.service.status().open) == ([], [])
+    assert (lab.emitted(JournalDamaged), (await lab.service.status()).open) == ([], [])
     lab.world.kill("daemon")
     lab.world.journal_disk = MemoryDisk()
     lab.world.start_daemon()
@@ -316,7 +316,7 @@ async def test_what_is_answered_holds_after_a_crash_whichever_write_of_the_journ
     await asyncio.sleep(10.0)  # virtual
     stands = {"not done": [STRAIGHT], "unknown": [STRAIGHT, CROSSED]}.get(said, [CROSSED])
     assert lab.light() in [*map(wanted, stands)]
-    assert lab.service.status().open == []
+    assert (await lab.service.status()).open == []
     assert (calls < 4) == (said in ("not done", "unknown")), "a begin, its sync, an end or a wait, its sync"
     if awaits:
         assert [one.state for one in lab.service.reconfigurations()] == ([] if calls < 4 else ["awaiting-confirm"])

@@ -32,11 +32,11 @@ async def test_daemon_that_is_back_before_the_deadline_is_confirmed_and_that_is_
     await lab.apply(STRAIGHT)
     before = await lab.apply(CROSSED, ready_within_s=15, confirm_within_s=WITHIN_S)
     await lab.restart(after_s=8.0)
-    now = lab.one_under_way()
+    now = await lab.one_under_way()
     assert now.confirm_in_s == pytest.approx(WITHIN_S - 8.0, abs=1.0)
     unchanged = ("reconfiguration", "what", "hash", "lease", "links", "state", "not_ready", "run")
     assert [getattr(now, name) for name in unchanged] == [getattr(before, name) for name in unchanged]
-    assert lab.service.status().open == []
+    assert (await lab.service.status()).open == []
     assert lab.light() == wanted(CROSSED)
 
     confirmed = await lab.service.confirm(None)
@@ -117,7 +117,7 @@ async def test_switch_that_changed_while_the_daemon_was_away_refuses_the_confirm
     await lab.start()
     with pytest.raises(RefusedError, match=f"{id}: not confirmed: ocs1: .* 1A-4B is not there.*`hwd rollback {id}`"):
         await lab.service.confirm(id)
-    assert lab.one_under_way().state == "awaiting-confirm"
+    assert (await lab.one_under_way()).state == "awaiting-confirm"
     lab.connect("ocs1:1A-4B")
     assert (await lab.service.confirm(id)).outcome == "confirmed"
 
@@ -129,7 +129,7 @@ async def test_light_that_somebody_took_is_not_confirmed_and_goes_back_at_its_ti
     await asyncio.sleep(2.0)
     with pytest.raises((RefusedError, LinkError), match="ocs1"):
         await lab.service.confirm(id)
-    assert lab.one_under_way().state == "awaiting-confirm"
+    assert (await lab.one_under_way()).state == "awaiting-confirm"
     await asyncio.sleep(24.0)
     assert (lab.light(), [outcome for outcome, _ in lab.ends(id)]) == (wanted(STRAIGHT), ["rolled-back"])
 
@@ -157,7 +157,7 @@ async def test_broker_that_is_away_and_an_agent_that_was_killed_do_not_stop_the_
     lab.world.broker.stop()
     lab.world.start_daemon()
     await asyncio.sleep(10.0)
-    assert lab.one_under_way().state == "awaiting-confirm"
+    assert (await lab.one_under_way()).state == "awaiting-confirm"
     assert (await lab.service.confirm(id)).outcome == "confirmed"
     assert lab.light() == wanted(CROSSED)
 
@@ -173,7 +173,7 @@ async def test_links_that_went_dark_meanwhile_neither_confirm_nor_end_it(lab: La
     await asyncio.sleep(5.0)
     await lab.start()
     await asyncio.sleep(2.0)
-    now = lab.one_under_way()
+    now = await lab.one_under_way()
     assert now.state == "awaiting-confirm"
     assert len(now.not_ready) == 1, "the agents have said it since"
     mirror.connect([one], lab.world.clock.monotonic_ns(), move=True)
@@ -194,7 +194,7 @@ async def test_clock_that_was_set_while_the_daemon_was_away_lengthens_no_wait_be
     began_s = loop.time()
     await lab.start()
     if left_s is not None:
-        in_s = lab.one_under_way().confirm_in_s
+        in_s = (await lab.one_under_way()).confirm_in_s
         assert in_s is not None
         assert in_s + loop.time() - began_s == pytest.approx(min(left_s, WITHIN_S), abs=0.1)
         await lab.until(ReconfigurationEnded, reconfiguration=id)
@@ -237,11 +237,11 @@ async def test_disk_that_got_full_since_the_begin_takes_the_wait_the_roll_back_a
     disk.capacity_bytes = len(disk.read())
     id = (await applying).id
     await lab.restart()
-    assert (lab.one_under_way().id, lab.service.status().journal.writable) == (id, True)
+    assert ((await lab.one_under_way()).id, (await lab.service.status()).journal.writable) == (id, True)
     assert (await lab.service.roll_back(id)).outcome == "rolled-back"
     await asyncio.sleep(1.0)  # recorded
     await lab.restart()
-    assert (lab.service.status().open, lab.service.status().journal.writable) == ([], True)
+    assert ((await lab.service.status()).open, (await lab.service.status()).journal.writable) == ([], True)
     assert (lab.light(), len(lab.ends(id))) == (wanted(STRAIGHT), 1)
 
 
@@ -261,13 +261,13 @@ async def test_daemon_killed_anywhere_in_the_apply_waits_or_is_back_and_is_back_
     answers = await asyncio.gather(asking, return_exceptions=True)
     await lab.restart()
     await asyncio.sleep(2.0)
-    under_way: Any = to_plain(lab.service.status().reconfigurations)
+    under_way: Any = to_plain((await lab.service.status()).reconfigurations)
     assert lab.light() == wanted(CROSSED if under_way else STRAIGHT)
     if isinstance(answers[0], ReconfigurationStatus):
         assert under_way, "it was answered"
     await asyncio.sleep(within_s + 5.0)
     assert lab.light() == wanted(STRAIGHT)
-    assert (lab.reconfigurer.under_way, lab.service.status().open) == ((), [])
+    assert (lab.reconfigurer.under_way, (await lab.service.status()).open) == ((), [])
 
 
 async def test_apply_that_moves_nothing_awaits_its_confirm_over_a_restart_as_any_other(lab: Lab) -> None:
@@ -281,7 +281,7 @@ async def test_apply_that_moves_nothing_awaits_its_confirm_over_a_restart_as_any
             await lab.start()
         else:
             await lab.restart()
-        assert (lab.one_under_way().id, lab.one_under_way().state) == (ids[-1], "awaiting-confirm")
+        assert ((await lab.one_under_way()).id, (await lab.one_under_way()).state) == (ids[-1], "awaiting-confirm")
         assert (await lab.service.confirm(None)).outcome == "confirmed"
         await asyncio.sleep(5.0)  # recorded
     ids.append((await lab.apply(STRAIGHT, confirm_within_s=WITHIN_S)).id)
@@ -300,4 +300,4 @@ async def test_apply_that_moves_nothing_is_held_up_by_no_switch_that_is_away_at_
     await lab.restart(after_s=WITHIN_S + 1.0)
     await asyncio.sleep(2.0)
     assert [outcome for outcome, _ in lab.ends(id)] == ["rolled-back"]
-    assert lab.service.status().open == []
+    assert (await lab.service.status()).open == []

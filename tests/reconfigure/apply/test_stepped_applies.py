@@ -162,7 +162,7 @@ async def test_a_death_at_any_time_ends_as_before_or_as_wanted(lab: Lab, ready_w
         await asyncio.sleep(1.0)
         await lab.start()
         await asyncio.sleep(10.0)
-        assert lab.service.status().open == []
+        assert (await lab.service.status()).open == []
         now = lit(lab)
         assert now in (light(FIRST), light(THEN))
         ends = {
@@ -185,7 +185,7 @@ async def test_not_confirmed_in_time_all_steps_are_undone(lab: Lab) -> None:
     waiting = await lab.apply(THEN, steps=True, confirm_within_s=30)
     assert (waiting.state, lit(lab)) == ("awaiting-confirm", light(THEN))
     await lab.restart(after_s=5)
-    (again,) = lab.service.status().reconfigurations
+    (again,) = (await lab.service.status()).reconfigurations
     assert (again.state, again.hash) == ("awaiting-confirm", waiting.hash)
     await lab.until(ReconfigurationEnded, reconfiguration=waiting.id)
     assert lit(lab) == light(FIRST)

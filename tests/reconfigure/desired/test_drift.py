@@ -25,8 +25,8 @@ from ..conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, of_testbed, wanted
 ADOPT, RESTORE = (f"{EXAMPLE}\ndrift: {policy}\n" for policy in ("adopt", "restore"))
 
 
-def desired(lab: Lab) -> SwitchDesired:
-    (found,) = lab.service.status().desired
+async def desired(lab: Lab) -> SwitchDesired:
+    (found,) = (await lab.service.status()).desired
     return found
 
 
@@ -35,11 +35,11 @@ async def restores(lab: Lab) -> int:
 
 
 async def test_confirmed_is_desired_right_after_a_crash_that_follows_the_answer(lab: Lab) -> None:
-    assert lab.service.status().desired == [], "nobody ever asked for anything"
+    assert (await lab.service.status()).desired == [], "nobody ever asked for anything"
     await lab.apply(STRAIGHT)
     crossed = await lab.apply(CROSSED)
     await lab.restart()
-    found = desired(lab)
+    found = await desired(lab)
     assert sorted(found.crossconnects) == sorted(wanted(CROSSED))
     assert (found.free, found.missing, found.stale, found.unasked, found.unknown) == ([], [], [], [], None)
     assert set(found.by.values()) == {crossed.id}
@@ -51,7 +51,7 @@ async def test_what_is_not_confirmed_is_not_desired(lab: Lab, end: str) -> None:
     crossed = await lab.apply(CROSSED, confirm_within_s=600)
     if end == "rollback":
         await lab.service.roll_back(crossed.id)
-    found = desired(lab)
+    found = await desired(lab)
     assert sorted(found.crossconnects) == sorted(wanted(STRAIGHT))
     assert (found.missing, found.stale) == ([], [])
     assert bool(found.changing) == (end == "nothing"), "no difference counts where a reconfiguration is in progress"
@@ -62,15 +62,15 @@ async def test_what_moves_nothing_is_desired_after_a_crash_and_a_wait_that_is_co
 ) -> None:
     await lab.apply("ocs1:1A-none,4B-none")
     await lab.restart()
-    found = desired(lab)
+    found = await desired(lab)
     assert (found.crossconnects, found.free) == ([], ["1A", "4B"])
     one = await lab.apply("ocs1:1A-3B,2A-none,4B-none", confirm_within_s=600)
     await lab.restart()
     await lab.service.confirm(one.id)
-    found = desired(lab)
+    found = await desired(lab)
     assert (found.crossconnects, found.free) == (["1A-3B"], ["2A", "4B"])
     await lab.apply("ocs1:1A-7B")
-    found = desired(lab)
+    found = await desired(lab)
     assert (found.crossconnects, found.free) == (["1A-7B"], ["2A", "3B", "4B"]), "the partner of before is free"
 
 
@@ -83,7 +83,7 @@ async def test_report_tells_and_touches_nothing_and_tells_again_when_it_is_over(
     await asyncio.sleep(90)
     assert lab.light() == {"1A-7B", "5A-5B"}
     assert lab.emitted(SwitchDrift) == [SwitchDrift(switch="ocs1", missing=pairs_of("1A-3B"), stale=pairs_of("1A-7B"))]
-    alerts = {alert.name: alert.summary for alert in lab.service.status().alerts}
+    alerts = {alert.name: alert.summary for alert in (await lab.service.status()).alerts}
     assert alerts["SwitchDrift"] == "differs from the desired state: 1A-3B is missing, 1A-7B is stale"
     await lab.panel(remove=["1A-7B"], add=["1A-3B"])
     await asyncio.sleep(5)
@@ -107,13 +107,13 @@ async def test_adopted_change_is_desired_and_in_the_history(lab: Lab) -> None:
     await lab.apply("ocs1:1A-3B,2A-4B")
     await lab.panel(remove=["1A-3B"], add=["1A-7B"])
     await asyncio.sleep(5)
-    found = desired(lab)
+    found = await desired(lab)
     assert (found.crossconnects, found.free, found.differs) == (["1A-7B", "2A-4B"], ["3B"], False)
     assert found.by[PortSide.parse("1A")] == "found at the switch"
     (newest, _) = await lab.service.history(limit=9)
     assert (newest.what, newest.who, newest.outcome) == ("ocs1:1A-7B,3B-none", "found at the switch", "adopted")
     await lab.restart(after_s=0.0)
-    assert desired(lab).crossconnects == ["1A-7B", "2A-4B"]
+    assert (await desired(lab)).crossconnects == ["1A-7B", "2A-4B"]
 
 
 @of_testbed(ADOPT)
@@ -127,7 +127,7 @@ async def test_what_somebody_sets_right_after_a_power_cut_is_adopted_and_the_los
         if not mirror.readings(lab.world.clock.monotonic_ns()):
             lab.connect("ocs1:5A-5B")
     await asyncio.sleep(30)
-    found = desired(lab)
+    found = await desired(lab)
     assert lab.light() == {"5A-5B"}
     assert (found.crossconnects, found.missing) == (["1A-3B", "2A-4B", "5A-5B"], ["1A-3B", "2A-4B"])
 
@@ -176,7 +176,7 @@ async def test_policy_gives_up_against_somebody_who_sets_it_again_and_again(lab:
     assert lab.light() == {"1A-7B"}
     assert await restores(lab) == TRIES_MOST
     assert lab.emitted(SwitchDrift)[-1].given_up == ["1A"]
-    (alert,) = [one for one in lab.service.status().alerts if one.name == "SwitchDrift"]
+    (alert,) = [one for one in (await lab.service.status()).alerts if one.name == "SwitchDrift"]
     assert "the drift policy has given up at 1A" in alert.summary
     await lab.in_daemon(lab.apply("", restore=[]))
     await lab.panel(remove=["1A-3B"])

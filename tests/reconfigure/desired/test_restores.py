@@ -77,12 +77,12 @@ async def test_power_cut_of_the_switch_is_restored_by_one_request_and_links_are_
     await lab.until(SwitchUp)
     await asyncio.sleep(10)
     assert lab.light() == set()
-    assert len(lab.service.status().unlit) == 2, "wanted links stay in the status"
+    assert len((await lab.service.status()).unlit) == 2, "wanted links stay in the status"
     ended = await restore(lab, ready_within_s=15)
     assert (ended.outcome, ended.not_ready, len(ended.links)) == ("confirmed", [], 2)
     assert lab.light() == wanted(STRAIGHT)
     assert (await plan(lab)).empty
-    assert lab.service.status().unlit == []
+    assert (await lab.service.status()).unlit == []
 
 
 @pytest.mark.parametrize("awaits", [False, True])
@@ -91,14 +91,14 @@ async def test_what_a_switch_carries_that_is_not_read_yet_is_unknown_and_not_mis
     left: list[str] = []
     if awaits:
         left.append((await lab.apply(CROSSED, ready_within_s=15, confirm_within_s=20)).id)
-        assert all_await_confirm(lab.service.status())
+        assert all_await_confirm(await lab.service.status())
     lab.set_fault({"switch": "ocs1", "fault": "refuse", "on": True})
     lab.set_fault({"switch": "ocs1", "fault": "reset"})
     lab.world.kill(DAEMON)
     await asyncio.sleep(30)
     lab.world.start_daemon()
     await asyncio.sleep(10)
-    now = lab.service.status()
+    now = await lab.service.status()
     (desired,) = now.desired
     assert desired.unknown is not None
     assert (now.unlit, desired.missing) == ([], None)
@@ -107,14 +107,14 @@ async def test_what_a_switch_carries_that_is_not_read_yet_is_unknown_and_not_mis
     lab.set_fault({"switch": "ocs1", "fault": "refuse", "on": False})
     await lab.until(SwitchUp)
     await asyncio.sleep(10)
-    assert (lab.service.status().unlit, lab.light()) == ([], wanted(STRAIGHT))
+    assert ((await lab.service.status()).unlit, lab.light()) == ([], wanted(STRAIGHT))
 
 
 async def test_wanted_link_stays_in_the_status_when_somebody_takes_its_crossconnects(lab: Lab) -> None:
     await lab.apply(STRAIGHT, ready_within_s=15)
-    lit = lab.service.status().lit
+    lit = (await lab.service.status()).lit
     await lab.panel(remove=["1A-3B"], add=["1A-7B"])
-    now = lab.service.status()
+    now = await lab.service.status()
     (gone,) = now.unlit
     assert {gone.link, *now.links} == {one.link for one in lit}
     assert (gone.missing, gone.instead) == (["ocs1:1A-3B"], ["ocs1:1A-7B"])
@@ -123,9 +123,9 @@ async def test_wanted_link_stays_in_the_status_when_somebody_takes_its_crossconn
 
 async def test_while_a_confirm_is_awaited_the_status_and_the_history_say_so_of_all_that_it_took_away(lab: Lab) -> None:
     await lab.apply(STRAIGHT, ready_within_s=15)
-    taken = {one.link for one in lab.service.status().lit}
+    taken = {one.link for one in (await lab.service.status()).lit}
     id = (await lab.apply(CROSSED, confirm_within_s=20)).id
-    now = lab.service.status()
+    now = await lab.service.status()
     assert {one.link: one.reconfiguration for one in now.unlit} == dict.fromkeys(taken, id)
     assert str(now.unlit[0]) == f"taken away by reconfiguration {id}, which is under way"
     (change,) = [one.last_change for one in now.switches if one.last_change is not None]
@@ -134,7 +134,7 @@ async def test_while_a_confirm_is_awaited_the_status_and_the_history_say_so_of_a
     assert (newest.id, newest.outcome, newest.outcome_or_state) == (id, None, "awaiting-confirm")
     assert (older.outcome, older.state) == ("confirmed", None)
     await asyncio.sleep(30)
-    (newest, _), now = await lab.service.history(limit=2), lab.service.status()
+    (newest, _), now = await lab.service.history(limit=2), await lab.service.status()
     assert (newest.outcome_or_state, newest.state, now.unlit) == ("rolled-back", None, [])
     assert [one.last_change.outcome for one in now.switches if one.last_change is not None] == ["rolled-back"]
 
@@ -146,7 +146,7 @@ async def test_restore_moves_what_differs_and_nothing_else_and_ports_say_what_of
     assert moves(made) == ({"1A-7B", "5A-8B"}, {"1A-3B"})
     assert (await restore(lab)).outcome == "confirmed"
     assert lab.light() == {"1A-3B", "2A-4B", "6A-6B"}, "what nobody ever named stays"
-    (desired,) = lab.service.status().desired
+    (desired,) = (await lab.service.status()).desired
     assert desired.free == ["5A"], "a restore wants nothing new of the partners of what it removes"
     await lab.panel(remove=["1A-3B", "2A-4B"], add=["2A-7B", "5A-8B"])
     for port, expected in {
@@ -177,7 +177,7 @@ async def test_switch_that_is_away_is_left_out_and_named(lab: Lab) -> None:
     made = await plan(lab)
     assert made.empty
     assert [one.partition(":")[0] for one in made.away] == ["ocs1"]
-    (found,) = lab.service.status().desired
+    (found,) = (await lab.service.status()).desired
     assert found.unknown is not None
     assert (found.missing, found.stale) == (None, None)
 
@@ -243,7 +243,7 @@ async def test_state_before_a_reconfiguration_undoes_it_and_all_after_it_and_lea
     back = await go_before(lab, second.id)
     assert back.outcome == "confirmed"
     assert lab.light() == {"1A-3B", "2A-4B", "6A-6B", "8A-8B"}
-    (desired,) = lab.service.status().desired
+    (desired,) = (await lab.service.status()).desired
     assert sorted(desired.crossconnects) == ["1A-3B", "2A-4B", "6A-6B"]
     assert not desired.differs
     assert (await lab.service.history(limit=1))[0].what == f"state before {second.id}"

@@ -135,13 +135,13 @@ async def test_a_set_ends_with_its_lease_or_at_its_time(lab: Lab, way: str) -> N
         "own": "it has expired",
     }[way]
     assert (released.at, released.why, released.lease, released.holder) == ("straight", why, held, "ada")
-    (shown,) = lab.service.status().ended_sets
+    (shown,) = (await lab.service.status()).ended_sets
     text = f"set {prepared.id} of ada is over: {why}; its last target was straight"
     assert str(shown) == text
     with pytest.raises(RefusedError, match=f"^{re.escape(text)}. Prepare it again"):
         await lab.switch(prepared, "crossed")
     await lab.restart()
-    assert lab.service.status().ended_sets == [shown]
+    assert (await lab.service.status()).ended_sets == [shown]
     assert lab.light() == wanted(STRAIGHT)
 
 
@@ -168,7 +168,7 @@ async def test_drift_and_restore_leave_the_ports_of_a_set(lab: Lab) -> None:
     lab.set_fault({"switch": "ocs1", "fault": "panel", "remove": ["1A-3B"]})
     await asyncio.sleep(30.0)
     assert "1A-3B" not in lab.light()
-    (one,) = lab.service.status().desired
+    (one,) = (await lab.service.status()).desired
     assert (one.missing, "ocs1.1" in one.changing) == ([], True)
     plan = await lab.plan("", restore=["ocs1.1"], lease=held)
     assert plan.empty

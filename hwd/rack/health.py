@@ -1,27 +1,26 @@
 """RackHealth: which hosts and NIC ports the daemon knows to be out of order, for the planes of jobs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from hwd.fabric.fabric import Fabric
-from hwd.model.documents.hosts import HostPort
 from hwd.model.nic_port import NicPortId
 from hwd_drivers.core.values import FibreEnd
 
 
 class RackHealth:
-    """Asks those that know. `ports`: of a host, as its agent reports them. `is_there`: whether the agent of a host
-    reports now. `cause`: why a switch cannot be reached now, None where it can or where a host drives it.
+    """`carrier`: of a NIC port, None where it is not known. `is_there`: whether the agent of a host reports now.
+    `cause`: why a switch cannot be reached now, None where it can or where a host drives it.
     """
 
     def __init__(
         self,
         fabric: Fabric,
         *,
-        ports: Callable[[str], Mapping[str, HostPort]],
+        carrier: Callable[[NicPortId], bool | None],
         is_there: Callable[[str], bool],
         cause: Callable[[str], str | None],
     ) -> None:
-        self._ports = ports
+        self._carrier = carrier
         self._is_there = is_there
         self._cause = cause
         self.use_testbed(fabric)
@@ -54,5 +53,4 @@ class RackHealth:
 
     def carrier(self, port: NicPortId) -> bool | None:
         """None where it is not known: its agent is away, or has not found the port yet."""
-        found = self._ports(port.host).get(port.port)
-        return None if found is None else found.carrier
+        return self._carrier(port)

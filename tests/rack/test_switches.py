@@ -9,7 +9,7 @@ import msgspec
 from hwd.daemon.installed_drivers import load
 from hwd.model.documents.hosts import HostUp
 from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
-from hwd.web.switchboard import OVERRUNS_KEPT, Switchboard
+from hwd.rack.switches import OVERRUNS_KEPT, ReportedSwitches
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.structs import to_plain
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortOverride
@@ -43,13 +43,15 @@ def override(to: PortOverride, *ends: str) -> SwitchOverride:
     return SwitchOverride(switch="ocs1", ends=ends_of(*ends), to=to, by="ada")
 
 
-def board(owner: str | None = None) -> Switchboard:
+def board(owner: str | None = None) -> ReportedSwitches:
     """Of `ocs2` and `ocs1`, in this order; `owner` is the host that drives the second."""
     (like,) = load(EXAMPLE).require().switches.values()
-    return Switchboard({name: replace(like, name=name, owner=one) for name, one in (("ocs2", None), ("ocs1", owner))})
+    return ReportedSwitches(
+        {name: replace(like, name=name, owner=one) for name, one in (("ocs2", None), ("ocs1", owner))}
+    )
 
 
-def shown(switches: Switchboard) -> dict[str, str]:
+def shown(switches: ReportedSwitches) -> dict[str, str]:
     """Each field of the report of ocs1, and when its crossconnects were made."""
     other, report = to_plain(switches.reports())
     fields = {name: json.dumps(value) for name, value in report.items()}

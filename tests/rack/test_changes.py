@@ -13,10 +13,10 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationStarted,
     StartedMove,
 )
+from hwd.rack.changes import OPEN_KEPT, Changes
 from hwd.records.gaps import DocumentGroup
 from hwd.records.old_documents import Batch, Cutoff
 from hwd.records.records import Records
-from hwd.web.changeboard import OPEN_KEPT, READ_OF_EACH_KIND, Changeboard
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchRead, SwitchRestarted
@@ -26,6 +26,8 @@ from ..texts import pairs_of
 
 SAID = Path(__file__).with_name("change_stories.txt")
 SWITCHES = ("ocs1", "ocs2")
+READ_MOST = 20
+"""Of each kind."""
 WALL_NS = 1_700_000_000_000_000_000
 
 
@@ -34,10 +36,10 @@ def document(fact: Fact, at_ns: int) -> Document:
 
 
 class Board:
-    """A changeboard that is told of facts, each a hundred nanoseconds after the one before."""
+    """It is told of facts, each a hundred nanoseconds after the one before."""
 
     def __init__(self) -> None:
-        self.board = Changeboard(SWITCHES)
+        self.board = Changes(SWITCHES)
         self.now_ns = 0
         self.documents: list[Document] = []
 
@@ -172,15 +174,16 @@ def test_reconfigurations_without_an_end_are_not_remembered_for_ever(board: Boar
 # --- after a restart
 
 
-async def recorded(documents: list[Document], deleted_before: int = 0) -> Changeboard:
+async def recorded(documents: list[Document], deleted_before: int = 0) -> Changes:
     """What a new process of the daemon reads; of documents outside of the history, the older ones were deleted."""
     records = Records("sqlite://", InlineOffload())
     await records.open()
     await records.add_documents(documents)
     cutoffs = {DocumentGroup.DOCUMENTS: Cutoff(before_wall_ns=WALL_NS + deleted_before, why="too old")}
     await records.old_documents.delete(Batch(), cutoffs, frozenset())
-    board = Changeboard(SWITCHES)
-    await board.load(records)
+    board = Changes(SWITCHES)
+    for stored in await records.unbroken([fact.KIND for fact in Changes.TAKES], limit=READ_MOST):
+        board(stored)
     records.close()
     return board
 
@@ -213,7 +216,7 @@ async def test_change_is_unknown_where_a_later_one_may_have_been_deleted(board: 
 async def test_change_older_than_what_is_read_is_unknown_and_not_an_older_one(board: Board) -> None:
     board.tell(started("r0"), commanded("r0"), ended("r0"), read("5A-6B"))
     quiet = board.documents
-    busy = [document(read("7A-8B", ours=True, switch="ocs2"), 1000 + number) for number in range(READ_OF_EACH_KIND)]
+    busy = [document(read("7A-8B", ours=True, switch="ocs2"), 1000 + number) for number in range(READ_MOST)]
     again = await recorded([*quiet, *busy])
     assert again.last("ocs1") is None, "a foreign change came after r0, and was not read"
     again = await recorded([*quiet, *busy[1:]])

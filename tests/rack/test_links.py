@@ -10,8 +10,9 @@ from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.answers import LinkStatus
 from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostPort, HostUp
-from hwd.web.linkboard import MONITORED_NS, Linkboard
-from hwd.web.switchboard import Switchboard
+from hwd.rack.links import MONITORED_NS, Links
+from hwd.rack.nic_ports import NicPorts
+from hwd.rack.switches import ReportedSwitches
 from hwd_agents.wire import Inventory
 from hwd_agents.wire.events import (
     CarrierData,
@@ -47,14 +48,16 @@ Step = tuple[int, Fact | str]
 """When the daemon hears of a fact, in nanoseconds; or of "asked", when it asks the switch for powers; or of nothing."""
 
 
-class Boards:
-    """Both boards of one testbed, told the same."""
+class Rack:
+    """Switches, ports and links of one testbed, told the same."""
 
     def __init__(self) -> None:
-        self.switches = Switchboard(TESTBED.switches)
-        self.links = Linkboard(
+        self.switches = ReportedSwitches(TESTBED.switches)
+        self.ports = NicPorts()
+        self.links = Links(
             Fabric(TESTBED),
             self.switches,
+            self.ports,
             lambda: WALL_NS + self.now_ns,
             powers_asked_wall_ns=lambda switch: self.asked_wall_ns,
         )
@@ -73,15 +76,17 @@ class Boards:
             told = msgspec.structs.replace(told, added=added, removed=removed)
         document = Document(at_ns=at_ns, wall_ns=WALL_NS + at_ns, fact=told)
         self.switches(document)
+        self.ports(document)
         self.links(document)
 
     def shown(self) -> dict[str, str]:
         """Links by name, the port that stories are about, and hosts."""
-        port = self.links.ports("h1").get("eth0", NO_PORT)
+        known = self.ports.of_host("h1").get("eth0")
+        port = NO_PORT if known is None else known.told
         return {
-            **{one.link: "".join(_words(one)) for one in self.links.links()},
+            **{one.link: "".join(_words(one)) for one in self.links.each()},
             "port h1.eth0": f"present {port.present}, carrier {port.carrier}, rdma {port.rdma}",
-            **{f"host {host}": f"since {_time(self.links.since_wall_ns(host))}" for host in HOSTS},
+            **{f"host {host}": f"since {_time(self.ports.since_wall_ns(host))}" for host in HOSTS},
         }
 
 
@@ -267,18 +272,18 @@ STORIES: dict[str, tuple[list[Step], list[Step]]] = {
 }
 
 
-def test_each_story_changes_the_board_as_the_golden_file_says() -> None:
+def test_each_story_changes_the_links_as_the_golden_file_says() -> None:
     """To take over what is said now: delete the file and run this twice."""
     text = ""
     for title, (before, steps) in STORIES.items():
-        boards = Boards()
+        rack = Rack()
         for at_ns, told in before:
-            boards.take(at_ns, told)
-        shown = boards.shown()
+            rack.take(at_ns, told)
+        shown = rack.shown()
         text += f"{title}\n" + "".join(f"    {name}: {words}\n" for name, words in shown.items())
         for at_ns, told in steps:
-            boards.take(at_ns, told)
-            now = boards.shown()
+            rack.take(at_ns, told)
+            now = rack.shown()
             kind = told.document_kind if isinstance(told, Fact) else told or "nothing new"
             text += f"  {at_ns}: {kind}\n"
             for name in sorted(shown.keys() | now.keys()):

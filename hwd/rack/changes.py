@@ -1,4 +1,4 @@
-"""The last change of each switch and who made it, from documents, for the status screen; read from the records, too."""
+"""The last change of each switch and who made it, from documents."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,14 +16,9 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationEnded,
     ReconfigurationStarted,
 )
-from hwd.records.records import Records, Stored
 from hwd_drivers.core.documents import Document
 from hwd_drivers.devices.facts import SwitchRead, SwitchRestarted
 
-READ_OF_EACH_KIND = 256
-"""Documents read at a start. A change that is older than the oldest of a kind with more of them is not known: newer
-ones of that kind may be missing.
-"""
 OPEN_KEPT = 1024
 """Reconfigurations without an end whose switches are remembered; the oldest are forgotten."""
 GIVEN_UP = "given up"
@@ -65,7 +60,7 @@ class _Open:
         )
 
 
-class Changeboard:
+class Changes:
     """A `Sink`.
 
     A change of ours counts from its command, a roll-back from its end. What neither our commands nor a restart of the
@@ -91,19 +86,6 @@ class Changeboard:
         """Go on with the testbed of this fabric."""
         self._switches = frozenset(fabric.testbed.switches)
         self._changes = {name: one for name, one in self._changes.items() if name in self._switches}
-
-    async def load(self, records: Records) -> None:
-        """Take the last changes that earlier processes of the daemon recorded."""
-        found: list[Stored] = []
-        known_from = 1 + max((gap.upto for gap in (await records.gaps.all()).values()), default=-1)
-        for fact in self.TAKES:
-            newest = await records.newest([fact.KIND], limit=READ_OF_EACH_KIND)
-            found += newest
-            if len(newest) == READ_OF_EACH_KIND:
-                known_from = max(known_from, newest[-1].id)
-        for stored in sorted(found, key=lambda one: one.id):
-            if stored.id >= known_from:
-                self(stored.document)
 
     def last(self, switch: str) -> SwitchChange | None:
         """None where none is known."""

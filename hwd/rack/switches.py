@@ -1,4 +1,4 @@
-"""The last reports of the switches, from documents, for the status screen."""
+"""The last reports of the switches, from documents."""
 
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
@@ -27,7 +27,7 @@ OVERRUNS_KEPT = 8
 """Of each switch; older ones are in the records."""
 
 
-class Switchboard:
+class ReportedSwitches:
     """A `Sink` with the last report of each switch. `cause(switch)`: why it cannot be reached now, None if unknown."""
 
     TAKES: ClassVar = (
@@ -51,7 +51,7 @@ class Switchboard:
         self._made_wall_ns: dict[str, dict[str, int]] = {}
         """By switch and crossconnect: when it was first read, of those that came within a session."""
         self._begins: set[str] = set()
-        """Switches whose session has begun and was not read yet: what they add came at an unknown time."""
+        """ReportedSwitches whose session has begun and was not read yet: what they add came at an unknown time."""
 
     def use_testbed(self, fabric: Fabric) -> None:
         """Go on with the testbed of this fabric."""
