@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from bench.agents import asks, bounds, clock, event, idle, light, operations, sync
 from bench.broker import MosquittoMissingError
-from bench.daemon import fleet, intake, memory, recovery, render, report, size, startup, status
+from bench.daemon import fleet, intake, memory, rack, recovery, render, report, size, startup, status
 from bench.measure import Bar
 from bench.progress import Progress
 from bench.switches import apply, change, composites, controllers, elements, mfabric, plan, prepared, selection, twins
@@ -55,6 +55,7 @@ MEASURES: Mapping[str, Measure] = {
     "twins": twins.measure,
     "startup": startup.measure,
     "status": status.measure,
+    "rack": rack.measure,
     "size": size.measure,
     "report": report.measure,
 }

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.instant import Origin
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Testbed
@@ -31,7 +32,7 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws, RandomIds
-from hwd_drivers.core.offload import ThreadOffload
+from hwd_drivers.core.offload import Offload, ThreadOffload
 from hwd_drivers.devices import registry
 from hwd_drivers.devices.abilities import Device
 from hwd_drivers.devices.supervisor import Supervisor
@@ -78,7 +79,7 @@ class DrivenRack:
     testbed: Testbed
     supervisors: Mapping[str, Supervisor]
     documents: deque[Document]
-    offload: ThreadOffload
+    offload: Offload
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -102,9 +103,10 @@ class DrivenRack:
         """One that starts with this journal, which is loaded."""
         clock, ids, sink, agents = SystemClock(), RandomIds(), self.documents.append, SilentAgents()
         testbed, fabric, ledger = self.testbed, Fabric(self.testbed), Ledger()
+        in_use = InUse(fabric)
         return Reconfigurer(
-            testbed=testbed,
-            planner=BackgroundPlanner(Planner(testbed, fabric, History(testbed).expect), self.offload),
+            in_use=in_use,
+            planner=BackgroundPlanner(Planner(testbed, fabric, History(in_use).expect), self.offload),
             switches=Switches(self.supervisors, clock, dict.fromkeys(self.supervisors, Origin.TWIN)),
             agents=agents,
             hangs=Links(fabric, ReportedSwitches(testbed.switches), NicPorts()),

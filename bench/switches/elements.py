@@ -65,7 +65,7 @@ class _Rack:
 
     def __init__(self, pairs: int) -> None:
         self.pairs, self.turn = pairs, 0
-        testbed = _testbed(pairs)
+        testbed = testbed_of(pairs)
         self._planner = Planner(testbed, Fabric(testbed), lambda switches, links: (0.0, "nobody"))
         self._all = {name: STATES[switch.capabilities.two_sided] for name, switch in testbed.switches.items()}
         began_s = time.perf_counter()
@@ -123,7 +123,7 @@ fibres:
 """
 
 
-def _testbed(pairs: int) -> Testbed:
+def testbed_of(pairs: int) -> Testbed:
     """The same pair many times: a testbed file may have 4 MB at most."""
     pair = load_text(PAIR, file="testbed.yaml").require()
 

@@ -31,6 +31,7 @@ from hwd.daemon.retention import Retention, unfinished
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.set_switch_asks import SetSwitchAsks
 from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.jobs.efficiency.efficiency_reader import EfficiencyReader
 from hwd.jobs.efficiency.port_rates import PortRates
 from hwd.jobs.event_log import EventLog
@@ -52,7 +53,6 @@ from hwd.playbook.runner import RunAccess
 from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.ledger import Ledger
-from hwd.ports.testbed_ports import all_ports
 from hwd.rack.changes import Changes
 from hwd.rack.health import RackHealth
 from hwd.rack.links import Links
@@ -128,7 +128,7 @@ class Daemon:
         self._ready = ReadyLinks(self._ports)
         self.metrics = Metrics(Budget.of(testbed), self._ready)
         self.hub = Hub()
-        self._testbed = testbed
+        self._in_use = InUse(Fabric(testbed))
         self._testbed_text = testbed_text
         self._testbed_file = testbed_file
         self._machine = machine
@@ -155,13 +155,14 @@ class Daemon:
 
     async def open(self) -> None:
         """Read records and journal, close crashed runs in the records, and build the parts. Touches no device."""
-        testbed, records, sink = self._testbed, self._records, self._sink
+        in_use, records, sink = self._in_use, self._records, self._sink
+        testbed = in_use.testbed
         machine, clock, ids = self._machine, self._machine.clock, self._machine.ids
         await records.open()
         await self._identity.load()
         await self._catch_up.read()
-        ledger, fabric = Ledger(lease_required=testbed.leases.required), Fabric(testbed)
-        history, outcomes = History(testbed), Outcomes(clock)
+        ledger, fabric = Ledger(lease_required=testbed.leases.required), self._in_use.fabric
+        history, outcomes = History(in_use), Outcomes(clock)
         await history.load(records)
         device_times = DeviceTimes()
         await device_times.load(records)
@@ -204,7 +205,7 @@ class Daemon:
         host_switches = HostSwitches(testbed, clock=clock, sink=sink)
         delegations = Delegations(
             gateway,
-            testbed,
+            in_use,
             store=records.delegations,
             ledger=ledger,
             clock=clock,
@@ -212,8 +213,7 @@ class Daemon:
             on_answer=host_switches.take_answer,
         )
         selections = Selections(
-            testbed,
-            fabric,
+            in_use,
             delegations,
             observed=lambda: {**switches.latest(), **host_switches.crossconnects()},
             origins=switches.origins,
@@ -221,7 +221,7 @@ class Daemon:
             sink=sink,
             contain=gateway.containment.of,
         )
-        settings = HostSettings(gateway, testbed, ledger, clock=clock, sink=sink)
+        settings = HostSettings(gateway, in_use, ledger, clock=clock, sink=sink)
         leases = Leases(ledger, store=records.leases, clock=clock, ids=ids, sink=sink)
         await leases.load()
         requests = LeaseRequests(leases, store=records.leases, clock=clock, sink=sink)
@@ -243,11 +243,11 @@ class Daemon:
             announce=sink.without(self._recorder),
         )
         await transfers.load()
-        baselines = Baselines(testbed, leases, clock=clock, sink=sink)
+        baselines = Baselines(in_use, leases, clock=clock, sink=sink)
         planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects, device_times)
         background_planner = BackgroundPlanner(planner, machine.offload)
         self.reconfigurer = reconfigurer = Reconfigurer(
-            testbed=testbed,
+            in_use=in_use,
             planner=background_planner,
             switches=switches,
             agents=agents,
@@ -266,7 +266,7 @@ class Daemon:
         await reconfigurer.sets.ends.load(records)
         recovery = JournalRecovery(reconfigurer, journal=self._journal, identity=self._identity, switches=switches)
 
-        restores = Restores(testbed, desired, switches, background_planner)
+        restores = Restores(in_use, desired, switches, background_planner)
         drift = Drift(
             testbed.drift,
             desired=desired,
@@ -279,17 +279,17 @@ class Daemon:
             sink=sink,
         )
         retention = Retention(
-            testbed.retention,
+            in_use,
             records.old_documents,
             needed=partial(unfinished, self._journal),
             clock=clock,
             emit=self._emit,
         )
         reconfiguration_log = ReconfigurationLog(records, self._recorder.flush)
-        earlier = EarlierStates(testbed, reconfiguration_log)
-        demands = Demands(testbed, records.demands, clock=clock, offload=machine.offload)
+        earlier = EarlierStates(in_use, reconfiguration_log)
+        demands = Demands(in_use, records.demands, clock=clock, offload=machine.offload)
         applies = Applies(
-            testbed=testbed,
+            in_use=in_use,
             reconfigurer=reconfigurer,
             restores=restores,
             earlier=earlier,
@@ -297,10 +297,10 @@ class Daemon:
             ids=ids,
             offload=machine.offload,
         )
-        programs = Programs(testbed, self._rack.processes, clock=clock, ids=ids, sink=sink)
+        programs = Programs(in_use, self._rack.processes, clock=clock, ids=ids, sink=sink)
         port_rates = PortRates()
         jobs = Jobs(
-            testbed,
+            in_use,
             self._rack.processes,
             store=records.jobs,
             event_log=self._event_log,
@@ -311,7 +311,7 @@ class Daemon:
             transfers=transfers,
             settings=settings,
             rates=port_rates,
-            health=RackHealth(fabric, carrier=self._ports.carrier, is_there=agents.is_there, cause=switches.cause),
+            health=RackHealth(in_use, carrier=self._ports.carrier, is_there=agents.is_there, cause=switches.cause),
             folder=Path(self._process.data_dir) / "jobs",
             clock=clock,
             ids=ids,
@@ -336,9 +336,9 @@ class Daemon:
         gateway.asks.serve(JoinJob, jobs.join)
         gateway.asks.serve(ClaimOperation, jobs.claim)
         gateway.asks.serve(EndOperation, jobs.end)
-        faults = TwinFaults(testbed=testbed, records=records, set_fault=self._rack.set_fault, ledger=ledger)
+        faults = TwinFaults(in_use=in_use, records=records, set_fault=self._rack.set_fault, ledger=ledger)
         rack = RackStatus(
-            testbed=testbed,
+            in_use=in_use,
             version=self._process.version,
             commit=str(self._process.commit),
             switches=reported,
@@ -356,7 +356,7 @@ class Daemon:
         light_of_jobs = LightOfJobs()
         runs = Runs(
             template=RunTemplate(
-                testbed=testbed,
+                in_use=in_use,
                 testbed_text=lambda: self.reloads.text,
                 version=self._process.version,
                 commit=self._process.commit.id,
@@ -367,7 +367,7 @@ class Daemon:
             access=RunAccess(
                 reconfigurer=reconfigurer,
                 leases=leases,
-                all_ports=all_ports(testbed),
+                in_use=in_use,
                 history=history,
                 jobs=jobs,
                 light=light_of_jobs,
@@ -389,12 +389,11 @@ class Daemon:
         )
         self.reloads = Reload(
             file=self._testbed_file,
-            fabric=fabric,
+            in_use=in_use,
             text=self._testbed_text,
             parts=(
-                *(ledger, history, move_counts, desired, reported, links, changes, self.metrics),
-                *(delegations, selections, settings, baselines, background_planner, restores, drift, earlier),
-                *(applies, demands, faults, programs, jobs, rack, runs, transfers, retention, reconfigurer.sets, self),
+                *(ledger, move_counts, desired, reported, links, changes),
+                *(background_planner, drift, transfers, self.metrics),
             ),
             switches=driven,
             ledger=ledger,
@@ -405,6 +404,7 @@ class Daemon:
             recorded=self._recorder.flush,
         )
         self.service = Service(
+            in_use=in_use,
             rack=rack,
             reloads=self.reloads,
             applies=applies,
@@ -481,7 +481,7 @@ class Daemon:
             DaemonStarted(
                 version=self._process.version,
                 pid=self._process.pid,
-                testbed=self._testbed.name,
+                testbed=self._in_use.testbed.name,
                 data_dir=self._process.data_dir,
                 died_wall_ns=UNSET if self._died_wall_ns is None else self._died_wall_ns,
             )
@@ -513,10 +513,6 @@ class Daemon:
         """Whether each switch that the daemon drives was read, or a first attempt to connect to it failed."""
         return self._driven.looked()
 
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._testbed = fabric.testbed
-
     def refused_client(self, client_id: str, why: str) -> None:
         """The broker refused a client with this id: an agent without its password, or a stranger."""
         self._gateway.refused(client_id, why)
@@ -529,7 +525,7 @@ class Daemon:
     async def _close(self) -> None:
         self.reloads.stop()
         try:
-            async with asyncio.timeout(CLOSE_WITHIN_S + self._testbed.transfers.drain_s):
+            async with asyncio.timeout(CLOSE_WITHIN_S + self._in_use.testbed.transfers.drain_s):
                 try:
                     await self.service.close()
                 finally:  # after a timeout too: a pending confirm has no other chance before the next start

@@ -11,6 +11,7 @@ from hwd.config.testbed.testbed import Loaded
 from hwd.config.yaml.tree import Reading, parse_tree, uncollected
 from hwd.daemon.driven_switches import DrivenSwitches
 from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.fabric.state import State
 from hwd.model.answers import ReloadReport, TestbedChangeReport
 from hwd.model.bodies import ReloadBody
@@ -40,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class UsesTestbed(Protocol):
-    """A part of the daemon that holds the testbed, or what it made of it."""
+    """A part of the daemon that holds what it made of the testbed in use."""
 
     def use_testbed(self, fabric: Fabric) -> None:
         """Go on with the testbed of this fabric. Changes nothing where it raises."""
@@ -81,16 +82,16 @@ class _Proposal:
 class Reload:
     """Checks everything first, waits until nobody holds what changes, and then swaps without giving way to any task.
 
-    `parts`: all that hold the testbed; each is asked once. Should one raise, which is a bug, those before it go back to
-    the former testbed, and the reload is refused. `switches` come last: their sessions follow the testbed of all else.
-    `crossconnects()`: what each switch carries, as it was reported last.
+    `parts`: all that hold something that they made of the testbed in use; each is asked once. Should one raise, which
+    is a bug, those before it go back to the former testbed, and the reload is refused. `switches` come last: their
+    sessions follow the testbed of all else. `crossconnects()`: what each switch carries, as it was reported last.
     """
 
     def __init__(
         self,
         *,
         file: TestbedFile | None,
-        fabric: Fabric,
+        in_use: InUse,
         text: str,
         parts: Sequence[UsesTestbed],
         switches: DrivenSwitches,
@@ -103,7 +104,7 @@ class Reload:
     ) -> None:
         self.text = text
         self._file = file
-        self._fabric = fabric
+        self._in_use = in_use
         self._parts = (*parts, switches)
         self._switches = switches
         self._ledger = ledger
@@ -172,7 +173,7 @@ class Reload:
     def _check_obstacles(self, proposal: _Proposal) -> None:
         if not (obstacles := [f"{change}: {change.obstacle}" for change in proposal.changes if change.obstacle]):
             return
-        name, new = self._fabric.testbed.name, proposal.fabric.testbed.name
+        name, new = self._in_use.fabric.testbed.name, proposal.fabric.testbed.name
         restart = (
             f"Restart it, under systemd by `systemctl restart hwd-{name}`: waits for a confirm, leases and queue go on"
         )
@@ -196,7 +197,7 @@ class Reload:
                 return _Proposal(text=text, hash=hash, fabric=Fabric(testbed), changes=changes)
 
         self._check_stopped()
-        self._reading = asyncio.ensure_future(file.offload(propose, self._fabric))
+        self._reading = asyncio.ensure_future(file.offload(propose, self._in_use.fabric))
         try:
             return await self._reading
         except asyncio.CancelledError:
@@ -268,7 +269,7 @@ class Reload:
         state = self._crossconnects()
         left = {name: state[name] for name in state if name in proposal.fabric.testbed.switches}
         links = {*proposal.fabric.links_of(left)}
-        for routed in self._fabric.routed_of(state):
+        for routed in self._in_use.fabric.routed_of(state):
             if routed.link not in links:
                 passed = ", ".join(in_order(routed.crossconnects))
                 yield (
@@ -279,16 +280,18 @@ class Reload:
     # --- the swap
 
     def _swap(self, proposal: _Proposal) -> None:
-        before, done = self._fabric, list[UsesTestbed]()
+        before, done = self._in_use.fabric, list[UsesTestbed]()
+        self._in_use.fabric = proposal.fabric
         try:
             for part in self._parts:
                 done.append(part)
                 part.use_testbed(proposal.fabric)
         except Exception:
+            self._in_use.fabric = before
             for part in done:
                 part.use_testbed(before)
             raise
-        self._fabric, self.text = proposal.fabric, proposal.text
+        self.text = proposal.text
 
     async def _tell(self, proposal: _Proposal, caller: Caller | None) -> list[str]:
         """After the end of the former sessions: what they still told must not follow it. Returns remarks."""

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.documents.daemon import RecordsDropped
 from hwd.model.plural import plural
-from hwd.model.testbed import RetentionRules
 from hwd.reconfigure.journal.journal import Journal
 from hwd.records.gaps import DocumentGroup
 from hwd.records.old_documents import Batch, Cutoff, OldDocuments
@@ -36,23 +35,19 @@ class Retention:
 
     def __init__(
         self,
-        rules: RetentionRules,
+        in_use: InUse,
         documents: OldDocuments,
         *,
         needed: Callable[[], Iterable[str]],
         clock: Clock,
         emit: Emitter,
     ) -> None:
-        self._rules = rules
+        self._in_use = in_use
         self._documents = documents
         self._needed = needed
         self._clock = clock
         self._emit = emit
         self._failure: HwdError | None = None
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric, from the next batch on."""
-        self._rules = fabric.testbed.retention
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -80,9 +75,10 @@ class Retention:
                 self._tell(deleted)
 
     def _cutoffs(self) -> dict[DocumentGroup, Cutoff]:
+        rules = self._in_use.testbed.retention
         days = {
-            DocumentGroup.DOCUMENTS: self._rules.documents_days,
-            DocumentGroup.HISTORY: self._rules.history_days,
+            DocumentGroup.DOCUMENTS: rules.documents_days,
+            DocumentGroup.HISTORY: rules.history_days,
         }
         now_ns = self._clock.wall_ns()
         return {
@@ -96,10 +92,9 @@ class Retention:
 
     def _tell(self, deleted: Counter[DocumentGroup]) -> None:
         counts = {str(group): deleted[group] for group in DocumentGroup}
+        rules = self._in_use.testbed.retention
         log.info("deleted %(documents)d old documents and %(history)d of the history", counts)
-        self._emit(
-            RecordsDropped(**counts, documents_days=self._rules.documents_days, history_days=self._rules.history_days)
-        )
+        self._emit(RecordsDropped(**counts, documents_days=rules.documents_days, history_days=rules.history_days))
 
 
 def unfinished(journal: Journal) -> Iterable[str]:

@@ -8,6 +8,7 @@ wanted = desired(routed)
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from hwd.fabric.composite import Compiled, CompositeSwitch
 from hwd.fabric.conflict import ConflictError
@@ -131,6 +132,17 @@ class Fabric:
         other = copy.copy(self)
         other._asked = self._asked.anew()
         return other
+
+    @cached_property
+    def switch_ends(self) -> Mapping[NicPortId, tuple[FibreEnd, ...]]:
+        """By NIC port: the ends of switches that its fibres lead to."""
+        found: dict[NicPortId, tuple[FibreEnd, ...]] = {}
+        for strand in self.testbed.strands:
+            for near, far in (strand.ends, strand.ends[::-1]):
+                if near.owner in self.testbed.hosts and far.owner in self.testbed.switches:
+                    port = NicPortId(host=near.owner, port=near.port)
+                    found[port] = (*found.get(port, ()), far)
+        return found
 
     def optical_ports(self) -> tuple[NicPort, ...]:
         """NIC ports whose fibres all lead to optical switches, in the order of the file; those on packet switches are

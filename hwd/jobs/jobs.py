@@ -18,7 +18,7 @@ from msgspec import UNSET
 from hwd.bus.asks import AskedBy
 from hwd.config.planes import make
 from hwd.config.yaml.file_problem import nearest
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.jobs.efficiency.port_rates import PortRates
 from hwd.jobs.event_log import EventLog
 from hwd.jobs.job_light import Applies, JobLight
@@ -36,7 +36,7 @@ from hwd.model.documents.runs import RunJob
 from hwd.model.job import JobRank, JobRecord, JobState
 from hwd.model.program import Processes, ProgramEnd
 from hwd.model.request import Caller
-from hwd.model.testbed import JobEntry, Testbed
+from hwd.model.testbed import JobEntry
 from hwd.ports.claim import holder_of, job_of
 from hwd.ports.rules import Reason
 from hwd.rack.health import RackHealth
@@ -104,7 +104,7 @@ class Jobs:
 
     def __init__(
         self,
-        testbed: Testbed,
+        in_use: InUse,
         processes: Processes | None,
         *,
         store: Store,
@@ -124,7 +124,7 @@ class Jobs:
         sink: Sink,
         announce: Sink,
     ) -> None:
-        self._testbed = testbed
+        self._in_use = in_use
         self._processes = processes
         self._store = store
         self._log = event_log
@@ -148,11 +148,6 @@ class Jobs:
         self._read_next: dict[str, str] = {}
         """By switch that was connected anew: who may have moved its light before its first report."""
         self._is_loaded = self._is_closing = False
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric. Jobs that run keep theirs."""
-        self._testbed = fabric.testbed
-        self._health.use_testbed(fabric)
 
     # --- what callers ask
 
@@ -348,7 +343,7 @@ class Jobs:
             case SwitchRead(switch=switch) as read:
                 by = self._read_next.pop(switch, "")
                 if by:
-                    self._changed((f"{switch}.{end.port}" for end in self._testbed.ends.get(switch, ())), by)
+                    self._changed((f"{switch}.{end.port}" for end in self._in_use.testbed.ends.get(switch, ())), by)
                 elif not read.ours:
                     changed = [f"-{one}" for one in read.removed] + [f"+{one}" for one in read.added]
                     ends = (end for one in (*read.removed, *read.added) for end in one.ends)
@@ -470,7 +465,7 @@ class Jobs:
         def ranks(record: JobRecord, on_end: Callable[[int, ProgramEnd], Awaitable[None]]) -> JobRanks:
             return JobRanks(
                 record,
-                self._testbed.hosts,
+                self._in_use.testbed.hosts,
                 processes,
                 folder=self._folder / record.id,
                 offload=self._offload,
@@ -479,11 +474,11 @@ class Jobs:
 
         run = JobRun(
             record,
-            self._testbed,
+            self._in_use.testbed,
             store=self._store,
             event_log=self._log,
             light=JobLight(
-                self._testbed,
+                self._in_use.testbed,
                 applies=self._applies,
                 reconfigurer=self._reconfigurer,
                 leases=self._leases,
@@ -508,7 +503,7 @@ class Jobs:
         return run
 
     def _routes(self, record: JobRecord) -> JobRoutes:
-        routes = JobRoutes(self._testbed, self._settings, self._leases.ledger)
+        routes = JobRoutes(self._in_use.testbed, self._settings, self._leases.ledger)
         routes.begin(record)
         return routes
 
@@ -543,10 +538,10 @@ class Jobs:
             log.warning("old output of jobs cannot be removed: %s", reason_of(error))
 
     def _entry(self, name: str, words: Sequence[str]) -> JobEntry:
-        entries = self._testbed.jobs
+        entries = self._in_use.testbed.jobs
         if (entry := entries.get(name)) is None:
             raise UnknownError(
-                f"job {name!r}: not among the jobs of testbed {self._testbed.name}; "
+                f"job {name!r}: not among the jobs of testbed {self._in_use.testbed.name}; "
                 f"{nearest(name, entries) or 'it has none: an operator adds them to its file under `jobs`'}"
             )
         if words and not entry.arguments:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hwd.config.yaml.file_problem import nearest
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.answers import ProgramStatus
 from hwd.model.documents.programs import HostProgramEnded, HostProgramStarted
 from hwd.model.program import Processes, ProgramEnd, ProgramNews, ProgramStarted, RunningProgram, Signal
 from hwd.model.request import Caller
-from hwd.model.testbed import Program, Testbed
+from hwd.model.testbed import Program
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
@@ -48,8 +48,8 @@ class _Told:
 class Programs:
     """All programs that the daemon has on hosts. Without `processes` there is no way to start one."""
 
-    def __init__(self, testbed: Testbed, processes: Processes | None, *, clock: Clock, ids: Ids, sink: Sink) -> None:
-        self._testbed = testbed
+    def __init__(self, in_use: InUse, processes: Processes | None, *, clock: Clock, ids: Ids, sink: Sink) -> None:
+        self._in_use = in_use
         self._processes = processes
         self._clock = clock
         self._ids = ids
@@ -60,10 +60,6 @@ class Programs:
         """By the task that starts a program, its host."""
         self._is_closing = False
 
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric. What runs goes on."""
-        self._testbed = fabric.testbed
-
     def status(self) -> list[ProgramStatus]:
         """Those that run now, oldest first."""
         return [run.status() for run in self._runs.values()]
@@ -73,10 +69,9 @@ class Programs:
 
         Raises UnknownError for an unknown host, RefusedError for what is not allowed there, and as `Processes`.
         """
-        if host not in self._testbed.hosts:
-            raise UnknownError(
-                f"{host!r} is no host of testbed {self._testbed.name}; {nearest(host, self._testbed.hosts)}"
-            )
+        testbed = self._in_use.testbed
+        if host not in testbed.hosts:
+            raise UnknownError(f"{host!r} is no host of testbed {testbed.name}; {nearest(host, testbed.hosts)}")
         program = self._allowed(host, words[0])
         if len(words) > 1 and not program.arguments:
             raise RefusedError(
@@ -104,7 +99,7 @@ class Programs:
             by="a caller of the HTTP API" if caller is None else str(caller),
         )
         starting = asyncio.ensure_future(
-            self._processes.start(self._testbed.hosts[host], told.command, user=program.user, within_s=program.within_s)
+            self._processes.start(testbed.hosts[host], told.command, user=program.user, within_s=program.within_s)
         )
         self._starting[starting] = host
         try:
@@ -136,7 +131,7 @@ class Programs:
         await asyncio.gather(*(run.close() for run in [*self._runs.values()]))
 
     def _allowed(self, host: str, name: str) -> Program:
-        programs = self._testbed.programs
+        programs = self._in_use.testbed.programs
         allowed = [one.name for one in programs.values() if one.hosts is None or host in one.hosts]
         if name in allowed:
             return programs[name]

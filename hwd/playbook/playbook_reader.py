@@ -6,7 +6,7 @@ from typing import Any
 
 from hwd.config.playbook.playbook import Playbook, load_playbook_text
 from hwd.config.playbook.stored_demands import StoredDemands
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.answers import DemandMatrix
 from hwd.model.demand import DemandKey
 from hwd.model.testbed import Testbed
@@ -22,18 +22,14 @@ class PlaybookReader:
 
     def __init__(
         self,
-        testbed: Testbed,
+        in_use: InUse,
         offload: Offload,
         find_demand: Callable[[DemandKey], Coroutine[Any, Any, DemandMatrix]],
     ) -> None:
-        self._testbed = testbed
+        self._in_use = in_use
         self._offload = offload
         self._find_demand = find_demand
         self._reading = asyncio.Lock()
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._testbed = fabric.testbed
 
     async def read(self, text: str, *, file: str, parameters: Mapping[str, str]) -> Playbook:
         """Raises ConfigError with every problem; those of the stored demands that it names come after the others."""
@@ -44,10 +40,10 @@ class PlaybookReader:
 
         async with self._reading:
             while True:
-                playbook = await self._offload(load, testbed := self._testbed)
+                playbook = await self._offload(load, testbed := self._in_use.testbed)
                 if demands.missing:
                     await self._look_up(demands)
-                elif testbed is self._testbed:  # else it was reloaded meanwhile
+                elif testbed is self._in_use.testbed:  # else it was reloaded meanwhile
                     return playbook
 
     async def _look_up(self, demands: StoredDemands) -> None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from hwd.fabric.in_use import InUse
 from hwd.model.documents.runs import RunEnded
 from hwd.model.recorded_run import Run, RunOutcome, RunSummary
 from hwd.model.run import RunState, RunStatus
-from hwd.model.testbed import Testbed
 from hwd.playbook.runner import RunEnd
 from hwd.playbook.safe_state import SafeState
 from hwd.records.queued_run import QueuedRun
@@ -24,7 +24,7 @@ class RunTemplate:
     `inventory()`: models, serials and versions that the devices report now.
     """
 
-    testbed: Testbed
+    in_use: InUse
     testbed_text: Callable[[], str]
     version: str
     commit: str | None
@@ -40,7 +40,7 @@ class RunTemplate:
             playbook_text=queued.playbook_text,
             trial=queued.trial,
             parameters=dict(parameters),
-            testbed=self.testbed.name,
+            testbed=self.in_use.testbed.name,
             testbed_text=self.testbed_text(),
             inventory=dict(self.inventory()),
             version=self.version,
@@ -58,7 +58,7 @@ class RunTemplate:
             playbook_text=queued.playbook_text,
             trial=queued.trial,
             parameters=dict(queued.parameters),
-            testbed=self.testbed.name,
+            testbed=self.in_use.testbed.name,
             testbed_text=self.testbed_text(),
             version=self.version,
             commit=self.commit,

@@ -13,6 +13,7 @@ from hwd.config.playbook.expression import names_in
 from hwd.config.playbook.measurement_names import stages_of
 from hwd.config.playbook.playbook import AssertStep, NoteStep, Playbook
 from hwd.config.playbook.steps import Step, below, longest_lease_s, total_applies, total_dwell_s
+from hwd.fabric.in_use import InUse
 from hwd.model.documents.runs import RunFault
 from hwd.model.fault import Clear
 from hwd.model.recorded_run import RunOutcome
@@ -24,6 +25,7 @@ from hwd.playbook.measures import Tally
 from hwd.playbook.pause import Brake
 from hwd.playbook.safe_state import Left, SafeState, left_by
 from hwd.playbook.twin_faults import TwinFaults
+from hwd.ports.testbed_ports import all_ports
 from hwd.reconfigure.apply.reconfiguration import State
 from hwd.reconfigure.desired.history import History
 from hwd.reconfigure.leases.leases import Leases
@@ -64,11 +66,11 @@ def why_failed(fault: HwdError) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunAccess:
-    """The parts of the daemon through which every run acts. `all_ports`: those of the testbed."""
+    """The parts of the daemon through which every run acts."""
 
+    in_use: InUse
     reconfigurer: Reconfigurer
     leases: Leases
-    all_ports: frozenset[str]
     history: History
     jobs: RunJobs
     light: LightOfJobs
@@ -95,7 +97,7 @@ class Runner:
             run=id,
             reconfigurer=access.reconfigurer,
             leases=access.leases,
-            all_ports=access.all_ports,
+            all_ports=all_ports(access.in_use.testbed),
             effects=Effects(
                 jobs=access.jobs,
                 light=access.light,

@@ -13,7 +13,6 @@ from dataclasses import replace as replace_field
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from hwd.fabric.fabric import Fabric
 from hwd.model.documents.runs import RunEnded, RunOverdue, RunStarted
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.run import RunState, RunStatus
@@ -29,7 +28,6 @@ from hwd.playbook.runner import RunAccess, RunEnd, Runner, why_failed
 from hwd.playbook.safe_state import SafeState
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.rules import ROWS, PortAction, Reason
-from hwd.ports.testbed_ports import all_ports
 from hwd.records.finish import to_its_end
 from hwd.records.queued_run import QueuedRun
 from hwd.records.recorder import RecordingSink
@@ -74,7 +72,7 @@ class Runs:
         offload: Offload,
     ) -> None:
         self._template = template
-        self._reader = PlaybookReader(template.testbed, offload, records.demands.matrix)
+        self._reader = PlaybookReader(template.in_use, offload, records.demands.matrix)
         self._access = access
         self._ledger = ledger = access.leases.ledger
         self._is_settled = is_settled
@@ -106,12 +104,6 @@ class Runs:
         )
         ledger.on_release(self._take_release)
         ledger.report_why(Reason.RUN, self._left_of)
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._template = replace_field(self._template, testbed=fabric.testbed)
-        self._access = replace_field(self._access, all_ports=all_ports(fabric.testbed))
-        self._reader.use_testbed(fabric)
 
     @property
     def is_starting(self) -> bool:

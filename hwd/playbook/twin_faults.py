@@ -5,10 +5,9 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Final
 
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.fault import Clear, Fault, HostFault, PortFault, SwitchFault, decode_fault
 from hwd.model.fault_check import check_fault
-from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
 from hwd.records.records import Records
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError
@@ -39,12 +38,12 @@ class TwinFaults:
     def __init__(
         self,
         *,
-        testbed: Testbed,
+        in_use: InUse,
         records: Records,
         set_fault: SetFault,
         ledger: Ledger,
     ) -> None:
-        self._testbed = testbed
+        self._in_use = in_use
         self._records = records
         self._set_fault = set_fault
         self._ledger = ledger
@@ -53,21 +52,17 @@ class TwinFaults:
         self._turn = asyncio.Lock()
         self._work: set[asyncio.Task[None]] = set()
 
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._testbed = fabric.testbed
-
     def of(self, run: str) -> "RunFaults":
         return RunFaults(run, self)
 
     async def set(self, fault: Fault) -> None:
         """Raises RefusedError for a subject without twin, ConfigError for an unknown one, LinkError without a rack."""
-        check_fault(fault, self._testbed)
+        check_fault(fault, self._in_use.testbed)
         await self._set_fault(fault)
 
     async def set_for(self, run: str, fault: Fault) -> None:
         """As `set`, until `clear_of`. Raises HwdError also where the subject still has a fault of an ended run."""
-        check_fault(fault, self._testbed)
+        check_fault(fault, self._in_use.testbed)
         await self._in_turn(self._set_for(run, fault))
 
     async def clear_of(self, run: str) -> None:
@@ -163,7 +158,7 @@ class TwinFaults:
     async def _behave(self, run: str, clear: Fault) -> None:
         """Clear one subject; an unknown subject or a rack that is down counts as clear."""
         try:
-            check_fault(clear, self._testbed)
+            check_fault(clear, self._in_use.testbed)
         except (ConfigError, RefusedError) as error:  # the testbed file has changed since
             log.info("run %s: nothing to clear: %s", run, error)
             return

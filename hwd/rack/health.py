@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.nic_port import NicPortId
-from hwd_drivers.core.values import FibreEnd
 
 
 class RackHealth:
@@ -14,27 +13,16 @@ class RackHealth:
 
     def __init__(
         self,
-        fabric: Fabric,
+        in_use: InUse,
         *,
         carrier: Callable[[NicPortId], bool | None],
         is_there: Callable[[str], bool],
         cause: Callable[[str], str | None],
     ) -> None:
+        self._in_use = in_use
         self._carrier = carrier
         self._is_there = is_there
         self._cause = cause
-        self.use_testbed(fabric)
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._fabric = fabric
-        self._ends: dict[NicPortId, list[FibreEnd]] = {}
-        """By NIC port: the ends of switches that its fibres lead to."""
-        testbed = fabric.testbed
-        for strand in testbed.strands:
-            for near, far in (strand.ends, strand.ends[::-1]):
-                if near.owner in testbed.hosts and far.owner in testbed.switches:
-                    self._ends.setdefault(NicPortId(host=near.owner, port=near.port), []).append(far)
 
     def why_away(self, host: str) -> str:
         """Why nothing of a host can be known now; empty where its agent reports."""
@@ -42,13 +30,13 @@ class RackHealth:
 
     def why_unsteerable(self, port: NicPortId) -> str:
         """Why the light of a NIC port cannot be moved now; empty where it can."""
-        switches = dict.fromkeys(one.owner for one in self._ends.get(port, ()))
+        switches = dict.fromkeys(one.owner for one in self._in_use.fabric.switch_ends.get(port, ()))
         away = [f"{name}: {why}" for name in switches if (why := self._cause(name)) is not None]
         return f"its light cannot be moved: {'; '.join(away)}" if away else ""
 
     def why_set_aside(self, port: NicPortId) -> str:
         """Why the testbed file keeps light away from a NIC port; empty where it does not."""
-        notes = (self._fabric.set_aside.get(end) for end in self._ends.get(port, ()))
+        notes = (self._in_use.fabric.set_aside.get(end) for end in self._in_use.fabric.switch_ends.get(port, ()))
         return next((f"the end of its fibre is {note}" for note in notes if note is not None), "")
 
     def carrier(self, port: NicPortId) -> bool | None:

@@ -130,34 +130,39 @@ class Links:
 
         What a switch carries that is down, or not read yet, is unknown: of it nothing is said to be missing.
         """
-        carried = self._switches.state()
-        there = {
-            one.switch: carried[one.switch] if one.up else frozenset(desired.get(one.switch, ()))
-            for one in self._switches.reports()
+        carried, reports = self._switches.state(), self._switches.reports()
+        there: dict[str, frozenset[Crossconnect] | tuple[Crossconnect, ...]] = {
+            one.switch: carried[one.switch] if one.up else desired.get(one.switch, ()) for one in reports
         }
-        if all(there.get(name, frozenset()).issuperset(wanted) for name, wanted in desired.items()):
-            return []
         then = dict(there)
+        missing: set[SwitchCrossconnect] = set()
         for name, wanted in desired.items():
+            if there.get(name) is wanted or carried[name].issuperset(wanted):
+                continue
+            missing.update(
+                SwitchCrossconnect(switch=name, crossconnect=one) for one in wanted if one not in there[name]
+            )
             taken = {end for one in wanted for end in one.ends}
-            then[name] = frozenset(wanted).union(one for one in there.get(name, ()) if taken.isdisjoint(one.ends))
+            then[name] = frozenset(wanted).union(one for one in there[name] if taken.isdisjoint(one.ends))
+        if not missing:
+            return []
         lit = frozenset(self._fabric.links_of(there))
         found: list[UnlitLink] = []
-        for routed in self._fabric.routed_of(then):
-            missing = [one for one in routed.crossconnects if one.crossconnect not in there.get(one.switch, ())]
-            if routed.link in lit or not missing:
+        for routed in self._fabric.routed_through(missing, then):
+            if routed.link in lit:
                 continue
-            used = {(one.switch, end) for one in missing for end in one.crossconnect.ends}
-            instead = [
+            of_link = missing.intersection(routed.crossconnects)
+            used = {(one.switch, end) for one in of_link for end in one.crossconnect.ends}
+            instead = {
                 SwitchCrossconnect(switch=name, crossconnect=one)
-                for name in {one.switch for one in missing}
-                for one in there.get(name, ())
-                if any((name, end) in used for end in one.ends)
-            ]
+                for name, end in used
+                for one in there[name]
+                if end in one.ends
+            }
             found.append(
                 UnlitLink(
                     link=routed.link,
-                    missing=sorted(missing, key=natural_key),
+                    missing=sorted(of_link, key=natural_key),
                     instead=sorted(instead, key=natural_key),
                 )
             )

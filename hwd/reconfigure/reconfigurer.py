@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
+from hwd.fabric.in_use import InUse
 from hwd.model.answers import LeftOpen
 from hwd.model.desired import wanted_of
 from hwd.model.documents.daemon import JournalGivenUp
@@ -24,7 +25,6 @@ from hwd.model.interlock import InterlockName, in_order, refusal, refused
 from hwd.model.plan import Plan
 from hwd.model.request import Caller, Request
 from hwd.model.state import Observed
-from hwd.model.testbed import Testbed
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.isolation import breach, isolation
 from hwd.ports.ledger import Asker, Ledger
@@ -75,7 +75,7 @@ class Reconfigurer:
     def __init__(
         self,
         *,
-        testbed: Testbed,
+        in_use: InUse,
         planner: BackgroundPlanner,
         switches: Switches,
         agents: Agents,
@@ -144,7 +144,7 @@ class Reconfigurer:
         for entry in self._recovery.awaiting:
             self._completion.take_over(entry)
         self.sets = PreparedSets(
-            testbed=testbed,
+            in_use=in_use,
             journal=journal,
             planner=planner,
             switches=switches,

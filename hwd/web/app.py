@@ -54,7 +54,7 @@ from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.run import RunStatus
 from hwd.telemetry import Exposition
 from hwd.web.access import CALLS
-from hwd.web.bodies import Api, body_of, content_of, decode, described, encoded, object_body
+from hwd.web.bodies import JSON, Api, body_of, content_of, decode, described, encoded, object_body
 from hwd.web.bounds import Bounds
 from hwd.web.demand_calls import PATH as DEMANDS
 from hwd.web.demand_calls import demands_router
@@ -62,6 +62,7 @@ from hwd.web.door import Door, caller_of
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
 from hwd.web.stream import EventStream
+from hwd.web.turns import to_json_in_turns
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import BugError, HwdError
 from hwd_drivers.core.structs import to_json
@@ -152,7 +153,7 @@ def _looks(service: Service) -> APIRouter:
     @router.get("/status", openapi_extra=described(answer=Status))
     async def status() -> Response:
         """Everything of one screen: bus, switches, hosts, leases, reconfigurations and runs under way."""
-        return encoded(await service.status())
+        return Response(await to_json_in_turns(await service.status()), media_type=JSON)
 
     @router.get("/switches", openapi_extra=described(answer=list[SwitchStatus]))
     async def switches() -> Response:

@@ -9,13 +9,12 @@ from msgspec.structs import replace
 
 from hwd.config.testbed.topology_file import load_topology_text
 from hwd.config.testbed.wanted_state import parse_what
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.answers import PreparedSetStatus, ReconfigurationStatus
 from hwd.model.bodies import File, PlanBody, PrepareBody, ReconfigurationBody
 from hwd.model.circuit import Topology
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.request import Caller, Request, WantedState
-from hwd.model.testbed import Testbed
 from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.desired.earlier_states import EarlierStates
 from hwd.reconfigure.desired.restores import Restores
@@ -43,7 +42,7 @@ class Applies:
     def __init__(
         self,
         *,
-        testbed: Testbed,
+        in_use: InUse,
         reconfigurer: Reconfigurer,
         restores: Restores,
         earlier: EarlierStates,
@@ -51,7 +50,7 @@ class Applies:
         ids: Ids,
         offload: Offload,
     ) -> None:
-        self._testbed = testbed
+        self._in_use = in_use
         self._offload = offload
         self._reconfigurer = reconfigurer
         self._restores = restores
@@ -62,10 +61,6 @@ class Applies:
         self._under_way: dict[str, asyncio.Task[ReconfigurationStatus]] = {}
         self._refused_switches = RefusedSwitches()
         self._closing = False
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._testbed = fabric.testbed
 
     async def plan(self, body: PlanBody) -> PlanSummary:
         """Raises ConfigError where what is wanted means nothing on this testbed."""
@@ -259,13 +254,13 @@ class Applies:
         if body.file is not None:
             return Request(wanted=await self._topology(body.file), body=body)
         demand = await self._demands.of_text(body.what)
-        return Request(wanted=parse_what(body.what, self._testbed, demand=demand), body=body)
+        return Request(wanted=parse_what(body.what, self._in_use.testbed, demand=demand), body=body)
 
     async def _topology(self, file: File) -> WantedState:
         """The links of a topology file, read in a thread since a long one takes seconds. Raises ConfigError."""
 
         def load() -> Topology:
-            return load_topology_text(file.text, file=file.name, testbed=self._testbed)
+            return load_topology_text(file.text, file=file.name, testbed=self._in_use.testbed)
 
         return WantedState(name=PurePath(file.name).name, links=(await self._offload(load)).links)
 

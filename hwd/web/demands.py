@@ -4,12 +4,11 @@ import asyncio
 from dataclasses import dataclass
 
 from hwd.config.testbed.wanted_state import stored_demand
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.mfabric.demand_file import DemandTerms, read_demand
 from hwd.model.answers import DemandMatrix, DemandSummary
 from hwd.model.demand import DemandKey, NewDemand, check_name
 from hwd.model.request import Caller
-from hwd.model.testbed import Testbed
 from hwd.records.demand_table import DemandTable
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.offload import Offload
@@ -32,16 +31,12 @@ class AddDemand:
 class Demands:
     """Reads one file at a time, in a thread: a long one takes seconds, and several must not take all threads."""
 
-    def __init__(self, testbed: Testbed, table: DemandTable, *, clock: Clock, offload: Offload) -> None:
-        self._testbed = testbed
+    def __init__(self, in_use: InUse, table: DemandTable, *, clock: Clock, offload: Offload) -> None:
+        self._in_use = in_use
         self._table = table
         self._clock = clock
         self._offload = offload
         self._reading = asyncio.Lock()
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._testbed = fabric.testbed
 
     async def add(self, asked: AddDemand, data: bytes, caller: Caller | None) -> DemandSummary:
         """Store the demand of a file. Raises ConfigError with the place of what is wrong in it, RefusedError where its
@@ -52,7 +47,7 @@ class Demands:
             hosts=asked.hosts, experts_per_gpu=asked.experts_per_gpu, gpus_per_server=asked.gpus_per_server
         )
         by = str(Caller.of(caller, asked.by) or NOBODY)
-        known = tuple(self._testbed.hosts)
+        known = tuple(self._in_use.testbed.hosts)
 
         def read() -> NewDemand:
             found = read_demand(data, terms, known=known)

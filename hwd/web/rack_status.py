@@ -10,7 +10,7 @@ from hwd.bus.gateway import Gateway
 from hwd.bus.host_switches.delegations import Delegations
 from hwd.bus.host_view import HostView
 from hwd.bus.skew import skew
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.answers import (
     Alert,
     BusStatus,
@@ -27,7 +27,6 @@ from hwd.model.answers import (
 )
 from hwd.model.answers.changes import NOT_ENDED, SwitchChange
 from hwd.model.desired import DesiredEnds, crossconnects_of, difference, free_ends_of
-from hwd.model.testbed import Testbed
 from hwd.ports.delegation import Delegation
 from hwd.rack.changes import Changes
 from hwd.rack.links import Links
@@ -65,7 +64,7 @@ class RackStatus:
     def __init__(
         self,
         *,
-        testbed: Testbed,
+        in_use: InUse,
         version: str,
         commit: str,
         switches: ReportedSwitches,
@@ -79,7 +78,7 @@ class RackStatus:
         reconfigurer: Reconfigurer,
         recorder: RecordingSink,
     ) -> None:
-        self.testbed = testbed
+        self._in_use = in_use
         self.version = version
         self._commit = commit
         self._switches = switches
@@ -93,10 +92,6 @@ class RackStatus:
         self._reconfigurer = reconfigurer
         self._recorder = recorder
         self._desired: dict[str, _KeptDesired] = {}
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self.testbed = fabric.testbed
 
     def bus(self) -> BusStatus:
         return BusStatus(
@@ -191,15 +186,18 @@ class RackStatus:
         leases = {lease.switch: delegated(lease) for lease in self._delegations.all()}
         states = {one.id: str(one.state) for one in self._reconfigurer.under_way}
         for one in self._switches.reports():
-            lease, change = leases.get(one.switch), _stated(self._changes.last(one.switch), states)
-            yield one if lease is None and change is None else replace(one, lease=lease, last_change=change)
+            lease, change = leases.get(one.switch), self._changes.last(one.switch)
+            if lease is None and change is None:
+                yield one
+            else:
+                yield replace(one, lease=lease, last_change=_stated(change, states))
 
     def blocked(self, switch: str) -> list[PortSide]:
         """The ends of a switch that overrides hold dark, as it was reported last."""
         return next(one.blocked for one in self._switches.reports() if one.switch == switch)
 
     async def hosts(self) -> list[HostStatus]:
-        return await in_turns(map(self._host, self.testbed.hosts), HOSTS_AT_ONCE)
+        return await in_turns(self._each_host(), HOSTS_AT_ONCE)
 
     def inventory(self) -> dict[str, Json]:
         """Models, serials and versions that the devices report now, for the record of a run."""
@@ -211,19 +209,21 @@ class RackStatus:
                     **to_plain(host),
                     "inventory": inventory_data(birth) if (birth := births.get(host.name)) else None,
                 }
-                for host in map(self._host, self.testbed.hosts)
+                for host in self._each_host()
             ],
             "version": self.version,
             "commit": self._commit,
         }
 
-    def _host(self, name: str) -> HostStatus:
-        view = self._gateway.hosts().get(name)
-        if view is None:
-            view = HostView(host=name)
-        apart = "" if view.birth is None else skew(self.version, view.birth.version)
-        ports = {port: now.told for port, now in self._ports.of_host(name).items()}
-        return view.status(ports, since_wall_ns=self._ports.since_wall_ns(name), skew=apart)
+    def _each_host(self) -> Iterator[HostStatus]:
+        views, skews = self._gateway.hosts(), dict[str, str]()
+        for name in self._in_use.testbed.hosts:
+            view = views.get(name) or HostView(host=name)
+            version = self.version if view.birth is None else view.birth.version
+            if version not in skews:
+                skews[version] = skew(self.version, version)
+            ports = {port: now.told for port, now in self._ports.of_host(name).items()}
+            yield view.status(ports, since_wall_ns=self._ports.since_wall_ns(name), skew=skews[version])
 
 
 def _desired_of(report: SwitchStatus, ends: DesiredEnds, changing: frozenset[str]) -> SwitchDesired:

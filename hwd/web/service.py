@@ -12,6 +12,7 @@ from hwd.bus.host_switches.delegations import Delegations
 from hwd.config.playbook.step_claims import harmed
 from hwd.config.testbed.ends import parse_ends
 from hwd.config.yaml.file_problem import nearest
+from hwd.fabric.in_use import InUse
 from hwd.jobs.efficiency.efficiency_reader import EfficiencyReader
 from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import ProgramRun, Programs
@@ -103,6 +104,7 @@ class Service:
     def __init__(
         self,
         *,
+        in_use: InUse,
         rack: RackStatus,
         reloads: Reloads,
         applies: Applies,
@@ -125,6 +127,7 @@ class Service:
         recorder: RecordingSink,
         clock: Clock,
     ) -> None:
+        self._in_use = in_use
         self._rack = rack
         self._reloads = reloads
         self._applies = applies
@@ -151,7 +154,7 @@ class Service:
     @property
     def testbed(self) -> Testbed:
         """As it is now."""
-        return self._rack.testbed
+        return self._in_use.testbed
 
     # --- state
 

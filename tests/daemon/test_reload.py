@@ -562,7 +562,7 @@ async def test_a_part_that_raises_brings_all_parts_back(desk: Desk, monkeypatch:
         if "ocs3" in fabric.testbed.switches:
             raise KeyError("a bug")
 
-    monkeypatch.setattr(desk.daemon, "use_testbed", fail)  # all other parts have it by then
+    monkeypatch.setattr(desk.daemon.metrics, "use_testbed", fail)  # all other parts have it by then
     desk.text = WITH_OCS3
     with pytest.raises(KeyError):
         await desk.reload()

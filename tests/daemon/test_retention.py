@@ -12,6 +12,7 @@ import pytest
 from hwd.daemon.installed_drivers import load_text
 from hwd.daemon.retention import DAY_NS, EACH_S, Retention
 from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.documents.daemon import BusUp, RecordsDropped
 from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.testbed import RetentionRules
@@ -33,8 +34,13 @@ class Desk:
         self.records = records
         self.told: list[Document] = []
         self.needed: list[str] = []
+        self.in_use = InUse(Fabric(replace(BED, retention=rules)))
         self.retention = Retention(
-            rules, records.old_documents, needed=lambda: self.needed, clock=clock, emit=Emitter(clock, self.told.append)
+            self.in_use,
+            records.old_documents,
+            needed=lambda: self.needed,
+            clock=clock,
+            emit=Emitter(clock, self.told.append),
         )
 
     async def add(self, fact: Fact, *ages_days: int) -> None:
@@ -91,10 +97,10 @@ async def test_without_the_key_nothing_is_deleted_until_a_reload_brings_it(desk:
     await desk.add(BusUp(address=""), 400, 300, 1)
     await asyncio.sleep(2 * EACH_S)
     assert (await desk.ages(), desk.told) == ([400, 300, 1], [])
-    desk.retention.use_testbed(Fabric(replace(BED, retention=RetentionRules(documents_days=350))))
+    desk.in_use.fabric = Fabric(replace(BED, retention=RetentionRules(documents_days=350)))
     await asyncio.sleep(EACH_S + 1)
     assert (await desk.ages(), desk.counts()) == ([300, 1], [(1, 0)])
-    desk.retention.use_testbed(Fabric(BED))
+    desk.in_use.fabric = Fabric(BED)
     await asyncio.sleep(100 * 86_400)
     assert await desk.ages() == [300, 1]
 

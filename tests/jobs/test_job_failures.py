@@ -8,6 +8,7 @@ import pytest
 from hwd.bus.host_settings.run_settings import HostSettings
 from hwd.daemon.installed_drivers import load_text
 from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.jobs.job_failures import AWAY_S, DARK_S, LOST, JobFailures
 from hwd.jobs.job_run import AGAIN_S
 from hwd.jobs.view import view_of
@@ -52,8 +53,9 @@ class Rack:
         self.carriers: dict[NicPortId, bool | None] = dict.fromkeys(view_of(fabric().testbed, JOB).ports, True)
         self.away: set[str] = set()
         self.cause: str | None = None
+        self.in_use = InUse(fabric())
         self.health = RackHealth(
-            fabric(),
+            self.in_use,
             carrier=lambda port: self.carriers.get(port),
             is_there=lambda host: host not in self.away,
             cause=lambda switch: self.cause,
@@ -146,9 +148,9 @@ def test_switch_that_cannot_be_reached_takes_the_ports_that_lead_to_it(rack: Rac
 
 def test_port_that_the_testbed_file_sets_aside_has_failed_until_it_is_normal_again(rack: Rack) -> None:
     failures = rack.failures()
-    rack.health.use_testbed(fabric("ports: {ocs1.1: {state: maintenance, why: dirty}}"))
+    rack.in_use.fabric = fabric("ports: {ocs1.1: {state: maintenance, why: dirty}}")
     assert failures.look(LIT, 0.0) == [Failure(why="the end of its fibre is maintenance: dirty", ports=(H0,))]
-    rack.health.use_testbed(fabric())
+    rack.in_use.fabric = fabric()
     failures.look(LIT, 1.0)
     assert failures.look(LIT, 1.0 + DARK_S) == [Recovery(ports=(H0,))]
 

@@ -17,6 +17,8 @@ from hwd.daemon.daemon import Daemon
 from hwd.daemon.installed_drivers import load
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import opener
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.jobs.programs import MOST_ON_HOST, Programs
 from hwd.model.documents.programs import HostProgramEnded, HostProgramStarted
 from hwd.model.fault import Fault
@@ -242,7 +244,8 @@ def unreachable() -> Unreachable:
 def programs(tmp_path: Path, unreachable: Unreachable) -> Programs:
     file = tmp_path / "two.yaml"
     file.write_text(TESTBED)
-    return Programs(load(file).require(), unreachable, clock=SystemClock(), ids=RandomIds(), sink=lambda document: None)
+    in_use = InUse(Fabric(load(file).require()))
+    return Programs(in_use, unreachable, clock=SystemClock(), ids=RandomIds(), sink=lambda document: None)
 
 
 async def test_program_that_is_starting_when_the_daemon_ends_is_refused_and_none_starts_after_it(

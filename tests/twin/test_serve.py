@@ -17,6 +17,8 @@ import pytest
 from hwd.bus import EmbeddedBroker, Gateway, HostSettings, MqttBus
 from hwd.config.run_files.places import is_held
 from hwd.config.testbed.testbed import load_testbed
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.action import parse_actions
 from hwd.model.fault import AgentKilled, Clear, ClockStep, Deny, Fault, Reset, Slow, SlowFirmware, Stick
 from hwd.model.testbed import Testbed
@@ -338,7 +340,7 @@ class Rack:
         )
         ledger = Ledger()
         ledger.claim(Claim(id="r1", reason=Reason.RUN, owner=holder_of("r1"), ports=frozenset(), run="r1"))
-        self.settings = HostSettings(self.gateway, testbed, ledger, clock=clock, sink=self._take)
+        self.settings = HostSettings(self.gateway, InUse(Fabric(testbed)), ledger, clock=clock, sink=self._take)
 
     @property
     def control(self) -> Path:

@@ -8,11 +8,10 @@ from typing import Final, TypeVar
 
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_settings.setting_claims import SettingClaims
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.action import Action
 from hwd.model.documents.leases import LeaseReleased
 from hwd.model.documents.runs import RunHost, RunNote
-from hwd.model.testbed import Testbed
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
@@ -60,7 +59,7 @@ class HostSettings:
     def __init__(
         self,
         gateway: Gateway,
-        testbed: Testbed,
+        in_use: InUse,
         ledger: Ledger,
         *,
         clock: Clock,
@@ -68,7 +67,7 @@ class HostSettings:
         hold_s: float = HOLD_S,
     ) -> None:
         self._gateway = gateway
-        self._testbed = testbed
+        self._in_use = in_use
         self._ledger = ledger
         self._clock = clock
         self._emit = Emitter(clock, sink)
@@ -81,10 +80,6 @@ class HostSettings:
         self._birth_came = asyncio.Event()
         self._claims = SettingClaims(ledger, clock, why=self._why)
         gateway.on_birth(self._take_birth)
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._testbed = fabric.testbed
 
     @property
     def left(self) -> tuple[Claim, ...]:
@@ -133,9 +128,9 @@ class HostSettings:
         NIC refuse; LinkError where the agent is not connected; FailedError where the setting failed; ProtocolError
         where the answer is malformed: what may be set then is restored with all the rest.
         """
-        if action.setting not in self._testbed.host_actions:
+        if action.setting not in self._in_use.testbed.host_actions:
             raise RefusedError(
-                f"{action}: {action.setting} is not among the host_actions of testbed {self._testbed.name}"
+                f"{action}: {action.setting} is not among the host_actions of testbed {self._in_use.testbed.name}"
             )
         host = action.port.host
         if self._can_be_asked(host):  # else nothing is sent, and nothing has to be restored

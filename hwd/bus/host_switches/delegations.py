@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Protocol
 
 from hwd.bus.gateway import Gateway
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.documents.hosts import ClockAligned, HostDown, HostUp
 from hwd.model.documents.leases import LeaseDelegated, LeaseTakenBack
 from hwd.model.documents.switches import SwitchRefused
-from hwd.model.testbed import Testbed
 from hwd.ports.claim import Claim
 from hwd.ports.delegation import Delegation, DelegationState
 from hwd.ports.ledger import Ledger
@@ -67,7 +66,7 @@ class Delegations:
     def __init__(
         self,
         gateway: Gateway,
-        testbed: Testbed,
+        in_use: InUse,
         *,
         store: DelegationStore,
         ledger: Ledger,
@@ -76,8 +75,8 @@ class Delegations:
         on_answer: OnAnswer,
     ) -> None:
         self._gateway = gateway
-        self._owners = {name: one.owner for name, one in testbed.switches.items() if one.owner is not None}
-        self._testbed = testbed
+        self._owners = {name: one.owner for name, one in in_use.testbed.switches.items() if one.owner is not None}
+        self._in_use = in_use
         self._store = store
         self._ledger = ledger
         self._clock = clock
@@ -99,10 +98,6 @@ class Delegations:
         self._leases = {one.switch: one for one in await self._store.all() if one.switch in self._owners}
         for name in self._owners:
             self._claim(name)
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._testbed = fabric.testbed
 
     def get(self, switch: str) -> Delegation | None:
         """The last lease of a switch, in force or taken back; None where there was none, or it is no host's."""
@@ -265,12 +260,12 @@ class Delegations:
             return None
         if owner is not None:
             return f"it belongs to host {owner}, by the testbed file. Take it out of the file of the agent of {host}"
-        if name in self._testbed.switches:
+        if name in self._in_use.testbed.switches:
             return (
                 f"the daemon drives it, by the testbed file. Write owner: {host} there, "
                 f"or take it out of the file of the agent of {host}"
             )
-        return f"testbed {self._testbed.name} has no switch {name}. Add it there with owner: {host}"
+        return f"testbed {self._in_use.testbed.name} has no switch {name}. Add it there with owner: {host}"
 
     async def _refuse(self, host: str, name: str, note: SwitchNote, why: str) -> None:
         if self._refused.get((host, name)) != why:
@@ -300,7 +295,7 @@ class Delegations:
                 id=switch,
                 reason=Reason.DELEGATION,
                 owner=self._owners[switch],
-                ports=frozenset(f"{switch}.{end.port}" for end in self._testbed.ends_of(switch)),
+                ports=frozenset(f"{switch}.{end.port}" for end in self._in_use.testbed.ends_of(switch)),
                 epoch=None if lease is None else lease.epoch,
                 why="" if lease is None else lease.why,
             )

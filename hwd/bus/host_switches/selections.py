@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from hwd.bus.containment import Contain
 from hwd.bus.host_switches.delegations import Delegations
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.fabric.neighbour import state_with_link
 from hwd.fabric.state import Carried, State
 from hwd.model.circuit import RoutedLink
@@ -29,7 +29,6 @@ from hwd.model.instant import InstantName, Origin
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan import PlannedLink
 from hwd.model.state import Observed
-from hwd.model.testbed import Testbed
 from hwd.timeline.build import build_timeline
 from hwd.timeline.port_observation import state_of
 from hwd_agents.wire import Selected, SwitchSet
@@ -95,8 +94,7 @@ class Selections:
 
     def __init__(
         self,
-        testbed: Testbed,
-        fabric: Fabric,
+        in_use: InUse,
         delegations: Delegations,
         *,
         observed: Callable[[], Observed],
@@ -106,21 +104,16 @@ class Selections:
         contain: Contain,
     ) -> None:
         self._contain = contain
-        self._testbed = testbed
-        self._fabric = fabric
+        self._in_use = in_use
         self._delegations = delegations
         self._observed = observed
         self._origins = origins
         self._emit = Emitter(clock, sink)
-        self._owned = frozenset(name for name, switch in testbed.switches.items() if switch.owner is not None)
+        self._owned = frozenset(name for name, switch in in_use.testbed.switches.items() if switch.owner is not None)
         self._events: deque[HostEvent] = deque(maxlen=EVENTS_MOST)
         self._moves: dict[str, deque[_Move]] = {}
         self._waiting: deque[tuple[float, _Local]] = deque()
         self._came = asyncio.Event()
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._testbed, self._fabric = fabric.testbed, fabric
 
     def __call__(self, document: Document) -> None:
         event = document.fact
@@ -191,7 +184,7 @@ class Selections:
         )
 
     def _is_of(self, switch: str, host: str) -> bool:
-        return switch in self._owned and self._testbed.switches[switch].owner == host
+        return switch in self._owned and self._in_use.testbed.switches[switch].owner == host
 
     def _old_epochs(self, done: Selected) -> str:
         """A remark on switches that were set under an epoch which is not in force now."""
@@ -327,11 +320,11 @@ class Selections:
         mine = {NicPortId(host=local.host, port=port): one.up for port, one in local.done.ports.items()}
         state = self._state_at(local.answered_ns + local.error_ns)
         others = frozenset(name for name in self._owned if not self._is_of(name, local.host))
-        linked = {end for one in self._fabric.links_of(state) for end in one.ends}
+        linked = {end for one in self._in_use.fabric.links_of(state) for end in one.ends}
         for port, up in mine.items():
             if up and port not in linked:
-                state = state_with_link(self._fabric, port, state, others)
-        return [one for one in self._fabric.routed_of(state) if not mine.keys().isdisjoint(one.link.ends)]
+                state = state_with_link(self._in_use.fabric, port, state, others)
+        return [one for one in self._in_use.fabric.routed_of(state) if not mine.keys().isdisjoint(one.link.ends)]
 
     def _state_at(self, at_ns: int) -> State:
         """The state of all switches at `at_ns`: those of hosts by their selections, the others as they are now."""

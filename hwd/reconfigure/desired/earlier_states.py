@@ -1,11 +1,10 @@
 """Earlier states: what was before a reconfiguration of the history, as a request that is planned from what is now."""
 
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.answers import HistoryEntry
 from hwd.model.bodies import PlanBody
 from hwd.model.link import SwitchCrossconnect, SwitchEnd
 from hwd.model.request import Request, WantedState
-from hwd.model.testbed import Testbed
 from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd_drivers.core.errors import RefusedError, UnknownError
 from hwd_drivers.core.values import Crossconnect, PortSide
@@ -16,13 +15,9 @@ ROLLED_BACK = "rolled-back"
 class EarlierStates:
     """Undoes, of the fibre ends that a reconfiguration or a later one changed, all that was changed since."""
 
-    def __init__(self, testbed: Testbed, log: ReconfigurationLog) -> None:
-        self._testbed = testbed
+    def __init__(self, in_use: InUse, log: ReconfigurationLog) -> None:
+        self._in_use = in_use
         self._log = log
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._testbed = fabric.testbed
 
     async def before(self, body: PlanBody) -> Request:
         """The way to the state before reconfiguration `body.before`.
@@ -59,10 +54,10 @@ class EarlierStates:
             if entry.outcome == ROLLED_BACK or entry.host is not None or entry.reconfiguration is None:
                 continue
             for move in entry.moves:
-                if move.switch not in self._testbed.switches:
+                if move.switch not in self._in_use.testbed.switches:
                     raise RefusedError(
                         f"reconfiguration {id}: {entry.reconfiguration} changed {move.switch}, which is no switch of "
-                        f"testbed {self._testbed.name} any more"
+                        f"testbed {self._in_use.testbed.name} any more"
                     )
                 if move.lasting:
                     raise RefusedError(

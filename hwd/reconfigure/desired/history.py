@@ -12,13 +12,13 @@ from typing import ClassVar
 
 from msgspec import UNSET, UnsetType
 
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
 from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.documents.runs import RunHost
 from hwd.model.plural import plural
 from hwd.model.stage import StageName
-from hwd.model.testbed import Setting, Testbed
+from hwd.model.testbed import Setting
 from hwd.model.timeline import Timeline
 from hwd.reconfigure.apply.reconfiguration import Outcome
 from hwd.records.records import Records
@@ -39,13 +39,9 @@ class History:
 
     TAKES: ClassVar = (Timeline,)
 
-    def __init__(self, testbed: Testbed) -> None:
-        self._testbed = testbed
+    def __init__(self, in_use: InUse) -> None:
+        self._in_use = in_use
         self._seconds: deque[float] = deque(maxlen=TURNAROUNDS_REMEMBERED)
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._testbed = fabric.testbed
 
     @property
     def full(self) -> bool:
@@ -78,7 +74,7 @@ class History:
         """Expected seconds with their source: until links are ready, or without `links` until switches settle."""
         if links and self._seconds:
             return statistics.median(self._seconds), f"median of the last {plural(len(self._seconds), 'turnaround')}"
-        stated = max((self._testbed.switches[name].capabilities.settle_s for name in switches), default=0.0)
+        stated = max((self._in_use.testbed.switches[name].capabilities.settle_s for name in switches), default=0.0)
         why = "no link has been timed yet" if links else "no link comes up by it"
         return stated, f"switching time that the switches state; {why}"
 

@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 
 from hwd.config.yaml.file_problem import nearest
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.bodies import PlanBody
 from hwd.model.link import SwitchCrossconnect, SwitchEnd
 from hwd.model.request import Request, WantedState
 from hwd.model.state import Observed
-from hwd.model.testbed import Testbed
 from hwd.ports.rules import Reason
 from hwd.ports.testbed_ports import leasable
 from hwd.reconfigure.apply.switches import Switches
@@ -21,15 +20,11 @@ from hwd_drivers.core.values import Crossconnect, CrossconnectReading, Crossconn
 class Restores:
     """Reads the switches, and asks for no more than differs: all else stays with whoever uses it."""
 
-    def __init__(self, testbed: Testbed, desired: Desired, switches: Switches, planner: BackgroundPlanner) -> None:
-        self._testbed = testbed
+    def __init__(self, in_use: InUse, desired: Desired, switches: Switches, planner: BackgroundPlanner) -> None:
+        self._in_use = in_use
         self._desired = desired
         self._switches = switches
         self._planner = planner
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._testbed = fabric.testbed
 
     async def desired(self, body: PlanBody) -> Request:
         """The way to the desired state of the ports in `body.restore`, of all where it is empty.
@@ -68,26 +63,27 @@ class Restores:
 
     def _ports(self, names: Iterable[str]) -> frozenset[str] | None:
         """The ports that names mean, `ocs1.3` and `h0.eth0`; None for all."""
-        known = leasable(self._testbed)
+        testbed = self._in_use.testbed
+        known = leasable(testbed)
         found: set[str] = set()
         for name in names:
-            if name in self._testbed.switches:
-                found.update(f"{name}.{end.port}" for end in self._testbed.ends_of(name))
-            elif name in self._testbed.composites:
-                found.update(self._testbed.port_of(name, end) for end in self._testbed.ends_of(name))
+            if name in testbed.switches:
+                found.update(f"{name}.{end.port}" for end in testbed.ends_of(name))
+            elif name in testbed.composites:
+                found.update(testbed.port_of(name, end) for end in testbed.ends_of(name))
             elif name in known:
                 found.update(known[name])
             else:
                 raise ConfigError(
-                    f"restore: {name} is no port and no switch of testbed {self._testbed.name}; write ocs1, ocs1.3 or "
-                    f"h0.eth0; {nearest(name, [*self._testbed.askable, *known])}"
+                    f"restore: {name} is no port and no switch of testbed {testbed.name}; write ocs1, ocs1.3 or "
+                    f"h0.eth0; {nearest(name, [*testbed.askable, *known])}"
                 )
         return frozenset(found) if names else None
 
     def _concerns(self, switch: str, ports: frozenset[str] | None) -> bool:
         """Whether one of the ports may have to do with a switch: any NIC port may."""
         return ports is None or any(
-            port.startswith(f"{switch}.") or port.partition(".")[0] in self._testbed.hosts for port in ports
+            port.startswith(f"{switch}.") or port.partition(".")[0] in self._in_use.testbed.hosts for port in ports
         )
 
     def _missing(

@@ -7,7 +7,7 @@ import logging
 import re
 from typing import ClassVar, Final
 
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.bodies import PlanBody
 from hwd.model.documents.leases import LeaseBaseline, LeaseTaken
@@ -15,7 +15,6 @@ from hwd.model.link import SwitchCrossconnect, SwitchEnd
 from hwd.model.plan import Plan
 from hwd.model.request import Request, WantedState
 from hwd.model.state import Observed
-from hwd.model.testbed import Testbed
 from hwd.ports.lease_record import LeaseRecord
 from hwd.reconfigure.leases.leases import Leases, baseline_of
 from hwd.reconfigure.plans.planner import moved_ports
@@ -42,20 +41,16 @@ class Baselines:
 
     TAKES: ClassVar = (LeaseTaken,)
 
-    def __init__(self, testbed: Testbed, leases: Leases, *, clock: Clock, sink: Sink) -> None:
-        self._testbed = testbed
+    def __init__(self, in_use: InUse, leases: Leases, *, clock: Clock, sink: Sink) -> None:
+        self._in_use = in_use
         self._leases = leases
         self._clock = clock
         self._emit = Emitter(clock, sink)
         self._changed = asyncio.Event()
 
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._testbed = fabric.testbed
-
     async def note(self, plan: Plan, observed: Observed) -> None:
         """Make durable what the ports of the plan's lease had before, where that is not noted yet."""
-        if not self._testbed.leases.baseline or plan.lease is None:
+        if not self._in_use.testbed.leases.baseline or plan.lease is None:
             return
         record = self._leases.record(plan.lease)
         if record is None or baseline_of(record.claim) is not None:
@@ -122,7 +117,7 @@ class Baselines:
             end
             for port in sorted(record.baseline)
             for switch in [port.rpartition(".")[0]]
-            for side in self._testbed.ends_of(switch)
+            for side in self._in_use.testbed.ends_of(switch)
             if f"{switch}.{side.port}" == port and (end := SwitchEnd(switch=switch, end=side)) not in used
         ]
         state = WantedState(

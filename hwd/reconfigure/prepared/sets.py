@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 from msgspec import UNSET
 
-from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.answers import PreparedSetStatus, SetTarget
 from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.documents.hosts import HostBirth, HostUp
@@ -27,7 +27,6 @@ from hwd.model.plan import Plan
 from hwd.model.prepared import BEFORE, FINISH, PreparedSet, SetState, moves_between, wanted_at
 from hwd.model.request import Caller, Request
 from hwd.model.state import Observed
-from hwd.model.testbed import Testbed
 from hwd.ports.claim import Claim, run_of
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
@@ -81,7 +80,7 @@ class PreparedSets:
     def __init__(
         self,
         *,
-        testbed: Testbed,
+        in_use: InUse,
         journal: Journal,
         planner: BackgroundPlanner,
         switches: Switches,
@@ -99,7 +98,7 @@ class PreparedSets:
         ids: Ids,
         emitter: Emitter,
     ) -> None:
-        self._testbed = testbed
+        self._in_use = in_use
         self._journal = journal
         self._planner = planner
         self._switches = switches
@@ -124,10 +123,6 @@ class PreparedSets:
         left = {entry.of_set.id: entry.reconfiguration for entry in journal.open if entry.of_set is not None}
         for stored in journal.sets:
             self._take_over(stored, left_open=left.get(stored.prepared.id, ""))
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric. What a set holds does not change in it."""
-        self._testbed = fabric.testbed
 
     # --- what there is
 
@@ -177,7 +172,7 @@ class PreparedSets:
                     except HwdError as error:
                         raise same_fault(error, f"target {name}: {error}") from error
                     self._report_refusals(plans[name])
-                made = prepared_from(plans, look.observed, testbed=self._testbed, planner=self._planner)
+                made = prepared_from(plans, look.observed, testbed=self._in_use.testbed, planner=self._planner)
                 self._check_covered(lease, made.ports)
                 self._claim(asker, id, relies_on=relies | made.ports, changes=made.ports)
                 plans = {name: self._isolate(plan) for name, plan in plans.items()}
@@ -553,9 +548,9 @@ class PreparedSets:
     def _take_over(self, stored: StoredSet, *, left_open: str) -> None:
         """Hold the ports of a set of an earlier process. Where its switches are is for `_settle` to find."""
         prepared = stored.prepared
-        routed, lost = {}, list[str]()
+        routed, lost, there = {}, list[str](), self._in_use.testbed.switches
         for one in prepared.targets:
-            state = {name: found for name, found in prepared.state(one.name).items() if name in self._testbed.switches}
+            state = {name: found for name, found in prepared.state(one.name).items() if name in there}
             made = {link.link: link for link in self._planner.routed_of(state)}
             routed[one.name] = tuple(made[link.link] for link in one.links if link.link in made)
             lost += [f"{link.link} of {one.name}" for link in one.links if link.link not in made]
@@ -563,7 +558,8 @@ class PreparedSets:
             prepared=prepared,
             routed=routed,
             expected=self._planner.expect(
-                [name for name in prepared.ends if name in self._testbed.switches], links_come=any(routed.values())
+                [name for name in prepared.ends if name in there],
+                links_come=any(routed.values()),
             ),
             is_settled=False,
             left_open=left_open,

@@ -8,6 +8,8 @@ import pytest
 
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_settings.run_settings import AGAIN_S, HOLD_S, RENEW_S, HostSettings
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.action import Action
 from hwd.model.kinds import read_document
 from hwd.model.nic_port import NicPortId
@@ -80,7 +82,9 @@ class Lab(PlayedRack):
             ids=self.ids,
             sink=self._take,
         )
-        self.settings = HostSettings(self.gateway, TESTBED, self.ledger, clock=self.clock, sink=self._take)
+        self.settings = HostSettings(
+            self.gateway, InUse(Fabric(TESTBED)), self.ledger, clock=self.clock, sink=self._take
+        )
 
         async def live() -> None:
             async with asyncio.TaskGroup() as tasks:

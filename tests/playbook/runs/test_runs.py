@@ -9,6 +9,8 @@ import pytest
 
 from hwd.config.playbook.playbook import ApplyStep, SweepStep, load_playbook_text
 from hwd.daemon.installed_drivers import load
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.answers import DemandMatrix
 from hwd.model.demand import DemandKey
 from hwd.model.documents.daemon import DaemonRecovered
@@ -354,7 +356,7 @@ def testbed(tmp_path: Path) -> Testbed:
 
 async def test_loop_turns_while_a_playbook_is_read(testbed: Testbed) -> None:
     offload = ThreadOffload(1)
-    reader = PlaybookReader(testbed, offload, no_demand)
+    reader = PlaybookReader(InUse(Fabric(testbed)), offload, no_demand)
     reading = asyncio.create_task(reader.read(LONG, file="long.yaml", parameters={}))
     turns = 0
     while not reading.done():
@@ -372,7 +374,9 @@ async def test_stored_demands_are_looked_up_once_each(testbed: Testbed) -> None:
         asked.append(key)
         return DemandMatrix(name="moe", layer=key.layer, microbatch=0, hosts=["h0", "h1"], bytes=[[0, 5], [5, 0]])
 
-    playbook = await PlaybookReader(testbed, InlineOffload(), find).read(DEMAND, file="p.yaml", parameters={})
+    playbook = await PlaybookReader(InUse(Fabric(testbed)), InlineOffload(), find).read(
+        DEMAND, file="p.yaml", parameters={}
+    )
     assert asked == [DemandKey(name="moe", layer=0), DemandKey(name="moe", layer=1)]
     (sweep,) = playbook.steps
     assert isinstance(sweep, SweepStep)
@@ -383,7 +387,7 @@ async def test_stored_demands_are_looked_up_once_each(testbed: Testbed) -> None:
 
 
 async def test_playbook_names_the_place_of_a_demand_that_is_not_stored_or_finds_no_room_for(testbed: Testbed) -> None:
-    reader = PlaybookReader(testbed, InlineOffload(), no_demand)
+    reader = PlaybookReader(InUse(Fabric(testbed)), InlineOffload(), no_demand)
     with pytest.raises(ConfigError) as raised:
         await reader.read(DEMAND, file="p.yaml", parameters={})
     assert "p.yaml:6: " in str(raised.value)

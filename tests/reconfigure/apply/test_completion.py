@@ -191,7 +191,7 @@ async def test_confirm_that_the_journal_refuses_stands_unconfirmed_until_it_is_t
     with pytest.raises(FailedError, match=r"stands as it was asked for, and is not confirmed yet: .*Input/output"):
         await lab.reconfigurer.confirm(one)
     assert (ends(lab), lab.light()) == (["confirmed"], wanted(CROSSED))
-    now: dict[str, Any] = to_plain(lab.service.status())
+    now: dict[str, Any] = to_plain(await lab.service.status())
     ready: dict[str, Any] = to_plain(lab.service.ready())
     assert [under["state"] for under in now["reconfigurations"]] == ["confirming"]
     assert not now["journal"]["writable"]
@@ -256,7 +256,7 @@ async def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_aga
     ready: dict[str, Any] = to_plain(lab.service.ready())
     words = "that r1 is rolled-back cannot be written" if kept else "cannot be written yet"
     assert any(f"journal: {words}: No space left on device" in why for why in ready["why"])
-    now: dict[str, Any] = to_plain(lab.service.status())
+    now: dict[str, Any] = to_plain(await lab.service.status())
     assert not now["journal"]["writable"]
     assert await lab.world.journal_id.read() is None
 

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from hwd.daemon.installed_drivers import load_text
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.in_use import InUse
 from hwd.model.documents.runs import RunHost
 from hwd.model.instant import Knowledge
 from hwd.model.kinds import UnreadFact, read_fact
@@ -20,7 +22,7 @@ from ..conftest import EXAMPLE
 
 @pytest.fixture
 def history() -> History:
-    return History(load_text(EXAMPLE, file="testbed.yaml").require())
+    return History(InUse(Fabric(load_text(EXAMPLE, file="testbed.yaml").require())))
 
 
 def document(fact: Fact) -> Document:

@@ -37,17 +37,17 @@ LINKS = "sel:1A-2B,2A-1B"
 pytestmark = of_testbed(TEXT)
 
 
-def joined(lab: Lab) -> list[str]:
+async def joined(lab: Lab) -> list[str]:
     """What the status says that the composite joins."""
-    status: dict[str, Any] = to_plain(lab.service.status())
+    status: dict[str, Any] = to_plain(await lab.service.status())
     return [one["id"] for composite in status["composites"] for one in composite["crossconnects"]]
 
 
 async def test_a_link_comes_up_through_a_composite_and_the_status_says_what_it_joins(lab: Lab) -> None:
-    assert joined(lab) == ["1A-1B"]
+    assert await joined(lab) == ["1A-1B"]
     applied = await lab.apply("pairs", ready_within_s=5)
     assert (applied.outcome, applied.not_ready) == ("confirmed", [])
-    assert sorted(joined(lab)) == ["1A-2B", "2A-1B"]
+    assert sorted(await joined(lab)) == ["1A-2B", "2A-1B"]
     plan = await lab.plan(LINKS)
     assert plan.empty is True
 
