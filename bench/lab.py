@@ -13,7 +13,7 @@ from bench.child import program
 from hwd.client import Client
 from hwd.client.find_token import find_token
 from hwd.config.run_files.places import DaemonPlace, daemon_of, rack_of
-from hwd.model.answers import Status
+from hwd.model.status import Status
 from hwd_drivers.core.errors import LinkError
 
 TESTBED = Path(__file__).resolve().parents[1] / "examples" / "opus-testbed.yaml"

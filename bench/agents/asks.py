@@ -19,7 +19,7 @@ from hwd.bus.allowance import ASKS_PER_S
 from hwd.bus.broker import EmbeddedBroker
 from hwd.bus.gateway import Gateway
 from hwd.daemon.installed_drivers import load_text
-from hwd.model.documents.hosts import ClockAligned
+from hwd.model.host import ClockAligned
 from hwd.ports.ledger import Ledger
 from hwd.reconfigure.transfers import Transfers
 from hwd.records.records import Records

@@ -15,9 +15,9 @@ from hwd.bus.gateway import Gateway
 from hwd.bus.host_switches.delegations import Delegations
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse
-from hwd.model.answers import Status
-from hwd.model.documents.hosts import HostBirth, HostPort
-from hwd.model.documents.switches import SwitchAdopted
+from hwd.model.host import HostBirth, HostPort
+from hwd.model.status import Status
+from hwd.model.switch import SwitchAdopted
 from hwd.ports.ledger import Ledger
 from hwd.rack.changes import Changes
 from hwd.rack.links import Links

@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 from bench.child import child
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
-from hwd.model.documents.hosts import ClockAligned, HostBirth, HostPort
+from hwd.model.host import ClockAligned, HostBirth, HostPort
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.link import Link
 from hwd.model.stage import Stage, StageName

@@ -12,16 +12,16 @@ from bench.measure import Bar, Summary, alternate
 from bench.progress import Progress
 from hwd.config.run_files.places import records_path
 from hwd.config.shipped import shipped
-from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import (
+from hwd.model.host import HostEvent
+from hwd.model.instant import Origin
+from hwd.model.link import Link
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,
     StartedLink,
     StartedMove,
 )
-from hwd.model.instant import Origin
-from hwd.model.link import Link
 from hwd.model.recorded_run import Run, RunOutcome
 from hwd.records import RecordingSink, Records
 from hwd.timeline import build_timeline

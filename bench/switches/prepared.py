@@ -12,7 +12,7 @@ from bench.lab import NAME, Daemon, Lab, all_up
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
 from hwd.client.find_token import find_token
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded
+from hwd.model.reconfiguration import ReconfigurationCommanded
 from hwd_drivers.core.clock import SystemClock
 
 PAIRS: Final = (1, 4, 16, 64)

@@ -7,16 +7,9 @@ from typing import Final
 import msgspec
 
 from docs.generate.pages import code, table
-from hwd.model.answers import (
-    AbortedRun,
-    AcceptedRun,
-    DemandLinks,
-    DemandMatrix,
-    DemandSummary,
-    HeldEnds,
-    HeldLease,
-    HistoryEntry,
-    HostLinks,
+from hwd.model.daemon import JournalGivenUp
+from hwd.model.demand import DemandLinks, DemandMatrix, DemandSummary, HostLinks
+from hwd.model.job_status import (
     JobBreach,
     JobDemand,
     JobDemandMatrix,
@@ -28,16 +21,17 @@ from hwd.model.answers import (
     JobStatus,
     JobTraining,
     JobVerification,
-    PreparedSetStatus,
-    ReconfigurationStatus,
-    ReloadReport,
-    Status,
 )
-from hwd.model.documents.daemon import JournalGivenUp
-from hwd.model.documents.plans import PlanSummary
+from hwd.model.lease import HeldLease
+from hwd.model.plan_summary import PlanSummary
+from hwd.model.prepared import PreparedSetStatus
 from hwd.model.program import ProgramEnd, ProgramOutput, ProgramStarted
+from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary
-from hwd.model.run import RunStatus
+from hwd.model.run import AbortedRun, AcceptedRun, RunStatus
+from hwd.model.status import Status
+from hwd.model.switch import HeldEnds
+from hwd.model.testbed_diff import ReloadReport
 from hwd.report.bundle.verification import Verification
 from hwd.report.comparison import Comparison
 from hwd.report.trial import TrialPair, TrialTable

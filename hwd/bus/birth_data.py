@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hwd.model.answers import HostSpool
+from hwd.model.host import HostSpool
 from hwd_agents.wire import Birth, SpoolNote, WallClock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.structs import to_plain

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import UNSET
 
-from hwd.model.documents.hosts import HostEvent
+from hwd.model.host import HostEvent
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Event, Selected
 from hwd_drivers.core.documents import Json

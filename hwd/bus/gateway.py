@@ -25,8 +25,8 @@ from hwd.bus.pending_replies import PendingReplies
 from hwd.bus.refresher import WITHIN_S as REFRESH_WITHIN_S
 from hwd.bus.refresher import Refresher
 from hwd.bus.rejected_messages import RejectedMessages, wrong_topic
-from hwd.model.documents.daemon import BusDown, BusUp
-from hwd.model.documents.hosts import HostGarbage, HostTrouble
+from hwd.model.daemon import BusDown, BusUp
+from hwd.model.host import HostGarbage, HostTrouble
 from hwd.model.limit import Limit, Reached
 from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.protocol import Bus, Incoming

@@ -10,8 +10,7 @@ from hwd.bus.birth_data import troubles, wall_clock
 from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd.bus.intake import Intake, Losses
 from hwd.bus.rival import Rival
-from hwd.model.answers.hosts import BUS_BACK, NEVER_HEARD
-from hwd.model.documents.hosts import HostBirth, HostDown, HostPort, HostUp
+from hwd.model.host import BUS_BACK, NEVER_HEARD, HostBirth, HostDown, HostPort, HostUp
 from hwd_agents.wire import Birth, Event, PortNote, State, encode
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.structs import from_plain, to_plain

@@ -14,7 +14,7 @@ from hwd.bus.gaps import WITHIN_S as RESEND_WITHIN_S
 from hwd.bus.gaps import Gaps
 from hwd.bus.host_agent import Emit, HostAgent
 from hwd.bus.intake import Intake
-from hwd.model.documents.hosts import HostLost
+from hwd.model.host import HostLost
 from hwd.model.plural import plural
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Birth, Event, Events, Reply, Resent

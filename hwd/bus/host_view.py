@@ -7,9 +7,7 @@ from typing import Self
 from hwd.bus.birth_data import selection_trouble, spool_of, wall_clock
 from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd.bus.host_agent import HostAgent
-from hwd.model.answers import HostStatus
-from hwd.model.answers.hosts import NEVER_HEARD
-from hwd.model.documents.hosts import HostPort
+from hwd.model.host import NEVER_HEARD, HostPort, HostStatus
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Birth
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Self
 
 from hwd.cli.output import Output
-from hwd.model.documents.reconfigurations import ReconfigurationState, ReconfigurationStep
 from hwd.model.plural import plural
+from hwd.model.reconfiguration import ReconfigurationState, ReconfigurationStep
 from hwd_drivers.core.printable import printable
 
 WORDS = {

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from hwd.cli.commands.leases import me
 from hwd.cli.output import Output, seconds
 from hwd.cli.run_steps import pause_reason
-from hwd.model.documents.runs import RunNote, RunStep
-from hwd.model.run import RunStatus
+from hwd.model.run import RunNote, RunStatus, RunStep
 from hwd_drivers.core.documents import Fact
 
 if TYPE_CHECKING:
     from hwd.cli.progress import Progress
     from hwd.client import Client
-    from hwd.model.answers import AcceptedRun
+    from hwd.model.run import AcceptedRun
 
 
 def follow(hwd: "Client", output: Output, started: "AcceptedRun") -> RunStatus:

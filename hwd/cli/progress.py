@@ -8,8 +8,7 @@ from rich.console import Console
 
 from hwd.cli.output import seconds
 from hwd.cli.run_steps import pause_reason
-from hwd.model.documents.runs import RunStep
-from hwd.model.run import RunStatus
+from hwd.model.run import RunStatus, RunStep
 from hwd_drivers.core.printable import printable
 
 

@@ -5,10 +5,10 @@ state of the switches.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
-from hwd.model.documents.runs import RunEnded, RunStep
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
 from hwd.model.local_time import time_of_day
 from hwd.model.plural import plural
+from hwd.model.run import RunEnded, RunStep
 from hwd_drivers.core.documents import Document
 
 NOT_ENDED = "not ended"

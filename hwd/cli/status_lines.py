@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hwd.cli.output import Styled, coloured, seconds
-from hwd.model.documents.daemon import DISK_EACH_S
+from hwd.model.daemon import DISK_EACH_S
 from hwd.model.local_time import local_time
 from hwd.model.plural import plural
 
 if TYPE_CHECKING:
-    from hwd.model.answers import Alert, DiskSpace, StorageStatus, SwitchStatus
+    from hwd.model.status import Alert, DiskSpace, StorageStatus
+    from hwd.model.switch import SwitchStatus
 
 SHOWN_ALERTS = 12
 """The worst ones; all of them are in the JSON."""

@@ -25,38 +25,22 @@ from hwd.client.reconfiguration_follower import LOOK_S, ReconfigurationFollower,
 from hwd.client.run_follower import KINDS, RunFollower
 from hwd.client.wanted import Wanted, body_of
 from hwd.model import bodies
-from hwd.model.answers import (
-    AbortedRun,
-    AcceptedRun,
-    DemandMatrix,
-    DemandSummary,
-    DocumentJson,
-    DocumentList,
-    FaultConfirmation,
-    HeldEnds,
-    HeldLease,
-    HistoryEntry,
-    HostStatus,
-    JobDemand,
-    JobEfficiency,
-    JobOutput,
-    JobStatus,
-    JobTraining,
-    JobVerification,
-    PreparedSetStatus,
-    ProgramStatus,
-    ReconfigurationStatus,
-    ReloadReport,
-    Status,
-    SwitchStatus,
-)
-from hwd.model.demand import FILE_BYTES_MAX
-from hwd.model.documents.daemon import JournalGivenUp
-from hwd.model.documents.plans import PlanSummary
-from hwd.model.program import ProgramNews, Signal
+from hwd.model.daemon import JournalGivenUp
+from hwd.model.demand import FILE_BYTES_MAX, DemandMatrix, DemandSummary
+from hwd.model.fault import FaultConfirmation
+from hwd.model.host import HostStatus
+from hwd.model.job_status import JobDemand, JobEfficiency, JobOutput, JobStatus, JobTraining, JobVerification
+from hwd.model.kinds import DocumentJson, DocumentList
+from hwd.model.lease import HeldLease
+from hwd.model.plan_summary import PlanSummary
+from hwd.model.prepared import PreparedSetStatus
+from hwd.model.program import ProgramNews, ProgramStatus, Signal
+from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary
-from hwd.model.run import RunStatus
-from hwd.model.trial import TrialRun
+from hwd.model.run import AbortedRun, AcceptedRun, RunStatus, TrialRun
+from hwd.model.status import Status
+from hwd.model.switch import HeldEnds, SwitchStatus
+from hwd.model.testbed_diff import ReloadReport
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import ConfigError, HwdError
 from hwd_drivers.core.structs import from_json

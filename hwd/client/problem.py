@@ -3,7 +3,7 @@
 import httpx
 from msgspec import UNSET
 
-from hwd.model.answers import Problem
+from hwd.model.status import Problem
 from hwd_drivers.core.errors import (
     BugError,
     ConfigError,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from hwd.model.answers import DocumentList
-from hwd.model.documents.reconfigurations import ReconfigurationState, ReconfigurationStep
+from hwd.model.kinds import DocumentList
+from hwd.model.reconfiguration import ReconfigurationState, ReconfigurationStep
 
 KINDS: Final = (ReconfigurationState.KIND, ReconfigurationStep.KIND)
 """Kinds of documents to look for."""

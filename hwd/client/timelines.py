@@ -12,10 +12,10 @@ from typing import Self
 from msgspec.structs import asdict
 from typing_extensions import override
 
-from hwd.model.documents.runs import RunStarted
 from hwd.model.html_table import table
 from hwd.model.plural import plural
 from hwd.model.recorded_run import Run
+from hwd.model.run import RunStarted
 from hwd.report.comparison import Comparison
 from hwd.report.quantity import bound, duration, resolved
 from hwd.report.run_report import RunReport, of_documents

@@ -6,7 +6,7 @@ import msgspec
 
 from hwd.bus.birth_data import troubles
 from hwd.bus.gateway import Gateway
-from hwd.model.answers.hosts import NEVER_HEARD
+from hwd.model.host import NEVER_HEARD
 from hwd.model.nic_port import NicPortId
 from hwd_agents.wire import Arguments, VerbsAddress
 from hwd_drivers.core.errors import FailedError

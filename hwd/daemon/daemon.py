@@ -39,13 +39,7 @@ from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import Programs
 from hwd.jobs.training.training_reader import TrainingReader
 from hwd.jobs.verification.job_verifier import JobVerifier
-from hwd.model.documents.daemon import (
-    DaemonStarted,
-    DaemonStopped,
-    JournalDamaged,
-    RecordsRefused,
-    RecordsWritten,
-)
+from hwd.model.daemon import DaemonStarted, DaemonStopped, JournalDamaged, RecordsRefused, RecordsWritten
 from hwd.model.testbed import Testbed
 from hwd.playbook.light_of_jobs import LightOfJobs
 from hwd.playbook.run_record import RunTemplate

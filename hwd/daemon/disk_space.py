@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hwd.model.answers.alerts import LITTLE_FREE_BYTES
-from hwd.model.documents.daemon import DISK_EACH_S, DISK_MOVED, DISK_READ_EACH_S, DaemonDisk
+from hwd.model.daemon import DISK_EACH_S, DISK_MOVED, DISK_READ_EACH_S, DaemonDisk
+from hwd.model.status import LITTLE_FREE_BYTES
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of

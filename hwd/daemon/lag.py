@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from hwd.model.documents.daemon import DaemonLag
+from hwd.model.daemon import DaemonLag
 from hwd_drivers.core.emitter import Emitter
 
 PERIOD_S = 0.25

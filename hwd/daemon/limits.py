@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from hwd.model.documents.daemon import LimitReached
+from hwd.model.daemon import LimitReached
 from hwd.model.limit import Limit
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink

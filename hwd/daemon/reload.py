@@ -13,11 +13,10 @@ from hwd.daemon.driven_switches import DrivenSwitches
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse
 from hwd.fabric.state import State
-from hwd.model.answers import ReloadReport, TestbedChangeReport
 from hwd.model.bodies import ReloadBody
-from hwd.model.documents.daemon import TestbedReloaded
+from hwd.model.daemon import TestbedReloaded
 from hwd.model.request import Caller
-from hwd.model.testbed_diff import ChangeKind, TestbedChange, in_order, testbed_diff
+from hwd.model.testbed_diff import ChangeKind, ReloadReport, TestbedChange, TestbedChangeReport, in_order, testbed_diff
 from hwd.playbook.runs import Runs
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger

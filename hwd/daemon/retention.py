@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from hwd.fabric.in_use import InUse
-from hwd.model.documents.daemon import RecordsDropped
+from hwd.model.daemon import RecordsDropped
 from hwd.model.plural import plural
 from hwd.reconfigure.journal.journal import Journal
 from hwd.records.gaps import DocumentGroup

@@ -6,8 +6,9 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from hwd.model.answers import Readiness, ReloadReport
 from hwd.model.bodies import ReloadBody
+from hwd.model.status import Readiness
+from hwd.model.testbed_diff import ReloadReport
 from hwd_agents.process.systemd import Notifier
 from hwd_drivers.core.errors import HwdError
 

@@ -10,12 +10,12 @@ from types import MappingProxyType
 from typing import Final
 
 from hwd.fabric.lost_light import Judge, LightAt, LostLight, lost_light, weak_light
-from hwd.model.answers import SwitchStatus
 from hwd.model.circuit import RoutedLink
 from hwd.model.hang import Hang, Power
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.stage import StageName
+from hwd.model.switch import SwitchStatus
 from hwd.model.testbed import Testbed
 
 NO_SOURCE: Final = "this host has no source of it"

@@ -7,10 +7,10 @@ from math import log10
 from typing import Protocol
 
 from hwd.fabric.light_way import Place, light_way
-from hwd.model.answers import SwitchStatus
 from hwd.model.circuit import Circuit
 from hwd.model.hang import Power
 from hwd.model.nic_port import NicPortId
+from hwd.model.switch import SwitchStatus
 from hwd.model.testbed import Module, Testbed
 from hwd_drivers.core.values import CrossconnectState, Side, sum_dbm
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from hwd.model.circuit import RoutedLink
+from hwd.model.circuit import Needed, RoutedLink
 from hwd.model.link import SwitchCrossconnect, switch_crossconnect
-from hwd.model.state import Needed
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 
 Carried = frozenset[Crossconnect] | tuple[Crossconnect | CrossconnectReading, ...]

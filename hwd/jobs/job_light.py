@@ -7,13 +7,13 @@ from typing import Final, Protocol
 
 from hwd.config.testbed.wanted_state import parse_what
 from hwd.fabric.fabric import Fabric
-from hwd.model.answers import PreparedSetStatus, ReconfigurationStatus
 from hwd.model.bodies import PrepareBody, ReconfigurationBody, TargetBody
 from hwd.model.job import JobRecord
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Target, View
-from hwd.model.prepared import BEFORE, FINISH, TARGETS_MOST
+from hwd.model.prepared import BEFORE, FINISH, TARGETS_MOST, PreparedSetStatus
+from hwd.model.reconfiguration import ReconfigurationStatus
 from hwd.model.request import Request
 from hwd.model.testbed import Testbed
 from hwd.ports.rules import Reason

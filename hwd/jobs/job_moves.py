@@ -12,8 +12,7 @@ from hwd.jobs.job_light import SETTLED_WITHIN_S, JobLight
 from hwd.jobs.job_operations import Emit
 from hwd.jobs.job_routes import JobRoutes
 from hwd.jobs.played_plane import Told
-from hwd.model.documents.jobs import JobSwitched
-from hwd.model.job import JobRecord
+from hwd.model.job import JobRecord, JobSwitched
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Applied, Event, NotReady, Target
 from hwd.ports.ledger import ClaimedError

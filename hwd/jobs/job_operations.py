@@ -14,8 +14,7 @@ from hwd.jobs.job_status import named
 from hwd.jobs.operation_sent import sent_of
 from hwd.jobs.played_plane import Told
 from hwd.jobs.verification.recorded_operations import in_time
-from hwd.model.documents.jobs import JobGranted, JobRankRefused
-from hwd.model.job import JobRecord, OperationSent
+from hwd.model.job import JobGranted, JobRankRefused, JobRecord, OperationSent
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Done, Intent, View

@@ -28,16 +28,8 @@ from hwd.jobs.job_routes import JobRoutes
 from hwd.jobs.job_status import named, status_of
 from hwd.jobs.light_watch import MOVES_KEPT, LightWatch
 from hwd.jobs.played_plane import PlayedPlane, Told
-from hwd.model.answers import JobEfficiencyRow, JobStatus
-from hwd.model.documents.jobs import (
-    JobArrived,
-    JobEnded,
-    JobFailure,
-    JobMeasured,
-    JobResumed,
-    JobStarted,
-)
-from hwd.model.job import JobRecord, JobState
+from hwd.model.job import JobArrived, JobEnded, JobFailure, JobMeasured, JobRecord, JobResumed, JobStarted, JobState
+from hwd.model.job_status import JobEfficiencyRow, JobStatus
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Failure, Recovery, Target

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from hwd.model.answers import JobRankStatus, JobStatus
 from hwd.model.job import JobRecord
+from hwd.model.job_status import JobRankStatus, JobStatus
 
 
 def status_of(

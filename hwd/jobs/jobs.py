@@ -27,15 +27,14 @@ from hwd.jobs.job_routes import HostSettings, JobRoutes
 from hwd.jobs.job_run import AGAIN_S, STOP_WITHIN_S, JobRun, JobStore
 from hwd.jobs.job_status import status_of
 from hwd.jobs.training.training import training
-from hwd.model.answers import JobStatus
-from hwd.model.documents.jobs import JobOverridden
-from hwd.model.documents.leases import LeaseReleased
-from hwd.model.documents.prepared import SetSettled
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
-from hwd.model.documents.runs import RunJob
-from hwd.model.job import JobRank, JobRecord, JobState
+from hwd.model.job import JobOverridden, JobRank, JobRecord, JobState
+from hwd.model.job_status import JobStatus
+from hwd.model.lease import LeaseReleased
+from hwd.model.prepared import SetSettled
 from hwd.model.program import Processes, ProgramEnd
+from hwd.model.reconfiguration import ReconfigurationEnded, WantedSwitch
 from hwd.model.request import Caller
+from hwd.model.run import RunJob
 from hwd.model.testbed import JobEntry
 from hwd.ports.claim import holder_of, job_of
 from hwd.ports.rules import Reason

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from hwd.jobs.job_light import JobLight, what_of
 from hwd.jobs.job_moves import PACE_S, JobMoves
 from hwd.jobs.job_operations import Emit
-from hwd.model.documents.jobs import JobMoved
-from hwd.model.job import JobRecord
+from hwd.model.job import JobMoved, JobRecord
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Target
 from hwd.planes.actor import PlaneActor

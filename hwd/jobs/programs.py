@@ -12,9 +12,17 @@ from typing import Any, Final
 
 from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.in_use import InUse
-from hwd.model.answers import ProgramStatus
-from hwd.model.documents.programs import HostProgramEnded, HostProgramStarted
-from hwd.model.program import Processes, ProgramEnd, ProgramNews, ProgramStarted, RunningProgram, Signal
+from hwd.model.program import (
+    HostProgramEnded,
+    HostProgramStarted,
+    Processes,
+    ProgramEnd,
+    ProgramNews,
+    ProgramStarted,
+    ProgramStatus,
+    RunningProgram,
+    Signal,
+)
 from hwd.model.request import Caller
 from hwd.model.testbed import Program
 from hwd_drivers.core.clock import Clock

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from hwd.mfabric.completion import Capacity, best_circuits_s, best_links, completion_s, least_s
 from hwd.mfabric.demand import Fold, folded
 from hwd.mfabric.reconfigure_ocs import Variant, reconfigure_ocs
-from hwd.model.answers import DemandLinks, HostLinks
+from hwd.model.demand import DemandLinks, HostLinks
 
 BEST_HOSTS_MOST = 16
 """The integer program takes longer than anybody waits for beyond some tens of servers."""

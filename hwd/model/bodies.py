@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 
 from hwd.model.interlock import InterlockName, Reason
 from hwd.model.program import Signal
-from hwd.model.trial import TrialRun
+from hwd.model.run import TrialRun
 from hwd_drivers.switching.moves import ApplyMode
 
 TEXT_MAX = 1_000_000

@@ -1,12 +1,13 @@
 """Circuits and topologies: which light paths make a link, and which links are wanted."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.testbed import Strand
-from hwd_drivers.core.values import FibreEnd
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, FibreEnd
 
 
 class Circuit(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,3 +54,10 @@ class Topology:
 
     name: str
     links: tuple[Link, ...]
+
+
+Needed = Mapping[str, frozenset[Crossconnect]]
+"""Crossconnects that links need, by the name of their switch."""
+
+Observed = Mapping[str, tuple[CrossconnectReading, ...]]
+"""What each switch reported, by its name. A switch that could not be read is missing."""

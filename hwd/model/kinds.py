@@ -5,25 +5,28 @@ Times ending in `_ns` are on the daemon's monotonic clock unless the name says `
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
+from msgspec import field
 from typing_extensions import override
 
-from hwd.model.documents import (
+from hwd.model import (
     daemon,
-    hosts,
-    jobs,
-    leases,
-    plans,
+    host,
+    job,
+    lease,
+    plan_summary,
     prepared,
-    programs,
-    reconfigurations,
-    runs,
-    switches,
-    transfers,
+    program,
+    reconfiguration,
+    run,
+    switch,
+    transfer,
 )
+from hwd.model.plural import plural
 from hwd.model.run import RunStatus
+from hwd.model.shown import Shown
 from hwd.model.timeline import Timeline
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ProtocolError
@@ -58,69 +61,69 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         devices.SwitchRead,
         devices.SwitchCommand,
         devices.SwitchPower,
-        switches.SwitchOverrun,
-        switches.SwitchDrift,
-        switches.SwitchAdopted,
+        switch.SwitchOverrun,
+        switch.SwitchDrift,
+        switch.SwitchAdopted,
         devices.SwitchOverride,
-        switches.SwitchUnknown,
-        switches.SwitchRefused,
+        switch.SwitchUnknown,
+        switch.SwitchRefused,
     ),
     "hosts and their agents": (
-        hosts.HostBirth,
-        hosts.HostUp,
-        hosts.HostDown,
-        hosts.HostEvent,
-        hosts.HostSelection,
-        hosts.HostLost,
-        hosts.HostGarbage,
-        hosts.HostTrouble,
-        hosts.ClockAligned,
-        hosts.ClockStepped,
+        host.HostBirth,
+        host.HostUp,
+        host.HostDown,
+        host.HostEvent,
+        host.HostSelection,
+        host.HostLost,
+        host.HostGarbage,
+        host.HostTrouble,
+        host.ClockAligned,
+        host.ClockStepped,
     ),
     "leases": (
-        leases.LeaseTaken,
-        leases.LeaseRenewed,
-        leases.LeaseReleased,
-        leases.LeaseQueued,
-        leases.LeaseReserved,
-        leases.LeaseDelayed,
-        leases.LeaseWithdrawn,
-        leases.LeaseBaseline,
-        leases.LeaseDelegated,
-        leases.LeaseTakenBack,
+        lease.LeaseTaken,
+        lease.LeaseRenewed,
+        lease.LeaseReleased,
+        lease.LeaseQueued,
+        lease.LeaseReserved,
+        lease.LeaseDelayed,
+        lease.LeaseWithdrawn,
+        lease.LeaseBaseline,
+        lease.LeaseDelegated,
+        lease.LeaseTakenBack,
     ),
     "reconfigurations": (
-        plans.PlanMade,
-        plans.InterlockRefused,
-        reconfigurations.ReconfigurationStarted,
-        reconfigurations.ReconfigurationCommanded,
-        reconfigurations.ReconfigurationStep,
-        reconfigurations.ReconfigurationState,
-        reconfigurations.ReconfigurationEnded,
+        plan_summary.PlanMade,
+        plan_summary.InterlockRefused,
+        reconfiguration.ReconfigurationStarted,
+        reconfiguration.ReconfigurationCommanded,
+        reconfiguration.ReconfigurationStep,
+        reconfiguration.ReconfigurationState,
+        reconfiguration.ReconfigurationEnded,
         Timeline,
     ),
     "transfers": (
-        transfers.TransferClaimed,
-        transfers.TransferRefused,
-        transfers.TransferEnded,
-        transfers.TransferCut,
+        transfer.TransferClaimed,
+        transfer.TransferRefused,
+        transfer.TransferEnded,
+        transfer.TransferCut,
     ),
     "programs on hosts": (
-        programs.HostProgramStarted,
-        programs.HostProgramEnded,
+        program.HostProgramStarted,
+        program.HostProgramEnded,
     ),
     "jobs": (
-        jobs.JobStarted,
-        jobs.JobArrived,
-        jobs.JobResumed,
-        jobs.JobRankRefused,
-        jobs.JobSwitched,
-        jobs.JobOverridden,
-        jobs.JobMoved,
-        jobs.JobFailure,
-        jobs.JobGranted,
-        jobs.JobMeasured,
-        jobs.JobEnded,
+        job.JobStarted,
+        job.JobArrived,
+        job.JobResumed,
+        job.JobRankRefused,
+        job.JobSwitched,
+        job.JobOverridden,
+        job.JobMoved,
+        job.JobFailure,
+        job.JobGranted,
+        job.JobMeasured,
+        job.JobEnded,
     ),
     "prepared sets": (
         prepared.SetPrepared,
@@ -128,18 +131,18 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         prepared.SetReleased,
     ),
     "runs": (
-        runs.RunStarted,
-        runs.RunStep,
-        runs.RunPaused,
-        runs.RunResumed,
+        run.RunStarted,
+        run.RunStep,
+        run.RunPaused,
+        run.RunResumed,
         RunStatus,
-        runs.RunNote,
-        runs.RunJob,
-        runs.RunHost,
-        runs.RunFault,
-        runs.RunAssert,
-        runs.RunEnded,
-        runs.RunOverdue,
+        run.RunNote,
+        run.RunJob,
+        run.RunHost,
+        run.RunFault,
+        run.RunAssert,
+        run.RunEnded,
+        run.RunOverdue,
     ),
 }
 """All of them, by subject, in the order of the reference page."""
@@ -199,3 +202,43 @@ def read_document(data: object) -> Document:
 @cache
 def _decoder(fact: type[Fact]) -> msgspec.json.Decoder[Fact]:
     return decoder(fact)
+
+
+class DocumentJson(Shown, frozen=True, kw_only=True):
+    """A document as it is sent. `data`: the fields of its kind; see `Document` for the rest."""
+
+    kind: str
+    at_ns: int
+    wall_ns: int
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, document: Document) -> Self:
+        return cls(kind=document.kind, at_ns=document.at_ns, wall_ns=document.wall_ns, data=document.fact.to_data())
+
+    def document(self) -> Document:
+        """The document, with the type of its kind."""
+
+        return Document(at_ns=self.at_ns, wall_ns=self.wall_ns, fact=read_fact(self.kind, self.data))
+
+
+class DocumentList(Shown, frozen=True, kw_only=True):
+    """Documents after an id that the event stream retains.
+
+    `last`: the id to continue after; `missed`: how many are no longer retained. `sent` is `documents` in the JSON.
+    """
+
+    last: str
+    missed: int
+    sent: list[DocumentJson] = field(name="documents")
+
+    @property
+    def documents(self) -> tuple[Document, ...]:
+        """With the types of their kinds. Each access reads all of them: keep what it returns."""
+        return tuple(one.document() for one in self.sent)
+
+    @override
+    def __str__(self) -> str:
+        return f"{plural(len(self.sent), 'document')} until {self.last}" + (
+            f", {self.missed} missed" if self.missed else ""
+        )

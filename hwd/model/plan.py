@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 from msgspec import UNSET
 
 from hwd.model.circuit import RoutedLink
-from hwd.model.documents.plans import (
+from hwd.model.interlock import Interlock, InterlockState
+from hwd.model.link import Link, SwitchEnd
+from hwd.model.plan_summary import (
     PlanCircuit,
     PlanComposite,
     PlanIsolation,
@@ -21,11 +23,9 @@ from hwd.model.documents.plans import (
     PlanStep,
     PlanSummary,
 )
-from hwd.model.documents.reconfigurations import StartedLink
-from hwd.model.interlock import Interlock, InterlockState
-from hwd.model.link import Link, SwitchEnd
 from hwd.model.prediction import PlanPrediction
 from hwd.model.prepared import SetSwitch
+from hwd.model.reconfiguration import StartedLink
 from hwd_drivers.core.values import natural_key
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 

@@ -5,14 +5,17 @@ nowhere else. So the moves between two targets are the difference of two sets of
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import ClassVar, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from typing_extensions import override
 
 from hwd.model.desired import wanted_of
-from hwd.model.documents.reconfigurations import StartedLink, WantedSwitch
+from hwd.model.interlock import Interlock
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
+from hwd.model.reconfiguration import StartedLink, WantedSwitch
+from hwd.model.shown import Shown
+from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
@@ -147,3 +150,105 @@ def added_by(moves: Iterable[SwitchMoves]) -> frozenset[str]:
 
 def _in_order(crossconnects: Iterable[Crossconnect]) -> tuple[Crossconnect, ...]:
     return tuple(sorted(crossconnects, key=Crossconnect.sort_key))
+
+
+class SetFact(Fact, frozen=True, kw_only=True):
+    """Of one prepared set; `prepared_set` is its id."""
+
+    prepared_set: str
+
+
+class SetPrepared(SetFact, frozen=True, kw_only=True):
+    """A set is durable, and holds its ports under `lease`. `rule`: what becomes of a switch that a crash cuts off.
+    `overridden`: interlocks that somebody overrode for a target, with the reason.
+    """
+
+    KIND: ClassVar = "set.prepared"
+    lease: str
+    holder: str
+    targets: list[str]
+    rule: str
+    overridden: list[Interlock] | UnsetType = UNSET
+    ports: list[str]
+    expires_wall_ns: int | UnsetType = UNSET
+    by: str | UnsetType = UNSET
+    verified: bool | UnsetType = UNSET
+
+
+class SetSettled(SetFact, frozen=True, kw_only=True):
+    """A start of the daemon has read the switches of a set, and knows its target. `why`: how it came there."""
+
+    KIND: ClassVar = "set.settled"
+    target: str
+    why: str
+
+
+class SetReleased(SetFact, frozen=True, kw_only=True):
+    """A set ended: its ports are free, and its switches stay as they are. `at`: the target that they had last. `why`:
+    released, or what ended it without its holder, such as the end of its lease and how that came.
+    """
+
+    KIND: ClassVar = "set.released"
+    at: str
+    why: str
+    lease: str
+    holder: str
+
+
+class SetTarget(Shown, frozen=True, kw_only=True):
+    """One target of a set: what was asked for, all that its switches carry then at the set's ends, and its links."""
+
+    target: str
+    what: str
+    crossconnects: list[SwitchCrossconnect]
+    links: list[Link]
+
+    @property
+    def id(self) -> str:
+        return self.target
+
+
+class PreparedSetStatus(Shown, frozen=True, kw_only=True):
+    """A prepared set that has not ended. `targets`: `before`, which every set has, is the first.
+
+    `at`: the target that its switches have; None while a restart has not found that yet, or where they have left it by
+    their last reports, and `why` says what is in the way, what differs, or why it ends. `switching`: the
+    reconfiguration that switches it now. `rule`: what becomes of a switch that a crash cuts off: `finish`, or the
+    target to go to. `expires_in_s`: None where it lasts as long as its lease.
+    """
+
+    prepared_set: str
+    lease: str
+    holder: str
+    rule: str
+    at: str | None
+    why: str
+    switching: str | None
+    targets: list[SetTarget]
+    ports: list[str]
+    expires_in_s: float | None
+
+    @property
+    def id(self) -> str:
+        return self.prepared_set
+
+    @override
+    def __str__(self) -> str:
+        names = ", ".join(one.target for one in self.targets)
+        why = f" ({self.why})" if self.why else ""
+        return f"set {self.id} of {self.holder}: {names}; at {self.at or 'no known target'}{why}"
+
+
+class EndedSet(Shown, frozen=True, kw_only=True):
+    """A prepared set that is over. `at`: the target that its switches had last."""
+
+    prepared_set: str
+    lease: str
+    holder: str
+    at: str
+    why: str
+    ended_wall_ns: int
+
+    @override
+    def __str__(self) -> str:
+        return f"set {self.prepared_set} of {self.holder} is over: {self.why}; its last target was {self.at}"

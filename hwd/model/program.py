@@ -10,6 +10,10 @@ from typing_extensions import override
 
 if TYPE_CHECKING:
     from hwd.model.testbed import Host
+from typing import ClassVar
+
+from hwd.model.shown import Shown
+from hwd_drivers.core.documents import Fact
 
 Signal = Literal["INT", "TERM", "KILL", "HUP", "USR1", "USR2", "STOP", "CONT"]
 """What can be sent to a program of a host."""
@@ -144,3 +148,52 @@ class Processes(Protocol):
         Raises UnknownError where there is none, and as a connection to the host does.
         """
         ...
+
+
+class ProgramFact(Fact, frozen=True, kw_only=True):
+    """Of one process on a host. `name`: the entry of the testbed file; `command`: the whole command line, `user`: as
+    whom; `by`: who asked for it.
+    """
+
+    program: str
+    host: str
+    name: str
+    command: list[str]
+    user: str
+    by: str
+
+
+class HostProgramStarted(ProgramFact, frozen=True, kw_only=True):
+    """It was executed, as process `pid` of the host."""
+
+    KIND: ClassVar = "program.started"
+    pid: int
+
+
+class HostProgramEnded(ProgramFact, frozen=True, kw_only=True):
+    """It has ended after `seconds`, with `status` or by `signal`; with neither how it ended is not known. `why`: why it
+    was ended, or what is not known. What it wrote is not in the records.
+    """
+
+    KIND: ClassVar = "program.ended"
+    status: int | None
+    signal: str
+    why: str
+    seconds: float
+
+
+class ProgramStatus(Shown, frozen=True, kw_only=True):
+    """A program that runs on a host now, since `since_s`, as process `pid` there. `by`: who started it."""
+
+    id: str
+    host: str
+    name: str
+    command: list[str]
+    user: str
+    pid: int
+    since_s: float
+    by: str
+
+    @override
+    def __str__(self) -> str:
+        return f"program {self.id} of {self.by}: {self.name} on {self.host}, pid {self.pid}, since {self.since_s:.0f} s"

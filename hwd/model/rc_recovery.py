@@ -6,7 +6,7 @@ from typing import Self
 import msgspec
 from msgspec.structs import replace
 
-from hwd.model.documents.hosts import HostEvent
+from hwd.model.host import HostEvent
 from hwd.model.instant import Instant, Knowledge, Origin
 from hwd_agents.wire.events import RcRecoveryData
 

@@ -8,8 +8,7 @@ from msgspec import UNSET, UnsetType, field
 from typing_extensions import override
 
 from hwd.model.html_table import table
-from hwd.model.run import RunState
-from hwd.model.trial import TrialRun
+from hwd.model.run import RunState, TrialRun
 
 
 class RunOutcome(StrEnum):

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from hwd.model.documents.reconfigurations import ReconfigurationFact
 from hwd.model.instant import Instant, InstantName
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.rc_recovery import RcRecovery
+from hwd.model.reconfiguration import ReconfigurationFact
 from hwd.model.stage import Stage, StageName, limits, within_s
 from hwd_drivers.core.errors import BugError
 

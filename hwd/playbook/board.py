@@ -5,9 +5,8 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
-from hwd.model.documents.runs import RunStep
-from hwd.model.run import RunState, RunStatus
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
+from hwd.model.run import RunState, RunStatus, RunStep
 from hwd_drivers.core.documents import Document
 
 ENDED_KEPT = 32

@@ -4,8 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hwd.model.documents.jobs import JobStarted
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.job import JobStarted
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted
 from hwd_drivers.core.documents import Document
 
 

@@ -7,8 +7,7 @@ from typing import Any
 from hwd.config.playbook.playbook import Playbook, load_playbook_text
 from hwd.config.playbook.stored_demands import StoredDemands
 from hwd.fabric.in_use import InUse
-from hwd.model.answers import DemandMatrix
-from hwd.model.demand import DemandKey
+from hwd.model.demand import DemandKey, DemandMatrix
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.offload import Offload

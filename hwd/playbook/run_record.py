@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from hwd.fabric.in_use import InUse
-from hwd.model.documents.runs import RunEnded
 from hwd.model.recorded_run import Run, RunOutcome, RunSummary
-from hwd.model.run import RunState, RunStatus
+from hwd.model.run import RunEnded, RunState, RunStatus
 from hwd.playbook.runner import RunEnd
 from hwd.playbook.safe_state import SafeState
 from hwd.records.queued_run import QueuedRun

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from hwd.model.documents.daemon import CRASHED, DaemonRecovered
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
+from hwd.model.daemon import CRASHED, DaemonRecovered
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
 from hwd.playbook.board import Board
 from hwd.playbook.run_lookup import RunLookup
 from hwd.playbook.safe_state import SafeState

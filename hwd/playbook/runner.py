@@ -14,9 +14,9 @@ from hwd.config.playbook.measurement_names import stages_of
 from hwd.config.playbook.playbook import AssertStep, NoteStep, Playbook
 from hwd.config.playbook.steps import Step, below, longest_lease_s, total_applies, total_dwell_s
 from hwd.fabric.in_use import InUse
-from hwd.model.documents.runs import RunFault
 from hwd.model.fault import Clear
 from hwd.model.recorded_run import RunOutcome
+from hwd.model.run import RunFault
 from hwd.model.stage import StageName
 from hwd.playbook.effects import Effects, HostActions, RunJobs
 from hwd.playbook.lane import Lane, Shared

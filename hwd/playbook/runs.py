@@ -13,10 +13,8 @@ from dataclasses import replace as replace_field
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from hwd.model.documents.runs import RunEnded, RunOverdue, RunStarted
 from hwd.model.recorded_run import RunOutcome
-from hwd.model.run import RunState, RunStatus
-from hwd.model.trial import TrialRun
+from hwd.model.run import RunEnded, RunOverdue, RunStarted, RunState, RunStatus, TrialRun
 from hwd.playbook.board import ENDED_KEPT, Board
 from hwd.playbook.execution import execute, record_end
 from hwd.playbook.playbook_reader import PlaybookReader

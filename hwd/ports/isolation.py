@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from hwd.fabric.state import crossconnect_ports
-from hwd.model.documents.plans import PlanIsolatedCircuit, PlanIsolation
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
+from hwd.model.plan_summary import PlanIsolatedCircuit, PlanIsolation
 from hwd.ports.claim import Claim
 from hwd_drivers.core.values import natural_key
 from hwd_drivers.switching.moves import SwitchMoves

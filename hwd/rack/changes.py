@@ -8,14 +8,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.fabric.fabric import Fabric
-from hwd.model.answers import SwitchChange
-from hwd.model.answers.changes import NOT_ENDED
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
-from hwd.model.documents.reconfigurations import (
-    ReconfigurationCommanded,
-    ReconfigurationEnded,
-    ReconfigurationStarted,
-)
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.switch import NOT_ENDED, SwitchChange
 from hwd_drivers.core.documents import Document
 from hwd_drivers.devices.facts import SwitchRead, SwitchRestarted
 

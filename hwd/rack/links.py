@@ -9,11 +9,12 @@ from msgspec.structs import replace
 from hwd.fabric.diagnosis import Diagnosis, EndState, Transfers
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.last_seen import LastSeen
-from hwd.model.answers import CompositeStatus, LinkStatus, SwitchStatus, UnlitLink
 from hwd.model.circuit import RoutedLink
-from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent
+from hwd.model.desired import UnlitLink
 from hwd.model.hang import Hang
+from hwd.model.host import HostBirth, HostDown, HostEvent
 from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.switch import CompositeStatus, LinkStatus, SwitchStatus
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.switches import ReportedSwitches
 from hwd_agents.wire.events import CounterData, MonitorData

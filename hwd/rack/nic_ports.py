@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hwd.fabric.diagnosis import EndState
 from hwd.fabric.lost_light import LightAt
-from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostPort, HostUp
+from hwd.model.host import HostBirth, HostDown, HostEvent, HostPort, HostUp
 from hwd.model.nic_port import NicPortId
 from hwd.model.stage import StageName
 from hwd_agents.wire import Inventory

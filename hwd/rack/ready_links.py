@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from hwd.model.circuit import RoutedLink
-from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.host import HostBirth, HostDown, HostEvent
 from hwd.model.instant import InstantName, Knowledge
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.timeline import Timeline
 from hwd.rack.nic_ports import NicPorts
 from hwd_agents.wire.events import CarrierData, InterfaceData, ReadyData

@@ -6,9 +6,7 @@ from typing import ClassVar, Final
 from msgspec.structs import replace
 
 from hwd.fabric.fabric import Fabric
-from hwd.model.answers import OverrunReport, RestartReport, SwitchStatus
-from hwd.model.answers.switches import still_missing
-from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
+from hwd.model.switch import OverrunReport, RestartReport, SwitchOverrun, SwitchStatus, SwitchUnknown, still_missing
 from hwd.model.testbed import Switch
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Crossconnect, PortOverride, natural_key

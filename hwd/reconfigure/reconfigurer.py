@@ -15,16 +15,16 @@ from functools import partial
 from typing import ClassVar
 
 from hwd.fabric.in_use import InUse
-from hwd.model.answers import LeftOpen
+from hwd.model.circuit import Observed
+from hwd.model.daemon import JournalGivenUp
 from hwd.model.desired import wanted_of
-from hwd.model.documents.daemon import JournalGivenUp
-from hwd.model.documents.hosts import ClockAligned, ClockStepped, HostBirth, HostEvent, HostUp
-from hwd.model.documents.plans import InterlockRefused, PlanMade
-from hwd.model.documents.runs import RunHost
+from hwd.model.host import ClockAligned, ClockStepped, HostBirth, HostEvent, HostUp
 from hwd.model.interlock import InterlockName, in_order, refusal, refused
 from hwd.model.plan import Plan
+from hwd.model.plan_summary import InterlockRefused, PlanMade
+from hwd.model.reconfiguration import LeftOpen
 from hwd.model.request import Caller, Request
-from hwd.model.state import Observed
+from hwd.model.run import RunHost
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.isolation import breach, isolation
 from hwd.ports.ledger import Asker, Ledger

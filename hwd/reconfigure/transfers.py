@@ -13,10 +13,9 @@ from typing import Any, ClassVar, Final, Protocol
 
 from hwd.bus.asks import AskedBy
 from hwd.fabric.fabric import Fabric
-from hwd.model.answers import TransferStatus
-from hwd.model.documents.hosts import ClockAligned, HostBirth
-from hwd.model.documents.transfers import TransferClaimed, TransferCut, TransferEnded, TransferRefused
+from hwd.model.host import ClockAligned, HostBirth
 from hwd.model.testbed import Testbed
+from hwd.model.transfer import TransferClaimed, TransferCut, TransferEnded, TransferRefused, TransferStatus
 from hwd.ports.claim import Claim, utc
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason

@@ -4,8 +4,7 @@ import struct
 
 import sqlalchemy as sa
 
-from hwd.model.answers import DemandMatrix, DemandSummary
-from hwd.model.demand import ALL_BYTES_MAX, DEMANDS_MAX, DemandKey, NewDemand
+from hwd.model.demand import ALL_BYTES_MAX, DEMANDS_MAX, DemandKey, DemandMatrix, DemandSummary, NewDemand
 from hwd.records.store_access import Access
 from hwd.records.tables import demand_matrices, demands
 from hwd_drivers.core.errors import RefusedError, UnknownError

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from hwd.model.desired import DesiredEnd, wanting
-from hwd.model.documents.reconfigurations import WantedSwitch
+from hwd.model.reconfiguration import WantedSwitch
 from hwd.records.store_access import Access
 from hwd.records.tables import desired
 from hwd_drivers.core.values import Crossconnect, PortSide

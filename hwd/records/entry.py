@@ -3,11 +3,10 @@
 from typing import NamedTuple
 
 from hwd.model.desired import wanted_by
-from hwd.model.documents.hosts import ClockAligned, HostEvent
-from hwd.model.documents.reconfiguration_end import EndFact
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
-from hwd.model.documents.switches import SwitchAdopted
+from hwd.model.host import ClockAligned, HostEvent
 from hwd.model.kinds import UnreadFact, read_fact
+from hwd.model.reconfiguration import EndFact, ReconfigurationEnded, WantedSwitch
+from hwd.model.switch import SwitchAdopted
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.structs import to_json
 from hwd_drivers.devices.facts import SwitchCommand

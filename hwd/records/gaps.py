@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 import sqlalchemy as sa
 
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, TestbedReloaded
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
-from hwd.model.documents.switches import SwitchAdopted
-from hwd.model.documents.transfers import TransferCut
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp, TestbedReloaded
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.switch import SwitchAdopted
+from hwd.model.transfer import TransferCut
 from hwd.records.store_access import Access
 from hwd.records.tables import about, documents
 from hwd_drivers.core.structs import from_json, to_json

@@ -5,7 +5,7 @@ import json
 import sqlalchemy as sa
 from msgspec import UNSET
 
-from hwd.model.trial import TrialRun
+from hwd.model.run import TrialRun
 from hwd.records.queued_run import QueuedRun
 from hwd.records.store_access import Access
 from hwd.records.tables import queue

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from msgspec import UNSET, UnsetType
 
-from hwd.model.trial import TrialRun
+from hwd.model.run import TrialRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted
 from hwd.records.fact_reader import FactReader
 from hwd.records.gaps import DocumentGroup, read_gap
 from hwd.records.store_access import Access

@@ -8,10 +8,9 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from hwd.model.answers import HistoryEntry
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, TestbedReloaded
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, StartedMove
-from hwd.model.documents.switches import SwitchAdopted
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp, TestbedReloaded
+from hwd.model.reconfiguration import HistoryEntry, ReconfigurationEnded, ReconfigurationStarted, StartedMove
+from hwd.model.switch import SwitchAdopted
 from hwd.records.gaps import DocumentGroup, Gap
 from hwd.records.records import Records, Stored
 from hwd_drivers.core.errors import FailedError, HwdError, UnknownError

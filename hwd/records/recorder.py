@@ -8,12 +8,11 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 
-from hwd.model.documents.hosts import HostEvent, HostLost
-from hwd.model.documents.reconfiguration_end import EndFact
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
-from hwd.model.documents.runs import RunEnded, RunStarted
+from hwd.model.host import HostEvent, HostLost
 from hwd.model.plural import plural
+from hwd.model.reconfiguration import EndFact, ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.recorded_run import Run, RunOutcome
+from hwd.model.run import RunEnded, RunStarted
 from hwd.records.entry import Entry, entry
 from hwd.records.finish import to_its_end
 from hwd.records.records import Records

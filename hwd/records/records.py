@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
-from hwd.model.documents.hosts import ClockAligned
+from hwd.model.host import ClockAligned
 from hwd.model.plural import plural
 from hwd.model.recorded_run import Run, RunOutcome, RunSummary
-from hwd.model.trial import TrialRun
+from hwd.model.run import TrialRun
 from hwd.records.alignments import AlignmentTable
 from hwd.records.delegation_table import DelegationTable
 from hwd.records.demand_table import DemandTable

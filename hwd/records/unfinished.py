@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 
 import sqlalchemy as sa
 
-from hwd.model.documents.hosts import HostEvent, HostSelection
+from hwd.model.host import HostEvent, HostSelection
 from hwd.model.timeline import Timeline
 from hwd.records.fact_reader import FactReader
 from hwd.records.gaps import DocumentGroup, read_gap

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 
 from msgspec import UNSET
 
-from hwd.model.documents.hosts import ClockStepped, HostEvent
-from hwd.model.documents.reconfigurations import (
+from hwd.model.hang import Hang
+from hwd.model.host import ClockStepped, HostEvent
+from hwd.model.instant import Origin
+from hwd.model.prediction import PlanPrediction
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationFact,
     ReconfigurationStarted,
     ReconfigurationState,
 )
-from hwd.model.hang import Hang
-from hwd.model.instant import Origin
-from hwd.model.prediction import PlanPrediction
 from hwd.model.recorded_run import Run
 from hwd.report.conditions import plain
 from hwd.timeline import Timeline, build_timeline

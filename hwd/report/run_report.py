@@ -7,20 +7,20 @@ from sys import intern
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from hwd.model.documents.hosts import ClockStepped, HostEvent, HostLost
-from hwd.model.documents.reconfigurations import (
+from hwd.model.fault import Clear, OtherNicTiming
+from hwd.model.hang import Hang
+from hwd.model.host import ClockStepped, HostEvent, HostLost
+from hwd.model.instant import Instant, Knowledge
+from hwd.model.prediction import PlanPrediction
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,
     ReconfigurationState,
 )
-from hwd.model.documents.runs import RunFault, RunJob, RunStep
-from hwd.model.documents.switches import SwitchOverrun
-from hwd.model.fault import Clear, OtherNicTiming
-from hwd.model.hang import Hang
-from hwd.model.instant import Instant, Knowledge
-from hwd.model.prediction import PlanPrediction
 from hwd.model.recorded_run import Run, RunOutcome
+from hwd.model.run import RunFault, RunJob, RunStep
+from hwd.model.switch import SwitchOverrun
 from hwd.records import Records
 from hwd.report.conditions import RunTimings
 from hwd.report.reconfigurations import Reassembly, RecordedReconfiguration

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hwd.model.answers import Status
+from hwd.model.status import Status
 from hwd.model.testbed import Host, Testbed
 from hwd.rollout.agent_file import make_agent_file, sets_group
 from hwd.rollout.births import Births, connected

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from hwd.daemon.daemon import Daemon
-from hwd.model.documents.daemon import DaemonRecovered, DaemonStarted, JournalOpen
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.daemon import DaemonRecovered, DaemonStarted, JournalOpen
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted
 from hwd.records.records_file import DatabaseUrl, file_url
 from hwd.sim.job_rank import train
 from hwd.sim.last_look import LastLook

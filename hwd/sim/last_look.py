@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
-from hwd.model.documents.hosts import HostEvent, HostLost
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.host import HostEvent, HostLost
+from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.records.records import Records
 from hwd.records.records_file import DatabaseUrl
 from hwd.sim.racks import Rack

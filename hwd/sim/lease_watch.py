@@ -6,14 +6,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from hwd.model.documents.leases import (
-    LeaseQueued,
-    LeaseReleased,
-    LeaseRenewed,
-    LeaseReserved,
-    LeaseTaken,
-    LeaseWithdrawn,
-)
+from hwd.model.lease import LeaseQueued, LeaseReleased, LeaseRenewed, LeaseReserved, LeaseTaken, LeaseWithdrawn
 from hwd_drivers.core.documents import Fact
 
 OF_A_RUN: Final = "run "

@@ -7,9 +7,9 @@ from typing import Any, Final, TypeVar
 
 from typing_extensions import override
 
-from hwd.model.answers import JobStatus
 from hwd.model.bodies import ByBody, JobBody, PrepareBody, ReconfigurationBody, TargetBody
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
+from hwd.model.job_status import JobStatus
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
 from hwd.reconfigure.apply.reconfiguration import State
 from hwd.sim.plan import (
     AbortRun,

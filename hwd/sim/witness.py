@@ -9,18 +9,17 @@ from typing import Final
 
 from msgspec import UNSET
 
-from hwd.model.documents.daemon import DaemonRecovered, DaemonStarted, JournalGivenUp
-from hwd.model.documents.prepared import SetReleased, SetSettled
-from hwd.model.documents.reconfigurations import (
+from hwd.model.daemon import DaemonRecovered, DaemonStarted, JournalGivenUp
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
+from hwd.model.prepared import FINISH, SetReleased, SetSettled
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,
     ReconfigurationState,
 )
-from hwd.model.documents.transfers import TransferClaimed, TransferCut
-from hwd.model.link import Link
-from hwd.model.nic_port import NicPortId
-from hwd.model.prepared import FINISH
+from hwd.model.transfer import TransferClaimed, TransferCut
 from hwd.reconfigure.apply.reconfiguration import State
 from hwd.reconfigure.journal import file as journal_file
 from hwd.reconfigure.journal.file import OpenEntry

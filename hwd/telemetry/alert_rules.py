@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hwd.model.answers.alerts import LITTLE_FREE_BYTES
+from hwd.model.status import LITTLE_FREE_BYTES
 
 Severity = Literal["critical", "warning", "info"]
 

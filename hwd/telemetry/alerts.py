@@ -10,8 +10,7 @@ from typing import ClassVar, Final
 
 from msgspec import UNSET
 
-from hwd.model.answers.alerts import Alert
-from hwd.model.documents.daemon import (
+from hwd.model.daemon import (
     CRASHED,
     BusDown,
     BusUp,
@@ -28,7 +27,7 @@ from hwd.model.documents.daemon import (
     RecordsWritten,
     TestbedReloaded,
 )
-from hwd.model.documents.hosts import (
+from hwd.model.host import (
     ClockAligned,
     ClockStepped,
     HostBirth,
@@ -40,18 +39,18 @@ from hwd.model.documents.hosts import (
     HostTrouble,
     HostUp,
 )
-from hwd.model.documents.jobs import JobEnded, JobFact, JobGranted, JobSwitched
-from hwd.model.documents.reconfigurations import (
+from hwd.model.job import JobEnded, JobFact, JobGranted, JobSwitched
+from hwd.model.nic_port import NicPortId
+from hwd.model.plural import plural
+from hwd.model.reconfiguration import (
     ReconfigurationEnded,
     ReconfigurationFact,
     ReconfigurationStarted,
     ReconfigurationState,
 )
-from hwd.model.documents.runs import RunEnded
-from hwd.model.documents.switches import SwitchAdopted, SwitchDrift, SwitchOverrun, SwitchUnknown
-from hwd.model.nic_port import NicPortId
-from hwd.model.plural import plural
-from hwd.model.run import RunState, RunStatus
+from hwd.model.run import RunEnded, RunState, RunStatus
+from hwd.model.status import Alert
+from hwd.model.switch import SwitchAdopted, SwitchDrift, SwitchOverrun, SwitchUnknown
 from hwd.model.timeline import Timeline
 from hwd.ports.claim import utc
 from hwd.rack.nic_ports import NicPorts

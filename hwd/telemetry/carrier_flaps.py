@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import UNSET, UnsetType
 
-from hwd.model.answers.alerts import Alert
+from hwd.model.status import Alert
 from hwd.telemetry.alert_rules import RULES
 from hwd.telemetry.past_events import Key, Times
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from hwd.model.documents.hosts import ClockAligned, HostBirth
+from hwd.model.host import ClockAligned, HostBirth
 from hwd.telemetry.series import Series
 
 _NS_IN_S: Final = 1e9

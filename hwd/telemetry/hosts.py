@@ -5,7 +5,7 @@ from itertools import chain
 
 from msgspec import UNSET, UnsetType
 
-from hwd.model.documents.hosts import (
+from hwd.model.host import (
     ClockAligned,
     ClockStepped,
     HostBirth,

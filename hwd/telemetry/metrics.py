@@ -13,7 +13,7 @@ from prometheus_client.core import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
 from hwd.fabric.fabric import Fabric
-from hwd.model.documents.daemon import (
+from hwd.model.daemon import (
     BusDown,
     BusUp,
     DaemonDisk,
@@ -30,30 +30,22 @@ from hwd.model.documents.daemon import (
     RecordsWritten,
     TestbedReloaded,
 )
-from hwd.model.documents.hosts import HostEvent, HostFact
-from hwd.model.documents.jobs import JobEnded, JobFact, JobGranted, JobMeasured, JobResumed, JobStarted, JobSwitched
-from hwd.model.documents.leases import LeaseBaseline, LeaseFact, LeaseReleased, LeaseRequestFact, LeaseTakenBack
-from hwd.model.documents.plans import InterlockRefused
-from hwd.model.documents.reconfigurations import (
+from hwd.model.host import HostEvent, HostFact
+from hwd.model.interlock import InterlockName
+from hwd.model.job import JobEnded, JobFact, JobGranted, JobMeasured, JobResumed, JobStarted, JobState, JobSwitched
+from hwd.model.lease import LeaseBaseline, LeaseFact, LeaseReleased, LeaseRequestFact, LeaseTakenBack
+from hwd.model.limit import Limit
+from hwd.model.plan_summary import InterlockRefused
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationFact,
     ReconfigurationState,
 )
-from hwd.model.documents.runs import RunEnded
-from hwd.model.documents.transfers import (
-    TransferClaimed,
-    TransferCut,
-    TransferEnded,
-    TransferFact,
-    TransferRefused,
-)
-from hwd.model.interlock import InterlockName
-from hwd.model.job import JobState
-from hwd.model.limit import Limit
-from hwd.model.run import RunState, RunStatus
+from hwd.model.run import RunEnded, RunState, RunStatus
 from hwd.model.stage import StageName
 from hwd.model.timeline import Timeline
+from hwd.model.transfer import TransferClaimed, TransferCut, TransferEnded, TransferFact, TransferRefused
 from hwd.rack.ready_links import ReadyLinks
 from hwd.telemetry.buckets import SERIES, Buckets
 from hwd.telemetry.budget import JOBS_SHOWN, RUNS_SHOWN, Budget

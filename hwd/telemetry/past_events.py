@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from hwd.model.answers.alerts import Alert
+from hwd.model.status import Alert
 from hwd.telemetry.alert_rules import RULES
 
 PAST_MOST = 256

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hwd.model.answers.switches import still_missing
-from hwd.model.documents.switches import SwitchAdopted, SwitchOverrun
+from hwd.model.switch import SwitchAdopted, SwitchOverrun, still_missing
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand, SwitchFact, SwitchRead, SwitchRestarted
 

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
-from hwd.model.answers.switches import still_missing
-from hwd.model.documents.switches import SwitchDrift, SwitchOverrun, SwitchUnknown
+from hwd.model.switch import SwitchDrift, SwitchOverrun, SwitchUnknown, still_missing
 from hwd.telemetry.buckets import SERIES, Buckets
 from hwd.telemetry.budget import VERBS
 from hwd.telemetry.series import Series

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Never
 
 from hwd.client.timelines import MeasuredTimeline, StageSeconds, Timelines
-from hwd.model.answers import JobEfficiency, JobStatus, JobVerification, ReconfigurationStatus
+from hwd.model.job_status import JobEfficiency, JobStatus, JobVerification
+from hwd.model.reconfiguration import ReconfigurationStatus
 from hwd.testing.lab import READY_WITHIN_S, Lab
 from hwd.testing.running_lab import POLL_S
 from hwd.timeline import StageName

@@ -8,7 +8,11 @@ from pathlib import Path
 
 from hwd.client import AsyncClient, Client
 from hwd.client.timelines import RunResult, Timelines
-from hwd.model.answers import DocumentList, HeldLease, ReconfigurationStatus, Status, SwitchStatus
+from hwd.model.kinds import DocumentList
+from hwd.model.lease import HeldLease
+from hwd.model.reconfiguration import ReconfigurationStatus
+from hwd.model.status import Status
+from hwd.model.switch import SwitchStatus
 from hwd.testing.running_lab import POLL_S, RunningLab
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError

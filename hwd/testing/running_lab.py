@@ -14,7 +14,7 @@ from hwd.client import AsyncClient, Client
 from hwd.config.run_files.places import daemon_of, rack_of
 from hwd.daemon.installed_drivers import load
 from hwd.daemon.launch import has_twins
-from hwd.model.answers import Status
+from hwd.model.status import Status
 from hwd.testing.process import Processes, tail
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import BugError, LinkError

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hwd.model.documents.hosts import ClockAligned
+from hwd.model.host import ClockAligned
 from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of

@@ -4,13 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import UNSET, UnsetType
 
-from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import (
-    ReconfigurationCommanded,
-    ReconfigurationStarted,
-    StartedLink,
-)
+from hwd.model.host import HostEvent
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
+from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationStarted, StartedLink
 from hwd.model.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
 from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.end import end_timeline, falls_after_ready, falls_of_kept

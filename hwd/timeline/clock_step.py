@@ -2,7 +2,7 @@
 
 import msgspec
 
-from hwd.model.documents.hosts import ClockStepped
+from hwd.model.host import ClockStepped
 from hwd_drivers.core.structs import from_plain, to_plain
 
 _NS_IN_S, _NS_IN_MS = 1e9, 1e6

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 
-from hwd.model.documents.runs import RunHost
 from hwd.model.link import Link
+from hwd.model.run import RunHost
 
 TAKES_DOWN_WITHIN_NS: Final = 1_000_000_000
 """A setting takes effect within this time: sources look every 100 ms or more often, and stamps are milliseconds off. A

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from hwd.model.documents.hosts import HostEvent
+from hwd.model.host import HostEvent
 from hwd.model.instant import Instant, InstantName, Origin
 from hwd.model.nic_port import NicPortId
 from hwd.model.plural import plural

@@ -3,8 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from hwd.model.answers import DemandMatrix
-from hwd.model.demand import DemandKey, check_name
+from hwd.model.demand import DemandKey, DemandMatrix, check_name
 from hwd.model.testbed import Testbed
 from hwd.topology.kind import whole_number
 from hwd_drivers.core.errors import ConfigError

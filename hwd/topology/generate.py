@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hwd.model.answers import DemandMatrix
 from hwd.model.circuit import Topology
+from hwd.model.demand import DemandMatrix
 from hwd.model.link import Link
 from hwd.model.plural import plural
 from hwd.model.testbed import Testbed

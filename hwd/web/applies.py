@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from hwd.config.testbed.topology_file import load_topology_text
 from hwd.config.testbed.wanted_state import parse_what
 from hwd.fabric.in_use import InUse
-from hwd.model.answers import PreparedSetStatus, ReconfigurationStatus
 from hwd.model.bodies import File, PlanBody, PrepareBody, ReconfigurationBody
 from hwd.model.circuit import Topology
-from hwd.model.documents.plans import PlanSummary
+from hwd.model.plan_summary import PlanSummary
+from hwd.model.prepared import PreparedSetStatus
+from hwd.model.reconfiguration import ReconfigurationStatus
 from hwd.model.request import Caller, Request, WantedState
 from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.desired.earlier_states import EarlierStates

@@ -10,33 +10,6 @@ from fastapi import Depends, FastAPI, Request, Response
 from typing_extensions import override
 
 from hwd.config.json_schema import struct_schemas
-from hwd.model.answers import (
-    AbortedRun,
-    AcceptedRun,
-    DemandMatrix,
-    DemandSummary,
-    DocumentList,
-    FaultConfirmation,
-    HeldEnds,
-    HeldLease,
-    HistoryEntry,
-    HostStatus,
-    JobDemand,
-    JobEfficiency,
-    JobOutput,
-    JobStatus,
-    JobTraining,
-    JobVerification,
-    Liveness,
-    PreparedSetStatus,
-    Problem,
-    ProgramStatus,
-    Readiness,
-    ReconfigurationStatus,
-    ReloadReport,
-    Status,
-    SwitchStatus,
-)
 from hwd.model.bodies import (
     ActBody,
     Body,
@@ -58,11 +31,23 @@ from hwd.model.bodies import (
     SignalBody,
     SwitchBody,
 )
-from hwd.model.documents.daemon import JournalGivenUp
-from hwd.model.documents.plans import PlanSummary
+from hwd.model.daemon import JournalGivenUp
+from hwd.model.demand import DemandMatrix, DemandSummary
+from hwd.model.fault import FaultConfirmation
 from hwd.model.field_findings import findings
+from hwd.model.host import HostStatus
+from hwd.model.job_status import JobDemand, JobEfficiency, JobOutput, JobStatus, JobTraining, JobVerification
+from hwd.model.kinds import DocumentList
+from hwd.model.lease import HeldLease
+from hwd.model.plan_summary import PlanSummary
+from hwd.model.prepared import PreparedSetStatus
+from hwd.model.program import ProgramStatus
+from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary
-from hwd.model.run import RunStatus
+from hwd.model.run import AbortedRun, AcceptedRun, RunStatus
+from hwd.model.status import Liveness, Problem, Readiness, Status
+from hwd.model.switch import HeldEnds, SwitchStatus
+from hwd.model.testbed_diff import ReloadReport
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.structs import from_plain, to_json

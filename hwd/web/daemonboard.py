@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from hwd.model.answers import DiskSpace
-from hwd.model.documents.daemon import BusDown, BusUp, DaemonDisk, DaemonStarted, DaemonStopped
+from hwd.model.daemon import BusDown, BusUp, DaemonDisk, DaemonStarted, DaemonStopped
 from hwd.model.kinds import KINDS
+from hwd.model.status import DiskSpace
 from hwd.records.records import Records
 from hwd_drivers.core.documents import Document
 

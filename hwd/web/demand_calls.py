@@ -5,8 +5,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from hwd.model.answers import DemandMatrix, DemandSummary
-from hwd.model.demand import NUMBER_MAX, DemandKey
+from hwd.model.demand import NUMBER_MAX, DemandKey, DemandMatrix, DemandSummary
 from hwd.web.bodies import described, encoded
 from hwd.web.demands import AddDemand
 from hwd.web.door import caller_of

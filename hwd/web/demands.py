@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from hwd.config.testbed.wanted_state import stored_demand
 from hwd.fabric.in_use import InUse
 from hwd.mfabric.demand_file import DemandTerms, read_demand
-from hwd.model.answers import DemandMatrix, DemandSummary
-from hwd.model.demand import DemandKey, NewDemand, check_name
+from hwd.model.demand import DemandKey, DemandMatrix, DemandSummary, NewDemand, check_name
 from hwd.model.request import Caller
 from hwd.records.demand_table import DemandTable
 from hwd_drivers.core.clock import Clock

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hwd.model.answers import Problem
+from hwd.model.status import Problem
 from hwd_drivers.core.errors import (
     BugError,
     ConfigError,

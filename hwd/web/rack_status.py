@@ -11,22 +11,11 @@ from hwd.bus.host_switches.delegations import Delegations
 from hwd.bus.host_view import HostView
 from hwd.bus.skew import skew
 from hwd.fabric.in_use import InUse
-from hwd.model.answers import (
-    Alert,
-    BusStatus,
-    CompositeStatus,
-    DiskSpace,
-    HostStatus,
-    LinkStatus,
-    Readiness,
-    StorageStatus,
-    SwitchDesired,
-    SwitchLease,
-    SwitchStatus,
-    UnlitLink,
-)
-from hwd.model.answers.changes import NOT_ENDED, SwitchChange
-from hwd.model.desired import DesiredEnds, crossconnects_of, difference, free_ends_of
+from hwd.model.desired import DesiredEnds, SwitchDesired, UnlitLink, crossconnects_of, difference, free_ends_of
+from hwd.model.host import HostStatus
+from hwd.model.lease import SwitchLease
+from hwd.model.status import Alert, BusStatus, DiskSpace, Readiness, StorageStatus
+from hwd.model.switch import NOT_ENDED, CompositeStatus, LinkStatus, SwitchChange, SwitchStatus
 from hwd.ports.delegation import Delegation
 from hwd.rack.changes import Changes
 from hwd.rack.links import Links

@@ -18,31 +18,6 @@ from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import ProgramRun, Programs
 from hwd.jobs.training.training_reader import TrainingReader
 from hwd.jobs.verification.job_verifier import JobVerifier
-from hwd.model.answers import (
-    AbortedRun,
-    DemandMatrix,
-    DemandSummary,
-    FaultConfirmation,
-    HeldEnds,
-    HeldLease,
-    HeldSettings,
-    HistoryEntry,
-    HostStatus,
-    JobDemand,
-    JobEfficiency,
-    JobOutput,
-    JobStatus,
-    JobTraining,
-    JobVerification,
-    PreparedSetStatus,
-    ProgramStatus,
-    Readiness,
-    ReconfigurationStatus,
-    ReloadReport,
-    Status,
-    SwitchStatus,
-)
-from hwd.model.answers.leases import RESERVED, WAITING
 from hwd.model.bodies import (
     ActBody,
     ByBody,
@@ -55,15 +30,23 @@ from hwd.model.bodies import (
     ReloadBody,
     SignalBody,
 )
-from hwd.model.demand import DemandKey
-from hwd.model.documents.daemon import JournalGivenUp
-from hwd.model.documents.plans import PlanSummary
-from hwd.model.fault import parse_fault
+from hwd.model.daemon import JournalGivenUp
+from hwd.model.demand import DemandKey, DemandMatrix, DemandSummary
+from hwd.model.fault import FaultConfirmation, parse_fault
+from hwd.model.host import HostStatus
+from hwd.model.job_status import JobDemand, JobEfficiency, JobOutput, JobStatus, JobTraining, JobVerification
+from hwd.model.lease import RESERVED, WAITING, HeldLease, HeldSettings
+from hwd.model.plan_summary import PlanSummary
+from hwd.model.prepared import PreparedSetStatus
+from hwd.model.program import ProgramStatus
+from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.request import Caller
-from hwd.model.run import RunProgress, RunState, RunStatus
+from hwd.model.run import AbortedRun, RunProgress, RunState, RunStatus, TrialRun
+from hwd.model.status import Readiness, Status
+from hwd.model.switch import HeldEnds, SwitchStatus
 from hwd.model.testbed import Testbed
-from hwd.model.trial import TrialRun
+from hwd.model.testbed_diff import ReloadReport
 from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.claim import Claim

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from hwd.bus.event import host_event
-from hwd.model.documents.hosts import HostEvent
+from hwd.model.host import HostEvent
 from hwd.timeline.alignment import Alignment
 
 from ..agents.wire import golden

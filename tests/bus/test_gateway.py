@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwd.bus.host_events import UNALIGNED_BOOTS_MOST, EventStore
-from hwd.model.documents.hosts import ClockAligned
+from hwd.model.host import ClockAligned
 from hwd.records import RecordingSink, Records
 from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.protocol import Incoming

@@ -12,9 +12,7 @@ import pytest
 from hwd.cli.follow import follow
 from hwd.cli.output import Output
 from hwd.client import Client
-from hwd.model.answers import AcceptedRun
-from hwd.model.documents.runs import RunNote, RunStep
-from hwd.model.run import RunState, RunStatus
+from hwd.model.run import AcceptedRun, RunNote, RunState, RunStatus, RunStep
 from hwd_drivers.core.documents import Document, Fact
 
 from ..client.conftest import Scripted, server

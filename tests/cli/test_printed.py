@@ -21,14 +21,15 @@ from hwd.config import topologies
 from hwd.config.shipped import names_of
 from hwd.daemon.installed_drivers import load
 from hwd.model import testbed_diff
-from hwd.model.answers import HeldEnds, HeldLease, HistoryEntry, PreparedSetStatus, SetTarget
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
-from hwd.model.documents.plans import PlanComposite
-from hwd.model.documents.reconfigurations import ReconfigurationStep
-from hwd.model.documents.runs import RunStep
-from hwd.model.documents.switches import SwitchOverrun
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
 from hwd.model.kinds import UnreadFact
+from hwd.model.lease import HeldLease
+from hwd.model.plan_summary import PlanComposite
 from hwd.model.prediction import PredictedTime
+from hwd.model.prepared import PreparedSetStatus, SetTarget
+from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStep
+from hwd.model.run import RunStep
+from hwd.model.switch import HeldEnds, SwitchOverrun
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ConfigError, RefusedError

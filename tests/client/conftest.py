@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from hwd.client import event_stream
-from hwd.model.answers import Problem
+from hwd.model.status import Problem
 from hwd_drivers.core.structs import to_json
 
 

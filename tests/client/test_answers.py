@@ -5,11 +5,14 @@ import msgspec
 import pytest
 
 from hwd.client.wanted import Wanted, body_of
-from hwd.model.answers import Alert, HeldLease, LeftOpen, ReconfigurationStatus, Status, SwitchStatus
 from hwd.model.bodies import ReconfigurationBody
-from hwd.model.documents.daemon import JournalGivenUp
-from hwd.model.documents.plans import PlanSummary
+from hwd.model.daemon import JournalGivenUp
+from hwd.model.lease import HeldLease
+from hwd.model.plan_summary import PlanSummary
+from hwd.model.reconfiguration import LeftOpen, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary
+from hwd.model.status import Alert, Status
+from hwd.model.switch import SwitchStatus
 from hwd.testing.lab import Lab
 from hwd_drivers.core.structs import from_plain
 

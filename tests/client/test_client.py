@@ -11,7 +11,7 @@ import pytest
 from hwd.client import AsyncClient, Client, async_client
 from hwd.config.run_files.announcement import Announcement
 from hwd.config.run_files.places import DaemonPlace, run_dir
-from hwd.model.answers import HeldLease
+from hwd.model.lease import HeldLease
 from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
 
 from .conftest import Scripted

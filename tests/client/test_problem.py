@@ -5,7 +5,7 @@ import pytest
 
 from hwd.client.connection import unreachable
 from hwd.client.problem import error_of, raise_for_problem
-from hwd.model.answers import Problem
+from hwd.model.status import Problem
 from hwd.web.problem import problem_of
 from hwd_drivers.core.errors import (
     BugError,

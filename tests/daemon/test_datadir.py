@@ -18,7 +18,7 @@ from hwd.daemon.datadir import DataDirectory
 from hwd.daemon.disk_space import Space, SpaceWatch
 from hwd.daemon.installed_drivers import check, load
 from hwd.daemon.token import Token
-from hwd.model.documents.daemon import DISK_EACH_S, DaemonDisk
+from hwd.model.daemon import DISK_EACH_S, DaemonDisk
 from hwd.rollout.onhost.lock import exclusive
 from hwd.rollout.onhost.programs import Failure
 from hwd_drivers.core.clock import SystemClock

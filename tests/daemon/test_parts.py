@@ -17,7 +17,7 @@ from hwd.daemon.process_main import Seldom, log_to_stderr
 from hwd.daemon.seams import Machine
 from hwd.daemon.watchdog import Watchdog
 from hwd.fabric.fabric import Fabric
-from hwd.model.documents.daemon import BusUp, DaemonStopped, LimitReached
+from hwd.model.daemon import BusUp, DaemonStopped, LimitReached
 from hwd.model.limit import Limit
 from hwd.model.testbed import Switch
 from hwd_agents.process.systemd import Notifier

@@ -19,13 +19,13 @@ from hwd.daemon.retention import EACH_S
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import OpenSwitch, opener
 from hwd.fabric.fabric import Fabric
-from hwd.model.answers import ReloadReport
 from hwd.model.bodies import PlanBody, PrepareBody, ReconfigurationBody, ReloadBody, TargetBody
-from hwd.model.documents.daemon import DaemonStopped, RecordsDropped, TestbedReloaded
-from hwd.model.documents.switches import SwitchDrift
+from hwd.model.daemon import DaemonStopped, RecordsDropped, TestbedReloaded
 from hwd.model.fault import Fault
 from hwd.model.request import Caller
+from hwd.model.switch import SwitchDrift
 from hwd.model.testbed import Switch, Testbed
+from hwd.model.testbed_diff import ReloadReport
 from hwd.records.records import Records
 from hwd.sim.records_disk import RecordsDisk
 from hwd.web.service import Service

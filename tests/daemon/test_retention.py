@@ -13,8 +13,8 @@ from hwd.daemon.installed_drivers import load_text
 from hwd.daemon.retention import DAY_NS, EACH_S, Retention
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse
-from hwd.model.documents.daemon import BusUp, RecordsDropped
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.model.daemon import BusUp, RecordsDropped
+from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.testbed import RetentionRules
 from hwd.records import store
 from hwd.records.records import Records

@@ -11,12 +11,12 @@ from hwd.fabric.diagnosis import NO_SOURCE, Diagnosis, EndState, Transfers
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.light_way import light_way
 from hwd.fabric.lost_light import LightAt
-from hwd.model.answers import SwitchStatus
 from hwd.model.circuit import RoutedLink
 from hwd.model.hang import Hang
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.stage import StageName
+from hwd.model.switch import SwitchStatus
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import pytest
 
 from hwd.jobs.verification.recorded_operations import operations_of
-from hwd.model.answers import JobStatus
 from hwd.model.bodies import JobBody
+from hwd.model.job_status import JobStatus
 from hwd.model.plane import Action, Applied, Event, Grant, Intent, Job, Plane, Route, StaticRoute, Switch, Target, View
 from hwd.planes import Gathering
 from hwd.records.records import Records

@@ -4,8 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from hwd.model.documents.jobs import JobEnded
-from hwd.model.job import JobEvent, JobRank, JobRecord, OperationSent
+from hwd.model.job import JobEnded, JobEvent, JobRank, JobRecord, OperationSent
 from hwd.model.plane import Action, Event
 from hwd_agents.wire import PortBytes
 

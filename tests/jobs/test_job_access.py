@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from hwd.model.bodies import ActBody
-from hwd.model.documents.jobs import JobEnded, JobMoved, JobOverridden
-from hwd.model.documents.leases import LeaseReleased
-from hwd.model.documents.reconfigurations import ReconfigurationStarted
+from hwd.model.job import JobEnded, JobMoved, JobOverridden
+from hwd.model.lease import LeaseReleased
+from hwd.model.reconfiguration import ReconfigurationStarted
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON
 from hwd.telemetry import Exposition

@@ -13,11 +13,11 @@ from hwd.jobs.job_failures import AWAY_S, DARK_S, LOST, JobFailures
 from hwd.jobs.job_run import AGAIN_S
 from hwd.jobs.view import view_of
 from hwd.model.action import Action as HostAction
-from hwd.model.answers import JobStatus
-from hwd.model.documents.jobs import JobSwitched
-from hwd.model.documents.reconfigurations import ReconfigurationStarted
+from hwd.model.job import JobSwitched
+from hwd.model.job_status import JobStatus
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Action, CommunicationGroup, Event, Failure, Intent, Job, Rank, Recovery, Route
+from hwd.model.reconfiguration import ReconfigurationStarted
 from hwd.rack.health import RackHealth
 from hwd_drivers.core.documents import Json
 

@@ -11,8 +11,7 @@ from msgspec import UNSET
 from hwd.jobs.job_failures import AWAY_S
 from hwd.jobs.job_moves import PACE_S
 from hwd.model.bodies import ByBody, ReconfigurationBody
-from hwd.model.documents.jobs import JobFailure, JobMoved, JobSwitched
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.job import JobFailure, JobMoved, JobSwitched
 from hwd.model.plane import (
     MOST_PREPARED,
     Action,
@@ -30,6 +29,7 @@ from hwd.model.plane import (
     Tick,
     View,
 )
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted
 from hwd.planes import Gathering
 from hwd.sim.world import agent_node
 from hwd_drivers.core.errors import RefusedError

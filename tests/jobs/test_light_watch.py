@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 
 from hwd.jobs.light_watch import BACK_WITHIN_S, MOVED_MOST
-from hwd.model.answers import JobStatus
 from hwd.model.bodies import ByBody
-from hwd.model.documents.jobs import JobEnded, JobGranted, JobMoved, JobOverridden, JobSwitched
-from hwd.model.documents.leases import LeaseReleased
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.model.job import JobEnded, JobGranted, JobMoved, JobOverridden, JobSwitched
+from hwd.model.job_status import JobStatus
+from hwd.model.lease import LeaseReleased
+from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.recorded_run import Run
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON

@@ -20,9 +20,16 @@ from hwd.daemon.switch_opener import opener
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse
 from hwd.jobs.programs import MOST_ON_HOST, Programs
-from hwd.model.documents.programs import HostProgramEnded, HostProgramStarted
 from hwd.model.fault import Fault
-from hwd.model.program import ProgramEnd, ProgramNews, ProgramOutput, ProgramStarted, RunningProgram
+from hwd.model.program import (
+    HostProgramEnded,
+    HostProgramStarted,
+    ProgramEnd,
+    ProgramNews,
+    ProgramOutput,
+    ProgramStarted,
+    RunningProgram,
+)
 from hwd.model.testbed import Host
 from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from hwd.model.documents.daemon import BusDown
-from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import ReconfigurationStarted
+from hwd.model.daemon import BusDown
+from hwd.model.host import HostEvent
 from hwd.model.kinds import KINDS, UnreadFact, read_document, read_fact
+from hwd.model.reconfiguration import ReconfigurationStarted
 from hwd_agents.wire.events import CarrierData
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ProtocolError

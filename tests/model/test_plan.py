@@ -11,15 +11,15 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.model.answers import DocumentList, HeldLease
 from hwd.model.desired import DesiredEnd, crossconnects_of, difference, free_ends_of, wanted_of, wanting
-from hwd.model.documents.plans import PlanMade
-from hwd.model.documents.reconfigurations import WantedSwitch
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
-from hwd.model.kinds import read_fact
+from hwd.model.kinds import DocumentList, read_fact
+from hwd.model.lease import HeldLease
 from hwd.model.link import SwitchEnd
 from hwd.model.plan import Plan
+from hwd.model.plan_summary import PlanMade
 from hwd.model.plural import plural
+from hwd.model.reconfiguration import WantedSwitch
 from hwd_drivers.core.structs import to_json
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from hwd.model.documents.hosts import HostDown
-from hwd.model.documents.leases import LeaseReleased
-from hwd.model.documents.reconfigurations import ReconfigurationState
-from hwd.model.documents.runs import RunAssert, RunEnded, RunFault, RunHost, RunNote, RunPaused, RunStep
 from hwd.model.fault import Clear, Fault, Slow, Unplug
+from hwd.model.host import HostDown
+from hwd.model.lease import LeaseReleased
+from hwd.model.reconfiguration import ReconfigurationState
+from hwd.model.run import RunAssert, RunEnded, RunFault, RunHost, RunNote, RunPaused, RunStep
 from hwd.model.timeline import Timeline
 from hwd_agents.sources.setting_source import Setting
 

@@ -4,17 +4,16 @@ import asyncio
 
 import pytest
 
-from hwd.model.answers import AbortedRun
-from hwd.model.documents.daemon import DaemonRecovered
-from hwd.model.documents.leases import LeaseReleased, LeaseTaken
-from hwd.model.documents.reconfigurations import (
+from hwd.model.daemon import DaemonRecovered
+from hwd.model.fault import Fault
+from hwd.model.lease import LeaseReleased, LeaseTaken
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,
     ReconfigurationState,
 )
-from hwd.model.documents.runs import RunEnded, RunOverdue, RunStarted, RunStep
-from hwd.model.fault import Fault
+from hwd.model.run import AbortedRun, RunEnded, RunOverdue, RunStarted, RunStep
 from hwd.model.timeline import Timeline
 from hwd.report.run_report import of_documents
 from hwd_drivers.core.documents import Document, Fact

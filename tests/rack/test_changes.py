@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET, structs
 
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
-from hwd.model.documents.reconfigurations import (
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,

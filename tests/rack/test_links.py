@@ -8,8 +8,8 @@ import msgspec
 
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
-from hwd.model.answers import LinkStatus
-from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostPort, HostUp
+from hwd.model.host import HostBirth, HostDown, HostEvent, HostPort, HostUp
+from hwd.model.switch import LinkStatus
 from hwd.rack.links import MONITORED_NS, Links
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.switches import ReportedSwitches

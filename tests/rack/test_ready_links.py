@@ -6,16 +6,11 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostPort
-from hwd.model.documents.reconfigurations import (
-    ReconfigurationEnded,
-    ReconfigurationStarted,
-    StartedLink,
-    StartedMove,
-)
+from hwd.model.host import HostBirth, HostDown, HostEvent, HostPort
 from hwd.model.instant import Instant, InstantName
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted, StartedLink, StartedMove
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.ready_links import ReadyLinks

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from hwd.daemon.installed_drivers import load
-from hwd.model.documents.hosts import HostUp
-from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
+from hwd.model.host import HostUp
+from hwd.model.switch import SwitchOverrun, SwitchUnknown
 from hwd.rack.switches import OVERRUNS_KEPT, ReportedSwitches
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.structs import to_plain

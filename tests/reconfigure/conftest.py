@@ -11,12 +11,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from typing_extensions import override
 
 from hwd.config.testbed.wanted_state import parse_what
-from hwd.model.answers import PreparedSetStatus, ReconfigurationStatus
 from hwd.model.bodies import PrepareBody, ReconfigurationBody
-from hwd.model.documents.daemon import DaemonRecovered
-from hwd.model.documents.plans import PlanSummary
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
+from hwd.model.daemon import DaemonRecovered
 from hwd.model.plan import Plan
+from hwd.model.plan_summary import PlanSummary
+from hwd.model.prepared import PreparedSetStatus
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState, ReconfigurationStatus
 from hwd.model.request import Caller, Request
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration
 from hwd.reconfigure.reconfigurer import Reconfigurer

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET
 
-from hwd.model.documents.daemon import DaemonRecovered
-from hwd.model.documents.plans import InterlockRefused, PlanMade
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.daemon import DaemonRecovered
 from hwd.model.interlock import Interlock, InterlockName
+from hwd.model.plan_summary import InterlockRefused, PlanMade
+from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
 from hwd.reconfigure.journal import file as journal_file
 from hwd.records.records import Records
 from hwd.sim.rank import Rank

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hwd.model.answers import HeldEnds
+from hwd.model.switch import HeldEnds
 from hwd.sim.rank import Rank
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, RefusedError
 from hwd_drivers.core.structs import to_plain

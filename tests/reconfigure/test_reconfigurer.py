@@ -2,15 +2,15 @@ import asyncio
 
 import pytest
 
-from hwd.model.documents.daemon import DaemonRecovered, JournalOpen
-from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import (
+from hwd.model.daemon import DaemonRecovered, JournalOpen
+from hwd.model.host import HostEvent
+from hwd.model.instant import Knowledge
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,
     ReconfigurationState,
 )
-from hwd.model.instant import Knowledge
 from hwd.model.timeline import Timeline
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import ClaimedError

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from hwd.model.documents.prepared import SetSettled
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
-from hwd.model.documents.transfers import TransferClaimed, TransferCut, TransferEnded
 from hwd.model.interlock import InterlockName
+from hwd.model.prepared import SetSettled
+from hwd.model.reconfiguration import ReconfigurationEnded
+from hwd.model.transfer import TransferClaimed, TransferCut, TransferEnded
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration
 from hwd.records.records import Records
 from hwd.sim.rank import Rank

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from hwd.model.answers import HistoryEntry
-from hwd.model.documents.daemon import BusDown, BusUp, JournalOpen
-from hwd.model.documents.hosts import HostEvent, HostSelection
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, WantedSwitch
-from hwd.model.documents.switches import SwitchAdopted
+from hwd.model.daemon import BusDown, BusUp, JournalOpen
+from hwd.model.host import HostEvent, HostSelection
+from hwd.model.reconfiguration import HistoryEntry, ReconfigurationEnded, ReconfigurationStarted, WantedSwitch
+from hwd.model.switch import SwitchAdopted
 from hwd.model.timeline import Timeline
 from hwd.records.gaps import HISTORY, DocumentGroup
 from hwd.records.old_documents import ROWS, Batch, Cutoff

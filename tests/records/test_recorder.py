@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
-from hwd.model.documents.runs import RunAssert, RunNote
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
 from hwd.model.recorded_run import Run, RunOutcome
+from hwd.model.run import RunAssert, RunNote
 from hwd.records import RecordingSink, Records
 from hwd.records.recorder import PAGE
 from hwd.records.records import Stored

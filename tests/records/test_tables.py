@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from hwd.model.demand import DemandKey, NewDemand
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
-from hwd.model.documents.switches import SwitchAdopted
 from hwd.model.job import JobEvent, JobRank, JobRecord, JobState
 from hwd.model.plane import Applied, Done, Failure, Grant, Switch
 from hwd.model.program import ProgramEnd
+from hwd.model.reconfiguration import ReconfigurationEnded, WantedSwitch
 from hwd.model.recorded_run import Run
-from hwd.model.trial import TrialRun
+from hwd.model.run import TrialRun
+from hwd.model.switch import SwitchAdopted
 from hwd.ports import claim
 from hwd.ports.lease_record import LeaseRecord
 from hwd.ports.lease_request import LeaseRequest

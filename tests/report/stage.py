@@ -6,14 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import (
-    ReconfigurationCommanded,
-    ReconfigurationStarted,
-    StartedLink,
-    StartedMove,
-)
+from hwd.model.host import HostEvent
 from hwd.model.instant import Origin
+from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationStarted, StartedLink, StartedMove
 from hwd.model.recorded_run import Run, RunOutcome
 from hwd.report.conditions import RunTimings
 from hwd.report.run_report import Ending, RunReport

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 from msgspec.structs import replace
 
-from hwd.model.documents.runs import RunJob
 from hwd.model.instant import Knowledge
 from hwd.model.recorded_run import RunOutcome
+from hwd.model.run import RunJob
 from hwd.report import RunReport, compare
 from hwd.report.comparison import verdict
 from hwd.report.figures.comparison import comparison_figure

@@ -1,9 +1,9 @@
 """Reconfigurations out of the documents of a run."""
 
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded
-from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.instant import InstantName, Knowledge, Origin
+from hwd.model.reconfiguration import ReconfigurationCommanded
 from hwd.model.recorded_run import Run
+from hwd.model.switch import SwitchOverrun
 from hwd.report.page.html import html
 from hwd.report.reconfigurations import Reassembly, recorded_reconfigurations
 from hwd.report.run_report import BROKEN_OFF, of_documents

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.model.recorded_run import RunOutcome, RunSummary
-from hwd.model.trial import Treatment, TrialRun
+from hwd.model.run import Treatment, TrialRun
 from hwd.report.run_report import RunReport
 from hwd.report.trial import TrialTable, pair_words, trial_table
 from hwd_drivers.core.errors import ConfigError, UnknownError

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from hwd.bus.broker import EmbeddedBroker, Logins, UserRights
-from hwd.model.answers import BusStatus, HostClock, HostStatus, Status, StorageStatus
+from hwd.model.host import HostClock, HostStatus
+from hwd.model.status import BusStatus, Status, StorageStatus
 from hwd.model.testbed import Host
 from hwd.rollout.births import connected
 from hwd.rollout.broker import Brokers

@@ -10,9 +10,9 @@ import pytest
 from typing_extensions import override
 
 from hwd.daemon.installed_drivers import load
-from hwd.model.answers import AbortedRun
 from hwd.model.fault import parse_fault
 from hwd.model.recorded_run import Run
+from hwd.model.run import AbortedRun
 from hwd.sim.world import DAEMON, World
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Document, Fact, Sink

@@ -10,10 +10,10 @@ import pytest
 from hwd.cli.commands.status import hang_lines
 from hwd.daemon.installed_drivers import load
 from hwd.model.bodies import ReconfigurationBody
-from hwd.model.documents.hosts import HostDown
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.fault import parse_fault
 from hwd.model.hang import Hang
+from hwd.model.host import HostDown
+from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.testbed import Strand, Testbed
 from hwd.reconfigure.apply import readiness
 from hwd.sim.world import World, agent_node

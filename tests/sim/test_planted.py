@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.seams import RackAccess, Storage
-from hwd.model.documents.hosts import HostEvent
+from hwd.model.host import HostEvent
 from hwd.model.testbed import Switch
 from hwd.ports.claim import Claim
 from hwd.ports.lease_record import LeaseRecord

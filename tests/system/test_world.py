@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hwd.config.testbed.testbed import load_testbed
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationState
 from hwd.model.fault import parse_fault
+from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationState
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.testbed import Testbed
 from hwd.records.records import Records

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from typing_extensions import override
 
-from hwd.model.documents.daemon import BusUp, DaemonDisk, DaemonLag, DaemonStarted, LimitReached, RecordsDropped
-from hwd.model.documents.hosts import (
+from hwd.model.daemon import BusUp, DaemonDisk, DaemonLag, DaemonStarted, LimitReached, RecordsDropped
+from hwd.model.host import (
     ClockAligned,
     ClockStepped,
     HostBirth,
@@ -19,12 +19,11 @@ from hwd.model.documents.hosts import (
     HostSelection,
     HostUp,
 )
-from hwd.model.documents.jobs import JobGranted, JobMeasured, JobStarted, JobSwitched
-from hwd.model.documents.leases import LeaseTaken
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded
-from hwd.model.documents.runs import RunEnded
-from hwd.model.documents.switches import SwitchOverrun
-from hwd.model.run import RunState, RunStatus
+from hwd.model.job import JobGranted, JobMeasured, JobStarted, JobSwitched
+from hwd.model.lease import LeaseTaken
+from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationEnded
+from hwd.model.run import RunEnded, RunState, RunStatus
+from hwd.model.switch import SwitchOverrun
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.ready_links import ReadyLinks

@@ -8,8 +8,7 @@ import pytest
 from hwd.daemon.fanout import Fanout
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
-from hwd.model.answers import Alert
-from hwd.model.documents.daemon import (
+from hwd.model.daemon import (
     BusDown,
     BusUp,
     DaemonDisk,
@@ -24,18 +23,13 @@ from hwd.model.documents.daemon import (
     RecordsRefused,
     RecordsWritten,
 )
-from hwd.model.documents.hosts import ClockStepped, HostBirth, HostDown, HostGarbage, HostLost, HostTrouble, HostUp
-from hwd.model.documents.jobs import JobEnded, JobGranted, JobSwitched
-from hwd.model.documents.reconfigurations import (
-    ReconfigurationEnded,
-    ReconfigurationStarted,
-    ReconfigurationState,
-    StartedLink,
-)
-from hwd.model.documents.runs import RunEnded
-from hwd.model.documents.switches import SwitchAdopted, SwitchDrift, SwitchOverrun, SwitchUnknown
+from hwd.model.host import ClockStepped, HostBirth, HostDown, HostGarbage, HostLost, HostTrouble, HostUp
+from hwd.model.job import JobEnded, JobGranted, JobSwitched
 from hwd.model.link import Link
-from hwd.model.run import RunState, RunStatus
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState, StartedLink
+from hwd.model.run import RunEnded, RunState, RunStatus
+from hwd.model.status import Alert
+from hwd.model.switch import SwitchAdopted, SwitchDrift, SwitchOverrun, SwitchUnknown
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.ready_links import ReadyLinks
 from hwd.records.records import Records

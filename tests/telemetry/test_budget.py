@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hwd.config.testbed.testbed import load_testbed
-from hwd.model.documents.daemon import BusUp, DaemonLag, DaemonStarted, LimitReached
-from hwd.model.documents.hosts import HostBirth, HostGarbage
-from hwd.model.documents.jobs import JobGranted, JobMeasured, JobStarted
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded
-from hwd.model.documents.runs import RunEnded
-from hwd.model.documents.transfers import TransferClaimed
+from hwd.model.daemon import BusUp, DaemonLag, DaemonStarted, LimitReached
+from hwd.model.host import HostBirth, HostGarbage
 from hwd.model.instant import Instant, InstantName, Knowledge
+from hwd.model.job import JobGranted, JobMeasured, JobStarted
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
+from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationEnded
+from hwd.model.run import RunEnded
 from hwd.model.stage import Stage, StageName
 from hwd.model.timeline import LinkTimeline, Timeline
+from hwd.model.transfer import TransferClaimed
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.budget import JOBS_SHOWN
 from hwd.telemetry.switches import COMMAND_VERBS

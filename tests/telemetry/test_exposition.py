@@ -19,7 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.registry import Collector
 
-from hwd.model.documents.hosts import HostBirth
+from hwd.model.host import HostBirth
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.buckets import BOUNDS_S, SERIES, Buckets
 from hwd.telemetry.exposition import OPENMETRICS, TEXT, Exposition, wants_openmetrics

@@ -7,22 +7,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from hwd.model.documents.daemon import (
-    BusUp,
-    DaemonRecovered,
-    JournalGivenUp,
-    JournalOpen,
-    JournalRefused,
-    JournalWritten,
-)
-from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostTrouble
-from hwd.model.documents.jobs import JobEnded, JobMeasured, JobResumed, JobSwitched
-from hwd.model.documents.leases import LeaseReleased, LeaseRenewed
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
-from hwd.model.documents.switches import SwitchDrift
+from hwd.model.daemon import BusUp, DaemonRecovered, JournalGivenUp, JournalOpen, JournalRefused, JournalWritten
+from hwd.model.host import HostBirth, HostDown, HostEvent, HostTrouble
 from hwd.model.instant import Instant, InstantName
+from hwd.model.job import JobEnded, JobMeasured, JobResumed, JobSwitched
+from hwd.model.lease import LeaseReleased, LeaseRenewed
 from hwd.model.link import Link
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
 from hwd.model.run import RunState, RunStatus
+from hwd.model.switch import SwitchDrift
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.reconfigure.apply.reconfiguration import Outcome, State
 from hwd.telemetry import Budget, Metrics

@@ -5,15 +5,10 @@ from typing import Any
 
 import pytest
 
-from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import (
-    ReconfigurationCommanded,
-    ReconfigurationStarted,
-    StartedLink,
-    StartedMove,
-)
-from hwd.model.documents.runs import RunHost
+from hwd.model.host import HostEvent
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
+from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationStarted, StartedLink, StartedMove
+from hwd.model.run import RunHost
 from hwd.timeline import Sample, Stage, StageName, Timeline, build_timeline
 from hwd.timeline.host_action import HostAction
 from hwd_agents.wire import Observation

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hwd.config import topologies
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
-from hwd.model.answers import DemandMatrix
 from hwd.model.circuit import Topology
+from hwd.model.demand import DemandMatrix
 from hwd.model.link import Link
 from hwd.model.testbed import Testbed
 from hwd.topology import Given, Party, TopologyKind, generate

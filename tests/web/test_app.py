@@ -10,8 +10,8 @@ import pytest
 
 from hwd.client import AsyncClient
 from hwd.client.async_client import RUNS_PAGE
-from hwd.model.documents.leases import LeaseQueued, LeaseWithdrawn
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.lease import LeaseQueued, LeaseWithdrawn
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted
 from hwd.web.app import PIECE, RUNS_MAX, array
 from hwd.web.demand_calls import MEDIA_TYPES
 from hwd_drivers.core.clock import SystemClock

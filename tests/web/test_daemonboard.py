@@ -2,8 +2,8 @@
 
 import pytest
 
-from hwd.model.answers import DiskSpace
-from hwd.model.documents.daemon import BusDown, BusUp, DaemonDisk, DaemonLag, DaemonStarted, DaemonStopped
+from hwd.model.daemon import BusDown, BusUp, DaemonDisk, DaemonLag, DaemonStarted, DaemonStopped
+from hwd.model.status import DiskSpace
 from hwd.records.records import Records
 from hwd.web.daemonboard import Daemonboard
 from hwd_drivers.core.documents import Document, Fact

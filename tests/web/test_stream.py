@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from hwd.model.documents.daemon import DaemonLag
+from hwd.model.daemon import DaemonLag
 from hwd.model.kinds import UnreadFact
 from hwd.web.hub import REPLAY, WAITING, Hub
 from hwd.web.stream import EventStream

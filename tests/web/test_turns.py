@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from msgspec import UNSET
 
-from hwd.model.answers import Readiness, SwitchChange
+from hwd.model.status import Readiness
+from hwd.model.switch import SwitchChange
 from hwd.web.turns import WRITTEN_AT_ONCE, in_turns, to_json_in_turns
 from hwd_drivers.core.structs import to_json
 

@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import replace
 from enum import StrEnum
 
-from hwd.model.answers import ClockStepReport, HostClock
+from hwd.model.host import ClockStepReport, HostClock
 from hwd.timeline.alignment import Aligner, Alignment, Sample
 from hwd_agents.wire import ClockReply
 from hwd_agents.wire.bounds import NUMBER_MOST

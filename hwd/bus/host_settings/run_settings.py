@@ -10,8 +10,8 @@ from hwd.bus.gateway import Gateway
 from hwd.bus.host_settings.setting_claims import SettingClaims
 from hwd.fabric.in_use import InUse
 from hwd.model.action import Action
-from hwd.model.documents.leases import LeaseReleased
-from hwd.model.documents.runs import RunHost, RunNote
+from hwd.model.lease import LeaseReleased
+from hwd.model.run import RunHost, RunNote
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Final, Protocol
 
 from hwd.bus.gateway import Gateway
 from hwd.fabric.in_use import InUse
-from hwd.model.documents.hosts import ClockAligned, HostDown, HostUp
-from hwd.model.documents.leases import LeaseDelegated, LeaseTakenBack
-from hwd.model.documents.switches import SwitchRefused
+from hwd.model.host import ClockAligned, HostDown, HostUp
+from hwd.model.lease import LeaseDelegated, LeaseTakenBack
+from hwd.model.switch import SwitchRefused
 from hwd.ports.claim import Claim
 from hwd.ports.delegation import Delegation, DelegationState
 from hwd.ports.ledger import Ledger

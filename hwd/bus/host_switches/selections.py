@@ -17,18 +17,17 @@ from hwd.bus.host_switches.delegations import Delegations
 from hwd.fabric.in_use import InUse
 from hwd.fabric.neighbour import state_with_link
 from hwd.fabric.state import Carried, State
-from hwd.model.circuit import RoutedLink
-from hwd.model.documents.hosts import HostEvent, HostSelection
-from hwd.model.documents.reconfigurations import (
+from hwd.model.circuit import Observed, RoutedLink
+from hwd.model.host import HostEvent, HostSelection
+from hwd.model.instant import InstantName, Origin
+from hwd.model.nic_port import NicPortId
+from hwd.model.plan import PlannedLink
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,
     StartedMove,
 )
-from hwd.model.instant import InstantName, Origin
-from hwd.model.nic_port import NicPortId
-from hwd.model.plan import PlannedLink
-from hwd.model.state import Observed
 from hwd.timeline.build import build_timeline
 from hwd.timeline.port_observation import state_of
 from hwd_agents.wire import Selected, SwitchSet

@@ -9,8 +9,8 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from hwd.model.documents.hosts import HostDown, HostEvent
-from hwd.model.documents.switches import SwitchUnknown
+from hwd.model.host import HostDown, HostEvent
+from hwd.model.switch import SwitchUnknown
 from hwd.model.testbed import Testbed
 from hwd_agents.wire import SwitchState
 from hwd_agents.wire.events import (

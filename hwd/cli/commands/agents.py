@@ -11,7 +11,7 @@ from hwd.cli.output import Output, Styled
 
 if TYPE_CHECKING:
     from hwd.config.run_files.places import DaemonPlace
-    from hwd.model.answers import Status
+    from hwd.model.status import Status
     from hwd.model.testbed import Host, Testbed
     from hwd.rollout.broker import Brokers
     from hwd.rollout.findings import Light

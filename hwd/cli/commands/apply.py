@@ -35,8 +35,8 @@ from hwd_drivers.switching.moves import ApplyMode
 if TYPE_CHECKING:
     from hwd.client import Client
     from hwd.client.wanted import Wanted
-    from hwd.model.answers import ReconfigurationStatus
-    from hwd.model.documents.plans import PlanComposite, PlanOrder, PlanSummary
+    from hwd.model.plan_summary import PlanComposite, PlanOrder, PlanSummary
+    from hwd.model.reconfiguration import ReconfigurationStatus
 
 HASH = re.compile("[0-9a-f]{12}")
 ATTEMPTS = 3

@@ -11,7 +11,7 @@ from hwd.cli.output import Output
 from hwd_drivers.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from hwd.model.answers import HeldEnds
+    from hwd.model.switch import HeldEnds
 
 Ends = Annotated[
     list[str],

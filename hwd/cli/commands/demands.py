@@ -10,8 +10,7 @@ from hwd.cli.commands.leases import me
 from hwd.cli.options import Json, Url
 from hwd.cli.output import Output, size
 from hwd.cli.write_target import busy
-from hwd.model.answers import DemandMatrix, DemandSummary
-from hwd.model.demand import FILE_BYTES_MAX
+from hwd.model.demand import FILE_BYTES_MAX, DemandMatrix, DemandSummary
 from hwd.model.local_time import local_time
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.user_file import read_user_file

@@ -11,7 +11,7 @@ from hwd.cli.commands.leases import me
 from hwd.cli.options import Json, Url, Why
 from hwd.cli.output import Output
 from hwd.cli.write_target import busy
-from hwd.model.answers import JobStatus
+from hwd.model.job_status import JobStatus
 from hwd.model.local_time import local_time
 from hwd.model.plural import plural
 from hwd_drivers.core.errors import FailedError, LinkError

@@ -21,7 +21,7 @@ from hwd_drivers.core.user import user_name
 if TYPE_CHECKING:
     from msgspec import UnsetType
 
-    from hwd.model.answers import HeldLease
+    from hwd.model.lease import HeldLease
 
 SHOWN = 6
 """Ports named in a row of the list; all of them are in the JSON."""

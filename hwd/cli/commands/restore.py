@@ -24,7 +24,7 @@ from hwd.cli.output import Output, coloured
 from hwd.model.local_time import date_and_time
 
 if TYPE_CHECKING:
-    from hwd.model.answers import HistoryEntry
+    from hwd.model.reconfiguration import HistoryEntry
 
 WHAT_MOST = 100
 """Characters of what a reconfiguration was asked for, or a reload changed, in one row: a line of a terminal has room

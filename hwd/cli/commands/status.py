@@ -22,23 +22,16 @@ from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.standard_streams import end_with_reader
 
 if TYPE_CHECKING:
-    from hwd.model.answers import (
-        CompositeStatus,
-        HostStatus,
-        LeftOpen,
-        LinkStatus,
-        PreparedSetStatus,
-        ReconfigurationStatus,
-        Status,
-        SwitchDesired,
-        SwitchStatus,
-        UnlitLink,
-    )
-    from hwd.model.documents.hosts import HostPort
+    from hwd.model.desired import SwitchDesired, UnlitLink
     from hwd.model.hang import Hang
+    from hwd.model.host import HostPort, HostStatus
+    from hwd.model.prepared import PreparedSetStatus
     from hwd.model.rc_recovery import RcRecovery
+    from hwd.model.reconfiguration import LeftOpen, ReconfigurationStatus
     from hwd.model.run import RunProgress
     from hwd.model.stage import Stage
+    from hwd.model.status import Status
+    from hwd.model.switch import CompositeStatus, LinkStatus, SwitchStatus
     from hwd.model.timeline import Timeline
 
 SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
@@ -236,7 +229,7 @@ def show(output: Output, document: Document, id: str) -> None:
     if output.json:
         output.line({"id": id, **document.to_data()})
         return
-    from hwd.model.documents.switches import SwitchOverrun
+    from hwd.model.switch import SwitchOverrun
     from hwd.model.timeline import Timeline
     from hwd_drivers.devices.facts import SwitchOverride, SwitchRestarted
 

@@ -148,7 +148,7 @@ class _Trial:
 
     def _run(self, pair: int, which: Literal["a", "b"], treatment: _Treatment) -> None:
         from hwd.cli.commands.leases import me
-        from hwd.model.trial import TrialRun
+        from hwd.model.run import TrialRun
 
         place = TrialRun(trial=self._id, treatment=which, pair=pair, metric=self._metric, words=treatment.words)
         started = self._hwd.start_run(

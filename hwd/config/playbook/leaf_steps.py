@@ -35,8 +35,7 @@ from hwd.interlocks import Interlocks
 from hwd.model.action import parse_actions, parse_settings
 from hwd.model.bodies import PlanBody
 from hwd.model.circuit import RoutedLink
-from hwd.model.fault import parse_fault
-from hwd.model.fault_check import check_fault
+from hwd.model.fault import check_fault, parse_fault
 from hwd.model.instant import InstantName
 from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Testbed

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from hwd.model.answers import DemandMatrix
-from hwd.model.demand import DemandKey
+from hwd.model.demand import DemandKey, DemandMatrix
 from hwd_drivers.core.errors import ConfigError
 
 MOST: Final = 256

@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from hwd.config import topologies
 from hwd.config.testbed.ends import ports_in
 from hwd.config.yaml.file_problem import nearest
-from hwd.model.answers import DemandMatrix
-from hwd.model.demand import DemandKey
+from hwd.model.demand import DemandKey, DemandMatrix
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd.model.nic_port import NicPortId
 from hwd.model.plural import plural

@@ -26,8 +26,8 @@ from typing import Final, Literal
 from hwd.jobs.efficiency.host_counts import NAMED, HostCounts
 from hwd.jobs.efficiency.primitives import Primitive, Together, primitives_of, together
 from hwd.jobs.verification.recorded_operations import RecordedOperation
-from hwd.model.answers import JobEfficiency, JobEfficiencyRow
 from hwd.model.job import JobRecord
+from hwd.model.job_status import JobEfficiency, JobEfficiencyRow
 from hwd.model.plural import plural
 from hwd_drivers.core.values import natural_key
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from hwd.jobs.efficiency.efficiency import efficiency
 from hwd.jobs.verification.job_verifier import JobTable, ReadEvents, jobs_of
 from hwd.jobs.verification.recorded_operations import operations_of
-from hwd.model.answers import JobEfficiency
 from hwd.model.job import JobEvent, JobRecord
+from hwd.model.job_status import JobEfficiency
 from hwd_drivers.core.offload import Offload
 
 

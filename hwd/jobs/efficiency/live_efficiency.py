@@ -9,8 +9,8 @@ from typing import Final
 
 from hwd.jobs.efficiency.efficiency import efficiency
 from hwd.jobs.verification.recorded_operations import RecordedOperation
-from hwd.model.answers import JobEfficiencyRow
 from hwd.model.job import JobRecord, OperationSent
+from hwd.model.job_status import JobEfficiencyRow
 from hwd_agents.wire import Operation
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from hwd.model.documents.hosts import HostBirth, HostEvent
+from hwd.model.host import HostBirth, HostEvent
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Testbed
 from hwd_agents.wire.events import LinkStateData

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hwd.jobs.verification.recorded_operations import operations_of
-from hwd.model.answers import JobDemand, JobDemandMatrix, JobIteration, JobMove, JobTraining
 from hwd.model.job import JobEvent, JobRecord
+from hwd.model.job_status import JobDemand, JobDemandMatrix, JobIteration, JobMove, JobTraining
 from hwd.model.link import Link
 from hwd.model.plane import Applied, Intent, NotReady
 from hwd.planes.actor import FALLBACK

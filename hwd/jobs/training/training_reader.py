@@ -4,7 +4,7 @@ from functools import partial
 
 from hwd.jobs.training.training import demand, training
 from hwd.jobs.verification.job_verifier import JobTable, ReadEvents, jobs_of
-from hwd.model.answers import JobDemand, JobTraining
+from hwd.model.job_status import JobDemand, JobTraining
 from hwd_drivers.core.offload import Offload
 
 

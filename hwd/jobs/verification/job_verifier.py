@@ -5,9 +5,8 @@ from typing import Final, Protocol
 
 from hwd.jobs.verification.recorded_light import KINDS, RecordedLight
 from hwd.jobs.verification.verification import verify
-from hwd.model.answers import JobVerification
-from hwd.model.documents.jobs import JobStarted
-from hwd.model.job import JobEvent, JobRecord
+from hwd.model.job import JobEvent, JobRecord, JobStarted
+from hwd.model.job_status import JobVerification
 from hwd.records.gaps import DocumentGroup, Gap
 from hwd.records.records import Stored
 from hwd_drivers.core.errors import UnknownError

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from msgspec import UNSET
 
 from hwd.jobs.verification.recorded_operations import TargetLight
-from hwd.model.documents.hosts import HostEvent, HostLost
-from hwd.model.documents.jobs import JobEnded, JobResumed
-from hwd.model.documents.reconfigurations import (
+from hwd.model.host import HostEvent, HostLost
+from hwd.model.job import JobEnded, JobResumed
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,
     WantedSwitch,
 )
-from hwd.model.documents.transfers import TransferCut
+from hwd.model.transfer import TransferCut
 from hwd_agents.wire.events import CarrierData, ReadyData
 from hwd_drivers.core.documents import Document
 from hwd_drivers.devices.facts import SwitchCommand, SwitchRead

@@ -7,8 +7,8 @@ from typing import Final
 from hwd.jobs.verification.counted_bytes import Key, Need, judge, least_received
 from hwd.jobs.verification.recorded_light import LitPorts, RecordedLight
 from hwd.jobs.verification.recorded_operations import RecordedOperation, TargetLight, operations_of
-from hwd.model.answers import JobBreach, JobVerification
 from hwd.model.job import JobEvent, JobRecord
+from hwd.model.job_status import JobBreach, JobVerification
 from hwd.model.link import Link
 from hwd.model.plural import plural
 from hwd.planes.joined import are_joined

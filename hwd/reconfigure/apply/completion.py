@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from msgspec import UNSET
 
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.timeline import Timeline
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason

@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from msgspec import UNSET
 
 from hwd.fabric.state import State
-from hwd.model.answers import LeftOpen
-from hwd.model.documents.daemon import (
-    DaemonRecovered,
-    JournalGivenUp,
-    JournalOpen,
-    JournalRefused,
-    JournalWritten,
-)
-from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, WantedSwitch
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp, JournalOpen, JournalRefused, JournalWritten
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
+from hwd.model.reconfiguration import (
+    EndFact,
+    LeftOpen,
+    ReconfigurationEnded,
+    ReconfigurationStarted,
+    WantedSwitch,
+    outcome_of,
+)
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason

@@ -8,8 +8,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.fabric.state import crossconnect_ports
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationState, ReconfigurationStep
 from hwd.model.link import SwitchCrossconnect
+from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationState, ReconfigurationStep
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason

@@ -10,14 +10,13 @@ from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from hwd.fabric.diagnosis import Transfers
-from hwd.model.circuit import RoutedLink
-from hwd.model.documents.hosts import HostEvent
+from hwd.model.circuit import Observed, RoutedLink
 from hwd.model.hang import Hang
+from hwd.model.host import HostEvent
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan import PlannedLink
 from hwd.model.plural import plural
-from hwd.model.state import Observed
 from hwd.reconfigure.apply.agent_watch import AgentWatch
 from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration
 from hwd.reconfigure.apply.switches import Switches

@@ -7,19 +7,19 @@ from enum import StrEnum
 
 from msgspec import UNSET, structs
 
-from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import (
+from hwd.model.hang import Hang
+from hwd.model.host import HostEvent
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
+from hwd.model.plan import Plan
+from hwd.model.plural import plural
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationStarted,
     ReconfigurationState,
     StartedMove,
     WantedSwitch,
 )
-from hwd.model.hang import Hang
-from hwd.model.link import Link
-from hwd.model.nic_port import NicPortId
-from hwd.model.plan import Plan
-from hwd.model.plural import plural
 from hwd.model.request import Caller
 from hwd.model.timeline import Timeline
 from hwd.reconfigure.desired.desired import Leftovers

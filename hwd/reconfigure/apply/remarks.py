@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from hwd.model.documents.switches import SwitchOverrun
-from hwd.model.state import Observed
+from hwd.model.circuit import Observed
+from hwd.model.switch import SwitchOverrun
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.values import Crossconnect, CrossconnectState
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from hwd.model.circuit import Observed
 from hwd.model.instant import Origin
-from hwd.model.state import Observed
 from hwd.ports.ledger import ClaimedError
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import (

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
+from hwd.model.circuit import Observed
 from hwd.model.desired import (
     DesiredEnd,
     DesiredEnds,
@@ -16,10 +17,9 @@ from hwd.model.desired import (
     wanted_by,
     wanting,
 )
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
-from hwd.model.documents.switches import SwitchAdopted
 from hwd.model.link import SwitchCrossconnect
-from hwd.model.state import Observed
+from hwd.model.reconfiguration import ReconfigurationEnded, WantedSwitch
+from hwd.model.switch import SwitchAdopted
 from hwd.model.testbed import Testbed
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger

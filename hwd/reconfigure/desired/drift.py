@@ -13,13 +13,13 @@ from typing import ClassVar, Final
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.bodies import PlanBody
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.desired import SwitchDifference
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
-from hwd.model.documents.leases import LeaseReleased
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
-from hwd.model.documents.switches import SwitchAdopted, SwitchDrift
+from hwd.model.lease import LeaseReleased
 from hwd.model.link import SwitchCrossconnect
+from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.request import Caller
+from hwd.model.switch import SwitchAdopted, SwitchDrift
 from hwd.model.testbed import DriftPolicy
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction

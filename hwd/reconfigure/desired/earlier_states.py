@@ -1,9 +1,9 @@
 """Earlier states: what was before a reconfiguration of the history, as a request that is planned from what is now."""
 
 from hwd.fabric.in_use import InUse
-from hwd.model.answers import HistoryEntry
 from hwd.model.bodies import PlanBody
 from hwd.model.link import SwitchCrossconnect, SwitchEnd
+from hwd.model.reconfiguration import HistoryEntry
 from hwd.model.request import Request, WantedState
 from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd_drivers.core.errors import RefusedError, UnknownError

@@ -13,10 +13,10 @@ from typing import ClassVar
 from msgspec import UNSET, UnsetType
 
 from hwd.fabric.in_use import InUse
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
-from hwd.model.documents.runs import RunHost
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
 from hwd.model.plural import plural
+from hwd.model.reconfiguration import ReconfigurationEnded
+from hwd.model.run import RunHost
 from hwd.model.stage import StageName
 from hwd.model.testbed import Setting
 from hwd.model.timeline import Timeline

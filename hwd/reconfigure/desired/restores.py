@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.in_use import InUse
 from hwd.model.bodies import PlanBody
+from hwd.model.circuit import Observed
 from hwd.model.link import SwitchCrossconnect, SwitchEnd
 from hwd.model.request import Request, WantedState
-from hwd.model.state import Observed
 from hwd.ports.rules import Reason
 from hwd.ports.testbed_ports import leasable
 from hwd.reconfigure.apply.switches import Switches

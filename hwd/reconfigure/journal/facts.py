@@ -9,10 +9,9 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
-from hwd.model.documents.reconfiguration_end import EndFact
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.kinds import KINDS, read_fact
+from hwd.model.reconfiguration import EndFact, ReconfigurationEnded, ReconfigurationStarted
 from hwd_drivers.core.documents import Fact
 
 END_BYTES: Final = 1024

@@ -28,13 +28,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final
 
+from hwd.model.daemon import JournalGivenUp
 from hwd.model.desired import wanted_of
-from hwd.model.documents.daemon import JournalGivenUp
-from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
-from hwd.model.documents.reconfigurations import ReconfigurationStarted, WantedSwitch
 from hwd.model.plan import Plan
 from hwd.model.plural import plural
 from hwd.model.prepared import PreparedSet, SetSwitch
+from hwd.model.reconfiguration import EndFact, ReconfigurationStarted, WantedSwitch, outcome_of
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import facts as journal_facts
 from hwd.reconfigure.journal import sets as journal_sets

@@ -12,10 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from hwd.model.desired import wanted_of
-from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
-from hwd.model.documents.reconfigurations import ReconfigurationStarted, WantedSwitch
 from hwd.model.plan import Plan
 from hwd.model.prepared import PreparedSet, SetSwitch
+from hwd.model.reconfiguration import EndFact, ReconfigurationStarted, WantedSwitch, outcome_of
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import file as journal_file
 from hwd.reconfigure.journal.facts import DatedFact

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from hwd.model.documents.daemon import CRASHED, DaemonRecovered
-from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
-from hwd.model.documents.reconfigurations import ReconfigurationStarted
+from hwd.model.daemon import CRASHED, DaemonRecovered
+from hwd.model.reconfiguration import EndFact, ReconfigurationStarted, outcome_of
 from hwd.reconfigure.journal.facts import DatedFact
 from hwd.reconfigure.journal.journal import Journal
 from hwd.records.reconfiguration_documents import ReconfigurationDocuments

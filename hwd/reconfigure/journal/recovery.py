@@ -4,8 +4,8 @@ import asyncio
 import logging
 from typing import ClassVar
 
-from hwd.model.documents.daemon import JournalRefused, JournalWritten
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.model.daemon import JournalRefused, JournalWritten
+from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.reconfigure.apply.reconfiguration import Outcome
 from hwd.reconfigure.apply.switches import Switches
 from hwd.reconfigure.journal.identity import JournalIdentity

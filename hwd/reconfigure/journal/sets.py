@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from hwd.model.documents.reconfigurations import ReconfigurationStarted, StartedMove, WantedSwitch
 from hwd.model.prepared import PreparedSet, SetSwitch, added_by, moves_between, wanted_at
+from hwd.model.reconfiguration import ReconfigurationStarted, StartedMove, WantedSwitch
 from hwd.reconfigure.journal.facts import DatedFact
 from hwd_drivers.core.structs import from_plain, to_plain
 from hwd_drivers.switching.moves import SwitchMoves

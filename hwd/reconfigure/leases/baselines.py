@@ -10,11 +10,11 @@ from typing import ClassVar, Final
 from hwd.fabric.in_use import InUse
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.bodies import PlanBody
-from hwd.model.documents.leases import LeaseBaseline, LeaseTaken
+from hwd.model.circuit import Observed
+from hwd.model.lease import LeaseBaseline, LeaseTaken
 from hwd.model.link import SwitchCrossconnect, SwitchEnd
 from hwd.model.plan import Plan
 from hwd.model.request import Request, WantedState
-from hwd.model.state import Observed
 from hwd.ports.lease_record import LeaseRecord
 from hwd.reconfigure.leases.leases import Leases, baseline_of
 from hwd.reconfigure.plans.planner import moved_ports

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import UNSET, UnsetType
 
-from hwd.model.documents.leases import LeaseReleased, LeaseWithdrawn
+from hwd.model.lease import LeaseReleased, LeaseWithdrawn
 from hwd.ports.claim import utc
 from hwd.ports.ledger import AGAIN, ENDS_REMEMBERED, Ledger
 from hwd.reconfigure.leases.requests import CLAIM_WITHIN_S

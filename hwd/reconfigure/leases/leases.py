@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from msgspec import UNSET
 
-from hwd.model.documents.leases import LeaseReleased, LeaseRenewed, LeaseTaken
+from hwd.model.lease import LeaseReleased, LeaseRenewed, LeaseTaken
 from hwd.model.link import SwitchCrossconnect
 from hwd.ports.claim import Claim, lease, run_of
 from hwd.ports.lease_record import LeaseRecord

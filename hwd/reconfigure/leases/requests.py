@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from hwd.model.documents.leases import LeaseDelayed, LeaseQueued, LeaseReserved, LeaseWithdrawn
+from hwd.model.lease import LeaseDelayed, LeaseQueued, LeaseReserved, LeaseWithdrawn
 from hwd.ports.claim import Claim, lease, run_of, utc
 from hwd.ports.lease_record import LeaseRecord
 from hwd.ports.lease_request import LeaseRequest, first_of, in_turn, obstacles, waits

@@ -8,8 +8,8 @@ from msgspec import structs
 from hwd.fabric.composite import Compiled, CompositeSwitch, Standing
 from hwd.fabric.conflict import ConflictError
 from hwd.fabric.state import State
-from hwd.model.documents.plans import PlanComposite
 from hwd.model.link import SwitchCrossconnect
+from hwd.model.plan_summary import PlanComposite
 from hwd.model.plural import plural
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key

@@ -8,13 +8,12 @@ from hwd.fabric.fabric import Fabric
 from hwd.fabric.last_seen import LastSeen
 from hwd.fabric.state import State, crossconnect_ports
 from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
-from hwd.model.circuit import RoutedLink
+from hwd.model.circuit import Observed, RoutedLink
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd, switch_crossconnect
 from hwd.model.plan import Plan, PlannedLink, PlanSteps
 from hwd.model.plural import plural
 from hwd.model.request import Request
-from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
 from hwd.ports.isolation import Circuits
 from hwd.reconfigure.plans.composites import CompositeDemand, CompositeWay, lead, settle

@@ -5,9 +5,8 @@ from typing import ClassVar, Final
 
 from msgspec import UNSET
 
-from hwd.model.answers import EndedSet
-from hwd.model.documents.leases import LeaseReleased
-from hwd.model.documents.prepared import SetReleased
+from hwd.model.lease import LeaseReleased
+from hwd.model.prepared import EndedSet, SetReleased
 from hwd.records.records import Records
 from hwd_drivers.core.documents import Document
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hwd.model.circuit import RoutedLink
-from hwd.model.documents.reconfigurations import WantedSwitch
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.plan import Plan, PlannedLink
 from hwd.model.prepared import FINISH, PreparedSet, SetState, SetSwitch, moves_between, wanted_at
+from hwd.model.reconfiguration import WantedSwitch
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker
 from hwd.ports.rules import Reason

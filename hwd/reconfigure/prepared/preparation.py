@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from hwd.fabric.state import crossconnect_ports
-from hwd.model.circuit import RoutedLink
+from hwd.model.circuit import Observed, RoutedLink
 from hwd.model.interlock import refusal
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
 from hwd.model.plural import plural
 from hwd.model.prepared import BEFORE, FINISH, TARGETS_MOST, PreparedLink, PreparedTarget
 from hwd.model.request import Caller, Request
-from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.plans.planner import BackgroundPlanner, relied_ports
 from hwd_drivers.core.errors import ConfigError, RefusedError

@@ -15,18 +15,28 @@ from typing import ClassVar, Final
 from msgspec import UNSET
 
 from hwd.fabric.in_use import InUse
-from hwd.model.answers import PreparedSetStatus, SetTarget
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
-from hwd.model.documents.hosts import HostBirth, HostUp
-from hwd.model.documents.leases import LeaseReleased
-from hwd.model.documents.prepared import SetPrepared, SetReleased, SetSettled
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
-from hwd.model.documents.switches import SwitchAdopted
+from hwd.model.circuit import Observed
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.host import HostBirth, HostUp
+from hwd.model.lease import LeaseReleased
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
-from hwd.model.prepared import BEFORE, FINISH, PreparedSet, SetState, moves_between, wanted_at
+from hwd.model.prepared import (
+    BEFORE,
+    FINISH,
+    PreparedSet,
+    PreparedSetStatus,
+    SetPrepared,
+    SetReleased,
+    SetSettled,
+    SetState,
+    SetTarget,
+    moves_between,
+    wanted_at,
+)
+from hwd.model.reconfiguration import ReconfigurationEnded, WantedSwitch
 from hwd.model.request import Caller, Request
-from hwd.model.state import Observed
+from hwd.model.switch import SwitchAdopted
 from hwd.ports.claim import Claim, run_of
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason

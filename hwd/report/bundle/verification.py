@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationFact
 from hwd.model.kinds import UnreadFact
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationFact
 from hwd.report.bundle.archive import Archive
 from hwd.report.bundle.contents import Kind, Part, contents
 from hwd.report.bundle.difference import (

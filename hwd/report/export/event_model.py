@@ -10,8 +10,8 @@ from uuid import UUID, uuid5
 
 from msgspec import UNSET
 
-from hwd.model.documents.runs import RunStep
 from hwd.model.recorded_run import Run, RunOutcome
+from hwd.model.run import RunStep
 from hwd.report.export.event_streams import (
     LINKS,
     POWER,

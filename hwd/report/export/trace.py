@@ -6,12 +6,11 @@ import heapq
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
-from hwd.model.documents.hosts import ClockAligned, HostEvent
-from hwd.model.documents.reconfigurations import ReconfigurationFact
-from hwd.model.documents.runs import RunStep
+from hwd.model.host import ClockAligned, HostEvent
 from hwd.model.instant import Instant, InstantName, Knowledge
+from hwd.model.reconfiguration import ReconfigurationFact
 from hwd.model.recorded_run import Run
-from hwd.model.run import RunStatus
+from hwd.model.run import RunStatus, RunStep
 from hwd.report.export.tracks import Notes, Tracks, id_of
 from hwd.report.figures.bars import bars
 from hwd.report.reconfigurations import Reassembly, RecordedReconfiguration

@@ -12,8 +12,9 @@ from typing import Final
 from hwd.client import AsyncClient
 from hwd.config.run_files.places import DaemonPlace, daemon_of
 from hwd.daemon.serve import ServeOptions
-from hwd.model.answers import ReconfigurationStatus, Status
-from hwd.model.documents.plans import PlanSummary
+from hwd.model.plan_summary import PlanSummary
+from hwd.model.reconfiguration import ReconfigurationStatus
+from hwd.model.status import Status
 from hwd.testing.crashes.dying_daemon import Boundary, Orders, run
 from hwd.testing.crashes.outside import Light, Story, light, read_journal, read_records, twice
 from hwd.testing.crashes.plan import SWITCHES, Ask, Life, more

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
-from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.reconfiguration import EndFact, ReconfigurationEnded, ReconfigurationStarted, outcome_of
 from hwd.records.records import Records
 from hwd.records.records_file import file_url
 from hwd_drivers.core.frames import decode_frames

@@ -9,7 +9,7 @@ import pytest
 
 from hwd.bus.asks import AskedBy
 from hwd.bus.gateway import Gateway
-from hwd.model.documents.hosts import ClockAligned, HostGarbage
+from hwd.model.host import ClockAligned, HostGarbage
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Bus, Incoming

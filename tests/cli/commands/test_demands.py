@@ -11,8 +11,7 @@ import pytest
 from hwd.cli.commands.demands import ENTRIES_SHOWN, _show
 from hwd.cli.output import Output
 from hwd.cli.run_command import run
-from hwd.model.answers import DemandMatrix
-from hwd.model.demand import FILE_BYTES_MAX
+from hwd.model.demand import FILE_BYTES_MAX, DemandMatrix
 from hwd.testing.running_lab import RunningLab
 
 Call = Callable[..., tuple[int, str, str]]

@@ -18,14 +18,14 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.cli.output import size
-from hwd.model.documents.daemon import DaemonRecovered
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
-from hwd.model.documents.runs import RunStep
+from hwd.model.daemon import DaemonRecovered
 from hwd.model.hang import Hang
 from hwd.model.instant import Instant
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
+from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.recorded_run import RunOutcome
+from hwd.model.run import RunStep
 from hwd.model.stage import StageName
 from hwd.model.timeline import Timeline
 from hwd_drivers.core.documents import Document, Fact

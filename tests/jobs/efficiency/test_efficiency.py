@@ -16,9 +16,9 @@ from hwd.jobs.efficiency.efficiency import efficiency
 from hwd.jobs.efficiency.port_rates import PortRates, packet_switches
 from hwd.jobs.efficiency.primitives import effective_bytes
 from hwd.jobs.verification.recorded_operations import RecordedOperation
-from hwd.model.answers import JobEfficiency, JobEfficiencyRow
-from hwd.model.documents.hosts import HostBirth, HostEvent
+from hwd.model.host import HostBirth, HostEvent
 from hwd.model.job import JobRank, JobRecord, JobState, OperationSent
+from hwd.model.job_status import JobEfficiency, JobEfficiencyRow
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Testbed
 from hwd_agents.wire import Inventory, IpDatagrams, Operation, OperationKind, PortBytes

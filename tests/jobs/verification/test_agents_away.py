@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 from msgspec import structs
 
-from hwd.model.answers import JobVerification
-from hwd.model.documents.hosts import HostEvent, HostLost
-from hwd.model.documents.jobs import JobResumed
+from hwd.model.host import HostEvent, HostLost
+from hwd.model.job import JobResumed
+from hwd.model.job_status import JobVerification
 from hwd.model.plane import Applied, Done, Grant, Intent
 from hwd_agents.wire import PortBytes
 from hwd_drivers.core.documents import Document

@@ -11,10 +11,13 @@ from hwd.jobs.verification.counted_bytes import STRAY_BYTES, least_received
 from hwd.jobs.verification.recorded_light import RecordedLight
 from hwd.jobs.verification.recorded_operations import TargetLight, operations_of
 from hwd.jobs.verification.verification import verify
-from hwd.model.answers import JobVerification
-from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.jobs import JobResumed
-from hwd.model.documents.reconfigurations import (
+from hwd.model.host import HostEvent
+from hwd.model.job import JobEvent, JobRank, JobRecord, JobResumed, JobState
+from hwd.model.job_status import JobVerification
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
+from hwd.model.plane import Action, Applied, Done, Event, Grant, Intent, NotReady, Switch
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,
@@ -22,11 +25,7 @@ from hwd.model.documents.reconfigurations import (
     StartedMove,
     WantedSwitch,
 )
-from hwd.model.documents.transfers import TransferCut
-from hwd.model.job import JobEvent, JobRank, JobRecord, JobState
-from hwd.model.link import Link
-from hwd.model.nic_port import NicPortId
-from hwd.model.plane import Action, Applied, Done, Event, Grant, Intent, NotReady, Switch
+from hwd.model.transfer import TransferCut
 from hwd_agents.wire import Operation, OperationKind, PortBytes
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
-from hwd.model.documents.runs import RunStep
 from hwd.model.kinds import UnreadFact, read_fact
-from hwd.model.run import RunState, RunStatus
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
+from hwd.model.run import RunState, RunStatus, RunStep
 from hwd.playbook.board import ENDED_KEPT, Board
 from hwd.playbook.queue import ITS_TIME, Queue
 from hwd.ports.claim import Claim, holder_of

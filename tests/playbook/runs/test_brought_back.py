@@ -9,9 +9,9 @@ from pathlib import Path
 
 from hwd.cli.run_steps import NOT_ENDED, steps_of, switches_left
 from hwd.model.bodies import ReconfigurationBody
-from hwd.model.documents.daemon import DaemonRecovered
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
+from hwd.model.daemon import DaemonRecovered
 from hwd.model.kinds import read_document
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
 from hwd.model.timeline import Timeline
 from hwd.reconfigure.desired.history import READ_MOST
 from hwd.reconfigure.journal import file as journal_file

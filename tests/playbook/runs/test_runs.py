@@ -11,13 +11,11 @@ from hwd.config.playbook.playbook import ApplyStep, SweepStep, load_playbook_tex
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse
-from hwd.model.answers import DemandMatrix
-from hwd.model.demand import DemandKey
-from hwd.model.documents.daemon import DaemonRecovered
-from hwd.model.documents.leases import LeaseReleased, LeaseRenewed
-from hwd.model.documents.runs import RunEnded, RunFault, RunHost, RunPaused, RunResumed, RunStarted, RunStep
+from hwd.model.daemon import DaemonRecovered
+from hwd.model.demand import DemandKey, DemandMatrix
 from hwd.model.fault import Clear, Fault, Unplug
-from hwd.model.run import RunStatus
+from hwd.model.lease import LeaseReleased, LeaseRenewed
+from hwd.model.run import RunEnded, RunFault, RunHost, RunPaused, RunResumed, RunStarted, RunStatus, RunStep
 from hwd.model.testbed import Testbed
 from hwd.playbook.playbook_reader import PlaybookReader
 from hwd.playbook.queue import NAMED, QUEUED_MAX

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hwd.model.answers import StorageStatus
-from hwd.model.documents.daemon import DaemonRecovered, JournalDamaged, JournalGivenUp, JournalRefused
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
+from hwd.model.daemon import DaemonRecovered, JournalDamaged, JournalGivenUp, JournalRefused
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
+from hwd.model.status import StorageStatus
 from hwd.model.timeline import Timeline
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.journal.recovery import AGAIN_S

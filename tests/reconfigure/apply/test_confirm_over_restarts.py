@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from hwd.model.answers import ReconfigurationStatus
-from hwd.model.documents.daemon import DaemonRecovered
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
+from hwd.model.daemon import DaemonRecovered
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState, ReconfigurationStatus
 from hwd.sim.world import DAEMON, START_WALL_NS, agent_node
 from hwd_drivers.core.errors import LinkError, RefusedError
 from hwd_drivers.core.structs import to_plain

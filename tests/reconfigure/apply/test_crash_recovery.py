@@ -13,9 +13,9 @@ from hwd.bus.gateway import Gateway
 from hwd.daemon.agents import GatewayAgents
 from hwd.daemon.installed_drivers import load_text
 from hwd.daemon.switch_opener import opener
-from hwd.model.documents.daemon import DaemonRecovered, JournalOpen
-from hwd.model.documents.reconfigurations import ReconfigurationStarted, ReconfigurationState
+from hwd.model.daemon import DaemonRecovered, JournalOpen
 from hwd.model.plan import Plan
+from hwd.model.reconfiguration import ReconfigurationStarted, ReconfigurationState
 from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
 from hwd.reconfigure.apply.crash_recovery import CrashRecovery

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hwd.model.documents.reconfigurations import (
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from hwd.cli.commands.status import left_open
-from hwd.model.documents.daemon import DaemonRecovered
-from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
-from hwd.model.documents.runs import RunEnded
+from hwd.model.daemon import DaemonRecovered
+from hwd.model.host import HostEvent
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
+from hwd.model.run import RunEnded
 from hwd.model.timeline import Timeline
 from hwd.reconfigure.apply.remarks import read_back_remarks
 from hwd.reconfigure.apply.switches import raise_joined

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from hwd.model.documents.daemon import DaemonRecovered
-from hwd.model.documents.reconfigurations import (
+from hwd.model.daemon import DaemonRecovered
+from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,

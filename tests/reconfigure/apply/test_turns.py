@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
 from hwd.reconfigure.apply.reconfiguration import Outcome
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.twins.server import Denial

@@ -9,10 +9,10 @@ import pytest
 from msgspec import UNSET
 
 from hwd.interlocks.overrides import WAY_BACK
-from hwd.model.answers import SwitchDesired
-from hwd.model.documents.plans import InterlockRefused
-from hwd.model.documents.reconfigurations import ReconfigurationStarted
-from hwd.model.documents.switches import SwitchDrift
+from hwd.model.desired import SwitchDesired
+from hwd.model.plan_summary import InterlockRefused
+from hwd.model.reconfiguration import ReconfigurationStarted
+from hwd.model.switch import SwitchDrift
 from hwd.reconfigure.desired.drift import TRIES_MOST
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import RefusedError

@@ -7,10 +7,10 @@ import pytest
 from hwd.daemon.installed_drivers import load_text
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse
-from hwd.model.documents.runs import RunHost
 from hwd.model.instant import Knowledge
 from hwd.model.kinds import UnreadFact, read_fact
 from hwd.model.link import Link
+from hwd.model.run import RunHost
 from hwd.model.stage import Stage, StageName
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.reconfigure.desired.history import ACTIONS_MAX, TURNAROUNDS_REMEMBERED, History, HostSettings, Outcomes

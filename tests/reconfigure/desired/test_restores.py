@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hwd.cli.commands.status import all_await_confirm
-from hwd.model.answers import HistoryEntry, ReconfigurationStatus
-from hwd.model.documents.plans import PlanSummary
+from hwd.model.plan_summary import PlanSummary
+from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.request import Caller
 from hwd.records.gaps import DocumentGroup
 from hwd.records.old_documents import Batch, Cutoff

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace as changed
 
+from hwd.model.daemon import JournalGivenUp
 from hwd.model.desired import wanted_of
-from hwd.model.documents.daemon import JournalGivenUp
-from hwd.model.documents.reconfiguration_end import EndFact
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
 from hwd.model.link import Link
 from hwd.model.plan import Plan
+from hwd.model.reconfiguration import EndFact, ReconfigurationEnded, WantedSwitch
 from hwd.ports.claim import Claim
 from hwd.ports.rules import Reason
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait

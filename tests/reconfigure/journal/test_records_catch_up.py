@@ -9,8 +9,8 @@ import pytest
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from hwd.model.documents.daemon import DaemonRecovered, DaemonStopped, JournalGivenUp
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, StartedMove
+from hwd.model.daemon import DaemonRecovered, DaemonStopped, JournalGivenUp
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted, StartedMove
 from hwd.reconfigure.journal.facts import DatedFact
 from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.journal.records_catch_up import RecordsCatchUp

@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, precondition, rule
 
-from hwd.model.documents.leases import LeaseReleased, LeaseTaken, LeaseWithdrawn
+from hwd.model.lease import LeaseReleased, LeaseTaken, LeaseWithdrawn
 from hwd.ports.claim import Claim
 from hwd.ports.lease_request import PATIENCE_S
 from hwd.ports.rules import Reason

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from hwd.model.documents.leases import LeaseBaseline
-from hwd.model.documents.reconfigurations import ReconfigurationStarted
+from hwd.model.lease import LeaseBaseline
+from hwd.model.reconfiguration import ReconfigurationStarted
 from hwd.sim.rank import Rank
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.devices.facts import SwitchUp

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from hwd.model.documents.leases import LeaseDelayed, LeaseQueued, LeaseReleased, LeaseTaken, LeaseWithdrawn
+from hwd.model.lease import LeaseDelayed, LeaseQueued, LeaseReleased, LeaseTaken, LeaseWithdrawn
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.daemon import DaemonRecovered
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.structs import to_plain
 

@@ -7,9 +7,8 @@ import asyncio
 
 import pytest
 
-from hwd.model.answers import ReconfigurationStatus
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded
-from hwd.model.documents.switches import SwitchOverrun
+from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStatus
+from hwd.model.switch import SwitchOverrun
 from hwd_drivers.core.errors import DeviceError, FailedError, HwdError, RefusedError
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchRead

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from hwd.model.answers import PreparedSetStatus
-from hwd.model.documents.prepared import SetPrepared, SetReleased, SetSettled
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
-from hwd.model.documents.switches import SwitchOverrun
+from hwd.model.prepared import PreparedSetStatus, SetPrepared, SetReleased, SetSettled
+from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.request import Caller
+from hwd.model.switch import SwitchOverrun
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
 from hwd_drivers.devices.facts import SwitchCommand, SwitchUp

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from hwd.model.answers import PreparedSetStatus
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.prepared import PreparedSetStatus
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.model.documents.reconfigurations import ReconfigurationFact
 from hwd.model.kinds import KINDS, UnreadFact
+from hwd.model.reconfiguration import ReconfigurationFact
 from hwd.model.recorded_run import Run
 from hwd.model.run import RunState
 from hwd.report.bundle import BundleWriter, this_program

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hwd.model.documents.reconfigurations import ReconfigurationStarted
 from hwd.model.instant import Instant, InstantName
+from hwd.model.reconfiguration import ReconfigurationStarted
 from hwd.model.timeline import Timeline
 from hwd.report.export import COLUMNS, csv, parquet, rows
 from hwd.timeline import StageName

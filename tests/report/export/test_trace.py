@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import BuiltinClock, Trace, TrackEvent
 
-from hwd.model.documents.reconfigurations import ReconfigurationFact
+from hwd.model.reconfiguration import ReconfigurationFact
 from hwd.report.export import perfetto
 from hwd_drivers.core.documents import Document
 from hwd_drivers.devices.facts import SwitchPower

@@ -8,16 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import (
-    ReconfigurationCommanded,
-    ReconfigurationStarted,
-    StartedLink,
-    StartedMove,
-)
+from hwd.model.host import HostEvent
 from hwd.model.instant import InstantName, Origin
 from hwd.model.kinds import read_fact
 from hwd.model.link import Link
+from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationStarted, StartedLink, StartedMove
 from hwd.report.figures.cdf import cdf_figure
 from hwd.report.figures.heat import REPEATS_MAX, Cell, HeatMap, heat_figure, link_by_repeat, link_by_stage
 from hwd.report.figures.render import specification, svg

@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from hwd.model.documents.hosts import HostLost
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, StartedMove
-from hwd.model.documents.runs import RunStarted, RunStep
+from hwd.model.host import HostLost
 from hwd.model.instant import Origin
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted, StartedMove
 from hwd.model.recorded_run import RunOutcome
+from hwd.model.run import RunStarted, RunStep
 from hwd.report.conditions import RunTimings
 from hwd.report.figures.waterfall import typical
 from hwd.report.page.html import html

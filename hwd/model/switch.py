@@ -1,20 +1,124 @@
-"""Switches, composites and links in the answers of the API."""
+"""Switches, composites and links as they were reported: documents, and what callers see."""
 
 from collections.abc import Iterable
+from typing import ClassVar, Literal
 
-from msgspec import field
+from msgspec import UNSET, UnsetType, field
 from typing_extensions import override
 
-from hwd.model.answers.answer import Answer
-from hwd.model.answers.changes import SwitchChange
-from hwd.model.answers.leases import SwitchLease
 from hwd.model.hang import Hang
+from hwd.model.lease import SwitchLease
 from hwd.model.link import Link
 from hwd.model.plural import plural
+from hwd.model.shown import Shown
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PortSide
+from hwd_drivers.devices.facts import SwitchFact
 
 
-class OverrunReport(Answer, frozen=True, kw_only=True):
+class SwitchOverrun(SwitchFact, frozen=True, kw_only=True):
+    """`lost`: crossconnects that another client made between our read and our write, and that our write removed."""
+
+    KIND: ClassVar = "switch.overrun"
+    reconfiguration: str
+    lost: list[Crossconnect]
+    window_s: float
+
+
+class SwitchDrift(SwitchFact, frozen=True, kw_only=True):
+    """How a switch differs from the desired state, after each change of that.
+
+    `missing`: wanted crossconnects that it lacks; `stale`: crossconnects at ends of which something else is wanted.
+    Ports of reconfigurations in progress do not count. `given_up`: fibre ends that the drift policy restores no more,
+    `3A`, since it has tried in vain or was undone again.
+    """
+
+    KIND: ClassVar = "switch.drift"
+    missing: list[Crossconnect]
+    stale: list[Crossconnect]
+    given_up: list[PortSide] = field(default_factory=list)
+
+
+class SwitchAdopted(SwitchFact, frozen=True, kw_only=True):
+    """What was found at a switch is desired from here on: crossconnects, and fibre ends that shall have none."""
+
+    KIND: ClassVar = "switch.adopted"
+    crossconnects: list[Crossconnect]
+    free: list[PortSide]
+    by: str
+
+
+class SwitchUnknown(SwitchFact, frozen=True, kw_only=True):
+    """A host drives this switch, and its state is unknown now."""
+
+    KIND: ClassVar = "switch.unknown"
+    cause: str
+    host: str
+
+
+class SwitchRefused(SwitchFact, frozen=True, kw_only=True):
+    """A host claims a switch that it does not own."""
+
+    KIND: ClassVar = "switch.refused"
+    host: str
+    why: str
+
+
+NOT_ENDED = "not ended"
+"""The outcome of a reconfiguration that was cut off and whose end is not known."""
+
+
+class SwitchChange(Shown, frozen=True, kw_only=True):
+    """The last change of the crossconnects of a switch, and who made it.
+
+    `origin`: `reconfiguration`, of this daemon; `host`, whose job set it; `restart`, in which it lost crossconnects;
+    `other`, not by this daemon: another client, the front panel. The last two have the time when they were found.
+    `added`, `removed`: crossconnects such as `1A-2B`; of a reconfiguration what it asked for, which a roll-back has
+    undone again. `reconfiguration`, `what`, `outcome`, `run` are those of the first two; the outcome of one that is
+    under way is its state, such as `awaiting-confirm`. `lease`: the one under which it was asked for, with its
+    `holder`; None without one, left out where that was not recorded.
+    """
+
+    wall_ns: int
+    origin: Literal["reconfiguration", "host", "restart", "other"]
+    added: list[Crossconnect]
+    removed: list[Crossconnect]
+    reconfiguration: str | None = None
+    what: str = ""
+    outcome: str | None = None
+    run: str | None = None
+    host: str | None = None
+    lease: str | UnsetType | None = UNSET
+    holder: str | None = None
+
+    @property
+    def by(self) -> str:
+        """Who made it: `run k3v9`, `lease a1 of ada`, `apply without a lease`; empty where that was not recorded."""
+        match self.origin:
+            case "host":
+                return f"host {self.host}"
+            case "restart":
+                return "a restart of the switch"
+            case "other":
+                return "not by this daemon"
+        if self.run is not None:
+            return f"run {self.run}"
+        if self.lease is UNSET:
+            return ""
+        if self.lease is None:
+            return "apply without a lease"
+        return f"lease {self.lease}{f' of {self.holder}' if self.holder else ''}"
+
+    @override
+    def __str__(self) -> str:
+        """`reconfiguration k3v9 (pairs rail=0), confirmed, lease a1 of ada`."""
+        if self.reconfiguration is None:
+            pairs = [*(f"+{one}" for one in self.added), *(f"-{one}" for one in self.removed)]
+            return f"{self.by}: {' '.join(pairs)}"
+        what = f" ({self.what})" if self.what else ""
+        return ", ".join(filter(None, (f"reconfiguration {self.reconfiguration}{what}", self.outcome, self.by)))
+
+
+class OverrunReport(Shown, frozen=True, kw_only=True):
     """An overrun. `lost`: crossconnects of another client that it made between the daemon's read and its write, which
     are `window_s` apart, and that the write removed.
     """
@@ -25,7 +129,7 @@ class OverrunReport(Answer, frozen=True, kw_only=True):
     window_s: float
 
 
-class RestartReport(Answer, frozen=True, kw_only=True):
+class RestartReport(Shown, frozen=True, kw_only=True):
     """A restart of a switch between two sessions. `sign`: `uptime` where the switch reports it, `at-rest` where it has
     none of its crossconnects, which is likely a restart. `lost`: the crossconnects that it had. `unheard_s`: since it
     was last read. `missing`: those of `lost` whose ends are still free.
@@ -39,7 +143,7 @@ class RestartReport(Answer, frozen=True, kw_only=True):
     missing: list[Crossconnect]
 
 
-class HeldEnds(Answer, frozen=True, kw_only=True):
+class HeldEnds(Shown, frozen=True, kw_only=True):
     """Fibre ends of a switch that an override holds dark (`to` force-blocked), or releases (normal).
 
     `blocked`: all ends that the switch holds dark since.
@@ -55,7 +159,7 @@ class HeldEnds(Answer, frozen=True, kw_only=True):
         return f"{self.switch}: {', '.join(self.ends)} {self.to}, {plural(len(self.blocked), 'end')} held dark"
 
 
-class SwitchStatus(Answer, frozen=True, kw_only=True):
+class SwitchStatus(Shown, frozen=True, kw_only=True):
     """One switch as it was reported last; `up` false says that this may be old.
 
     `up` is None for a switch of a host whose state is unknown. `owner`: that host; None for a switch of the daemon.
@@ -97,7 +201,7 @@ class SwitchStatus(Answer, frozen=True, kw_only=True):
         return f"{self.name} {state}, {plural(len(self.readings), 'crossconnect')}{dark}"
 
 
-class CompositeStatus(Answer, frozen=True, kw_only=True):
+class CompositeStatus(Shown, frozen=True, kw_only=True):
     """A composite switch: the crossconnects that its elements make together, `crossconnects` in the JSON.
 
     `switches`: those of its elements; `away`: those of them that are down.
@@ -122,7 +226,7 @@ class CompositeStatus(Answer, frozen=True, kw_only=True):
         return f"{self.name} {state}, {plural(len(self.readings), 'crossconnect')}"
 
 
-class LinkStatus(Answer, frozen=True, kw_only=True):
+class LinkStatus(Shown, frozen=True, kw_only=True):
     """A link that crossconnects make now. `carrier`: both ends have it.
 
     `away`: switches on its way that are down. Nobody knows then whether there is light, and `carrier` is None.

@@ -1,27 +1,96 @@
-"""Status: everything of one screen."""
+"""The status of everything on one screen, alerts, readiness, and the answer where something is wrong."""
 
-from msgspec import field
+from typing import Literal
+
+from msgspec import UNSET, UnsetType, field
 from typing_extensions import override
 
-from hwd.model.answers.alerts import Alert, DiskSpace
-from hwd.model.answers.answer import Answer
-from hwd.model.answers.changes import SwitchChange
-from hwd.model.answers.desired import SwitchDesired, UnlitLink
-from hwd.model.answers.hosts import HostStatus
-from hwd.model.answers.jobs import JobStatus
-from hwd.model.answers.leases import HeldLease, HeldSettings
-from hwd.model.answers.prepared import EndedSet, PreparedSetStatus
-from hwd.model.answers.programs import ProgramStatus
-from hwd.model.answers.reconfigurations import LeftOpen, ReconfigurationStatus
-from hwd.model.answers.switches import CompositeStatus, LinkStatus, SwitchStatus
-from hwd.model.answers.transfers import TransferStatus
+from hwd.model.desired import SwitchDesired, UnlitLink
+from hwd.model.host import HostStatus
 from hwd.model.html_table import table
+from hwd.model.job_status import JobStatus
+from hwd.model.lease import HeldLease, HeldSettings
 from hwd.model.local_time import local_time
 from hwd.model.plural import plural
+from hwd.model.prepared import EndedSet, PreparedSetStatus
+from hwd.model.program import ProgramStatus
+from hwd.model.reconfiguration import LeftOpen, ReconfigurationStatus
 from hwd.model.run import RunProgress, RunStatus
+from hwd.model.shown import Shown
+from hwd.model.switch import CompositeStatus, LinkStatus, SwitchChange, SwitchStatus
+from hwd.model.transfer import TransferStatus
+
+LITTLE_FREE_BYTES = 1_000_000_000
+"""Less than this is little: 10,000 events a second, which 64 agents reached in the benchmark `fleet`, fill it in some
+three minutes, at half a kilobyte each. The alert DiskSpaceLow has the same limit."""
 
 
-class BusStatus(Answer, frozen=True, kw_only=True):
+class Alert(Shown, frozen=True, kw_only=True):
+    """An alert of `dashboards/prometheus/alerts.yml` that is in force by what the daemon knows.
+
+    `subject`: the switch, host, port, link, run, job or limit that it is about. `since_wall_ns`: when its condition
+    began, from which its hold time counts, or when the first of its recent events came. `last_wall_ns`: when the last
+    of these events came; None for a condition, which lasts.
+    """
+
+    name: str
+    severity: Literal["critical", "warning", "info"]
+    subject: str
+    since_wall_ns: int
+    last_wall_ns: int | None = None
+    summary: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.name} ({self.severity}) {self.subject}: {self.summary}"
+
+
+class DiskSpace(Shown, frozen=True, kw_only=True):
+    """The file system of the data folder, which holds records and journal, as it was read last.
+
+    `free_bytes`: what the daemon may still write. Both sizes are None where they could not be read; `why` says why.
+    """
+
+    path: str
+    free_bytes: int | None
+    total_bytes: int | None
+    why: str
+    read_wall_ns: int
+
+    @property
+    def is_little(self) -> bool:
+        return self.free_bytes is not None and self.free_bytes < LITTLE_FREE_BYTES
+
+    @override
+    def __str__(self) -> str:
+        if self.free_bytes is None or self.total_bytes is None:
+            return f"free space of {self.path} is unknown: {self.why}"
+        if self.is_little:
+            return f"{self.free_bytes / 1e6:.0f} of {self.total_bytes / 1e6:.0f} MB free at {self.path}"
+        return f"{self.free_bytes / 1e9:.1f} of {self.total_bytes / 1e9:.1f} GB free at {self.path}"
+
+
+class Problem(Shown, frozen=True, kw_only=True):
+    """An error. `type`: a tag URI that names its kind. `exit_status`: what the command line ends with.
+
+    `problems`: of a refused file or body, one text each. `device`, `command`, `code` and `text`: of a device that
+    refused a command, in its own words. `switches`: those that could not be rolled back.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    exit_status: int
+    problems: list[str] | UnsetType = UNSET
+    device: str | UnsetType = UNSET
+    command: str | UnsetType = UNSET
+    code: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    switches: list[str] | UnsetType = UNSET
+
+
+class BusStatus(Shown, frozen=True, kw_only=True):
     """The broker, and whether the daemon is connected to it. `since_wall_ns`: since when it is, or is not; None until
     the first attempt to connect has ended.
     """
@@ -31,27 +100,27 @@ class BusStatus(Answer, frozen=True, kw_only=True):
     since_wall_ns: int | None = None
 
 
-class StorageStatus(Answer, frozen=True, kw_only=True):
+class StorageStatus(Shown, frozen=True, kw_only=True):
     """Whether records or journal can be written, and why not."""
 
     writable: bool
     why: str | None
 
 
-class Liveness(Answer, frozen=True, kw_only=True):
+class Liveness(Shown, frozen=True, kw_only=True):
     """The process runs and its event loop answers."""
 
     alive: bool
 
 
-class Readiness(Answer, frozen=True, kw_only=True):
+class Readiness(Shown, frozen=True, kw_only=True):
     """Whether the daemon is ready, and what is not."""
 
     ready: bool
     why: list[str]
 
 
-class Status(Answer, frozen=True, kw_only=True):
+class Status(Shown, frozen=True, kw_only=True):
     """What `hwd status` shows: switches, hosts, links, leases, runs and reconfigurations.
 
     `lit` is `links` in the JSON: the links that crossconnects make now. `reconfigurations`: those under way. `open`:

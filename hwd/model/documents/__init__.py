@@ -1,1 +1,0 @@
-"""What the daemon says in documents: one type for each kind, by subject."""
