@@ -23,7 +23,7 @@ from hwd.client.find import Whereabouts
 from hwd.client.reconfiguration_follower import KINDS as RECONFIGURATION_KINDS
 from hwd.client.reconfiguration_follower import LOOK_S, ReconfigurationFollower, Tell
 from hwd.client.run_follower import KINDS, RunFollower
-from hwd.client.wanted import Wanted, body_of
+from hwd.client.wanted import Waits, Wanted, body_of, waits_of
 from hwd.model import bodies
 from hwd.model.daemon import JournalGivenUp
 from hwd.model.demand import FILE_BYTES_MAX, DemandMatrix, DemandSummary
@@ -252,8 +252,9 @@ class AsyncClient:
         client's thread.
         """
         body = body_of(bodies.ReconfigurationBody, wanted, id=id, by=by)
-        within_s = DRIVE_S + (body.ready_within_s or 0.0) + (body.drain_within_s or 0.0)
-        call = partial(self._connection.post, "reconfigurations", ReconfigurationStatus, body, within_s=within_s)
+        call = partial(
+            self._connection.post, "reconfigurations", ReconfigurationStatus, body, within_s=DRIVE_S + body.waits_s
+        )
         return await self._followed(call, id, tell)
 
     async def apply_hash(
@@ -263,19 +264,16 @@ class AsyncClient:
         id: str | None = None,
         by: str | None = None,
         within_s: float = 10 * DRIVE_S,
-        drain_within_s: float | None = None,
         tell: Tell | None = None,
+        **waits: Unpack[Waits],
     ) -> ReconfigurationStatus:
-        """Apply a plan of this daemon; `within_s` limits the whole of it, beside `drain_within_s`, which is that of the
-        plan where it is None. `id`, `by`, `tell`: see `apply`. Raises StalePlanError where it is not what would be
+        """Apply a plan of this daemon; `within_s` limits the whole of it, beside `waits`, which are those of the plan
+        where they are None. `id`, `by`, `tell`: see `apply`. Raises StalePlanError where it is not what would be
         planned now.
         """
+        body = body_of(bodies.ReconfigurationBody, waits, hash=hash, id=id, by=by)
         call = partial(
-            self._connection.post,
-            "reconfigurations",
-            ReconfigurationStatus,
-            bodies.ReconfigurationBody(hash=hash, id=id, by=by, drain_within_s=drain_within_s),
-            within_s=within_s + (drain_within_s or 0.0),
+            self._connection.post, "reconfigurations", ReconfigurationStatus, body, within_s=within_s + body.waits_s
         )
         return await self._followed(call, id, tell)
 
@@ -289,11 +287,7 @@ class AsyncClient:
         """
         wanted["restore"] = [*ports]
         made = await self.plan(**wanted)
-        return (
-            None
-            if made.empty
-            else await self.apply_hash(made.hash, id=id, by=by, drain_within_s=wanted.get("drain_within_s"))
-        )
+        return None if made.empty else await self.apply_hash(made.hash, id=id, by=by, **waits_of(wanted))
 
     async def history(
         self, *, limit: int = 50, switch: str | None = None, port: str | None = None, before: str | None = None

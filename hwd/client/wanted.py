@@ -7,7 +7,14 @@ from hwd.model.bodies import File, PlanBody
 BodyT = TypeVar("BodyT", bound=PlanBody)
 
 
-class Wanted(TypedDict, total=False):
+class Waits(TypedDict, total=False):
+    """For what an apply waits, which a plan may leave open."""
+
+    drain_within_s: float | None
+    """How long to wait for the end of transfers on ports that it moves; None: they refuse it."""
+
+
+class Wanted(Waits, total=False):
     """The fields of `PlanBody`, with the defaults that it has."""
 
     what: str
@@ -29,20 +36,23 @@ class Wanted(TypedDict, total=False):
     """None: it is confirmed as soon as it is ready."""
     steps: bool
     """True: in the order in which the fewest links are dark at once, one step after the other."""
-    drain_within_s: float | None
-    """How long to wait for the end of transfers on ports that it moves; None: they refuse it."""
     overrides: dict[str, str]
     """Interlocks that shall not refuse it, each with the reason: `{"loss-budget": "measured by hand"}`."""
 
 
-def body_of(kind: type[BodyT], wanted: Wanted, **more: Any) -> BodyT:
+def waits_of(wanted: Wanted) -> Waits:
+    """Those of them that a plan may leave open."""
+    return {"drain_within_s": wanted.get("drain_within_s")}
+
+
+def body_of(kind: type[BodyT], wanted: Waits, **more: Any) -> BodyT:
     """The body of a call. Only the daemon checks its values. Raises TypeError for a name that `Wanted` has not."""
     if unknown := sorted(wanted.keys() - Wanted.__annotations__.keys()):
         raise TypeError(
             f"unexpected keyword argument: {', '.join(unknown)}. There are {', '.join(Wanted.__annotations__)}"
         )
     fields: dict[str, Any] = {**wanted, **more}
-    if (file := wanted.get("file")) is not None:
+    if (file := fields.get("file")) is not None:
         name, text = file
         fields["file"] = File(name=name, text=text)
     return kind(**fields)

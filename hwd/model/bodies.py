@@ -2,9 +2,10 @@
 limit is not ignored.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from hwd.model.interlock import InterlockName, Reason
 from hwd.model.program import Signal
@@ -63,6 +64,20 @@ class PlanBody(Body, frozen=True, kw_only=True):
         """Whether nothing to do is an answer: all may be as it shall be already."""
         return self.restore is not None or self.before is not None
 
+    @property
+    def transfers_s(self) -> float:
+        """For how long it waits for the end of transfers."""
+        return self.drain_within_s or 0.0
+
+    @property
+    def waits_s(self) -> float:
+        """For how long it waits, beside the time of the switches: for transfers, and until its links are ready."""
+        return self.transfers_s + (self.ready_within_s or 0.0)
+
+    def waiting_as(self, other: "PlanBody") -> Self:
+        """The same, which waits for the end of transfers as `other` says, where that says it."""
+        return self if other.drain_within_s is None else replace(self, drain_within_s=other.drain_within_s)
+
 
 class ReconfigurationBody(PlanBody, frozen=True, kw_only=True):
     """As `PlanBody`, or the hash of a plan, without any other field of it but `drain_within_s`.
@@ -74,6 +89,11 @@ class ReconfigurationBody(PlanBody, frozen=True, kw_only=True):
     hash: Annotated[str, Meta(pattern="^[0-9a-f]{12}$")] | None = None
     id: Annotated[str, Meta(pattern="^[0-9a-z]{8}$")] | None = None
     by: Name | None = None
+
+    @property
+    def is_of_plan(self) -> bool:
+        """Whether it has no field that is the plan's to say."""
+        return self == ReconfigurationBody(hash=self.hash, id=self.id, by=self.by).waiting_as(self)
 
 
 class TargetBody(Body, frozen=True, kw_only=True):

@@ -60,9 +60,9 @@ class Request:
     is_way_back: bool = False
     """Whether hwd itself brings back what was there before, or is desired: no interlock refuses that."""
 
-    def draining(self, within_s: float) -> Self:
-        """The same request, which waits for the end of transfers for so long."""
-        return dataclasses.replace(self, body=replace(self.body, drain_within_s=within_s))
+    def waiting_as(self, body: PlanBody) -> Self:
+        """See `PlanBody.waiting_as`."""
+        return dataclasses.replace(self, body=self.body.waiting_as(body))
 
     def under(self, lease: str | None, epoch: int | None = None) -> Self:
         """The same request by the holder of this lease."""

@@ -281,7 +281,7 @@ class Reconfigurer:
         `planned`: what `plan` made of the request; nothing else is applied. `id`: by default a new one. `sweep`: the
         parameter values of the sweep of `run`. `caller`: who asks for it. A request that is a way back is refused by no
         interlock and held off by no reload: it waits for the end of transfers for the testbed's `drain_s` and then cuts
-        them. They refuse any other, after its `drain_within_s` where it has one.
+        them. They refuse any other, after its `PlanBody.transfers_s`.
         Before any switch moves it raises RefusedError (lease, port in use by another one, an interlock), StalePlanError
         (the switches differ from what `planned` was made for), LinkError and ConfigError; after the switches were
         rolled back FailedError and LinkError. No interlock is asked on the way back.
@@ -502,7 +502,7 @@ class Reconfigurer:
 
     def _drain(self, request: Request) -> "_Drain":
         now_s = asyncio.get_running_loop().time()
-        for_s = self._transfers.rules.drain_s if request.is_way_back else request.body.drain_within_s or 0.0
+        for_s = self._transfers.rules.drain_s if request.is_way_back else request.body.transfers_s
         return _Drain(since_s=now_s, by_s=now_s + for_s, is_way_back=request.is_way_back)
 
     def _in_flight(self, plan: Plan, overrides: Mapping[InterlockName, str]) -> Plan:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from typing_extensions import override
 
-from hwd.model.bodies import ByBody, JobBody, PrepareBody, ReconfigurationBody, TargetBody
+from hwd.model.bodies import ByBody, JobBody, PlanBody, PrepareBody, ReconfigurationBody, TargetBody
 from hwd.model.job_status import JobStatus
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
 from hwd.reconfigure.apply.reconfiguration import State
@@ -156,16 +156,9 @@ class Operators:
                 await self._call(step.number, service.grant_lease(switch, by="somebody"))
 
     async def _apply(self, service: Service, number: int, act: Apply) -> None:
-        body = ReconfigurationBody(
-            what=act.what,
-            lease=None if act.lease is None else self._leases.get(act.lease),
-            ready_within_s=act.ready_within_s,
-            confirm_within_s=act.confirm_within_s,
-            steps=act.steps,
-            drain_within_s=act.drain_within_s,
-            id=id_of(number),
-        )
-        await self._drive(service, number, body)
+        asked = {name: getattr(act, name) for name in act.__struct_fields__ if name in PlanBody.__struct_fields__}
+        asked["lease"] = None if act.lease is None else self._leases.get(act.lease)
+        await self._drive(service, number, ReconfigurationBody(**asked, id=id_of(number)))
 
     async def _restore(self, service: Service, number: int, act: Restore) -> None:
         body = ReconfigurationBody(

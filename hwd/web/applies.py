@@ -83,9 +83,7 @@ class Applies:
         It goes on when its caller goes away. `roll_back` and `close` stop it, into the state before it.
         """
         planned = self._held(body)
-        request = await self._request(body) if planned is None else planned.routed.request
-        if planned is not None and body.drain_within_s is not None:
-            request = request.draining(body.drain_within_s)
+        request = await self._request(body) if planned is None else planned.routed.request.waiting_as(body)
         if request.wanted.is_empty:
             why = f"{request.wanted.name}: nothing to do, the switches that can be reached are so"
             raise RefusedError("; ".join((why, *request.warnings)))
@@ -269,7 +267,7 @@ class Applies:
         """The plan that is named by its hash; None without a hash."""
         if body.hash is None:
             return None
-        if body != ReconfigurationBody(hash=body.hash, id=body.id, by=body.by, drain_within_s=body.drain_within_s):
+        if not body.is_of_plan:
             raise ConfigError("hash: no other field is allowed with it; mode, lease and limits are those of the plan")
         planned = self._planned.get(body.hash)
         if planned is None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -90,16 +90,8 @@ def plan(
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        wanted = wanted_of(
-            what,
-            mode=mode,
-            lease=lease,
-            ready_within_s=None if no_ready else ready_within,
-            confirm_within_s=confirm_within,
-            steps=steps,
-            drain_within_s=drain_within,
-            overrides=overrides_of(override),
-        )
+        limits = limits_of(lease, ready_within, no_ready, confirm_within, steps, drain_within, override)
+        wanted = wanted_of(what, {"mode": mode, **limits})
         made = hwd.plan(**wanted)
     show_plan(output, made)
     if not (made.refused or made.empty):
@@ -108,7 +100,7 @@ def plan(
     if made.refused and json:  # the plan is the one document on stdout
         output.note(f"refused: {refusal(made.interlocks)}")
         raise typer.Exit(RefusedError.exit_status)
-    _refuse(made)
+    _refuse(made, {})
 
 
 def apply(
@@ -132,30 +124,23 @@ def apply(
     where a switch cannot be restored now). Ctrl-C rolls back (130).
     """
     from hwd.client import Client
+    from hwd.client.wanted import waits_of
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        wanted = wanted_of(
-            what,
-            mode=mode,
-            lease=lease,
-            ready_within_s=None if no_ready else ready_within,
-            confirm_within_s=confirm_within,
-            steps=steps,
-            drain_within_s=drain_within,
-            overrides=overrides_of(override),
-        )
+        limits = limits_of(lease, ready_within, no_ready, confirm_within, steps, drain_within, override)
+        wanted = wanted_of(what, {"mode": mode, **limits})
         if HASH.fullmatch(wanted.get("what", "")):
             refuse_others(
                 context,
                 *("what", "drain_within", "yes", "url", "json"),
                 why="a plan that is applied by its hash has what `hwd plan` was told. Make another plan with it",
             )
-            result = drive(hwd, output, what[0], partial(hwd.apply_hash, what[0], by=me(), drain_within_s=drain_within))
+            result = drive(hwd, output, what[0], partial(hwd.apply_hash, what[0], by=me(), **waits_of(wanted)))
         else:
             made = hwd.plan(**wanted)
             show_plan(output, made)
-            _refuse(made, drain_within_s=drain_within)
+            _refuse(made, wanted)
             result = drive_plan(hwd, output, made, wanted=wanted, yes=yes or made.empty)
     say_how_it_is(output, result)
     output.data(result)
@@ -213,12 +198,7 @@ def rollback(
                 yes=yes,
                 wanted={
                     "before": to,
-                    "lease": lease,
-                    "ready_within_s": None if no_ready else ready_within,
-                    "confirm_within_s": confirm_within,
-                    "steps": steps,
-                    "drain_within_s": drain_within,
-                    "overrides": overrides_of(override),
+                    **limits_of(lease, ready_within, no_ready, confirm_within, steps, drain_within, override),
                 },
             )
             return
@@ -243,11 +223,10 @@ def way_back(hwd: "Client", output: Output, *, wanted: "Wanted", dry_run: bool, 
         show_plan(output, made)
     if made.empty or dry_run:
         output.data(made)
-    drain_within_s = wanted.get("drain_within_s")
-    if (why := _why_refused(made, drain_within_s=drain_within_s)) and (made.empty or dry_run) and output.json:
+    if (why := _why_refused(made, wanted)) and (made.empty or dry_run) and output.json:
         output.note(f"refused: {why}")  # the plan is the one document on stdout
         raise typer.Exit(RefusedError.exit_status)
-    _refuse(made, drain_within_s=drain_within_s)
+    _refuse(made, wanted)
     if not (made.empty or dry_run):
         result = drive_plan(hwd, output, made, wanted=wanted, yes=yes)
         say_how_it_is(output, result)
@@ -265,21 +244,22 @@ def drive_plan(
 
     Where nobody looked at it and the switches have changed meanwhile, it is planned and shown again.
     """
+    from hwd.client.wanted import waits_of
+
     asks = output.on_terminal and not yes
     if asks and not ask("Apply it?"):
         output.note("nothing was touched")
         raise typer.Exit(130)
     expected = f"{plan.hash}, expected {seconds(plan.expected_s)}"
-    drain_within_s = wanted.get("drain_within_s")
     try:
-        return drive(hwd, output, expected, partial(hwd.apply_hash, plan.hash, by=me(), drain_within_s=drain_within_s))
+        return drive(hwd, output, expected, partial(hwd.apply_hash, plan.hash, by=me(), **waits_of(wanted)))
     except StalePlanError:
         if asks or attempts == 1:
             raise
     output.note(f"plan {plan.hash}: the switches have changed meanwhile; planned again")
     plan = hwd.plan(**wanted)
     show_plan(output, plan)
-    _refuse(plan, drain_within_s=drain_within_s)
+    _refuse(plan, wanted)
     return drive_plan(hwd, output, plan, wanted=wanted, yes=True, attempts=attempts - 1)
 
 
@@ -410,7 +390,27 @@ def composite_lines(composite: "PlanComposite") -> list[str]:
     return [head, *(f"    {one} through {' '.join(elements)}" for one, elements in composite.through.items())]
 
 
-def wanted_of(words: list[str], **wanted: "Unpack[Wanted]") -> "Wanted":
+def limits_of(
+    lease: str | None,
+    ready_within: float,
+    no_ready: bool,
+    confirm_within: float | None,
+    steps: bool,
+    drain_within: float | None,
+    override: list[str] | None,
+) -> "Wanted":
+    """What the options of each verb that moves light say of how it is done."""
+    return {
+        "lease": lease,
+        "ready_within_s": None if no_ready else ready_within,
+        "confirm_within_s": confirm_within,
+        "steps": steps,
+        "drain_within_s": drain_within,
+        "overrides": overrides_of(override),
+    }
+
+
+def wanted_of(words: list[str], limits: "Wanted | None" = None) -> "Wanted":
     """What `Client.plan` and `Client.apply` take, with the words of WHAT. A file is read here; the name of a playbook
     is a ConfigError.
     """
@@ -423,8 +423,8 @@ def wanted_of(words: list[str], **wanted: "Unpack[Wanted]") -> "Wanted":
 
         if text in names_of("playbooks"):
             raise ConfigError(f"{text}: is a playbook, not a topology: run it with `hwd run {text}`")
-        return {**wanted, "what": text}
-    return {**wanted, "file": (text, read_user_file(text, most_bytes=FILE_BYTES_MAX, pipes=True).text())}
+        return {**(limits or {}), "what": text}
+    return {**(limits or {}), "file": (text, read_user_file(text, most_bytes=FILE_BYTES_MAX, pipes=True).text())}
 
 
 def drive(
@@ -473,16 +473,16 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:SUBJECTS_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _refuse(plan: "PlanSummary", *, drain_within_s: float | None = None) -> None:
+def _refuse(plan: "PlanSummary", wanted: "Wanted") -> None:
     """Raises RefusedError where an interlock refuses it, but for transfers whose end is waited for."""
-    if why := _why_refused(plan, drain_within_s=drain_within_s):
+    if why := _why_refused(plan, wanted):
         raise RefusedError(why)
 
 
-def _why_refused(plan: "PlanSummary", *, drain_within_s: float | None) -> str:
+def _why_refused(plan: "PlanSummary", wanted: "Wanted") -> str:
     from hwd.model.interlock import InterlockName, refusal
 
-    waited_for = None if drain_within_s is None else InterlockName.TRANSFER_IN_FLIGHT
+    waited_for = None if wanted.get("drain_within_s") is None else InterlockName.TRANSFER_IN_FLIGHT
     return refusal(one for one in plan.interlocks if one.name is not waited_for)
 
 

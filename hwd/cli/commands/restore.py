@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hwd.cli import completion as completing
-from hwd.cli.commands.apply import overrides_of, way_back
+from hwd.cli.commands.apply import limits_of, way_back
 from hwd.cli.options import (
     READY_WITHIN_S,
     ConfirmWithin,
@@ -74,12 +74,7 @@ def restore(
             yes=yes,
             wanted={
                 "restore": ports or [],
-                "lease": lease,
-                "ready_within_s": None if no_ready else ready_within,
-                "confirm_within_s": confirm_within,
-                "steps": steps,
-                "drain_within_s": drain_within,
-                "overrides": overrides_of(override),
+                **limits_of(lease, ready_within, no_ready, confirm_within, steps, drain_within, override),
             },
         )
 

@@ -33,7 +33,6 @@ from hwd.config.yaml.validate import validate
 from hwd.fabric.fabric import Fabric
 from hwd.interlocks import Interlocks
 from hwd.model.action import parse_actions, parse_settings
-from hwd.model.bodies import PlanBody
 from hwd.model.circuit import RoutedLink
 from hwd.model.fault import check_fault, parse_fault
 from hwd.model.instant import InstantName
@@ -147,15 +146,7 @@ class LeafReader:
             return ()
         meaning = self._meaning(what, where, part) or _Meaning(wanted=WantedState(name=what))
         self._ask_interlocks(meaning, entry, where, part.reading)
-        body = PlanBody(
-            what=what,
-            mode=entry.mode,
-            steps=entry.steps,
-            ready_within_s=entry.ready_within_s if entry.steps else None,  # else only the wait step asks for it
-            overrides=entry.override,
-            drain_within_s=entry.drain_within_s,
-        )
-        apply = ApplyStep(request=Request(wanted=meaning.wanted, body=body), ports=meaning.ports)
+        apply = ApplyStep(request=Request(wanted=meaning.wanted, body=entry.body(what)), ports=meaning.ports)
         if entry.ready_within_s is None:
             return (apply,)
         return (apply, WaitStep(until=InstantName.READY, within_s=entry.ready_within_s))

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from hwd.config.testbed.testbed_schema import NAME, Entry, OneOrMore, Text
 from hwd.model.action import METRIC_MOST, MTU_LEAST, MTU_MOST, Fec
+from hwd.model.bodies import PlanBody
 from hwd.model.interlock import REASON_LENGTH_MAX, InterlockName
 from hwd_drivers.switching.moves import ApplyMode
 
@@ -78,6 +79,17 @@ class ApplyEntry(Entry):
     override: dict[InterlockName, Annotated[str, Field(min_length=1, max_length=REASON_LENGTH_MAX)]] = Field(
         default_factory=dict
     )
+
+    def body(self, what: str) -> PlanBody:
+        """What it asks for. Without steps the step after it waits until it is ready."""
+        return PlanBody(
+            what=what,
+            mode=self.mode,
+            steps=self.steps,
+            ready_within_s=self.ready_within_s if self.steps else None,
+            overrides=self.override,
+            drain_within_s=self.drain_within_s,
+        )
 
 
 class ReadyEntry(Entry):
