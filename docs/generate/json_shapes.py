@@ -28,10 +28,10 @@ from hwd.model.prepared import PreparedSetStatus
 from hwd.model.program import ProgramEnd, ProgramOutput, ProgramStarted
 from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary
+from hwd.model.reload import ReloadReport
 from hwd.model.run import AbortedRun, AcceptedRun, RunStatus
 from hwd.model.status import Status
 from hwd.model.switch import HeldEnds
-from hwd.model.testbed_diff import ReloadReport
 from hwd.report.bundle.verification import Verification
 from hwd.report.comparison import Comparison
 from hwd.report.trial import TrialPair, TrialTable

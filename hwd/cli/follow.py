@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from hwd.cli.commands.leases import me
 from hwd.cli.output import Output, seconds
 from hwd.cli.run_steps import pause_reason
-from hwd.model.run import RunNote, RunStatus, RunStep
+from hwd.model.run import RunStatus
+from hwd.model.run_facts import RunNote, RunStep
 from hwd_drivers.core.documents import Fact
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from hwd.cli.output import seconds
 from hwd.cli.run_steps import pause_reason
-from hwd.model.run import RunStatus, RunStep
+from hwd.model.run import RunStatus
+from hwd.model.run_facts import RunStep
 from hwd_drivers.core.printable import printable
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hwd.model.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
 from hwd.model.local_time import time_of_day
 from hwd.model.plural import plural
-from hwd.model.run import RunEnded, RunStep
+from hwd.model.run_facts import RunEnded, RunStep
 from hwd_drivers.core.documents import Document
 
 NOT_ENDED = "not ended"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from hwd.model.kinds import DocumentJson
+from hwd.model.document_list import DocumentJson
 from hwd.model.plural import plural
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import LinkError, ProtocolError

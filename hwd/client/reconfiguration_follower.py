@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from hwd.model.kinds import DocumentList
+from hwd.model.document_list import DocumentList
 from hwd.model.reconfiguration import ReconfigurationState, ReconfigurationStep
 
 KINDS: Final = (ReconfigurationState.KIND, ReconfigurationStep.KIND)

@@ -15,7 +15,7 @@ from typing_extensions import override
 from hwd.model.html_table import table
 from hwd.model.plural import plural
 from hwd.model.recorded_run import Run
-from hwd.model.run import RunStarted
+from hwd.model.run_facts import RunStarted
 from hwd.report.comparison import Comparison
 from hwd.report.quantity import bound, duration, resolved
 from hwd.report.run_report import RunReport, of_documents

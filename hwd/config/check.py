@@ -11,7 +11,7 @@ from hwd.config.testbed.testbed import Loaded
 from hwd.config.testbed.topology_file import load_read_topology
 from hwd.config.yaml.file_problem import Problem, nearest
 from hwd.config.yaml.tree import Reading, read_tree
-from hwd.model.fault import check_fault
+from hwd.model.fault_check import check_fault
 from hwd.model.testbed import Testbed
 
 

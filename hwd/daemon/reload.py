@@ -15,8 +15,9 @@ from hwd.fabric.in_use import InUse
 from hwd.fabric.state import State
 from hwd.model.bodies import ReloadBody
 from hwd.model.daemon import TestbedReloaded
+from hwd.model.reload import ReloadReport, TestbedChangeReport
 from hwd.model.request import Caller
-from hwd.model.testbed_diff import ChangeKind, ReloadReport, TestbedChange, TestbedChangeReport, in_order, testbed_diff
+from hwd.model.testbed_diff import ChangeKind, TestbedChange, in_order, testbed_diff
 from hwd.playbook.runs import Runs
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger

@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from hwd.model.bodies import ReloadBody
+from hwd.model.reload import ReloadReport
 from hwd.model.status import Readiness
-from hwd.model.testbed_diff import ReloadReport
 from hwd_agents.process.systemd import Notifier
 from hwd_drivers.core.errors import HwdError
 

@@ -34,7 +34,7 @@ from hwd.model.prepared import SetSettled
 from hwd.model.program import Processes, ProgramEnd
 from hwd.model.reconfiguration import ReconfigurationEnded, WantedSwitch
 from hwd.model.request import Caller
-from hwd.model.run import RunJob
+from hwd.model.run_facts import RunJob
 from hwd.model.testbed import JobEntry
 from hwd.ports.claim import holder_of, job_of
 from hwd.ports.rules import Reason

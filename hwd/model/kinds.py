@@ -5,10 +5,9 @@ Times ending in `_ns` are on the daemon's monotonic clock unless the name says `
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
-from msgspec import field
 from typing_extensions import override
 
 from hwd.model import (
@@ -20,13 +19,11 @@ from hwd.model import (
     prepared,
     program,
     reconfiguration,
-    run,
+    run_facts,
     switch,
     transfer,
 )
-from hwd.model.plural import plural
 from hwd.model.run import RunStatus
-from hwd.model.shown import Shown
 from hwd.model.timeline import Timeline
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ProtocolError
@@ -131,18 +128,18 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         prepared.SetReleased,
     ),
     "runs": (
-        run.RunStarted,
-        run.RunStep,
-        run.RunPaused,
-        run.RunResumed,
+        run_facts.RunStarted,
+        run_facts.RunStep,
+        run_facts.RunPaused,
+        run_facts.RunResumed,
         RunStatus,
-        run.RunNote,
-        run.RunJob,
-        run.RunHost,
-        run.RunFault,
-        run.RunAssert,
-        run.RunEnded,
-        run.RunOverdue,
+        run_facts.RunNote,
+        run_facts.RunJob,
+        run_facts.RunHost,
+        run_facts.RunFault,
+        run_facts.RunAssert,
+        run_facts.RunEnded,
+        run_facts.RunOverdue,
     ),
 }
 """All of them, by subject, in the order of the reference page."""
@@ -202,43 +199,3 @@ def read_document(data: object) -> Document:
 @cache
 def _decoder(fact: type[Fact]) -> msgspec.json.Decoder[Fact]:
     return decoder(fact)
-
-
-class DocumentJson(Shown, frozen=True, kw_only=True):
-    """A document as it is sent. `data`: the fields of its kind; see `Document` for the rest."""
-
-    kind: str
-    at_ns: int
-    wall_ns: int
-    data: dict[str, Any]
-
-    @classmethod
-    def of(cls, document: Document) -> Self:
-        return cls(kind=document.kind, at_ns=document.at_ns, wall_ns=document.wall_ns, data=document.fact.to_data())
-
-    def document(self) -> Document:
-        """The document, with the type of its kind."""
-
-        return Document(at_ns=self.at_ns, wall_ns=self.wall_ns, fact=read_fact(self.kind, self.data))
-
-
-class DocumentList(Shown, frozen=True, kw_only=True):
-    """Documents after an id that the event stream retains.
-
-    `last`: the id to continue after; `missed`: how many are no longer retained. `sent` is `documents` in the JSON.
-    """
-
-    last: str
-    missed: int
-    sent: list[DocumentJson] = field(name="documents")
-
-    @property
-    def documents(self) -> tuple[Document, ...]:
-        """With the types of their kinds. Each access reads all of them: keep what it returns."""
-        return tuple(one.document() for one in self.sent)
-
-    @override
-    def __str__(self) -> str:
-        return f"{plural(len(self.sent), 'document')} until {self.last}" + (
-            f", {self.missed} missed" if self.missed else ""
-        )

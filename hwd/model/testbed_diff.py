@@ -6,11 +6,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
 
-import msgspec
-from typing_extensions import override
-
 from hwd.model.interlock import InterlockRules
-from hwd.model.shown import Shown
 from hwd.model.testbed import Host, HostTwin, JobEntry, Module, NicPort, Strand, Switch, SwitchTwin, Testbed
 from hwd_drivers.core.values import FibreEnd, natural_key
 
@@ -327,41 +323,3 @@ def _window_obstacle(before: object, after: object) -> str:
 def in_order(ports: Iterable[str]) -> list[str]:
     """Ports as people read them: `ocs1.2` before `ocs1.10`."""
     return sorted(ports, key=natural_key)
-
-
-class TestbedChangeReport(Shown, frozen=True, kw_only=True):
-    """One difference of the file. `kind`: added, removed or changed. `what`: what of `subject` differs.
-
-    `ports`: those that nobody may hold while it is taken. `obstacle`: why a running daemon cannot take it; empty where
-    it can.
-    """
-
-    __test__ = False
-
-    kind: str
-    subject: str
-    what: str
-    ports: list[str]
-    obstacle: str
-
-    @override
-    def __str__(self) -> str:
-        return f"{self.subject} {self.kind}{f': {self.what}' if self.what else ''}"
-
-
-class ReloadReport(Shown, frozen=True, kw_only=True):
-    """What a reload changed, or with `done` false what it would change. `hash`: of the file's text.
-
-    `hides`: links that are lit and that the new file knows no fibres for: their crossconnects stay, in words.
-    `held`: who holds ports that it touches now, in words. `drained_s`: how long it waited for them.
-    `remarks`: what did not go as it should after it was taken.
-    """
-
-    testbed: str
-    hash: str
-    done: bool
-    drained_s: float
-    changes: list[TestbedChangeReport]
-    held: list[str]
-    remarks: list[str] = msgspec.field(default_factory=list)
-    hides: list[str] = msgspec.field(default_factory=list)

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
-from hwd.model.run import RunState, RunStatus, RunStep
+from hwd.model.run import RunState, RunStatus
+from hwd.model.run_facts import RunStep
 from hwd_drivers.core.documents import Document
 
 ENDED_KEPT = 32

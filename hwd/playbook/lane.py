@@ -22,7 +22,7 @@ from hwd.config.playbook.playbook import (
     WaitStep,
 )
 from hwd.config.playbook.step_claims import harmed
-from hwd.model.run import RunAssert, RunFault, RunHost, RunNote, RunPaused, RunResumed, RunStep
+from hwd.model.run_facts import RunAssert, RunFault, RunHost, RunNote, RunPaused, RunResumed, RunStep
 from hwd.playbook.effects import Effects
 from hwd.playbook.measures import Tally, figures
 from hwd.playbook.pause import Brake

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from hwd.fabric.in_use import InUse
 from hwd.model.recorded_run import Run, RunOutcome, RunSummary
-from hwd.model.run import RunEnded, RunState, RunStatus
+from hwd.model.run import RunState, RunStatus
+from hwd.model.run_facts import RunEnded
 from hwd.playbook.runner import RunEnd
 from hwd.playbook.safe_state import SafeState
 from hwd.records.queued_run import QueuedRun

@@ -16,7 +16,7 @@ from hwd.config.playbook.steps import Step, below, longest_lease_s, total_applie
 from hwd.fabric.in_use import InUse
 from hwd.model.fault import Clear
 from hwd.model.recorded_run import RunOutcome
-from hwd.model.run import RunFault
+from hwd.model.run_facts import RunFault
 from hwd.model.stage import StageName
 from hwd.playbook.effects import Effects, HostActions, RunJobs
 from hwd.playbook.lane import Lane, Shared

@@ -14,7 +14,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.model.recorded_run import RunOutcome
-from hwd.model.run import RunEnded, RunOverdue, RunStarted, RunState, RunStatus, TrialRun
+from hwd.model.run import RunState, RunStatus, TrialRun
+from hwd.model.run_facts import RunEnded, RunOverdue, RunStarted
 from hwd.playbook.board import ENDED_KEPT, Board
 from hwd.playbook.execution import execute, record_end
 from hwd.playbook.playbook_reader import PlaybookReader

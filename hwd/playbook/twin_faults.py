@@ -6,7 +6,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Final
 
 from hwd.fabric.in_use import InUse
-from hwd.model.fault import Clear, Fault, HostFault, PortFault, SwitchFault, check_fault, decode_fault
+from hwd.model.fault import Clear, Fault, HostFault, PortFault, SwitchFault, decode_fault
+from hwd.model.fault_check import check_fault
 from hwd.ports.ledger import Ledger
 from hwd.records.records import Records
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError

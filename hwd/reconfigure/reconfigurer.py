@@ -24,7 +24,7 @@ from hwd.model.plan import Plan
 from hwd.model.plan_summary import InterlockRefused, PlanMade
 from hwd.model.reconfiguration import LeftOpen
 from hwd.model.request import Caller, Request
-from hwd.model.run import RunHost
+from hwd.model.run_facts import RunHost
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.isolation import breach, isolation
 from hwd.ports.ledger import Asker, Ledger

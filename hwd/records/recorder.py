@@ -12,7 +12,7 @@ from hwd.model.host import HostEvent, HostLost
 from hwd.model.plural import plural
 from hwd.model.reconfiguration import EndFact, ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.recorded_run import Run, RunOutcome
-from hwd.model.run import RunEnded, RunStarted
+from hwd.model.run_facts import RunEnded, RunStarted
 from hwd.records.entry import Entry, entry
 from hwd.records.finish import to_its_end
 from hwd.records.records import Records

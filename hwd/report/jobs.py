@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwd.model.run import RunJob
+from hwd.model.run_facts import RunJob
 from hwd.report.grouping import swept
 from hwd.report.quantity import MISSING, duration
 from hwd.timeline.resampling import median_interval

@@ -19,7 +19,7 @@ from hwd.model.reconfiguration import (
     ReconfigurationState,
 )
 from hwd.model.recorded_run import Run, RunOutcome
-from hwd.model.run import RunFault, RunJob, RunStep
+from hwd.model.run_facts import RunFault, RunJob, RunStep
 from hwd.model.switch import SwitchOverrun
 from hwd.records import Records
 from hwd.report.conditions import RunTimings

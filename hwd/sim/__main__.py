@@ -13,7 +13,7 @@ import typer
 
 from hwd.config.playbook.playbook import bundle_playbook
 from hwd.daemon.installed_drivers import load
-from hwd.model.run import RunStep
+from hwd.model.run_facts import RunStep
 from hwd.records.records_file import file_url
 from hwd.sim.world import START_WALL_NS, World
 from hwd_drivers.core.clock import SystemClock

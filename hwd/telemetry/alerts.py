@@ -48,7 +48,8 @@ from hwd.model.reconfiguration import (
     ReconfigurationStarted,
     ReconfigurationState,
 )
-from hwd.model.run import RunEnded, RunState, RunStatus
+from hwd.model.run import RunState, RunStatus
+from hwd.model.run_facts import RunEnded
 from hwd.model.status import Alert
 from hwd.model.switch import SwitchAdopted, SwitchDrift, SwitchOverrun, SwitchUnknown
 from hwd.model.timeline import Timeline

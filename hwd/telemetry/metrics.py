@@ -42,7 +42,8 @@ from hwd.model.reconfiguration import (
     ReconfigurationFact,
     ReconfigurationState,
 )
-from hwd.model.run import RunEnded, RunState, RunStatus
+from hwd.model.run import RunState, RunStatus
+from hwd.model.run_facts import RunEnded
 from hwd.model.stage import StageName
 from hwd.model.timeline import Timeline
 from hwd.model.transfer import TransferClaimed, TransferCut, TransferEnded, TransferFact, TransferRefused

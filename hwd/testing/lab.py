@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hwd.client import AsyncClient, Client
 from hwd.client.timelines import RunResult, Timelines
-from hwd.model.kinds import DocumentList
+from hwd.model.document_list import DocumentList
 from hwd.model.lease import HeldLease
 from hwd.model.reconfiguration import ReconfigurationStatus
 from hwd.model.status import Status

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from hwd.model.link import Link
-from hwd.model.run import RunHost
+from hwd.model.run_facts import RunHost
 
 TAKES_DOWN_WITHIN_NS: Final = 1_000_000_000
 """A setting takes effect within this time: sources look every 100 ms or more often, and stamps are milliseconds off. A

@@ -20,7 +20,8 @@ from typing import Final
 from hwd.config.run_files.announcement import Announcement
 from hwd.config.run_files.places import RackPlace, run_dir
 from hwd.config.scenario import load_scenario
-from hwd.model.fault import Clear, Fault, Reboot, SwitchFault, check_ends
+from hwd.model.fault import Clear, Fault, Reboot, SwitchFault
+from hwd.model.fault_check import check_ends
 from hwd.twin.control import ControlSession
 from hwd.twin.faults.active_faults import ActiveFaults
 from hwd.twin.faults.scenario_player import play

@@ -22,10 +22,10 @@ from hwd.jobs.programs import ProgramRun
 from hwd.model import bodies
 from hwd.model.daemon import JournalGivenUp
 from hwd.model.demand import FILE_BYTES_MAX
-from hwd.model.fault import FaultConfirmation
+from hwd.model.document_list import DocumentJson, DocumentList
+from hwd.model.fault_confirmation import FaultConfirmation
 from hwd.model.host import HostStatus
 from hwd.model.job_status import JobDemand, JobEfficiency, JobOutput, JobStatus, JobTraining, JobVerification
-from hwd.model.kinds import DocumentJson, DocumentList
 from hwd.model.lease import HeldLease
 from hwd.model.limit import Reached
 from hwd.model.plan_summary import PlanSummary
@@ -33,10 +33,10 @@ from hwd.model.prepared import PreparedSetStatus
 from hwd.model.program import ProgramStatus
 from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary
+from hwd.model.reload import ReloadReport
 from hwd.model.run import AbortedRun, AcceptedRun, RunStatus
 from hwd.model.status import Liveness, Problem, Readiness, Status
 from hwd.model.switch import HeldEnds, SwitchStatus
-from hwd.model.testbed_diff import ReloadReport
 from hwd.telemetry import Exposition
 from hwd.web.access import CALLS
 from hwd.web.bodies import JSON, Api, body_of, content_of, decode, described, encoded, object_body

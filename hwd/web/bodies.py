@@ -33,21 +33,21 @@ from hwd.model.bodies import (
 )
 from hwd.model.daemon import JournalGivenUp
 from hwd.model.demand import DemandMatrix, DemandSummary
-from hwd.model.fault import FaultConfirmation
+from hwd.model.document_list import DocumentList
+from hwd.model.fault_confirmation import FaultConfirmation
 from hwd.model.field_findings import findings
 from hwd.model.host import HostStatus
 from hwd.model.job_status import JobDemand, JobEfficiency, JobOutput, JobStatus, JobTraining, JobVerification
-from hwd.model.kinds import DocumentList
 from hwd.model.lease import HeldLease
 from hwd.model.plan_summary import PlanSummary
 from hwd.model.prepared import PreparedSetStatus
 from hwd.model.program import ProgramStatus
 from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary
+from hwd.model.reload import ReloadReport
 from hwd.model.run import AbortedRun, AcceptedRun, RunStatus
 from hwd.model.status import Liveness, Problem, Readiness, Status
 from hwd.model.switch import HeldEnds, SwitchStatus
-from hwd.model.testbed_diff import ReloadReport
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.structs import from_plain, to_json

@@ -1,4 +1,4 @@
-"""Problem documents: an error over HTTP. See `hwd.model.answers.Problem`."""
+"""Problem documents: an error over HTTP. See `hwd.model.status.Problem`."""
 
 import logging
 from collections.abc import Mapping

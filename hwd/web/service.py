@@ -32,7 +32,8 @@ from hwd.model.bodies import (
 )
 from hwd.model.daemon import JournalGivenUp
 from hwd.model.demand import DemandKey, DemandMatrix, DemandSummary
-from hwd.model.fault import FaultConfirmation, parse_fault
+from hwd.model.fault import parse_fault
+from hwd.model.fault_confirmation import FaultConfirmation
 from hwd.model.host import HostStatus
 from hwd.model.job_status import JobDemand, JobEfficiency, JobOutput, JobStatus, JobTraining, JobVerification
 from hwd.model.lease import RESERVED, WAITING, HeldLease, HeldSettings
@@ -41,12 +42,12 @@ from hwd.model.prepared import PreparedSetStatus
 from hwd.model.program import ProgramStatus
 from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary
+from hwd.model.reload import ReloadReport
 from hwd.model.request import Caller
 from hwd.model.run import AbortedRun, RunProgress, RunState, RunStatus, TrialRun
 from hwd.model.status import Readiness, Status
 from hwd.model.switch import HeldEnds, SwitchStatus
 from hwd.model.testbed import Testbed
-from hwd.model.testbed_diff import ReloadReport
 from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.claim import Claim

@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 
-from hwd.model.kinds import DocumentJson, DocumentList
+from hwd.model.document_list import DocumentJson, DocumentList
 from hwd.web.hub import Hub
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError

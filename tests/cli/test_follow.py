@@ -12,7 +12,8 @@ import pytest
 from hwd.cli.follow import follow
 from hwd.cli.output import Output
 from hwd.client import Client
-from hwd.model.run import AcceptedRun, RunNote, RunState, RunStatus, RunStep
+from hwd.model.run import AcceptedRun, RunState, RunStatus
+from hwd.model.run_facts import RunNote, RunStep
 from hwd_drivers.core.documents import Document, Fact
 
 from ..client.conftest import Scripted, server

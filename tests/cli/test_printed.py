@@ -28,7 +28,7 @@ from hwd.model.plan_summary import PlanComposite
 from hwd.model.prediction import PredictedTime
 from hwd.model.prepared import PreparedSetStatus, SetTarget
 from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStep
-from hwd.model.run import RunStep
+from hwd.model.run_facts import RunStep
 from hwd.model.switch import HeldEnds, SwitchOverrun
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.documents import Document, Fact

@@ -8,7 +8,7 @@ from hwd.cli.apply_progress import ApplyProgress
 from hwd.cli.output import Output
 from hwd.client.reconfiguration_follower import ReconfigurationFollower
 from hwd.config.shipped import shipped
-from hwd.model.kinds import DocumentJson, DocumentList
+from hwd.model.document_list import DocumentJson, DocumentList
 from hwd.model.reconfiguration import ReconfigurationState, ReconfigurationStep
 from hwd_drivers.core.documents import Document, Fact
 

@@ -22,10 +22,10 @@ from hwd.fabric.fabric import Fabric
 from hwd.model.bodies import PlanBody, PrepareBody, ReconfigurationBody, ReloadBody, TargetBody
 from hwd.model.daemon import DaemonStopped, RecordsDropped, TestbedReloaded
 from hwd.model.fault import Fault
+from hwd.model.reload import ReloadReport
 from hwd.model.request import Caller
 from hwd.model.switch import SwitchDrift
 from hwd.model.testbed import Switch, Testbed
-from hwd.model.testbed_diff import ReloadReport
 from hwd.records.records import Records
 from hwd.sim.records_disk import RecordsDisk
 from hwd.web.service import Service

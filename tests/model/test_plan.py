@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.model.desired import DesiredEnd, crossconnects_of, difference, free_ends_of, wanted_of, wanting
+from hwd.model.document_list import DocumentList
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
-from hwd.model.kinds import DocumentList, read_fact
+from hwd.model.kinds import read_fact
 from hwd.model.lease import HeldLease
 from hwd.model.link import SwitchEnd
 from hwd.model.plan import Plan

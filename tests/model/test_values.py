@@ -16,19 +16,8 @@ from hypothesis import strategies as st
 
 from hwd.model import bodies
 from hwd.model.action import Action, parse_actions, parse_settings
-from hwd.model.fault import (
-    FAULTS,
-    Clear,
-    ClockStep,
-    Cut,
-    Fault,
-    Flap,
-    Slow,
-    Stick,
-    check_fault,
-    decode_fault,
-    parse_fault,
-)
+from hwd.model.fault import FAULTS, Clear, ClockStep, Cut, Fault, Flap, Slow, Stick, decode_fault, parse_fault
+from hwd.model.fault_check import check_fault
 from hwd.model.field_findings import allowed, findings, takes
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.link import Link, SwitchCrossconnect

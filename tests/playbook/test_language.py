@@ -10,7 +10,7 @@ from hwd.model.fault import Clear, Fault, Slow, Unplug
 from hwd.model.host import HostDown
 from hwd.model.lease import LeaseReleased
 from hwd.model.reconfiguration import ReconfigurationState
-from hwd.model.run import RunAssert, RunEnded, RunFault, RunHost, RunNote, RunPaused, RunStep
+from hwd.model.run_facts import RunAssert, RunEnded, RunFault, RunHost, RunNote, RunPaused, RunStep
 from hwd.model.timeline import Timeline
 from hwd_agents.sources.setting_source import Setting
 

@@ -13,7 +13,8 @@ from hwd.model.reconfiguration import (
     ReconfigurationStarted,
     ReconfigurationState,
 )
-from hwd.model.run import AbortedRun, RunEnded, RunOverdue, RunStarted, RunStep
+from hwd.model.run import AbortedRun
+from hwd.model.run_facts import RunEnded, RunOverdue, RunStarted, RunStep
 from hwd.model.timeline import Timeline
 from hwd.report.run_report import of_documents
 from hwd_drivers.core.documents import Document, Fact

@@ -10,7 +10,7 @@ import pytest
 from hwd.config.playbook.playbook import bundle_playbook
 from hwd.daemon.installed_drivers import check, load
 from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationStarted
-from hwd.model.run import RunAssert, RunEnded, RunHost, RunNote
+from hwd.model.run_facts import RunAssert, RunEnded, RunHost, RunNote
 from hwd.model.timeline import Timeline
 from hwd.sim.world import World
 from hwd_drivers.core.documents import Document

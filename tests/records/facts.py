@@ -1,7 +1,7 @@
 """Documents to be recorded, with what the tests of the records need in them."""
 
 from hwd.model.host import ClockAligned, HostEvent
-from hwd.model.run import RunEnded, RunStarted
+from hwd.model.run_facts import RunEnded, RunStarted
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.devices.facts import SwitchPower
 

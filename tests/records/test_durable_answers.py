@@ -10,7 +10,7 @@ SCRIPT = '''
 import asyncio, ctypes, errno, platform, struct, sys
 
 from hwd.bus.host_switches.delegations import Delegation
-from hwd.model.documents.leases import LeaseTaken
+from hwd.model.lease import LeaseTaken
 from hwd.ports.ledger import Ledger
 from hwd.reconfigure.leases.leases import Leases
 from hwd.records.records import Records

@@ -12,7 +12,7 @@ import pytest
 
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
 from hwd.model.recorded_run import Run, RunOutcome
-from hwd.model.run import RunAssert, RunNote
+from hwd.model.run_facts import RunAssert, RunNote
 from hwd.records import RecordingSink, Records
 from hwd.records.recorder import PAGE
 from hwd.records.records import Stored

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hwd.model.daemon import BusDown, BusUp
 from hwd.model.kinds import UnreadFact
 from hwd.model.recorded_run import Run, RunOutcome
-from hwd.model.run import RunNote, RunStarted
+from hwd.model.run_facts import RunNote, RunStarted
 from hwd.records import Records
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import SEEN_BOOTS_KEPT, SEEN_PRUNED_EVERY

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hwd.model.instant import Knowledge
 from hwd.model.recorded_run import RunOutcome
-from hwd.model.run import RunJob
+from hwd.model.run_facts import RunJob
 from hwd.report import RunReport, compare
 from hwd.report.comparison import verdict
 from hwd.report.figures.comparison import comparison_figure

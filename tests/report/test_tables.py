@@ -13,7 +13,7 @@ from hwd.model.instant import Origin
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.prediction import PlanPrediction, PredictedTime
-from hwd.model.run import RunJob
+from hwd.model.run_facts import RunJob
 from hwd.report.conditions import Conditions
 from hwd.report.figures.control_by_pairs import by_pairs_figure, of_pairs
 from hwd.report.figures.render import specification, svg

@@ -22,7 +22,8 @@ from hwd.model.host import (
 from hwd.model.job import JobGranted, JobMeasured, JobStarted, JobSwitched
 from hwd.model.lease import LeaseTaken
 from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationEnded
-from hwd.model.run import RunEnded, RunState, RunStatus
+from hwd.model.run import RunState, RunStatus
+from hwd.model.run_facts import RunEnded
 from hwd.model.switch import SwitchOverrun
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.rack.nic_ports import NicPorts

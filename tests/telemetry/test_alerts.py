@@ -27,7 +27,8 @@ from hwd.model.host import ClockStepped, HostBirth, HostDown, HostGarbage, HostL
 from hwd.model.job import JobEnded, JobGranted, JobSwitched
 from hwd.model.link import Link
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState, StartedLink
-from hwd.model.run import RunEnded, RunState, RunStatus
+from hwd.model.run import RunState, RunStatus
+from hwd.model.run_facts import RunEnded
 from hwd.model.status import Alert
 from hwd.model.switch import SwitchAdopted, SwitchDrift, SwitchOverrun, SwitchUnknown
 from hwd.rack.nic_ports import NicPorts

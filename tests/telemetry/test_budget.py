@@ -17,7 +17,7 @@ from hwd.model.job import JobGranted, JobMeasured, JobStarted
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationEnded
-from hwd.model.run import RunEnded
+from hwd.model.run_facts import RunEnded
 from hwd.model.stage import Stage, StageName
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.model.transfer import TransferClaimed

@@ -8,7 +8,7 @@ import pytest
 from hwd.model.host import HostEvent
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationStarted, StartedLink, StartedMove
-from hwd.model.run import RunHost
+from hwd.model.run_facts import RunHost
 from hwd.timeline import Sample, Stage, StageName, Timeline, build_timeline
 from hwd.timeline.host_action import HostAction
 from hwd_agents.wire import Observation

@@ -9,7 +9,7 @@ import pytest
 from hwd.daemon.installed_drivers import load
 from hwd.model.bodies import ReconfigurationBody
 from hwd.model.recorded_run import RunOutcome
-from hwd.model.run import RunStarted
+from hwd.model.run_facts import RunStarted
 from hwd.sim.world import World, agent_node
 from hwd.web.applies import PLANS_KEPT
 from hwd.web.service import Service

@@ -11,7 +11,7 @@ from hwd.bus.host_settings.setting_claims import SettingClaims
 from hwd.fabric.in_use import InUse
 from hwd.model.action import Action
 from hwd.model.lease import LeaseReleased
-from hwd.model.run import RunHost, RunNote
+from hwd.model.run_facts import RunHost, RunNote
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason

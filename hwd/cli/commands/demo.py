@@ -19,7 +19,8 @@ from hwd.client import Client
 from hwd.client.run_follower import state_in
 from hwd.config.run_files.places import daemon_of, rack_of, records_path
 from hwd.config.shipped import shipped
-from hwd.model.run import AcceptedRun, RunStep
+from hwd.model.run import AcceptedRun
+from hwd.model.run_facts import RunStep
 from hwd.report import RunReport, stage_table, stage_text
 from hwd.report.figures.waterfall import typical, waterfall
 from hwd.report.page.html import html

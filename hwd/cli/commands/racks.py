@@ -159,7 +159,7 @@ def up(
         from hwd.config.scenario import load_scenario
         from hwd.daemon.installed_drivers import load
         from hwd.daemon.process_main import log_to_stderr, run_until_stopped
-        from hwd.model.fault import check_fault
+        from hwd.model.fault_check import check_fault
         from hwd.twin.serve import serve_rack
 
     log_to_stderr(verbose=verbose)

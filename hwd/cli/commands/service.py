@@ -12,7 +12,7 @@ from hwd.cli.write_target import busy
 
 if TYPE_CHECKING:
     from hwd.daemon.service_unit import ServiceUnit
-    from hwd.model.testbed_diff import ReloadReport
+    from hwd.model.reload import ReloadReport
 
 DRAIN_S = 10.0
 UNITS = Path("/etc/systemd/system")

@@ -34,7 +34,8 @@ from hwd.fabric.fabric import Fabric
 from hwd.interlocks import Interlocks
 from hwd.model.action import parse_actions, parse_settings
 from hwd.model.circuit import RoutedLink
-from hwd.model.fault import check_fault, parse_fault
+from hwd.model.fault import parse_fault
+from hwd.model.fault_check import check_fault
 from hwd.model.instant import InstantName
 from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Testbed

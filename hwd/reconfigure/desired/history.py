@@ -16,7 +16,7 @@ from hwd.fabric.in_use import InUse
 from hwd.model.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
 from hwd.model.plural import plural
 from hwd.model.reconfiguration import ReconfigurationEnded
-from hwd.model.run import RunHost
+from hwd.model.run_facts import RunHost
 from hwd.model.stage import StageName
 from hwd.model.testbed import Setting
 from hwd.model.timeline import Timeline

@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 from msgspec import UNSET
 
 from hwd.model.recorded_run import Run, RunOutcome
-from hwd.model.run import RunStep
+from hwd.model.run_facts import RunStep
 from hwd.report.export.event_streams import (
     LINKS,
     POWER,

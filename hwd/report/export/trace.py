@@ -10,7 +10,8 @@ from hwd.model.host import ClockAligned, HostEvent
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.reconfiguration import ReconfigurationFact
 from hwd.model.recorded_run import Run
-from hwd.model.run import RunStatus, RunStep
+from hwd.model.run import RunStatus
+from hwd.model.run_facts import RunStep
 from hwd.report.export.tracks import Notes, Tracks, id_of
 from hwd.report.figures.bars import bars
 from hwd.report.reconfigurations import Reassembly, RecordedReconfiguration

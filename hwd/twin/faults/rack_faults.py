@@ -24,8 +24,8 @@ from hwd.model.fault import (
     SwitchFault,
     Unplug,
     Weak,
-    check_fault,
 )
+from hwd.model.fault_check import check_fault
 from hwd.model.nic_port import NicPortId
 from hwd.twin.faults.active_faults import ActiveFaults
 from hwd.twin.faults.switch_faults import is_over, set_switch_fault

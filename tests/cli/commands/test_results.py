@@ -25,7 +25,7 @@ from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.recorded_run import RunOutcome
-from hwd.model.run import RunStep
+from hwd.model.run_facts import RunStep
 from hwd.model.stage import StageName
 from hwd.model.timeline import Timeline
 from hwd_drivers.core.documents import Document, Fact

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from hwd.model.kinds import UnreadFact, read_fact
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
-from hwd.model.run import RunState, RunStatus, RunStep
+from hwd.model.run import RunState, RunStatus
+from hwd.model.run_facts import RunStep
 from hwd.playbook.board import ENDED_KEPT, Board
 from hwd.playbook.queue import ITS_TIME, Queue
 from hwd.ports.claim import Claim, holder_of

@@ -14,7 +14,8 @@ from hwd.model.kinds import UnreadFact
 from hwd.model.nic_port import NicPortId
 from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.recorded_run import Run, RunOutcome
-from hwd.model.run import RunEnded, RunHost, RunStarted, RunState, RunStatus
+from hwd.model.run import RunState, RunStatus
+from hwd.model.run_facts import RunEnded, RunHost, RunStarted
 from hwd.playbook.execution import record_end
 from hwd.playbook.run_record import ended_fact, status_of
 from hwd.playbook.runner import RunEnd

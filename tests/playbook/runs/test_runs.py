@@ -15,7 +15,8 @@ from hwd.model.daemon import DaemonRecovered
 from hwd.model.demand import DemandKey, DemandMatrix
 from hwd.model.fault import Clear, Fault, Unplug
 from hwd.model.lease import LeaseReleased, LeaseRenewed
-from hwd.model.run import RunEnded, RunFault, RunHost, RunPaused, RunResumed, RunStarted, RunStatus, RunStep
+from hwd.model.run import RunStatus
+from hwd.model.run_facts import RunEnded, RunFault, RunHost, RunPaused, RunResumed, RunStarted, RunStep
 from hwd.model.testbed import Testbed
 from hwd.playbook.playbook_reader import PlaybookReader
 from hwd.playbook.queue import NAMED, QUEUED_MAX

@@ -12,7 +12,7 @@ from hwd.cli.commands.status import left_open
 from hwd.model.daemon import DaemonRecovered
 from hwd.model.host import HostEvent
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
-from hwd.model.run import RunEnded
+from hwd.model.run_facts import RunEnded
 from hwd.model.timeline import Timeline
 from hwd.reconfigure.apply.remarks import read_back_remarks
 from hwd.reconfigure.apply.switches import raise_joined

@@ -10,7 +10,7 @@ from hwd.fabric.in_use import InUse
 from hwd.model.instant import Knowledge
 from hwd.model.kinds import UnreadFact, read_fact
 from hwd.model.link import Link
-from hwd.model.run import RunHost
+from hwd.model.run_facts import RunHost
 from hwd.model.stage import Stage, StageName
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.reconfigure.desired.history import ACTIONS_MAX, TURNAROUNDS_REMEMBERED, History, HostSettings, Outcomes

@@ -18,7 +18,8 @@ from hwd.cli.recorded_runs import recorded as records_of
 from hwd.config.run_files.places import records_path
 from hwd.daemon.installed_drivers import load
 from hwd.model.recorded_run import RunOutcome
-from hwd.model.run import RunState, RunStep
+from hwd.model.run import RunState
+from hwd.model.run_facts import RunStep
 from hwd.report.export import COLUMNS, bluesky, rows
 from hwd.sim.world import World
 from hwd.timeline import StageName

@@ -12,7 +12,7 @@ from hwd.model.host import HostLost
 from hwd.model.instant import Origin
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted, StartedMove
 from hwd.model.recorded_run import RunOutcome
-from hwd.model.run import RunStarted, RunStep
+from hwd.model.run_facts import RunStarted, RunStep
 from hwd.report.conditions import RunTimings
 from hwd.report.figures.waterfall import typical
 from hwd.report.page.html import html
