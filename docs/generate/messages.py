@@ -3,7 +3,7 @@
 import json
 import re
 import types
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -31,7 +31,7 @@ def _is_value(kind: object) -> bool:
 def _section(kind: Any) -> str:
     tag = kind.__struct_config__.tag
     common = wire.Message.__struct_fields__
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
     rows = [
         (code(name), _kind(hints[name]), "" if defaults[name] is msgspec.NODEFAULT else _default(defaults[name]))
@@ -67,6 +67,10 @@ def _default(value: object) -> str:
 
 
 def _kind(hint: Any) -> str:
+    if get_origin(hint) is Annotated:
+        bare, *notes = get_args(hint)
+        is_object = any((getattr(note, "extra_json_schema", None) or {}).get("type") == "object" for note in notes)
+        return _kind(dict[str, bare] if is_object else bare)
     if get_origin(hint) is Literal:
         return ", ".join(map(code, get_args(hint)))
     if get_origin(hint) in (Union, types.UnionType):

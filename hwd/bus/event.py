@@ -1,13 +1,12 @@
 """host_event: an event of an agent as a document, with its times converted to the daemon's clock."""
 
-import msgspec
 from msgspec import UNSET
 
 from hwd.model.host import HostEvent
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Event, Selected
+from hwd_agents.wire.events import LightData
 from hwd_drivers.core.documents import Json
-from hwd_drivers.core.structs import from_plain
 
 POLLED = frozenset({"light", "dark", "rdma"})
 """Events that are found by polling: they lie anywhere between two polls. All others are notices, which come just after
@@ -20,7 +19,7 @@ def host_event(host: str, boot: str, event: Event, alignment: Alignment, *, past
     """`past`: another boot is the current one, so that the event says nothing of the present state."""
     latest_ns, latest_error_ns = earliest_ns, earliest_error_ns = alignment.to_daemon(event.at_ns)
     is_polled = event.kind in POLLED and event.source != NOTICE_SOURCE
-    one_sided = event.data.get("one_sided") is True  # `earliest_ns` is the start of the clock: no middle makes sense
+    one_sided = isinstance(event.data, LightData) and event.data.one_sided is True  # else a middle makes sense
     if event.earliest_ns != event.at_ns:
         earliest_ns, earliest_error_ns = alignment.to_daemon(event.earliest_ns)
     return HostEvent(
@@ -43,13 +42,12 @@ def host_event(host: str, boot: str, event: Event, alignment: Alignment, *, past
 
 
 def stamps_of(event: Event, alignment: Alignment) -> dict[str, Json]:
-    """The times of a selection on the daemon's clock; empty where its data is malformed.
+    """The times of a selection on the daemon's clock.
 
     {requested_ns, answered_ns, error_ns, switches: {switch: {commanded_ns, acknowledged_ns}}}
     """
-    try:
-        done = from_plain(event.data, Selected)
-    except msgspec.ValidationError:
+    done = event.data
+    if not isinstance(done, Selected):
         return {}
 
     def daemon_ns(at_ns: int | None) -> int | None:

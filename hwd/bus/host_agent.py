@@ -12,6 +12,7 @@ from hwd.bus.intake import Intake, Losses
 from hwd.bus.rival import Rival
 from hwd.model.host import BUS_BACK, NEVER_HEARD, HostBirth, HostDown, HostPort, HostUp
 from hwd_agents.wire import Birth, Event, PortNote, State, encode
+from hwd_agents.wire.events import RdmaData
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.structs import from_plain, to_plain
 
@@ -195,9 +196,8 @@ class HostAgent:
         """Take an event of the current boot, of a carrier, an interface or an RDMA device."""
         if event.port is None:
             return
-        if event.kind == "rdma":
-            active = event.data.get("active")
-            self._rdma[event.port] = active if isinstance(active, bool) else None
+        if isinstance(event.data, RdmaData):
+            self._rdma[event.port] = event.data.active
         else:
             self._carrier_events[event.port] = event
 
@@ -326,5 +326,6 @@ def _without_states(birth: Birth) -> Birth:
 
 def _after(note: PortNote, event: Event) -> PortNote:
     """The note of a port, changed by an event."""
-    changed = {key: event.data[key] for key in ("carrier", "carrier_changes", "present") if key in event.data}
+    told = to_plain(event.data)
+    changed = {key: told[key] for key in ("carrier", "carrier_changes", "present") if key in told}
     return from_plain({**to_plain(note), **changed}, PortNote)

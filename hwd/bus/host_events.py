@@ -18,6 +18,7 @@ from hwd.model.host import HostLost
 from hwd.model.plural import plural
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Birth, Event, Events, Reply, Resent
+from hwd_agents.wire.events import CarrierData, LostData
 from hwd_drivers.core.errors import ProtocolError
 
 log = logging.getLogger(__name__)
@@ -204,11 +205,11 @@ class HostEvents:
         self._emit(host_event(host.name, boot, event, alignment, past=boot != host.boot))
         if boot == host.boot and event.kind in ("carrier", "interface", "rdma"):
             host.event(event)
-        if event.kind == "lost":
-            why = str(event.data.get("why", "the spool was full"))
-            self._emit_lost(host, boot, host.losses.reported(event.data), why)
-        elif unseen := event.data.get("unseen"):
-            self._emit_lost(host, boot, unseen, "flaps that nobody saw one by one")
+        match event.data:
+            case LostData(why=why) as lost:
+                self._emit_lost(host, boot, host.losses.reported(lost), why or "the spool was full")
+            case CarrierData(unseen=int(unseen)):
+                self._emit_lost(host, boot, unseen, "flaps that nobody saw one by one")
 
     def _emit_missing(self, host: HostAgent, boot: str, first: int, last: int) -> None:
         self._emit_lost(host, boot, host.losses.add(boot, first, last), "asked for again, and they did not come")

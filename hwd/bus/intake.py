@@ -1,10 +1,10 @@
 """Intake: puts the events of one boot of an agent into order, each once; the bus may repeat, lose and reorder them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from hwd_agents.spool.ranges import Ranges
 from hwd_agents.wire import Event
+from hwd_agents.wire.events import LostData
 from hwd_drivers.core.errors import ProtocolError
 
 HELD_MOST = 10_000
@@ -121,13 +121,10 @@ class Losses(Ranges):
     loss, they count.
     """
 
-    def reported(self, data: Mapping[str, Any]) -> int:
-        """Take the data of a `lost` event.
-
-        Return how many were not counted before, including those without a sequence number.
-        """
+    def reported(self, lost: LostData) -> int:
+        """Return how many were not counted before, including those without a sequence number."""
         numbered = news = 0
-        for boot, first, last in data.get("ranges", ()):
+        for boot, first, last in lost.ranges or ():
             numbered += last - first + 1
             news += self.add(boot, first, last)
-        return news + max(0, int(data["count"]) - numbered)
+        return news + max(0, lost.count - numbered)

@@ -14,7 +14,7 @@ class Waits(TypedDict, total=False):
     """How long to wait for the end of transfers on ports that it moves; None: they refuse it."""
 
 
-class Wanted(Waits, total=False):
+class Wanted(TypedDict, total=False):
     """The fields of `PlanBody`, with the defaults that it has."""
 
     what: str
@@ -36,6 +36,8 @@ class Wanted(Waits, total=False):
     """None: it is confirmed as soon as it is ready."""
     steps: bool
     """True: in the order in which the fewest links are dark at once, one step after the other."""
+    drain_within_s: float | None
+    """See `Waits`."""
     overrides: dict[str, str]
     """Interlocks that shall not refuse it, each with the reason: `{"loss-budget": "measured by hand"}`."""
 

@@ -249,8 +249,8 @@ class Links:
         times: list[int] = []
         for end in routed.link.ends:
             port = self._ports.get(end)
-            if port is not None and port.carrier is not None and port.carrier.there is False:
-                times += [one for one in (port.carrier.since_wall_ns, port.dark_wall_ns) if one is not None]
+            if port is not None and port.was is not None and port.was.there is False:
+                times += [one for one in (port.was.since_wall_ns, port.dark_wall_ns) if one is not None]
         return max(times, default=None)
 
     def _made(self, routed: RoutedLink) -> list[int]:
@@ -270,10 +270,10 @@ class Links:
             began = _all_seen(one.since_wall_ns for one in away)
             return None if began is None else max([min(began), *lit_ns])
         if carrier is None:
-            unknown = [one for one in ports if one is None or one.told.carrier is None]
+            unknown = [one for one in ports if one is None or one.carrier is None]
             began = _all_seen(None if one is None else one.lost_wall_ns for one in unknown)
             return None if began is None else max([min(began), *lit_ns])
-        found = [None if one is None else one.carrier for one in ports]
+        found = [None if one is None else one.was for one in ports]
         as_it_is = [one for one in found if one is None or one.there is carrier]
         began = _all_seen(None if one is None else one.since_wall_ns for one in as_it_is)
         return None if began is None else max([max(began) if carrier else min(began), *lit_ns])

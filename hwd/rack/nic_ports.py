@@ -46,46 +46,62 @@ class Carrier:
 
 @dataclass(slots=True, kw_only=True)
 class NicPortNow:
-    """`told`: as its agent told of it, with the events after that; its carrier is None while that agent is away.
+    """What is None is not known: of a carrier and of RDMA while its agent is away, too.
 
-    What is None is not known. `lost_wall_ns`: when a known carrier became unknown, as its agent was lost;
+    `born`: as its agent told of it when it connected. `states_rdma`: as that told of its RDMA port beside that.
+    `was`: its carrier, and since when. `lost_wall_ns`: when a known carrier became unknown, as its agent was lost;
     `dark_wall_ns`: when its module lost the light.
     """
 
-    told: HostPort
+    born: HostPort
+    present: bool
+    carrier: bool | None
+    rdma: bool | None
+    is_away: bool = False
     light: bool | None = None
     firmware: bool | None = None
-    rdma: bool | None = None
+    states_rdma: bool | None = None
     received_dbm: Sequence[float | None] | None = None
     sent_dbm: Sequence[float | None] | None = None
     why_down: str = ""
-    carrier: Carrier | None = None
+    was: Carrier | None = None
     lost_wall_ns: int | None = None
     dark_wall_ns: int | None = None
 
     @property
+    def told(self) -> HostPort:
+        """As its agent would tell of it now; the count of its carrier is of its birth."""
+        return replace(
+            self.born,
+            present=self.present,
+            carrier=self.carrier,
+            rdma=self.rdma,
+            carrier_changes=None if self.is_away else self.born.carrier_changes,
+        )
+
+    @property
     def end(self) -> EndState:
         """For a diagnosis."""
-        told = self.told
-        link = told.sources.get("link")
-        missing = (link.why_not if link else "") or f"there is no interface {told.interface}"
+        sources = self.born.sources
+        link = sources.get("link")
+        missing = (link.why_not if link else "") or f"there is no interface {self.born.interface}"
         return EndState(
             light=LightAt(lit=self.light, sent_dbm=self.sent_dbm, received_dbm=self.received_dbm),
             firmware=self.firmware,
-            carrier=told.carrier,
-            rdma=self.rdma if told.rdma is None else told.rdma,
-            missing="" if told.present else missing,
+            carrier=self.carrier,
+            rdma=self.states_rdma if self.rdma is None else self.rdma,
+            missing="" if self.present else missing,
             why_down=self.why_down,
             why_unknown={
                 stage: note.why_not
                 for stage, source in _SOURCES.items()
-                if (note := told.sources.get(source)) is not None and note.why_not
+                if (note := sources.get(source)) is not None and note.why_not
             },
         )
 
     def forget(self) -> None:
-        """Nothing but `told` is known of now, and what was: its agent is away, or its interface is gone."""
-        self.light = self.firmware = self.rdma = self.received_dbm = self.sent_dbm = None
+        """Nothing is known of its light any more: its agent is away, or its interface is gone."""
+        self.light = self.firmware = self.states_rdma = self.received_dbm = self.sent_dbm = None
         self.why_down = ""
 
 
@@ -114,9 +130,9 @@ class NicPorts:
             case HostDown(host=host):
                 self._hosts_since_wall_ns[host] = document.wall_ns
                 for port in self._ports.get(host, NOTHING).values():
-                    if port.told.carrier is not None:
+                    if port.carrier is not None:
                         port.lost_wall_ns = document.wall_ns
-                    port.told = replace(port.told, carrier=None, carrier_changes=None, rdma=None)
+                    port.carrier, port.rdma, port.is_away = None, None, True
                     port.forget()
 
     def since_wall_ns(self, host: str) -> int | None:
@@ -134,37 +150,43 @@ class NicPorts:
     def carrier(self, id: NicPortId) -> bool | None:
         """None where it is not known: its agent is away, or has not found the port yet."""
         port = self.get(id)
-        return None if port is None else port.told.carrier
+        return None if port is None else port.carrier
 
 
 def _born(before: NicPortNow | None, birth: HostBirth, name: str) -> NicPortNow:
     told = birth.ports[name]
     known = Inventory() if birth.inventory is UNSET else birth.inventory
     states: Mapping[str, bool | None] = (known.states or {}).get(name, {})
-    port = NicPortNow(told=told, light=states.get("light"), firmware=states.get("firmware"), rdma=states.get("rdma"))
+    port = NicPortNow(
+        born=told,
+        present=told.present,
+        carrier=told.carrier,
+        rdma=told.rdma,
+        light=states.get("light"),
+        firmware=states.get("firmware"),
+        states_rdma=states.get("rdma"),
+    )
     if (monitors := (known.monitors or {}).get(name)) is not None:
         port.received_dbm, port.sent_dbm = monitors.rx_power_dbm, monitors.tx_power_dbm
     if (link := (known.links or {}).get(name)) is not None:
         port.why_down = _why_down(link)
     if before is not None:
-        port.lost_wall_ns, port.dark_wall_ns = before.lost_wall_ns, before.dark_wall_ns
-    found = None if before is None else before.carrier
-    if told.carrier is None:
-        port.carrier = found  # as it was when it was last known: it may be found unchanged
+        port.lost_wall_ns, port.dark_wall_ns, port.was = before.lost_wall_ns, before.dark_wall_ns, before.was
+    if told.carrier is None:  # what it was when it was last known is kept: it may be found unchanged
         return port
-    same = found is not None and (found.boot, found.there) == (birth.boot, told.carrier)
-    counted = found is not None and found.changes is not None and found.changes == told.carrier_changes
-    port.carrier = Carrier(
+    was = port.was
+    same = was is not None and (was.boot, was.there) == (birth.boot, told.carrier)
+    counted = was is not None and was.changes is not None and was.changes == told.carrier_changes
+    port.was = Carrier(
         boot=birth.boot,
         there=told.carrier,
         changes=told.carrier_changes,
-        since_wall_ns=found.since_wall_ns if found is not None and same and counted else None,
+        since_wall_ns=was.since_wall_ns if was is not None and same and counted else None,
     )
     return port
 
 
 def _take(port: NicPortNow, event: HostEvent, at_wall_ns: int) -> None:
-    told = port.told
     match event.data:
         case MonitorData(rx_power_dbm=received_dbm, tx_power_dbm=sent_dbm):
             port.received_dbm, port.sent_dbm = received_dbm, sent_dbm
@@ -173,28 +195,28 @@ def _take(port: NicPortNow, event: HostEvent, at_wall_ns: int) -> None:
             if event.type == "dark":
                 port.dark_wall_ns = at_wall_ns
         case CarrierData(carrier=carrier, carrier_changes=changes):
-            port.told = replace(told, carrier=carrier and told.present)
+            port.carrier = carrier and port.present
             _change(port, event.boot, changes, at_wall_ns)
         case RdmaData(active=active):
-            port.told = replace(told, rdma=active)
+            port.rdma = active
         case FirmwareData(up=up):
             port.firmware = up
         case LinkStateData() as link:
             port.why_down = _why_down(link)
         case InterfaceData(present=present):
-            port.told = replace(told, present=present, carrier=told.carrier if present else False)
+            port.present = present
             if not present:
+                port.carrier = False
                 port.forget()
-            there = port.told.carrier  # of an interface that came without one nothing is said
-            if there is not None and (port.carrier is None or port.carrier.there is not there):
-                _change(port, event.boot, UNSET, at_wall_ns)
+            if port.carrier is not None and (port.was is None or port.was.there is not port.carrier):
+                _change(port, event.boot, UNSET, at_wall_ns)  # else it came, and nothing is said of its carrier
 
 
 def _change(port: NicPortNow, boot: str, changes: int | UnsetType | None, at_wall_ns: int) -> None:
-    found, there = port.carrier, port.told.carrier
+    was, there = port.was, port.carrier
     counted = None if changes is UNSET else changes
-    if found is None or found.there is not there or found.changes != counted or counted is None:  # else said again
-        port.carrier = Carrier(boot=boot, there=there, changes=counted, since_wall_ns=at_wall_ns)
+    if was is None or was.there is not there or was.changes != counted or counted is None:  # else said again
+        port.was = Carrier(boot=boot, there=there, changes=counted, since_wall_ns=at_wall_ns)
 
 
 def _why_down(link: LinkStateData) -> str:

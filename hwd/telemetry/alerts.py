@@ -382,7 +382,7 @@ class Alerts:
 
     def _judge_rdma(self, host: str, name: str) -> None:
         port = self._ports.get(NicPortId(host=host, port=name))
-        down = port is not None and port.told.carrier is True and port.told.rdma is False
+        down = port is not None and port.carrier is True and port.rdma is False
         self._hold("RdmaDown", f"{host}.{name}", "has a carrier, and its RDMA port is not active", down)
 
 

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from hwd.bus.event import host_event
 from hwd.model.host import HostEvent
 from hwd.timeline.alignment import Alignment
+from hwd_agents.wire.events import LightData
 
 from ..agents.wire import golden
 
@@ -21,7 +22,7 @@ ALIGNMENT = Alignment(
 
 
 def data(kind: str, *, earliest_ns: int, one_sided: bool = False) -> HostEvent:
-    told = golden.event(1, 10_000, kind=kind, data={"lanes": [-2.0], "one_sided": True} if one_sided else {})
+    told = golden.event(1, 10_000, kind=kind, data=LightData(lanes=[-2.0], one_sided=True) if one_sided else {})
     return host_event("h0", "b1", replace(told, earliest_ns=earliest_ns), ALIGNMENT, past=False)
 
 

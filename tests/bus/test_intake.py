@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from hwd.bus.intake import HELD_MOST, Intake, Losses
 from hwd_agents.wire import Event
+from hwd_agents.wire.events import LostData
 
 from ..agents.wire.golden import event
 
@@ -78,7 +79,7 @@ def test_each_lost_event_counts_once_whoever_tells_of_it(story: Story, news: lis
     for who, boot, first, last in story:
         match who:
             case "told":
-                found.append(losses.reported({"count": last - first + 1, "ranges": [[boot, first, last]]}))
+                found.append(losses.reported(LostData(count=last - first + 1, ranges=[(boot, first, last)])))
             case "missed":
                 found.append(losses.add(boot, first, last))
             case _:
@@ -87,5 +88,5 @@ def test_each_lost_event_counts_once_whoever_tells_of_it(story: Story, news: lis
 
 
 def test_loss_that_is_not_named_counts_as_told() -> None:
-    assert Losses().reported({"count": 3}) == 3
-    assert Losses().reported({"count": 9, "ranges": [["b1", 1, 4]]}) == 9
+    assert Losses().reported(LostData(count=3)) == 3
+    assert Losses().reported(LostData(count=9, ranges=[("b1", 1, 4)])) == 9

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from hwd_drivers.core.errors import ConfigError, ProtocolError
 from hwd_drivers.core.reason import reason_of
-from hwd_drivers.core.structs import from_plain, to_plain
+from hwd_drivers.core.structs import from_plain
 from hwd_drivers.core.values import Crossconnect, CrossconnectState
 
 from .bounds import (
@@ -310,16 +310,16 @@ DATA: Final[Mapping[str, Any]] = {
 """The type of the data, by kind of event."""
 
 
-def checked_data(kind: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The data of an event: its fields, each checked, and no others; None where this version does not define the kind.
-
-    Raises ProtocolError, which names the first wrong field.
+def read_data(kind: str, data: Mapping[str, Any]) -> msgspec.Struct | None:
+    """The data of an event, by its kind; None where this version does not define that. Fields of a newer version are
+    left out. Raises ProtocolError, which names the first wrong field.
     """
-    what = data.get("what")
-    if kind not in DATA or (kind == "switch" and isinstance(what, str) and what not in SWITCH_REPORTS):
+    if (type := DATA.get(kind)) is None:
+        return None
+    if kind == "switch" and isinstance(what := data.get("what"), str) and what not in SWITCH_REPORTS:
         return None
     try:
-        found: dict[str, Any] = to_plain(from_plain(data, DATA[kind]))
+        found: msgspec.Struct = from_plain(data, type)
     except (msgspec.ValidationError, RecursionError) as error:
         raise ProtocolError(f"its data cannot be read: {reason_of(error)}") from error
     return found

@@ -28,8 +28,8 @@ from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.structs import decoder, encoder
 
-from .bounds import NAME_MOST, PORTS_MOST, At, Boot, ByName, Kind, Name, Number, Origin, Seq, Span, Text
-from .events import checked_data
+from .bounds import NAME_MOST, PORTS_MOST, At, Boot, ByName, Kind, Name, Number, Origin, Seq, Span, Text, clipped
+from .events import LostData, read_data
 from .inventory import Inventory
 from .notes import ClockNote, HeldSetting, PortNote, SwitchNote
 
@@ -99,7 +99,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     source: Name
     origin: Origin
     sampling_ns: Span = 0
-    data: dict[str, Any] = {}
+    data: Annotated[Any, Meta(extra_json_schema={"type": "object"})] = {}
 
 
 class Events(Message, frozen=True, kw_only=True, tag="events"):
@@ -223,7 +223,8 @@ def _ignore(why: str) -> None:
 
 
 def decode(payload: bytes, on_unreadable: Callable[[str], None] = _ignore) -> AnyMessage:
-    """Decode a message. Raises ProtocolError for any other payload, and for a version that is not read.
+    """Decode a message; the data of events are the structs of `DATA` then. Raises ProtocolError for any other payload,
+    and for a version that is not read.
 
     `on_unreadable` is called with the reason for each event whose sequence number and times can be read, but not its
     kind or data, as that must not stop the events behind it. An event of an unknown kind loses its data; one with wrong
@@ -236,23 +237,26 @@ def decode(payload: bytes, on_unreadable: Callable[[str], None] = _ignore) -> An
     if not OLDEST_READ <= message.v <= VERSION:
         raise ProtocolError(f"version {message.v}, where {OLDEST_READ} to {VERSION} are read")
     if isinstance(message, Events):
-        events = [_checked(event, on_unreadable) for event in message.events]
-        return message if events == message.events else msgspec.structs.replace(message, events=events)
+        for number, event in enumerate(message.events):
+            _read(message.events, number, event, on_unreadable)
     return message
 
 
-def _checked(event: Event, on_unreadable: Callable[[str], None]) -> Event:
+def _read(events: list[Event], number: int, event: Event, on_unreadable: Callable[[str], None]) -> None:
+    """Read the data of an event that was just decoded, in its place."""
+    if not isinstance(event.data, dict):
+        raise ProtocolError(f"not a message of version {VERSION}: the data of event {event.seq} is no object")
     try:
-        data = checked_data(event.kind, event.data)
+        data = read_data(event.kind, event.data)
     except ProtocolError as error:
         what = f"event {event.seq} of kind {event.kind}"
         on_unreadable(f"{what}: {error}")
-        why = f"{what} of the host was not to be read: {error}"
-        return msgspec.structs.replace(event, kind="lost", port=None, data={"count": 1, "why": why})
+        lost = LostData(count=1, why=clipped(f"{what} of the host was not to be read: {error}"))
+        events[number] = msgspec.structs.replace(event, kind="lost", port=None, data=lost)
+        return
     if data is None:
         on_unreadable(f"event {event.seq} of kind {event.kind}: this version does not know it, and leaves its data out")
-        return msgspec.structs.replace(event, data={})
-    return event if data == event.data else msgspec.structs.replace(event, data=data)
+    msgspec.structs.force_setattr(event, "data", {} if data is None else data)
 
 
 def topic(testbed: str, host: str, leaf: str) -> str:

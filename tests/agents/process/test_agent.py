@@ -9,6 +9,7 @@ import pytest
 
 from hwd_agents import wire
 from hwd_agents.wire import Birth, ClockReply, Events, Reply, State
+from hwd_agents.wire.events import CarrierData, InterfaceData
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.twins.nodes import NodeKilled
 
@@ -71,8 +72,8 @@ async def test_a_reconfiguration_is_told_stage_by_stage_within_its_bounds(one: L
         ready = one.event(host, "ready")
         assert ready.earliest_ns >= began_ns + 3100 * MS
         assert began_ns + 3250 * MS <= ready.at_ns <= began_ns + 3265 * MS
-        assert ready.data["peer"] == ("h1.eth0" if host == "h0" else "h0.eth0")
-        assert ready.data["via"] == "udp"
+        assert ready.data.peer == ("h1.eth0" if host == "h0" else "h0.eth0")
+        assert ready.data.via == "udp"
         assert {event.origin for event in one.events(host)} == {"twin"}
 
 
@@ -194,7 +195,7 @@ async def test_no_event_is_lost_while_someone_is_away(one: Lab, away: str) -> No
     await asyncio.sleep(10)
     found = one.events("h0")[seen:]
     assert [event.seq for event in found] == list(range(seen + 1, seen + 601))
-    assert [event.data["carrier_changes"] for event in found] == list(range(1, 601))
+    assert [event.data.carrier_changes for event in found] == list(range(1, 601))
     assert all(len(message.events) <= wire.EVENTS_MAX for message in one.all("h0", Events))
     reply = await one.ask("h0", "resend", boot=one.agents["h0"].boot, from_seq=1, upto_seq=1)
     assert reply.data == {"here": 0, "oldest_seq": seen + 601}, "what was acknowledged is not here"
@@ -217,9 +218,9 @@ async def test_a_killed_agent_leaves_its_events_and_the_next_one_counts_the_unse
     one.start("h0")
     await asyncio.sleep(10)
     by_boot = {message.boot: message.events for message in one.all("h0", Events)}
-    assert [event.data["carrier_changes"] for event in by_boot.pop(first)] == [1]
+    assert [event.data.carrier_changes for event in by_boot.pop(first)] == [1]
     ((event,),) = by_boot.values()
-    assert event.data == {"carrier": False, "carrier_changes": 8, "unseen": 6}
+    assert event.data == CarrierData(carrier=False, carrier_changes=8, unseen=6)
     assert event.seq == 1
 
 
@@ -236,7 +237,7 @@ async def test_a_disconnected_rack_is_in_the_birth_message_until_it_reconnects(o
 async def test_an_interface_that_is_removed_and_created_again_is_reported_and_probed(one: Lab) -> None:
     one.hosts["h0"].unplug("eth0")
     await asyncio.sleep(0.5)
-    assert one.event("h0", "interface").data == {"present": False}
+    assert one.event("h0", "interface").data == InterfaceData(present=False)
     assert not one.all("h0", Birth)[-1].ports["eth0"].present
     one.hosts["h0"].plug("eth0", ip="10.0.0.0", rdma="mlx5_0", ifindex=101)
     await asyncio.sleep(0.5)
@@ -244,7 +245,7 @@ async def test_an_interface_that_is_removed_and_created_again_is_reported_and_pr
     one.each(lambda host: host.rdma("mlx5_0", active=True))
     await one.observe()
     await asyncio.sleep(3)
-    assert [event.data for event in one.events("h0") if event.kind == "interface"][1:] == [{"present": True}]
+    assert [event.data for event in one.events("h0") if event.kind == "interface"][1:] == [InterfaceData(present=True)]
     assert one.kinds("h0").count("ready") == 1
 
 
@@ -278,8 +279,8 @@ async def test_a_host_without_rdma_devices_says_so_once_and_gets_ready_by_udp_al
     assert all(a != b for a, b in itertools.pairwise(described))
     await one.observe()
     await asyncio.sleep(1)
-    assert one.event("h0", "ready").data["via"] == "udp, rdma unseen here"
-    assert one.event("h1", "ready").data["via"] == "udp, rdma unseen there"
+    assert one.event("h0", "ready").data.via == "udp, rdma unseen here"
+    assert one.event("h1", "ready").data.via == "udp, rdma unseen there"
 
 
 async def test_watcher_that_fails_while_the_agent_stops_does_not_keep_it_alive(one: Lab) -> None:
