@@ -70,7 +70,7 @@ def _kind(hint: Any) -> str:
     if get_origin(hint) is Annotated:
         bare, *notes = get_args(hint)
         is_object = any((getattr(note, "extra_json_schema", None) or {}).get("type") == "object" for note in notes)
-        return _kind(dict[str, bare] if is_object else bare)
+        return _kind(dict[str, Any] if is_object else bare)
     if get_origin(hint) is Literal:
         return ", ".join(map(code, get_args(hint)))
     if get_origin(hint) in (Union, types.UnionType):
