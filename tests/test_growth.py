@@ -286,6 +286,7 @@ EXEMPT: Mapping[str, str] = {
     "hwd_agents.sources.twin.hostwire_server": "names of settings, looked up; the frames are fed",
     "hwd_agents.sources.twin.played": "names of settings, looked up",
     "hwd_agents.switches.target": "one word of a job, looked up; its line is at most 64 kB",
+    "hwd_agents.wire.events": "reads what the decoder of messages made, which is fed",
     "hwd_drivers.conformance.answer_tap": "hands bytes on",
     "hwd_drivers.devices.tl1_client": "hands answers to readers that are fed",
     "hwd_drivers.families.polatis.netconf.client": "hands answers to readers that are fed",

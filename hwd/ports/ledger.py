@@ -177,9 +177,10 @@ class Ledger:
                 return
             covered = own.ports
         for reason, row in ROWS.items():
-            if (rule := row.bars.get(action)) is None:
+            claims = self._claims[reason]
+            if (rule := row.bars.get(action)) is None or not claims:
                 continue
-            for claim in sorted(self._claims[reason].values(), key=attrgetter("since_wall_ns")):
+            for claim in sorted(claims.values(), key=attrgetter("since_wall_ns")):
                 if not _counts(row, rule, asker, claim, now_wall_ns) or self._passes(rule.passes, asker, claim):
                     continue
                 taken = _whole_switches(asker, claim) if rule.whole else frozenset[str]()

@@ -69,7 +69,7 @@ class ValueText(str):
         raise NotImplementedError
 
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
-        return (), {part: getattr(self, part) for part in type(self).__slots__}
+        return (), {part: getattr(self, part) for part in type(self).__slots__ if part != "_key"}
 
 
 @functools.lru_cache(maxsize=65_536)
@@ -83,13 +83,14 @@ class PortSide(ValueText):
     `parse` raises ConfigError where the text is empty or has a character that no port name has.
     """
 
-    __slots__ = ("port", "side")
+    __slots__ = ("_key", "port", "side")
     port: str
     side: Side
+    _key: tuple[tuple[tuple[int, int, str], ...], str]
 
     def __new__(cls, *, port: str, side: Side = Side.NONE) -> Self:
         made = super().__new__(cls, port + side)
-        made.port, made.side = port, side
+        made.port, made.side, made._key = port, side, (natural_key(port), side)
         return made
 
     @classmethod
@@ -101,7 +102,7 @@ class PortSide(ValueText):
         raise ConfigError(f"port {text!r}: not a port; write 3A, 3B, or the name of a one-sided port such as 5 or in")
 
     def sort_key(self) -> tuple[tuple[tuple[int, int, str], ...], str]:
-        return natural_key(self.port), self.side
+        return self._key
 
 
 class FibreEnd(ValueText):
@@ -160,13 +161,14 @@ class Crossconnect(ValueText):
     else the smaller one (`3-7`).
     """
 
-    __slots__ = ("a", "b")
+    __slots__ = ("_key", "a", "b")
     a: PortSide
     b: PortSide
+    _key: tuple[object, ...]
 
     def __new__(cls, *, a: PortSide, b: PortSide) -> Self:
         made = super().__new__(cls, f"{a}-{b}")
-        made.a, made.b = a, b
+        made.a, made.b, made._key = a, b, (a.sort_key(), b.sort_key())
         return made
 
     @classmethod
@@ -197,7 +199,7 @@ class Crossconnect(ValueText):
         return self.a, self.b
 
     def sort_key(self) -> tuple[object, ...]:
-        return self.a.sort_key(), self.b.sort_key()
+        return self._key
 
 
 def _order_key(end: PortSide) -> tuple[bool, object]:

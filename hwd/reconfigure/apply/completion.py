@@ -5,7 +5,7 @@ import logging
 from collections.abc import Coroutine, MutableMapping, Sequence
 from dataclasses import replace
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.timeline import Timeline
@@ -321,9 +321,12 @@ class Completion:
             if reconfiguration.state is not State.CONFIRMING:
                 self._emitter.change_state(reconfiguration, State.CONFIRMING)
         else:
-            self._finish(reconfiguration, Outcome.CONFIRMED, "")
+            self._finish(reconfiguration, Outcome.CONFIRMED, "", end)
 
-    def _finish(self, reconfiguration: Reconfiguration, outcome: Outcome, why: str) -> None:
+    def _finish(
+        self, reconfiguration: Reconfiguration, outcome: Outcome, why: str, end: ReconfigurationEnded | None = None
+    ) -> None:
+        """`end`: what the journal has of it already."""
         try:
             if not reconfiguration.resumed and (reconfiguration.commanded or reconfiguration.events):
                 reconfiguration.timeline = self._timeline(reconfiguration)
@@ -331,7 +334,7 @@ class Completion:
         finally:
             reconfiguration.outcome, reconfiguration.why = outcome, why
             stays_open = reconfiguration.journaled and outcome is Outcome.FAILED
-            end = self._end_fact(reconfiguration, outcome, why)
+            end = end or self._end_fact(reconfiguration, outcome, why)
             if reconfiguration.journaled and outcome is Outcome.ROLLED_BACK:
                 self._recovery.write_end(end)
             reconfiguration.state = State.ENDED
@@ -342,13 +345,15 @@ class Completion:
             if outcome is not Outcome.CONFIRMED:
                 level = logging.WARNING if outcome is Outcome.FAILED else logging.INFO
                 log.log(level, "%s (%s): %s: %s", reconfiguration.id, reconfiguration.plan.what, outcome, why)
+            timeline, predicted = reconfiguration.timeline, reconfiguration.plan.prediction
+            if timeline is not None and predicted is not None:
+                end = structs.replace(end, prediction=measured(timeline, predicted))
             self._emitter(end)
 
     def _end_fact(self, reconfiguration: Reconfiguration, outcome: Outcome, why: str) -> ReconfigurationEnded:
         wanted = reconfiguration.wanted if outcome is Outcome.CONFIRMED else None
         if wanted is not None:
             reconfiguration.leftovers = self._desired.leftovers(reconfiguration.id, wanted, self._switches.latest())
-        timeline, predicted = reconfiguration.timeline, reconfiguration.plan.prediction
         return ReconfigurationEnded(
             reconfiguration=reconfiguration.id,
             run=reconfiguration.run,
@@ -361,7 +366,6 @@ class Completion:
             wanted=UNSET if wanted is None else [*wanted],
             stale=[*reconfiguration.leftovers.stale] or UNSET,
             unasked=[*reconfiguration.leftovers.unasked] or UNSET,
-            prediction=UNSET if timeline is None or predicted is None else measured(timeline, predicted),
         )
 
     def _timeline(self, reconfiguration: Reconfiguration) -> Timeline:
