@@ -271,7 +271,7 @@ class AsyncClient:
         where they are None. `id`, `by`, `tell`: see `apply`. Raises StalePlanError where it is not what would be
         planned now.
         """
-        body = body_of(bodies.ReconfigurationBody, waits, hash=hash, id=id, by=by)
+        body = body_of(bodies.ReconfigurationBody, waits, names=Waits.__annotations__, hash=hash, id=id, by=by)
         call = partial(
             self._connection.post, "reconfigurations", ReconfigurationStatus, body, within_s=within_s + body.waits_s
         )

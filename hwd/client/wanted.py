@@ -1,5 +1,6 @@
 """What the calls `plan` and `apply` take, and the body that is sent for it."""
 
+from collections.abc import Iterable
 from typing import Any, TypedDict, TypeVar
 
 from hwd.model.bodies import File, PlanBody
@@ -47,12 +48,10 @@ def waits_of(wanted: Wanted) -> Waits:
     return {"drain_within_s": wanted.get("drain_within_s")}
 
 
-def body_of(kind: type[BodyT], wanted: Waits, **more: Any) -> BodyT:
-    """The body of a call. Only the daemon checks its values. Raises TypeError for a name that `Wanted` has not."""
-    if unknown := sorted(wanted.keys() - Wanted.__annotations__.keys()):
-        raise TypeError(
-            f"unexpected keyword argument: {', '.join(unknown)}. There are {', '.join(Wanted.__annotations__)}"
-        )
+def body_of(kind: type[BodyT], wanted: Waits, *, names: Iterable[str] = Wanted.__annotations__, **more: Any) -> BodyT:
+    """The body of a call. Only the daemon checks its values. Raises TypeError for a name that is not in `names`."""
+    if unknown := sorted(wanted.keys() - names):
+        raise TypeError(f"unexpected keyword argument: {', '.join(unknown)}. There are {', '.join(names)}")
     fields: dict[str, Any] = {**wanted, **more}
     if (file := fields.get("file")) is not None:
         name, text = file

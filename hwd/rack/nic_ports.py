@@ -100,8 +100,8 @@ class NicPortNow:
         )
 
     def forget(self) -> None:
-        """Nothing is known of its light any more: its agent is away, or its interface is gone."""
-        self.light = self.firmware = self.states_rdma = self.received_dbm = self.sent_dbm = None
+        """Nothing is known of its light and its RDMA port any more: its agent is away, or its interface is gone."""
+        self.rdma = self.light = self.firmware = self.states_rdma = self.received_dbm = self.sent_dbm = None
         self.why_down = ""
 
 
@@ -132,7 +132,7 @@ class NicPorts:
                 for port in self._ports.get(host, NOTHING).values():
                     if port.carrier is not None:
                         port.lost_wall_ns = document.wall_ns
-                    port.carrier, port.rdma, port.is_away = None, None, True
+                    port.carrier, port.is_away = None, True
                     port.forget()
 
     def since_wall_ns(self, host: str) -> int | None:

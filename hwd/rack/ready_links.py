@@ -61,10 +61,13 @@ class ReadyLinks:
                         self._see(NicPortId(host=host, port=port))
                     case ReadyData():
                         self._transfer(NicPortId(host=host, port=port))
-            case HostBirth(host=host) | HostDown(host=host):
+            case HostDown(host=host):
                 self._away(host)
-                for port in self._ports.of_host(host):
-                    self._see(NicPortId(host=host, port=port))
+            case HostBirth(host=host, ports=ports):
+                self._away(host)
+                for port, told in ports.items():
+                    if told.carrier is not None:
+                        self._see(NicPortId(host=host, port=port))
             case ReconfigurationStarted() as started:
                 self._begin(started)
             case ReconfigurationEnded(reconfiguration=id, outcome=outcome):

@@ -36,11 +36,11 @@ SWITCHES_AT_ONCE, HOSTS_AT_ONCE, DESIRED_AT_ONCE, LINKS_AT_ONCE = 2048, 512, 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeptDesired:
-    """What was said of one switch, and of what; `changing`: of ports that reconfigurations in progress change."""
+    """What was said of one switch, and of what. `is_changing`: while reconfigurations in progress change it."""
 
     of: SwitchStatus
     ends: DesiredEnds
-    changing: bool
+    is_changing: bool
     desired: SwitchDesired
 
 
@@ -110,26 +110,34 @@ class RackStatus:
 
     async def links(self) -> list[LinkStatus]:
         """That have light from end to end."""
-        return await in_turns(self._links.each(), LINKS_AT_ONCE)
+        while True:  # a reload may come in between
+            fabric = self._in_use.fabric
+            links = await in_turns(self._links.each(), LINKS_AT_ONCE)
+            if fabric is self._in_use.fabric:
+                return links
 
     async def desired(self) -> list[SwitchDesired]:
         """What is wanted of each switch of which something is wanted, and how it differs as it was reported last."""
         return await in_turns(self._desired_of_each(), DESIRED_AT_ONCE)
 
     def _desired_of_each(self) -> Iterator[SwitchDesired]:
-        desired = self._reconfigurer.desired
-        changing = desired.changing()
-        changed = {port.partition(".")[0] for port in changing}
+        """Of each switch as it is when it is judged: reconfigurations may end between two turns."""
+        desired, made = self._reconfigurer.desired, 0
+        changing, changed = frozenset[str](), set[str]()
         before, self._desired = self._desired, {}
-        for report in self._switches.reports():
-            name = report.switch
-            if not (ends := desired.of(name)):
+        for name in self._in_use.testbed.switches:
+            if made % DESIRED_AT_ONCE == 0:
+                changing = desired.changing()
+                changed = {port.partition(".")[0] for port in changing}
+            report, ends = self._switches.report(name), desired.of(name)
+            if report is None or not ends:
                 continue
-            found = before.get(name)
-            if found is None or name in changed or found.changing or found.ends is not ends or found.of is not report:
-                made = _desired_of(report, ends, changing)
-                found = _KeptDesired(of=report, ends=ends, changing=bool(made.changing), desired=made)
+            found, is_changing = before.get(name), name in changed
+            if found is None or is_changing or found.is_changing or found.ends is not ends or found.of is not report:
+                kept = _desired_of(report, ends, changing)
+                found = _KeptDesired(of=report, ends=ends, is_changing=is_changing, desired=kept)
             self._desired[name] = found
+            made += 1
             yield found.desired
 
     def orphans(self) -> list[str]:
@@ -173,12 +181,14 @@ class RackStatus:
 
     def _each_switch(self) -> Iterator[SwitchStatus]:
         leases = {lease.switch: delegated(lease) for lease in self._delegations.all()}
-        states = {one.id: str(one.state) for one in self._reconfigurer.under_way}
-        for one in self._switches.reports():
-            lease, change = leases.get(one.switch), self._changes.last(one.switch)
+        for name in self._in_use.testbed.switches:
+            if (one := self._switches.report(name)) is None:  # a reload has just taken it out
+                continue
+            lease, change = leases.get(name), self._changes.last(name)
             if lease is None and change is None:
                 yield one
             else:
+                states = {each.id: str(each.state) for each in self._reconfigurer.under_way}
                 yield replace(one, lease=lease, last_change=_stated(change, states))
 
     def blocked(self, switch: str) -> list[PortSide]:
@@ -208,9 +218,9 @@ class RackStatus:
         views, skews = self._gateway.hosts(), dict[str, str]()
         for name in self._in_use.testbed.hosts:
             view = views.get(name) or HostView(host=name)
-            version = self.version if view.birth is None else view.birth.version
+            version = "" if view.birth is None else view.birth.version
             if version not in skews:
-                skews[version] = skew(self.version, version)
+                skews[version] = skew(self.version, version) if view.birth is not None else ""
             ports = {port: now.told for port, now in self._ports.of_host(name).items()}
             yield view.status(ports, since_wall_ns=self._ports.since_wall_ns(name), skew=skews[version])
 

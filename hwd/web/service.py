@@ -143,9 +143,13 @@ class Service:
     # --- state
 
     async def status(self) -> Status:
-        """All that the status screen shows. A large rack is looked at in turns of the event loop, after what is under
-        way: what is not said to move has not moved since.
+        """All that the status screen shows. A large rack is looked at in turns of the event loop: what is under way
+        before or after that is named, so that nothing moves that is not said to.
         """
+        moving = {one.id: one for one in self.reconfigurations()}
+        switches, hosts = await self.switches(), await self.hosts()
+        links, desired = await self._rack.links(), await self._rack.desired()
+        moving |= {one.id: one for one in self.reconfigurations()}
         return Status(
             testbed=self.testbed.name,
             version=self._rack.version,
@@ -163,7 +167,7 @@ class Service:
             sets=self.sets(),
             ended_sets=[*self._reconfigurer.sets.ends.unasked(self._clock.wall_ns())],
             held=self.held(),
-            reconfigurations=self.reconfigurations(),
+            reconfigurations=[*moving.values()],
             open=[*self._reconfigurer.left_open],
             runs=[
                 RunProgress(**{**asdict(status), **runner.progress})
@@ -171,11 +175,11 @@ class Service:
                 if (status := self._runs.board.get(runner.id)) is not None
             ],
             queue=self.queue(),
-            switches=await self.switches(),
+            switches=switches,
             composites=self._rack.composites(),
-            hosts=await self.hosts(),
-            lit=await self._rack.links(),
-            desired=await self._rack.desired(),
+            hosts=hosts,
+            lit=links,
+            desired=desired,
             unlit=self._rack.unlit(),
             orphans=self._rack.orphans(),
         )

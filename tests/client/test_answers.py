@@ -73,6 +73,11 @@ def test_a_word_that_a_call_does_not_know_is_refused_with_those_that_it_has() ->
         body_of(ReconfigurationBody, cast(Wanted, {"hash": "a" * 12}))
 
 
+def test_an_apply_by_a_hash_knows_only_what_a_plan_leaves_open(lab: Lab) -> None:
+    with pytest.raises(TypeError, match=r"unexpected keyword argument: mode\. There are drain_within_s"):
+        lab.client.apply_hash("a" * 12, mode="safe")  # type: ignore[call-arg]
+
+
 def test_what_the_daemon_answers_reads_as_one_line(lab: Lab) -> None:
     plan = lab.client.plan(what="ring rail=0", lease=lab.lease.id)
     assert isinstance(plan, PlanSummary)

@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 
-from hwd.daemon.installed_drivers import load
+from hwd.daemon.installed_drivers import load, load_text
 from hwd.fabric.fabric import Fabric
 from hwd.model.host import HostBirth, HostDown, HostEvent, HostPort, HostUp
 from hwd.model.switch import LinkStatus
-from hwd.rack.links import MONITORED_NS, Links
+from hwd.model.testbed import Testbed
+from hwd.rack import links
+from hwd.rack.links import MONITORED_NS
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.switches import ReportedSwitches
 from hwd_agents.wire import Inventory
@@ -54,7 +56,7 @@ class Rack:
     def __init__(self) -> None:
         self.switches = ReportedSwitches(TESTBED.switches)
         self.ports = NicPorts()
-        self.links = Links(
+        self.links = links.Links(
             Fabric(TESTBED),
             self.switches,
             self.ports,
@@ -187,6 +189,15 @@ STORIES: dict[str, tuple[list[Step], list[Step]]] = {
             (4, event(CarrierData(carrier=True))),
         ],
     ),
+    "Nothing is known of the RDMA port of an interface that is gone": (
+        LIT,
+        [
+            (1, event(RdmaData(active=False))),
+            (2, event(InterfaceData(present=False))),
+            (3, event(InterfaceData(present=True))),
+            (4, event(CarrierData(carrier=True))),
+        ],
+    ),
     "Carrier is unknown while the agent is away": (LIT, losses(1)[1:]),
     "A link is up since the later carrier of its ends, and down since the first that fell": (
         DARK,
@@ -292,3 +303,57 @@ def test_each_story_changes_the_links_as_the_golden_file_says() -> None:
             shown = now
         text += "\n"
     check_golden(STORIES_SAID, text)
+
+
+def many(ports: int, *, without: int = 0) -> Testbed:
+    """Hosts with one port each on one switch; the last ones without their fibres."""
+    switch = f"{{driver: polatis-tl1, model: polatis-6000, size: {ports}x{ports}, twin: {{timing: ideal}}}}"
+    text = f"testbed: many\nswitches:\n  ocs1: {switch}\n"
+    names = range(1, ports + 1 - without)
+    text += "hosts:\n" + "".join(f"  h{name}: {{nics: {{eth0: {{module: 100g-lr4}}}}}}\n" for name in names)
+    text += "fibres:\n" + "".join(f"  - h{name}.eth0 <-> ocs1.{name}\n" for name in names)
+    return load_text(text, file="many.yaml").require()
+
+
+class Links(links.Links):
+    """How much it keeps."""
+
+    @property
+    def kept(self) -> int:
+        return len(self._looked) + sum(map(len, self._of.values()))
+
+
+def joined(turn: int, ports: int) -> SwitchRead:
+    """Each port with another one, which is a further one at each turn."""
+    half = ports // 2
+    ends = [(1 + number, 1 + half + (number + turn) % half) for number in range(half)]
+    return pairs(*(pair for one, other in ends for pair in (f"{one}A-{other}B", f"{other}A-{one}B")))
+
+
+def test_links_that_come_and_go_leave_nothing() -> None:
+    testbed, ports = many(24), NicPorts()
+    switches = ReportedSwitches(testbed.switches)
+    board = Links(Fabric(testbed), switches, ports, lambda: WALL_NS)
+    kept = set[int]()
+    for turn in range(40):
+        for sink in (switches, ports, board):
+            sink(Document(at_ns=0, wall_ns=WALL_NS, fact=joined(turn, 24)))
+        assert len([*board.each()]) == 12
+        kept.add(board.kept)
+    assert len(kept) == 1
+
+
+def test_a_reload_between_two_links_ends_the_walk() -> None:
+    """They are looked at in turns of the event loop."""
+    testbed, ports = many(8), NicPorts()
+    switches = ReportedSwitches(testbed.switches)
+    board = Links(Fabric(testbed), switches, ports, lambda: WALL_NS)
+    for sink in (switches, ports, board):
+        sink(Document(at_ns=0, wall_ns=WALL_NS, fact=joined(0, 8)))
+    walk = board.each()
+    next(walk)
+    fewer = Fabric(many(8, without=4))
+    switches.use_testbed(fewer)
+    board.use_testbed(fewer)
+    assert [*walk] == []
+    assert [*board.each()] == []

@@ -154,3 +154,10 @@ def test_nothing_is_known_after_a_failed_way_back_and_of_links_whose_agent_is_aw
     rack.begin("r2", [(OTHER, False, ())], [])
     rack.end("r2", "failed")
     assert rack.ready(OTHER) is None
+
+
+def test_a_link_of_which_one_end_is_dark_is_unknown_once_the_agent_of_the_other_is_away(rack: Rack) -> None:
+    rack.carrier(ENDS[0], True)
+    assert rack.ready() is False
+    rack.tell(HostDown(host="h0", boot="b", cause="will"))
+    assert rack.ready() is None

@@ -15,6 +15,7 @@ from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
 from hwd_drivers.devices.facts import SwitchCommand, SwitchUp
 
+from ...texts import pairs_of
 from ..apply.test_crash_recovery import rewrite_journal
 from ..conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, of_testbed, wanted
 
@@ -157,6 +158,17 @@ async def test_a_lease_that_is_kicked_during_a_switch_ends_the_set_behind_it(lab
 
 
 # --- desired state
+
+
+async def test_what_a_set_kept_from_being_judged_is_said_again_when_it_is_released(lab: Lab) -> None:
+    await lab.apply("ocs1:1A-3B,3A-1B")
+    await lab.panel(add=["2A-4B"])  # nobody asked for it
+    held = await lab.lease("all")
+    prepared = await lab.prepare(lease=held)
+    (during,) = (await lab.service.status()).desired
+    await lab.in_daemon(lab.service.release_set(prepared.id))
+    (after,) = (await lab.service.status()).desired
+    assert (during.unasked, after.unasked) == ([], pairs_of("2A-4B"))
 
 
 @of_testbed(EXAMPLE + "drift: restore\n")
