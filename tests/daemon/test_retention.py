@@ -35,13 +35,8 @@ class Desk:
         self.told: list[Document] = []
         self.needed: list[str] = []
         self.in_use = InUse(Fabric(replace(BED, retention=rules)))
-        self.retention = Retention(
-            self.in_use,
-            records.old_documents,
-            needed=lambda: self.needed,
-            clock=clock,
-            emit=Emitter(clock, self.told.append),
-        )
+        emit, store = Emitter(clock, self.told.append), records.old_documents
+        self.retention = Retention(self.in_use, store, needed=lambda: self.needed, clock=clock, emit=emit)
 
     async def add(self, fact: Fact, *ages_days: int) -> None:
         times = [NOW_NS - age * DAY_NS for age in ages_days]

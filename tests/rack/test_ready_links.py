@@ -27,6 +27,7 @@ OTHER_PAIRS = switch_pairs_of("ocs1:1A-3B", "ocs1:3A-1B")
 PORT: Final = HostPort(
     interface="enp1s0", present=True, ip=None, carrier=False, carrier_changes=0, probe_port=None, sources={}, rdma=None
 )
+Started = Iterable[tuple[Link, bool, Iterable[SwitchCrossconnect]]]
 SEEN, NEVER = Instant.never_left(InstantName.READY, ""), Instant.unknown(InstantName.READY, "nobody waited")
 
 
@@ -47,12 +48,7 @@ class Rack:
     def born(self, end: NicPortId) -> None:
         self.tell(HostBirth(host=end.host, boot="b", version="", ports={end.port: PORT}))
 
-    def begin(
-        self,
-        id: str,
-        links: Iterable[tuple[Link, bool, Iterable[SwitchCrossconnect]]],
-        removed: Iterable[SwitchCrossconnect],
-    ) -> None:
+    def begin(self, id: str, links: Started, removed: Iterable[SwitchCrossconnect]) -> None:
         """`links`: each, whether it is kept, and its crossconnects."""
         started = [StartedLink(link=link, kept=kept, crossconnects=[*pairs]) for link, kept, pairs in links]
         moves = [StartedMove(switch=one.switch, remove=[one.crossconnect], add=[]) for one in removed]

@@ -5,20 +5,17 @@ import asyncio
 import pytest
 from msgspec import UNSET
 
+from hwd.model.shown import Shown
 from hwd.model.status import Readiness
 from hwd.model.switch import SwitchChange
 from hwd.web.turns import WRITTEN_AT_ONCE, in_turns, to_json_in_turns
 from hwd_drivers.core.structs import to_json
 
-
-@pytest.mark.parametrize("count", [0, 1, WRITTEN_AT_ONCE, WRITTEN_AT_ONCE + 1, 3 * WRITTEN_AT_ONCE])
-async def test_an_answer_in_turns_has_the_same_bytes(count: int) -> None:
-    answer = Readiness(ready=False, why=[f'"{number}, [' for number in range(count)])
-    assert await to_json_in_turns(answer) == to_json(answer)
+LONG = [Readiness(ready=False, why=['", ['] * count) for count in (0, 1, WRITTEN_AT_ONCE, 3 * WRITTEN_AT_ONCE + 1)]
 
 
-async def test_what_is_unset_is_left_out_of_an_answer_in_turns() -> None:
-    answer = SwitchChange(wall_ns=1, origin="other", added=[], removed=[], lease=UNSET)
+@pytest.mark.parametrize("answer", [*LONG, SwitchChange(wall_ns=1, origin="other", added=[], removed=[], lease=UNSET)])
+async def test_an_answer_in_turns_has_the_same_bytes(answer: Shown) -> None:
     assert await to_json_in_turns(answer) == to_json(answer)
 
 

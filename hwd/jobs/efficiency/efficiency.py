@@ -143,7 +143,7 @@ class _Job:
     def _rate_why(self) -> str:
         """Why its capacity is not known; empty where it is."""
         if not self._ports:
-            return "its NIC ports are not recorded: an earlier version of hwd ran it"
+            return "its ranks have no NIC ports"
         if missing := [port for port in self._ports if port not in self._record.rates_mbit_s]:
             names = ", ".join(missing[:NAMED]) + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
             return f"no rate of {names}: its agent did not read one. State `rate_mbit_s` in the testbed file"

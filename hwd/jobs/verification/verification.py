@@ -59,7 +59,7 @@ class _Verifier:
         elif self._operations.clock_broke:
             self._lacks("the daemon's machine was started anew under it: times before and after do not compare")
         elif not any(rank.optical or rank.electrical for rank in self._record.ranks):
-            self._lacks("an earlier version of hwd ran it, and did not record the ports of its ranks")
+            self._lacks("its ranks have no NIC ports")
         else:
             for one in operations:
                 self._judge(one)

@@ -82,9 +82,8 @@ class Lab(PlayedRack):
             ids=self.ids,
             sink=self._take,
         )
-        self.settings = HostSettings(
-            self.gateway, InUse(Fabric(TESTBED)), self.ledger, clock=self.clock, sink=self._take
-        )
+        in_use = InUse(Fabric(TESTBED))
+        self.settings = HostSettings(self.gateway, in_use, self.ledger, clock=self.clock, sink=self._take)
 
         async def live() -> None:
             async with asyncio.TaskGroup() as tasks:

@@ -161,7 +161,7 @@ def test_what_befell_an_agent_or_its_counters_is_no_breach(fault: str) -> None:
 def test_breach_of_another_operation_of_the_same_run_is_found(fault: str) -> None:
     for run in runs(fault, has_breach=True):
         if fault.startswith("says no times"):
-            continue  # what an earlier version recorded says less: see below
+            continue  # it says less: see below
         found = run.judged()
         assert run.breach is not None
         breaches = {(one.kind, one.rank, one.operation) for one in found.breaches}
