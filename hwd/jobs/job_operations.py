@@ -266,7 +266,7 @@ class JobOperations:
         await self._until_free(by)
         if (one := self._sending.get(rank)) is not None and one.operation == asked.operation:
             await self._end_transfer(rank)
-            self._done(rank, sent_of(by, asked))
+            self._done(rank, sent_of(by, asked, now_ns=self._clock.monotonic_ns()))
 
     # --- inside
 
@@ -389,7 +389,8 @@ class JobOperations:
 
     def _sent(self, by: AskedBy, ended: EndedOperation) -> OperationSent | None:
         asked = self._sending[ended.rank].asked
-        return sent_of(by, ended, asked_ns=asked.at_ns if asked is not None and asked.boot == by.boot else None)
+        asked_ns = asked.at_ns if asked is not None and asked.boot == by.boot else None
+        return sent_of(by, ended, now_ns=self._clock.monotonic_ns(), asked_ns=asked_ns)
 
     def _done(self, rank: int, sent: OperationSent | None) -> None:
         if (one := self._sending.pop(rank, None)) is None:

@@ -5,13 +5,18 @@ from hwd.model.job import OperationSent
 from hwd_agents.wire import EndedOperation, EndOperation
 
 
-def sent_of(by: AskedBy, ended: EndedOperation | EndOperation, *, asked_ns: int | None = None) -> OperationSent | None:
-    """None where the agent did not measure its end, or its clock is not known. `asked_ns`: when the daemon had the ask
-    of this boot of the agent, before which it counts.
+def sent_of(
+    by: AskedBy, ended: EndedOperation | EndOperation, *, now_ns: int, asked_ns: int | None = None
+) -> OperationSent | None:
+    """None where the agent did not measure its end, or its clock is not known: an end that comes before its ask, or is
+    still to come, says that the clock was set since it was measured. `asked_ns`: when the daemon had the ask of this
+    boot of the agent, before which it counts.
     """
     if ended.after is None or by.alignment is None:
         return None
     ended_ns, error_ns = by.alignment.to_daemon(ended.after.at_ns)
+    if ended_ns - error_ns > now_ns or (asked_ns is not None and ended_ns + error_ns < asked_ns):
+        return None
     began_ns, before, counted_ns = None, None, None
     if isinstance(ended, EndedOperation):
         before = ended.before
