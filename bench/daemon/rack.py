@@ -197,5 +197,5 @@ class _Rack:
             lit=await rack.links(),
             desired=await rack.desired(),
             unlit=rack.unlit(),
-            orphans=rack.orphans(),
+            orphans=await rack.orphans(),
         )

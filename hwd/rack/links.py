@@ -140,10 +140,11 @@ class Links:
 
         What a switch carries that is down, or not read yet, is unknown: of it nothing is said to be missing.
         """
-        carried, reports = self._switches.state(), self._switches.reports()
-        there: dict[str, frozenset[Crossconnect] | tuple[Crossconnect, ...]] = {
-            one.switch: carried[one.switch] if one.up else desired.get(one.switch, ()) for one in reports
-        }
+        carried = self._switches.state()
+        there: dict[str, frozenset[Crossconnect] | tuple[Crossconnect, ...]] = {**carried}
+        for one in self._switches.reports():
+            if not one.up:
+                there[one.switch] = desired.get(one.switch, ())
         then = dict(there)
         missing: set[SwitchCrossconnect] = set()
         for name, wanted in desired.items():

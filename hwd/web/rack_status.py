@@ -1,5 +1,6 @@
 """The state of the rack as callers see it: switches, hosts, what is not ready, and the inventory of a run's record."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -140,8 +141,9 @@ class RackStatus:
             made += 1
             yield found.desired
 
-    def orphans(self) -> list[str]:
+    async def orphans(self) -> list[str]:
         """See `Links.orphans`."""
+        await asyncio.sleep(0)
         return self._links.orphans()
 
     def unlit(self) -> list[UnlitLink]:

@@ -149,6 +149,7 @@ class Service:
         moving = {one.id: one for one in self.reconfigurations()}
         switches, hosts = await self.switches(), await self.hosts()
         links, desired = await self._rack.links(), await self._rack.desired()
+        unlit, orphans = self._rack.unlit(), await self._rack.orphans()
         moving |= {one.id: one for one in self.reconfigurations()}
         return Status(
             testbed=self.testbed.name,
@@ -180,8 +181,8 @@ class Service:
             hosts=hosts,
             lit=links,
             desired=desired,
-            unlit=self._rack.unlit(),
-            orphans=self._rack.orphans(),
+            unlit=unlit,
+            orphans=orphans,
         )
 
     def ready(self) -> Readiness:

@@ -21,6 +21,8 @@ async def in_turns(items: Iterable[T], at_once: int) -> list[T]:
         made.append(item)
         if len(made) % at_once == 0:
             await asyncio.sleep(0)
+    if len(made) > at_once and len(made) % at_once:
+        await asyncio.sleep(0)
     return made
 
 
