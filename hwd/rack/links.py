@@ -39,8 +39,8 @@ class _Looked:
     @property
     def of(self) -> tuple[str, ...]:
         """What it follows: NIC ports, hosts and switches."""
-        hosts = (end.host for end in self.routed.link.ends)
-        return (*self.routed.link.ends, *hosts, *{one.switch for one in self.routed.crossconnects})
+        link, switches = self.routed.link, (one.switch for one in self.routed.crossconnects)
+        return (*dict.fromkeys((*link.ends, *(end.host for end in link.ends), *switches)),)
 
 
 class Links:
