@@ -125,15 +125,14 @@ class RackStatus:
         """Of each switch as it is when it is judged: reconfigurations may end between two turns."""
         desired, made = self._reconfigurer.desired, 0
         changing, changed = frozenset[str](), set[str]()
-        before, self._desired = self._desired, {}
         for name in self._in_use.testbed.switches:
-            if made % DESIRED_AT_ONCE == 0:
-                changing = desired.changing()
-                changed = {port.partition(".")[0] for port in changing}
             report, ends = self._switches.report(name), desired.of(name)
             if report is None or not ends:
                 continue
-            found, is_changing = before.get(name), name in changed
+            if made % DESIRED_AT_ONCE == 0:  # once for each turn
+                changing = desired.changing()
+                changed = {port.partition(".")[0] for port in changing}
+            found, is_changing = self._desired.get(name), name in changed
             if found is None or is_changing or found.is_changing or found.ends is not ends or found.of is not report:
                 kept = _desired_of(report, ends, changing)
                 found = _KeptDesired(of=report, ends=ends, is_changing=is_changing, desired=kept)
