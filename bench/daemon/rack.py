@@ -108,7 +108,8 @@ class _Rack:
         )
         driven = DrivenRack(testbed=testbed, supervisors={}, documents=deque(maxlen=1000), offload=InlineOffload())
         reconfigurer = driven.reconfigurer(Journal(FileDisk(folder / "journal"), sync=False))
-        self._sinks = (ports, ready, switches, links, alerts, reconfigurer.desired)
+        changes = Changes(testbed.switches)
+        self._sinks = (ports, ready, switches, links, changes, alerts, reconfigurer.desired)
         self.status = RackStatus(
             in_use=in_use,
             version="0",
@@ -116,7 +117,7 @@ class _Rack:
             switches=switches,
             links=links,
             ports=ports,
-            changes=Changes(testbed.switches),
+            changes=changes,
             alerts=alerts,
             own=Daemonboard(),
             gateway=gateway,
@@ -136,7 +137,7 @@ class _Rack:
             readings = STATES[switch.capabilities.two_sided]
             pairs_ = [one.crossconnect for one in readings]
             self._tell(SwitchUp(switch=name, vendor="osw", model="osw", serial=name, firmware="1", down_s=0.0))
-            self._tell(SwitchRead(switch=name, crossconnects=[*readings], added=pairs_, removed=[], ours=True))
+            self._tell(SwitchRead(switch=name, crossconnects=[*readings], added=pairs_, removed=[], ours=False))
             self._tell(SwitchAdopted(switch=name, crossconnects=pairs_, free=[], by="bench"))
         for host in testbed.hosts:
             self._tell(HostBirth(host=host, boot="b", version="0", ports={"eth0": PORT}))

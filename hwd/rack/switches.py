@@ -49,7 +49,7 @@ class ReportedSwitches:
         self._made_wall_ns: dict[str, dict[str, int]] = {}
         """By switch and crossconnect: when it was first read, of those that came within a session."""
         self._begins: set[str] = set()
-        """ReportedSwitches whose session has begun and was not read yet: what they add came at an unknown time."""
+        """Switches whose session has begun and was not read yet: what they add came at an unknown time."""
 
     def use_testbed(self, fabric: Fabric) -> None:
         """Go on with the testbed of this fabric."""

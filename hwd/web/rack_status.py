@@ -1,7 +1,7 @@
 """The state of the rack as callers see it: switches, hosts, what is not ready, and the inventory of a run's record."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -189,8 +189,14 @@ class RackStatus:
             if lease is None and change is None:
                 yield one
             else:
-                states = {each.id: str(each.state) for each in self._reconfigurer.under_way}
-                yield replace(one, lease=lease, last_change=_stated(change, states))
+                yield replace(one, lease=lease, last_change=self._stated(change))
+
+    def _stated(self, change: SwitchChange | None) -> SwitchChange | None:
+        """A change with the state of its reconfiguration where that is under way."""
+        if change is None or change.outcome != NOT_ENDED:
+            return change
+        states = {one.id: str(one.state) for one in self._reconfigurer.under_way}
+        return replace(change, outcome=states.get(change.reconfiguration or "", NOT_ENDED))
 
     def blocked(self, switch: str) -> list[PortSide]:
         """The ends of a switch that overrides hold dark, as it was reported last."""
@@ -244,10 +250,3 @@ def _desired_of(report: SwitchStatus, ends: DesiredEnds, changing: frozenset[str
 
 def delegated(lease: Delegation) -> SwitchLease:
     return SwitchLease(host=lease.host, epoch=lease.epoch, state=lease.state, why=lease.why)
-
-
-def _stated(change: SwitchChange | None, states: Mapping[str, str]) -> SwitchChange | None:
-    """A change with the state of its reconfiguration where that is under way. `states`: by reconfiguration."""
-    if change is None or change.outcome != NOT_ENDED:
-        return change
-    return replace(change, outcome=states.get(change.reconfiguration or "", NOT_ENDED))
