@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import Self
 
 from msgspec import UNSET
 
@@ -63,14 +64,23 @@ class Read:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carrier:
     """A change of the carrier of a NIC port, between two times. `unseen`: changes beside it that nobody saw one by one.
-    `lost`: how often events of its host had been lost before it.
+    `boot`: of the agent that told it. `lost`: how often events of its host had been lost before it.
     """
 
     earliest_ns: int
     latest_ns: int
     up: bool
+    boot: str
     unseen: int = 0
     lost: int = 0
+
+    def goes_on_from(self, before: Self | None) -> bool:
+        """Whether another agent told the change before it, and this one counted on from there. Where that is not
+        recorded, it may have. Else the agent had read the carrier itself before it changed.
+        """
+        if before is None or self.lost > before.lost:
+            return True
+        return self.boot != before.boot and self.earliest_ns <= before.latest_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +261,12 @@ class RecordedLight:
                 self._flaps, lost = unseen or 0, self.lost.get(event.host, 0)
                 self.carriers[port].append(
                     Carrier(
-                        earliest_ns=event.earliest_ns, latest_ns=event.latest_ns, up=up, unseen=unseen or 0, lost=lost
+                        earliest_ns=event.earliest_ns,
+                        latest_ns=event.latest_ns,
+                        up=up,
+                        boot=event.boot,
+                        unseen=unseen or 0,
+                        lost=lost,
                     )
                 )
             case ReadyData(reconfiguration=str(reconfiguration)):

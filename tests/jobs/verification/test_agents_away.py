@@ -219,12 +219,12 @@ def test_counters_of_32_bits_explain_what_lacks_of_operations_of_gigabytes_alone
 # --- carriers that nobody saw
 
 
-def carrier(story: Story, from_ms: float, upto_ms: float, up: bool, **more: object) -> None:
+def carrier(story: Story, from_ms: float, upto_ms: float, up: bool, boot: str = "b", **more: object) -> None:
     """A change that happened at some time between two."""
     event(story, "h0.eth0", "carrier", upto_ms, {"carrier": up, **more})
     last = story.documents.pop()
     assert isinstance(last.fact, HostEvent)
-    fact = structs.replace(last.fact, earliest_ns=round(from_ms * MS))
+    fact = structs.replace(last.fact, earliest_ns=round(from_ms * MS), boot=boot)
     story.documents.append(Document(at_ns=last.at_ns, wall_ns=0, fact=fact))
 
 
@@ -264,6 +264,23 @@ def test_flap_that_only_the_kernel_counted_is_a_breach_within_an_operation_and_n
     found = across.judged()
     assert found.breaches == []
     assert any("whether h0.eth0, whose agent was away, lost its carrier" in one for one in found.unshown)
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "lost", "is_shown"), [(290, False, True), (251, False, False), (290, True, False)]
+)
+def test_flap_after_a_new_agent_had_read_the_carrier_is_none_of_the_operation_before(
+    since_ms: float, lost: bool, is_shown: bool
+) -> None:
+    """The rank tells the new agent that it has ended; only then its plane moves the light, too fast for two notices."""
+    story = told(Odd(begin_is_known=False))
+    carrier(story, 250, 252, up=True, unseen=1)
+    if lost:
+        story.say(289, HostLost(host="h0", boot="b", count=3, why="the spool was full"))
+    carrier(story, since_ms, 330, up=True, boot="c", unseen=2)
+    found = story.judged()
+    assert found.breaches == []
+    assert any("lost its carrier under operations" in one for one in found.unshown) is not is_shown
 
 
 def test_readiness_that_may_have_been_said_before_in_lost_events_is_no_breach() -> None:
