@@ -41,7 +41,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
         (took_s,) = await alternate(turns, once)
         took = Summary.of([second * 1e3 for second in took_s])
         order = rack.plan(steps=True).order if steps else None
-        what = "" if order is None else f"; {order.summary}"
+        what = "" if order is None else f"; {order}"
         bars.append(
             Bar(
                 name=f"plan of {pairs} pairs over {SWITCHES} switches{', in steps' if steps else ''}",

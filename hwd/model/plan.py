@@ -20,13 +20,11 @@ from hwd.model.plan_summary import (
     PlanLink,
     PlanMoves,
     PlanOrder,
-    PlanStep,
     PlanSummary,
 )
 from hwd.model.prediction import PlanPrediction
 from hwd.model.prepared import SetSwitch
 from hwd.model.reconfiguration import StartedLink
-from hwd_drivers.core.values import natural_key
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 DIGITS = 6
@@ -43,12 +41,7 @@ class PlannedLink:
     @property
     def started(self) -> StartedLink:
         """The link as `reconfiguration.started` has it, whoever drove its switches."""
-        return StartedLink(
-            link=self.routed.link,
-            kept=self.kept,
-            switches=sorted({one.switch for one in self.routed.crossconnects}, key=natural_key),
-            crossconnects=sorted(self.routed.crossconnects, key=natural_key),
-        )
+        return StartedLink.of(self.routed.link, self.routed.crossconnects, kept=self.kept)
 
     @property
     def summary(self) -> PlanLink:
@@ -64,62 +57,6 @@ class PlannedLink:
             for circuit in self.routed.circuits
         ]
         return PlanLink(link=self.routed.link, kept=self.kept, circuits=circuits)
-
-
-DARK_NAMED = 4
-"""Links that are named in the reason why they are dark together; the rest is a number."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedStep:
-    """One step of a plan: the moves of its switches, from what the steps before it left.
-
-    `made`: the wanted links that it makes. `dark`: links that are dark while it is made.
-    """
-
-    moves: tuple[SwitchMoves, ...]
-    made: tuple[Link, ...]
-    dark: tuple[Link, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSteps:
-    """The moves of a plan in steps. The bounds are those of `PlanOrder`."""
-
-    steps: tuple[PlannedStep, ...]
-    dark_at_least: int
-    steps_at_least: int
-    dark_all_at_once: int
-
-    @property
-    def dark_at_once(self) -> int:
-        return max((len(step.dark) for step in self.steps), default=0)
-
-    @property
-    def why(self) -> str:
-        """Why several links are dark at once; empty where at most one is."""
-        worst = max(self.steps, key=lambda step: len(step.dark), default=None)
-        if worst is None or len(worst.dark) < 2:
-            return ""
-        links = [*worst.dark[:DARK_NAMED]]
-        more = f" and {len(worst.dark) - DARK_NAMED} more" if len(worst.dark) > DARK_NAMED else ""
-        return (
-            f"{', '.join(links)}{more} hold ends that the new links of each other need, so that none can go first; "
-            "a way around over spare ports is not looked for"
-        )
-
-    @property
-    def summary(self) -> PlanOrder:
-        return PlanOrder(
-            steps=[
-                PlanStep(moves=[*map(_moves, step.moves)], made=[*step.made], dark=[*step.dark]) for step in self.steps
-            ],
-            dark_at_once=self.dark_at_once,
-            dark_at_least=self.dark_at_least,
-            steps_at_least=self.steps_at_least,
-            dark_all_at_once=self.dark_all_at_once,
-            why=self.why,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +99,10 @@ class Plan:
     """It brings a prepared set to a target. Not in `hash`."""
     crash_rule: ClassVar[str] = "roll-back"
     """After a crash the next start brings back the state that was read at the start of the apply."""
-    order: PlanSteps | None = None
+    order: PlanOrder | None = None
     """Its moves in steps; None where all switches are driven at once."""
+    step_moves: tuple[tuple[SwitchMoves, ...], ...] = ()
+    """Of each step of `order`, from what the steps before it left."""
     prediction: PlanPrediction | None = None
     """Of its time; None where nothing moves. It follows from the records, and is not in `hash`."""
     hash: str = field(default="", compare=False)
@@ -200,7 +139,7 @@ class Plan:
             what=self.what,
             mode=self.mode,
             empty=self.empty,
-            moves=[*map(_moves, self.moves)],
+            moves=[*map(PlanMoves.of, self.moves)],
             composites=[*self.composites],
             links=[planned.summary for planned in self.links],
             dark=[*self.dark],
@@ -215,7 +154,7 @@ class Plan:
             interlocks=[*self.interlocks],
             away=[*self.away],
             isolation=self.isolation,
-            order=None if self.order is None else self.order.summary,
+            order=self.order,
             prediction=self.prediction,
             prepared_set=UNSET if self.of_set is None else self.of_set.id,
             target=UNSET if self.of_set is None else self.of_set.target,
@@ -238,17 +177,8 @@ class Plan:
             "lease": self.lease,
             "rules": [self.crash_rule, self.ready_within_s, self.confirm_within_s],
             **({"interlocks": judged} if judged else {}),
-            **({"steps": [[*map(_hashed_moves, step.moves)] for step in self.order.steps]} if self.order else {}),
+            **({"steps": [[*map(_hashed_moves, moves)] for moves in self.step_moves]} if self.order else {}),
         }
-
-
-def _moves(move: SwitchMoves) -> PlanMoves:
-    return PlanMoves(
-        switch=move.switch,
-        remove=[*move.remove],
-        add=[*move.add],
-        keep=[*move.keep],
-    )
 
 
 def _hashed_moves(move: SwitchMoves) -> list[Any]:

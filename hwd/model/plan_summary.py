@@ -1,6 +1,6 @@
 """The JSON of a plan: what the document `plan.made`, the HTTP API and `hwd plan --json` have of it."""
 
-from typing import ClassVar
+from typing import ClassVar, Final, Self
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -13,7 +13,10 @@ from hwd.model.plural import plural
 from hwd.model.prediction import PlanPrediction
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.values import Crossconnect, FibreEnd
-from hwd_drivers.switching.moves import ApplyMode
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
+
+DARK_NAMED: Final = 4
+"""Links that are named in the reason why they are dark together; the rest is a number."""
 
 
 class PlanMoves(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +26,10 @@ class PlanMoves(msgspec.Struct, frozen=True, kw_only=True):
     remove: list[Crossconnect]
     add: list[Crossconnect]
     keep: list[Crossconnect]
+
+    @classmethod
+    def of(cls, moves: SwitchMoves) -> Self:
+        return cls(switch=moves.switch, remove=[*moves.remove], add=[*moves.add], keep=[*moves.keep])
 
 
 class PlanComposite(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +132,18 @@ class PlanOrder(msgspec.Struct, frozen=True, kw_only=True):
     dark_all_at_once: int
     why: str = ""
 
+    @classmethod
+    def of(cls, steps: list[PlanStep], *, dark_at_least: int, steps_at_least: int, dark_all_at_once: int) -> Self:
+        worst = max((step.dark for step in steps), key=len, default=[])
+        return cls(
+            steps=steps,
+            dark_at_once=len(worst),
+            dark_at_least=dark_at_least,
+            steps_at_least=steps_at_least,
+            dark_all_at_once=dark_all_at_once,
+            why=_why_dark(worst),
+        )
+
     @override
     def __str__(self) -> str:
         """`3 steps, at most 2 links dark at once (no order has fewer); all at once 6`."""
@@ -134,6 +153,16 @@ class PlanOrder(msgspec.Struct, frozen=True, kw_only=True):
             f"{plural(count, 'step')}, at most {plural(most, 'link')} dark at once "
             f"({proof}); all at once {self.dark_all_at_once}"
         )
+
+
+def _why_dark(links: list[Link]) -> str:
+    if len(links) < 2:
+        return ""
+    more = f" and {len(links) - DARK_NAMED} more" if len(links) > DARK_NAMED else ""
+    return (
+        f"{', '.join(links[:DARK_NAMED])}{more} hold ends that the new links of each other need, so that none can go "
+        "first; a way around over spare ports is not looked for"
+    )
 
 
 class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):

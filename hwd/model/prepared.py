@@ -38,12 +38,7 @@ class PreparedLink(Struct, frozen=True, kw_only=True):
 
     def started(self, added: frozenset[str]) -> StartedLink:
         """As the first document of a reconfiguration has it. `added`: the crossconnects that this makes."""
-        return StartedLink(
-            link=self.link,
-            kept=added.isdisjoint(self.crossconnects),
-            switches=sorted({one.partition(":")[0] for one in self.crossconnects}),
-            crossconnects=self.crossconnects,
-        )
+        return StartedLink.of(self.link, self.crossconnects, kept=added.isdisjoint(self.crossconnects))
 
 
 class PreparedTarget(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,8 @@
 """Reconfigurations: documents, what callers see of those under way, and the history of those that ended."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
@@ -16,7 +17,7 @@ from hwd.model.plural import plural
 from hwd.model.prediction import PlanPrediction
 from hwd.model.shown import Shown
 from hwd_drivers.core.documents import Fact
-from hwd_drivers.core.values import Crossconnect, PortSide
+from hwd_drivers.core.values import Crossconnect, PortSide, natural_key
 
 
 class ReconfigurationFact(Fact, frozen=True, kw_only=True):
@@ -35,6 +36,11 @@ class StartedLink(msgspec.Struct, frozen=True, kw_only=True):
     switches: list[str] | UnsetType = UNSET
     crossconnects: list[SwitchCrossconnect] | UnsetType = UNSET
     step: int | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, link: Link, crossconnects: Iterable[SwitchCrossconnect], *, kept: bool) -> Self:
+        used = sorted(crossconnects, key=natural_key)
+        return cls(link=link, kept=kept, switches=[*dict.fromkeys(one.switch for one in used)], crossconnects=used)
 
 
 class StartedMove(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,11 +21,11 @@ from hwd.model.circuit import Observed, RoutedLink
 from hwd.model.host import HostEvent, HostSelection
 from hwd.model.instant import InstantName, Origin
 from hwd.model.nic_port import NicPortId
-from hwd.model.plan import PlannedLink
 from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,
+    StartedLink,
     StartedMove,
 )
 from hwd.timeline.build import build_timeline
@@ -292,16 +292,19 @@ class Selections:
             for name, one in done.switches.items()
             if one.commanded_ns is not None or (done.outcome == UNKNOWN and (one.removed or one.added))
         }
-        links = [
-            PlannedLink(routed=one, kept=not moved.intersection(used.switch for used in one.crossconnects))
-            for one in routed
-        ]
         return ReconfigurationStarted(
             reconfiguration=done.selection,
             run=None,
             hash="",
             what=local.what,
-            links=[link.started for link in links],
+            links=[
+                StartedLink.of(
+                    one.link,
+                    one.crossconnects,
+                    kept=not moved.intersection(used.switch for used in one.crossconnects),
+                )
+                for one in routed
+            ],
             moves=[
                 StartedMove(switch=name, remove=_crossconnects(one.removed), add=_crossconnects(one.added))
                 for name, one in done.switches.items()

@@ -64,7 +64,7 @@ class Drive:
         """
         plan = reconfiguration.plan
         moving = [move for move in plan.moves if not move.is_empty]
-        steps = [tuple(moving)] if plan.order is None else [step.moves for step in plan.order.steps]
+        steps = [tuple(moving)] if plan.order is None else plan.step_moves
         if reconfiguration.is_watched:
             await self._agent_watch.begin(reconfiguration)
             await self._check_unchanged(reconfiguration, moving)  # the start of the watch took time

@@ -119,7 +119,7 @@ class Readiness:
         reachable = {
             name: latest for name, latest in self._switches.latest().items() if not self._switches.away((name,))
         }
-        steps = () if plan.order is None else plan.order.steps[reconfiguration.step :]
+        steps = [] if plan.order is None else plan.order.steps[reconfiguration.step :]
         to_come = {(move.switch, one) for step in steps for move in step.moves for one in move.add}
         return [*absences, *fell, *_gone(reachable, plan.moves, to_come)]
 

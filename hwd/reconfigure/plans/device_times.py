@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.link import Link
-from hwd.model.plan import PlannedLink, PlanSteps
+from hwd.model.plan import PlannedLink
+from hwd.model.plan_summary import PlanOrder
 from hwd.model.plural import plural
 from hwd.model.prediction import P50_NEEDS, P99_NEEDS, PlanPrediction, PredictedTime
 from hwd.model.timeline import Timeline
@@ -77,7 +78,7 @@ class DeviceTimes:
         links: Iterable[PlannedLink],
         *,
         waits: bool,
-        steps: PlanSteps | None = None,
+        steps: PlanOrder | None = None,
     ) -> PlanPrediction:
         """The times of a plan: the largest of those of its devices, which are taken to be independent of each other.
 
@@ -93,7 +94,7 @@ class DeviceTimes:
             )
         return self._of_steps(ends, steps, waits=waits)
 
-    def _of_steps(self, ends: Mapping[Link, Sequence[Device]], order: PlanSteps, *, waits: bool) -> PlanPrediction:
+    def _of_steps(self, ends: Mapping[Link, Sequence[Device]], order: PlanOrder, *, waits: bool) -> PlanPrediction:
         ready = [[end for link in step.made for end in ends.get(link, ())] for step in order.steps]
         last: list[Device] = [(move.switch, ()) for move in order.steps[-1].moves]
         if not waits or not all(ready[:-1]):

@@ -11,7 +11,8 @@ from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
 from hwd.model.circuit import Observed, RoutedLink
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd, switch_crossconnect
-from hwd.model.plan import Plan, PlannedLink, PlanSteps
+from hwd.model.plan import Plan, PlannedLink
+from hwd.model.plan_summary import PlanOrder
 from hwd.model.plural import plural
 from hwd.model.request import Request
 from hwd.model.testbed import Testbed
@@ -153,7 +154,9 @@ class Planner:
         else:
             interlocks = self._interlocks.found(proposal, request.body.overrides)
         waits = request.body.ready_within_s is not None  # for kept links too
-        order = self._order(moves, observed, then) if request.body.steps and moving else None
+        order, step_moves = None, tuple[tuple[SwitchMoves, ...], ...]()
+        if request.body.steps and moving:
+            order, step_moves = self._order(moves, observed, then)
         expected_s, expected_from = self._expected(moving, planned, order, waits=waits)
         prediction = self._device_times.predict(moves, planned, waits=waits, steps=order) if moving else None
         return Plan(
@@ -182,11 +185,12 @@ class Planner:
             is_restore=request.body.restore is not None,
             away=request.away,
             order=order,
+            step_moves=step_moves,
             prediction=prediction,
         )
 
     def _expected(
-        self, moving: Sequence[str], links: Sequence[PlannedLink], order: PlanSteps | None, *, waits: bool
+        self, moving: Sequence[str], links: Sequence[PlannedLink], order: PlanOrder | None, *, waits: bool
     ) -> tuple[float, str]:
         """Seconds from the first command until all is ready: of several steps the sum, as each begins when the one
         before it is ready or, where its links are not waited for, has settled.
@@ -194,7 +198,7 @@ class Planner:
         if not moving:
             return 0.0, "nothing moves"
         links_come = any(waits or not one.kept for one in links)
-        steps = () if order is None else order.steps
+        steps = [] if order is None else order.steps
         if len(steps) < 2:
             return self._expect(moving, links_come)
         found = [self._expect([move.switch for move in step.moves], waits and bool(step.made)) for step in steps]
@@ -203,7 +207,9 @@ class Planner:
         sources = "; ".join(dict.fromkeys(source for _, source in found))
         return sum(seconds for seconds, _ in found), f"sum of {plural(len(steps), 'step')}; {sources}"
 
-    def _order(self, moves: tuple[SwitchMoves, ...], observed: Observed, then: State) -> PlanSteps:
+    def _order(
+        self, moves: tuple[SwitchMoves, ...], observed: Observed, then: State
+    ) -> tuple[PlanOrder, tuple[tuple[SwitchMoves, ...], ...]]:
         return steps_of(
             Transition(
                 moves=moves,

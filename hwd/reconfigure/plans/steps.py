@@ -11,7 +11,7 @@ from itertools import pairwise
 from hwd.model.circuit import RoutedLink
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
-from hwd.model.plan import PlannedStep, PlanSteps
+from hwd.model.plan_summary import PlanMoves, PlanOrder, PlanStep
 from hwd.reconfigure.plans.move_order import Group, Interrupted, order_of
 from hwd_drivers.core.values import Crossconnect, Element, natural_key
 from hwd_drivers.switching.moves import SwitchMoves
@@ -31,8 +31,9 @@ class Transition:
     elements: Mapping[str, Sequence[Element]]
 
 
-def steps_of(transition: Transition) -> PlanSteps:
-    """Each step holds by itself: an end is in at most one crossconnect, and only links of the plan are dark.
+def steps_of(transition: Transition) -> tuple[PlanOrder, tuple[tuple[SwitchMoves, ...], ...]]:
+    """The steps, and the moves of each. Each holds by itself: an end is in at most one crossconnect, and only links of
+    the plan are dark.
 
     See `order_of` for what is minimal.
     """
@@ -40,24 +41,22 @@ def steps_of(transition: Transition) -> PlanSteps:
     order = order_of(len(groups), [one for _, one in groups.interrupted])
     step_of = {group: number for number, step in enumerate(order.steps) for group in step}
     links = [link for link, _ in groups.interrupted]
-    return PlanSteps(
-        steps=tuple(
-            PlannedStep(
-                moves=moves,
-                made=tuple(
-                    sorted(
-                        (link for link, group in groups.made.items() if step_of[group] == number),
-                        key=natural_key,
-                    )
-                ),
-                dark=tuple(sorted((links[one] for one in dark), key=natural_key)),
-            )
-            for number, (moves, dark) in enumerate(zip(groups.moves_by_step(step_of), order.dark, strict=True))
-        ),
+    moves = (*groups.moves_by_step(step_of),)
+    steps = [
+        PlanStep(
+            moves=[*map(PlanMoves.of, moved)],
+            made=sorted((link for link, group in groups.made.items() if step_of[group] == number), key=natural_key),
+            dark=sorted((links[one] for one in dark), key=natural_key),
+        )
+        for number, (moved, dark) in enumerate(zip(moves, order.dark, strict=True))
+    ]
+    found = PlanOrder.of(
+        steps,
         dark_at_least=order.dark_at_least,
         steps_at_least=order.steps_at_least,
         dark_all_at_once=len(links),
     )
+    return found, moves
 
 
 class _Groups:

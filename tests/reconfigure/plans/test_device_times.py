@@ -14,7 +14,8 @@ from hwd.model.circuit import Circuit, RoutedLink
 from hwd.model.instant import Instant, InstantName, Origin
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
-from hwd.model.plan import PlannedLink, PlannedStep, PlanSteps
+from hwd.model.plan import PlannedLink
+from hwd.model.plan_summary import PlanMoves, PlanOrder, PlanStep
 from hwd.model.prediction import PlanPrediction
 from hwd.model.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
 from hwd.reconfigure.plans.device_times import REMEMBERED, DeviceTimes, _largest, measured
@@ -178,8 +179,8 @@ def test_steps_add_up_and_one_without_links_is_unknown() -> None:
     for number in range(ENOUGH):
         times(timeline(ready_s=1.0 + number / 1000))
     link = planned()
-    step = PlannedStep(moves=tuple(moves("ocs1")), made=(link.routed.link,), dark=())
-    order = PlanSteps(steps=(step, step), dark_at_least=0, steps_at_least=2, dark_all_at_once=0)
+    step = PlanStep(moves=[*map(PlanMoves.of, moves("ocs1"))], made=[link.routed.link], dark=[])
+    order = PlanOrder.of([step, step], dark_at_least=0, steps_at_least=2, dark_all_at_once=0)
     found = times.predict(moves("ocs1"), [link], waits=True, steps=order)
     assert found.ready is not None
     assert found.ready.p50_s == pytest.approx(2.15, abs=0.05), "two steps, each the larger of two ends"

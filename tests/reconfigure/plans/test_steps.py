@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwd.model.link import Link
-from hwd.model.plan import Plan, PlanSteps
+from hwd.model.plan import Plan
+from hwd.model.plan_summary import PlanMoves, PlanOrder
 from hwd.reconfigure.plans import move_order
 from hwd.reconfigure.plans.move_order import Interrupted, Order, order_of
 from hwd_drivers.core.values import Crossconnect
@@ -60,7 +61,7 @@ class Rack(Desk):
     def links(self, state: State) -> frozenset[Link]:
         return frozenset(self.fabric.links_of(state))
 
-    def check(self, plan: Plan) -> PlanSteps:
+    def check(self, plan: Plan) -> PlanOrder:
         """Hold each step against the fabric, and return them."""
         assert plan.order is not None
         now = {move.switch: frozenset(move.before) for move in plan.moves}
@@ -69,12 +70,12 @@ class Rack(Desk):
         touched = {move.switch: {*move.remove, *move.add} for move in plan.moves}
         stays = {link for link in before & after if self.is_untouched(link, now, touched)}
         state: State = now
-        for step in plan.order.steps:
-            assert step.moves
-            for move in step.moves:
+        for step, moves in zip(plan.order.steps, plan.step_moves, strict=True):
+            assert step.moves == [*map(PlanMoves.of, moves)] != []
+            for move in moves:
                 assert frozenset(move.before) == state[move.switch]
-            bare = {**state, **{move.switch: state[move.switch] - {*move.remove} for move in step.moves}}
-            full = {**state, **{move.switch: move.after for move in step.moves}}
+            bare = {**state, **{move.switch: state[move.switch] - {*move.remove} for move in moves}}
+            full = {**state, **{move.switch: move.after for move in moves}}
             for each in (bare, full):
                 for crossconnects in each.values():
                     ends = [end for one in crossconnects for end in one.ends]
@@ -187,16 +188,16 @@ def test_a_trunk_is_freed_before_another_link_takes_it(trunks: Rack) -> None:
 def test_a_swap_is_one_step_and_says_that_no_order_has_fewer(one: Rack) -> None:
     plan = one.in_steps("ocs1:" + joined((1, 5), (2, 6)).replace(" ", ","), {"ocs1": joined((1, 6), (2, 5))})
     assert plan.order is not None
-    assert str(plan.order.summary) == "1 step, at most 2 links dark at once (no order has fewer); all at once 2"
+    assert str(plan.order) == "1 step, at most 2 links dark at once (no order has fewer); all at once 2"
 
 
 def test_elements_of_a_switch_move_as_one() -> None:
     rack = Rack(BANYAN)
     rest = {"osw1": "", "x1": "1A-1B 2A-2B", "x2": "1A-1B 2A-2B", "p1": "in-1"}
     plan = rack.in_steps("h0.eth0<->h0.eth1", rest)
-    assert plan.order is not None
-    for step in plan.order.steps:
-        for move in step.moves:
+    assert plan.step_moves
+    for moves in plan.step_moves:
+        for move in moves:
             for element in rack.testbed.switches[move.switch].capabilities.elements:
                 assert frozenset(move.after) & element.crossconnects in element.state_sets
 
