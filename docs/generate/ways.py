@@ -1,10 +1,12 @@
-"""`python -m docs.generate.ways` counts the calls of our own functions along two ways, in virtual time.
+"""`python -m docs.generate.ways` counts the calls of our own functions along three ways, in virtual time.
 
-The ways: one crossconnect, from `hwd apply` to the bytes of the switch and back to the report; and one flap of a
-carrier, from the kernel's report to the rows in the database. Twins and the simulation are not counted: neither their
-modules, nor what runs in the node of the twin rack, which shares codecs with the drivers; nor bodies of modules and of
-classes, which run once, at an import. A world is played twice from one seed, with the action and without it: the
-difference is what the action causes. The command line is counted too: its requests are answered by such worlds.
+The ways: one crossconnect, from `hwd apply` to the bytes of the switch and back to the report; one flap of a carrier,
+from the kernel's report to the rows in the database; and one operation of two ranks whose control plane brings the
+light to a target of its prepared set first, from the socket of the ranks to its end in the log of the job. Twins and
+the simulation are not counted: neither their modules, nor what runs in the node of the twin rack, which shares codecs
+with the drivers; nor bodies of modules and of classes, which run once, at an import. A world is played twice from one
+seed, with the action and without it: the difference is what the action causes. The command line is counted too: its
+requests are answered by such worlds.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ import inspect
 import sys
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -28,8 +30,10 @@ from typing_extensions import override
 from docs.generate.pages import table
 from hwd.cli.run_command import run
 from hwd.daemon.installed_drivers import load
+from hwd.model.bodies import JobBody
 from hwd.model.fault import parse_fault
-from hwd.sim.world import RACK, World
+from hwd.sim.job_rank import JobRank
+from hwd.sim.world import DAEMON, RACK, World
 from hwd.web.app import make_app
 from hwd.web.stream import EventStream
 from hwd_drivers.twins.virtual_time import run_virtual
@@ -40,6 +44,7 @@ CROSSCONNECT = "ocs1:1A-3B"
 """One crossconnect that makes no link: no host takes part."""
 FLAP = {"fault": "flap", "port": "h0.eth0", "times": 1, "down_s": 1.0, "up_s": 1.0}
 LINK = "ocs1:1A-3B,3A-1B"
+JOB = "jobs:\n  go: {command: [/bin/rank], user: lab, hosts: [h0, h1], plane: static topology=pairs}\n"
 SECONDS = 20.0
 """Virtual time in which all that an action causes has happened."""
 PACKAGES = {"drivers/hwd_drivers": "hwd_drivers", "agents/hwd_agents": "hwd_agents", "hwd": "hwd"}
@@ -111,16 +116,33 @@ def _module(file: str) -> str | None:
     return None
 
 
-def played(act: Callable[[World, httpx.AsyncClient], Awaitable[None]], *, link: bool) -> Calls:
-    """The calls of a world while `act` runs and for `SECONDS` in all. `link`: a link is up before."""
-    text = TESTBED.read_text(encoding="utf-8").replace("kernel: true, ", "")
+def played(
+    act: Callable[[World, httpx.AsyncClient], Awaitable[None]],
+    *,
+    link: bool = False,
+    rank: Callable[[JobRank], Awaitable[None]] | None = None,
+) -> Calls:
+    """The calls of a world while `act` runs and for `SECONDS` in all. `link`: a link is up before. `rank`: what each
+    rank of a job does, of which all have come before.
+    """
+    text = TESTBED.read_text(encoding="utf-8").replace("kernel: true, ", "") + (JOB if rank is not None else "")
     with NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(text)
         file.flush()
         testbed = load(file.name).require()
 
     async def main() -> Calls:
-        async with World(testbed, text, seed=1) as world:
+        joined = asyncio.Semaphore(0)
+
+        async def program(host: str, _: Sequence[str], environment: Mapping[str, str]) -> int:
+            assert rank is not None
+            own = JobRank(world, host, environment)
+            await own.join()
+            joined.release()
+            await rank(own)
+            return 0
+
+        async with World(testbed, text, seed=1, programs={"/bin/rank": program}) as world:
             trace = Trace(lambda: world.nodes.current() == RACK)
             service = await world.settled()
             assert world.daemon is not None
@@ -138,6 +160,10 @@ def played(act: Callable[[World, httpx.AsyncClient], Awaitable[None]], *, link: 
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as http:
                 if link:
                     await http.post("/api/v1/reconfigurations", json={"what": LINK, "ready_within_s": 15})
+                if rank is not None:
+                    await world.nodes.run_in_node(DAEMON, service.start_job(JobBody(name="go"), None))
+                    for _ in testbed.hosts:
+                        await joined.acquire()
                 began_s = asyncio.get_running_loop().time()
                 with trace.on():
                     await act(world, http)
@@ -158,6 +184,26 @@ def of_flap() -> Calls:
         await world.set_fault(parse_fault(FLAP))
 
     return played(flap, link=True) - played(nothing, link=True)
+
+
+def of_operation() -> Calls:
+    """What one operation of two ranks causes, before which the light moves."""
+
+    def of(*, asks: bool) -> Calls:
+        go = asyncio.Event()
+
+        async def rank(own: JobRank) -> None:
+            await go.wait()
+            await own.collective("world", "all-reduce", seconds=0.1)
+            await asyncio.Event().wait()  # the job does not end with it
+
+        async def act(_: World, __: httpx.AsyncClient) -> None:
+            if asks:
+                go.set()
+
+        return played(act, rank=rank)
+
+    return of(asks=True) - of(asks=False)
 
 
 def of_apply() -> tuple[Calls, Calls]:
@@ -203,6 +249,11 @@ def of_apply() -> tuple[Calls, Calls]:
     return trace.calls, played(ask, link=False) - played(nothing, link=False)
 
 
+def of_daemon(calls: Calls) -> list[str]:
+    """The functions of `hwd`, each once, without comprehensions and lambdas."""
+    return [one for one in calls if one.startswith("hwd.") and not one.endswith(">")]
+
+
 def by_package(calls: Calls) -> list[tuple[str, str]]:
     found = Counter[str]()
     for name, count in calls.items():
@@ -211,12 +262,17 @@ def by_package(calls: Calls) -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    """Print both ways."""
+    """Print all ways."""
     command_line, daemon = of_apply()
-    ways = {f"`hwd apply {CROSSCONNECT}`": command_line + daemon, "a flap of a carrier": of_flap()}
+    ways = {
+        f"`hwd apply {CROSSCONNECT}`": command_line + daemon,
+        "a flap of a carrier": of_flap(),
+        "an operation of two ranks": of_operation(),
+    }
     for name, calls in ways.items():
         reads = f", {calls[READ]} whole reads of the switch" if calls[READ] else ""
-        sys.stdout.write(f"{name}: {calls.total()} calls of {len(calls)} functions{reads}\n\n")
+        own = f"{len(of_daemon(calls))} of them named functions of hwd"
+        sys.stdout.write(f"{name}: {calls.total()} calls of {len(calls)} functions, {own}{reads}\n\n")
         sys.stdout.write(table(("package", "calls"), by_package(calls)) + "\n")
         if "--functions" in sys.argv:
             rows = [(f"`{one}`", str(count)) for one, count in calls.most_common()]

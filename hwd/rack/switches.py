@@ -1,5 +1,6 @@
 """The last reports of the switches, from documents."""
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
@@ -21,12 +22,17 @@ from hwd_drivers.devices.facts import (
 )
 
 NOTHING: Final = frozenset[Crossconnect]()
+_log = logging.getLogger(__name__)
+
 OVERRUNS_KEPT = 8
 """Of each switch; older ones are in the records."""
 
 
 class ReportedSwitches:
-    """A `Sink` with the last report of each switch. `cause(switch)`: why it cannot be reached now, None if unknown."""
+    """A `Sink` with the last report of each switch. `cause(switch)`: why it cannot be reached now, None if unknown.
+
+    `ignored`: how often it was told of a switch that the testbed has not, or has no more.
+    """
 
     TAKES: ClassVar = (
         SwitchUp,
@@ -43,6 +49,7 @@ class ReportedSwitches:
         self, switches: Mapping[str, Switch], cause: Callable[[str], str | None] = lambda switch: None
     ) -> None:
         self._cause = cause
+        self.ignored = 0
         self._switches = dict(switches)
         self._reports = {name: _at_first(name, switch.owner) for name, switch in switches.items()}
         self._carried: dict[str, frozenset[Crossconnect]] = {}
@@ -87,7 +94,11 @@ class ReportedSwitches:
 
     def __call__(self, document: Document) -> None:
         fact = document.fact
-        if not isinstance(fact, SwitchFact) or (before := self._reports.get(fact.switch)) is None:
+        if not isinstance(fact, SwitchFact):
+            return
+        if (before := self._reports.get(fact.switch)) is None:
+            self.ignored += 1
+            _log.info("%s: ignored, as the testbed has it not: %s (%d so far)", fact.switch, fact.KIND, self.ignored)
             return
         after = _after(before, fact, document.wall_ns)
         if after.up is not before.up:

@@ -45,6 +45,15 @@ class _KeptDesired:
     desired: SwitchDesired
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KeptSwitch:
+    """One switch with its last change, and of what that was made."""
+
+    of: SwitchStatus
+    change: SwitchChange
+    status: SwitchStatus
+
+
 class RackStatus:
     """Made from documents and from what the parts of the daemon know now; it asks no device.
 
@@ -82,6 +91,7 @@ class RackStatus:
         self._reconfigurer = reconfigurer
         self._recorder = recorder
         self._desired: dict[str, _KeptDesired] = {}
+        self._kept: dict[str, _KeptSwitch] = {}
 
     def bus(self) -> BusStatus:
         return BusStatus(
@@ -186,10 +196,16 @@ class RackStatus:
             if (one := self._switches.report(name)) is None:  # a reload has just taken it out
                 continue
             lease, change = leases.get(name), self._changes.last(name)
-            if lease is None and change is None:
+            if lease is not None or (change is not None and change.outcome == NOT_ENDED):
+                yield replace(one, lease=lease, last_change=self._stated(change))
+            elif change is None:
                 yield one
             else:
-                yield replace(one, lease=lease, last_change=self._stated(change))
+                found = self._kept.get(name)
+                if found is None or found.of is not one or found.change is not change:
+                    status = replace(one, last_change=change)
+                    found = self._kept[name] = _KeptSwitch(of=one, change=change, status=status)
+                yield found.status
 
     def _stated(self, change: SwitchChange | None) -> SwitchChange | None:
         """A change with the state of its reconfiguration where that is under way."""

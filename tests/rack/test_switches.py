@@ -1,10 +1,13 @@
 """What switches last said, as the status screen shows it."""
 
 import json
+import logging
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import pytest
+from msgspec import structs
 
 from hwd.daemon.installed_drivers import load
 from hwd.model.host import HostUp
@@ -139,3 +142,15 @@ def test_each_story_changes_the_report_as_the_golden_file_says() -> None:
                 text += "".join(f"    {name}: {now[name]}\n" for name in now if now[name] != before.get(name))
                 before = now
     check_golden(SAID, text)
+
+
+def test_what_is_told_of_a_switch_that_a_reload_has_taken_out_is_ignored_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "hwd.rack.switches")
+    switches = board()
+    before = shown(switches)
+    for fact in (UP, READ, DOWN):
+        switches(Document(at_ns=0, wall_ns=1, fact=structs.replace(fact, switch="gone")))
+    assert (switches.ignored, switches.report("gone"), shown(switches)) == (3, None, before)
+    assert "gone: ignored, as the testbed has it not: switch.read (2 so far)" in caplog.text
