@@ -6,7 +6,7 @@ wanted = desired(routed)
 """
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,10 +78,23 @@ class _Asked:
     def about(self, state: State) -> FollowedLight:
         try:
             self._note(self.light.follow(state))
-        except BaseException:  # what was followed so far is of no state
-            self._light, self.routed, self._in_order = None, {}, None
+        except BaseException:
+            self._forget()
             raise
         return self.light
+
+    def about_in_parts(self, state: State, switches_at_once: int) -> Iterator[None]:
+        parts = self.light.follow_in_parts(state, switches_at_once)
+        while True:
+            try:
+                change = next(parts)
+            except StopIteration:
+                return
+            except BaseException:
+                self._forget()
+                raise
+            self._note(change)
+            yield
 
     def change(self, changed: State) -> LightChange:
         """Go on with the same state but for these switches."""
@@ -93,6 +106,10 @@ class _Asked:
         if self._in_order is None:
             self._in_order = _in_order(self.light.links)
         return self._in_order
+
+    def _forget(self) -> None:
+        """What was followed so far is of no state."""
+        self._light, self.routed, self._in_order = None, {}, None
 
     def _note(self, change: LightChange) -> LightChange:
         if change.links:
@@ -278,6 +295,15 @@ class Fabric:
         """The links that these crossconnects make, with their circuits."""
         self._asked.about(state)
         return tuple(map(self._routed_by, self._asked.links))
+
+    def follow(self, state: State, *, switches_at_once: int) -> Iterator[None]:
+        """Go over to this state a part at a time, so that `routed_of` it is quick."""
+        yield from self._asked.about_in_parts(state, switches_at_once)
+        for number, link in enumerate(self._asked.links, 1):
+            if link in self._asked.light.links:  # else somebody asked of another state
+                self._routed_by(link)
+            if number % switches_at_once == 0:
+                yield
 
     def routed_through(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> tuple[RoutedLink, ...]:
         """Those of `routed_of` whose light passes one of these crossconnects."""

@@ -43,7 +43,9 @@ class FollowedLight:
         self._is_whole = is_whole
         self._last = LastSeen[Carried]()
         self._beside: set[str] = set()
-        """Switches that were changed since."""
+        """Switches that carry something else than in the state that was followed last."""
+        self._follows = 0
+        """How often states were followed."""
         self._lit: dict[str, tuple[SwitchCrossconnect, ...]] = {}
         """By switch: what passes light."""
         self._joined: dict[FibreEnd, Onward] = {}
@@ -62,10 +64,24 @@ class FollowedLight:
     def follow(self, state: State) -> LightChange:
         """Go on with this state; returns what changed from the one before."""
         differing, gone = self._last.differing(state)
+        self._follows += 1
         beside, self._beside = self._beside, set()
         touched = [end for name in beside.union(differing) for end in self._change(name, state.get(name, ()))]
         touched += [end for name in gone for end in self._change(name, ())]
         return self._trace_at(touched)
+
+    def follow_in_parts(self, state: State, switches_at_once: int) -> Iterator[LightChange]:
+        """As `follow`, a part at a time. Whoever follows the light in between follows all of it; then this ends."""
+        differing, gone = self._last.differing(state)
+        self._follows += 1
+        this, names = self._follows, [*dict.fromkeys((*self._beside, *differing, *gone))]
+        self._beside.update(names)  # until they are followed
+        for first in range(0, len(names), switches_at_once):
+            if self._follows != this:
+                return
+            part = names[first : first + switches_at_once]
+            self._beside.difference_update(part)
+            yield self._trace_at([end for name in part for end in self._change(name, state.get(name, ()))])
 
     def change(self, changed: State) -> LightChange:
         """Go on with the same state, but for these switches; returns what changed."""

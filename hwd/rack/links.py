@@ -75,6 +75,7 @@ class Links:
         self._of: dict[str, dict[Link, None]] = {}
         """By NIC port, host and switch: the links that were looked at."""
         self._carried = LastSeen[frozenset[Crossconnect]]()
+        self._unlooked: dict[str, None] = {}
         self._orphans: dict[str, list[str]] = {}
         inside = {name for one in fabric.composites.values() for name in one.inside.switches}
         patched: dict[str, set[PortSide]] = {}
@@ -94,6 +95,10 @@ class Links:
                 self._look_again(host, but_up=False)
             case SwitchFact(switch=switch) as fact:
                 self._look_again(switch, but_up=isinstance(fact, SwitchPower))
+
+    def follow(self, *, switches_at_once: int) -> Iterator[None]:
+        """Follow the light of all switches a part at a time, so that `each` begins at once."""
+        return self._fabric.follow(self._switches.state(), switches_at_once=switches_at_once)
 
     def each(self) -> Iterator[LinkStatus]:
         """Those that crossconnects make now. One of which something was told since is looked at when it is asked for,
@@ -122,18 +127,28 @@ class Links:
         """Crossconnects with an end that no fibre of the testbed leads to, on switches that fibres lead to: what a
         fibre that was taken out of its file leaves behind. Elements of composites are not among them.
         """
-        state = self.state()
-        changed, gone = self._carried.differing(state)
+        for _ in self.look_for_orphans(switches_at_once=len(self._patched)):
+            pass
+        return sorted((one for found in self._orphans.values() for one in found), key=natural_key)
+
+    def look_for_orphans(self, *, switches_at_once: int) -> Iterator[None]:
+        """Look at the switches that carry something else than before, a part at a time, so that `orphans` is quick."""
+        changed, gone = self._carried.differing(self.state())
         for switch in gone:
             self._orphans.pop(switch, None)
-        for switch in changed:
+        self._unlooked.update(dict.fromkeys(changed))
+        for number, switch in enumerate([*self._unlooked], 1):
+            self._unlooked.pop(switch, None)
             ends = self._patched.get(switch)
-            found = () if ends is None else (one for one in state[switch] if not ends.issuperset(one.ends))
+            found = (
+                () if ends is None else (one for one in self._switches.carried(switch) if not ends.issuperset(one.ends))
+            )
             if orphans := [f"{switch}:{one}" for one in found]:
                 self._orphans[switch] = orphans
             else:
                 self._orphans.pop(switch, None)
-        return sorted((one for found in self._orphans.values() for one in found), key=natural_key)
+            if number % switches_at_once == 0:
+                yield
 
     def unlit(self, desired: Mapping[str, tuple[Crossconnect, ...]]) -> list[UnlitLink]:
         """Links that the desired crossconnects would make beside all that is not in their way, and that are not lit.

@@ -76,7 +76,11 @@ class ReportedSwitches:
 
     def state(self) -> dict[str, frozenset[Crossconnect]]:
         """What each switch carries, as it was reported last: the same object until it is another."""
-        return {name: self._carried.get(name, NOTHING) for name in self._reports}
+        return {name: self.carried(name) for name in self._reports}
+
+    def carried(self, switch: str) -> frozenset[Crossconnect]:
+        """The same of one."""
+        return self._carried.get(switch, NOTHING)
 
     def report(self, switch: str) -> SwitchStatus | None:
         """As in `reports`; None for one that the testbed has not."""

@@ -32,6 +32,7 @@ from hwd_drivers.core.structs import to_plain
 from hwd_drivers.core.values import PortSide, natural_key
 
 SWITCHES_AT_ONCE, HOSTS_AT_ONCE, DESIRED_AT_ONCE, LINKS_AT_ONCE = 2048, 512, 256, 16
+FOLLOWED_AT_ONCE, ORPHANS_AT_ONCE = 128, 1024
 """Of a turn of the event loop: what takes some milliseconds at worst."""
 
 
@@ -123,6 +124,8 @@ class RackStatus:
         """That have light from end to end."""
         while True:  # a reload may come in between
             fabric = self._in_use.fabric
+            for _ in self._links.follow(switches_at_once=FOLLOWED_AT_ONCE):
+                await asyncio.sleep(0)
             links = await in_turns(self._links.each(), LINKS_AT_ONCE)
             if fabric is self._in_use.fabric:
                 return links
@@ -152,7 +155,8 @@ class RackStatus:
 
     async def orphans(self) -> list[str]:
         """See `Links.orphans`."""
-        await asyncio.sleep(0)
+        for _ in self._links.look_for_orphans(switches_at_once=ORPHANS_AT_ONCE):
+            await asyncio.sleep(0)
         return self._links.orphans()
 
     def unlit(self) -> list[UnlitLink]:

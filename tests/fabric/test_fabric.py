@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 
 import pytest
@@ -294,8 +294,10 @@ States = list[dict[str, Carried]]
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.dictionaries(st.sampled_from(["x1", "x2", "gone"]), CARRIED), min_size=2, max_size=8))
 def test_what_is_said_of_a_state_does_not_depend_on_the_states_before(make: Make, states: States) -> None:
-    """Ends may be in two crossconnects, and switches come and go."""
-    testbed = make(FOLLOWED)
+    """Ends may be in two crossconnects, and switches come and go. Some begin to follow a state in parts, and go on
+    while others ask of other ones.
+    """
+    testbed, walks = make(FOLLOWED), list[Iterator[None]]()
     followed, before = Fabric(testbed), dict[str, Carried]()
     for state in states:
         new, changed = Fabric(testbed), {name: found for name, found in state.items() if name in before}
@@ -303,6 +305,9 @@ def test_what_is_said_of_a_state_does_not_depend_on_the_states_before(make: Make
         then = {**before, **changed}
         assert followed.lost(before, changed) == {*new.links_of(before)} - {*new.links_of(then)}
         for asked in (then, state):
+            walks.append(followed.follow(asked, switches_at_once=1))
+            for walk in walks:
+                next(walk, None)
             assert followed.lit(asked) == new.lit(asked)
             assert followed.circuits(asked) == new.circuits(asked)
             assert followed.routed_of(asked) == new.routed_of(asked)

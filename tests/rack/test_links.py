@@ -357,3 +357,26 @@ def test_a_reload_between_two_links_ends_the_walk() -> None:
     board.use_testbed(fewer)
     assert [*walk] == []
     assert [*board.each()] == []
+
+
+def test_orphans_that_are_looked_for_in_parts_are_those_of_now() -> None:
+    """A switch may change while others are looked at."""
+    switch = "{driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {}}"
+    nics = "{eth0: {module: 100g-lr4}}"
+    text = f"testbed: two\nswitches: {{ocs1: {switch}, ocs2: {switch}}}\nhosts: {{h0: {{nics: {nics}}}}}\n"
+    testbed = load_text(f"{text}fibres: [h0.eth0.tx -> ocs1.1A, ocs2.1B -> h0.eth0.rx]\n", file="two.yaml").require()
+    switches = ReportedSwitches(testbed.switches)
+    board = Links(Fabric(testbed), switches, NicPorts(), lambda: WALL_NS)
+
+    def read(switch: str, *texts: str) -> None:
+        fact = msgspec.structs.replace(pairs(*texts), switch=switch)
+        switches(Document(at_ns=0, wall_ns=WALL_NS, fact=fact))
+
+    read("ocs1", "3A-4B")
+    read("ocs2", "5A-6B")
+    walk = board.look_for_orphans(switches_at_once=1)
+    next(walk)
+    read("ocs2", "7A-8B")
+    assert board.orphans() == ["ocs1:3A-4B", "ocs2:7A-8B"]
+    assert [*walk] == [None]
+    assert board.orphans() == ["ocs1:3A-4B", "ocs2:7A-8B"]
