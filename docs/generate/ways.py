@@ -249,8 +249,8 @@ def of_apply() -> tuple[Calls, Calls]:
     return trace.calls, played(ask, link=False) - played(nothing, link=False)
 
 
-def of_daemon(calls: Calls) -> list[str]:
-    """The functions of `hwd`, each once, without comprehensions and lambdas."""
+def of_hwd(calls: Calls) -> list[str]:
+    """The functions of the package `hwd`, each once, without comprehensions and lambdas."""
     return [one for one in calls if one.startswith("hwd.") and not one.endswith(">")]
 
 
@@ -265,13 +265,14 @@ def main() -> None:
     """Print all ways."""
     command_line, daemon = of_apply()
     ways = {
-        f"`hwd apply {CROSSCONNECT}`": command_line + daemon,
+        f"`hwd apply {CROSSCONNECT}`, in the command line": command_line,
+        f"`hwd apply {CROSSCONNECT}`, in the daemon and the agents": daemon,
         "a flap of a carrier": of_flap(),
         "an operation of two ranks": of_operation(),
     }
     for name, calls in ways.items():
         reads = f", {calls[READ]} whole reads of the switch" if calls[READ] else ""
-        own = f"{len(of_daemon(calls))} of them named functions of hwd"
+        own = f"{len(of_hwd(calls))} of them named functions of hwd"
         sys.stdout.write(f"{name}: {calls.total()} calls of {len(calls)} functions, {own}{reads}\n\n")
         sys.stdout.write(table(("package", "calls"), by_package(calls)) + "\n")
         if "--functions" in sys.argv:

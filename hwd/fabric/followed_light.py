@@ -43,7 +43,7 @@ class FollowedLight:
         self._is_whole = is_whole
         self._last = LastSeen[Carried]()
         self._beside: set[str] = set()
-        """Switches that carry something else than in the state that was followed last."""
+        """Switches that were changed beside the state that was followed last, or are still to be followed to it."""
         self._follows = 0
         """How often states were followed."""
         self._lit: dict[str, tuple[SwitchCrossconnect, ...]] = {}

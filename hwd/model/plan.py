@@ -25,6 +25,7 @@ from hwd.model.plan_summary import (
 from hwd.model.prediction import PlanPrediction
 from hwd.model.prepared import SetSwitch
 from hwd.model.reconfiguration import StartedLink
+from hwd_drivers.core.errors import BugError
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 DIGITS = 6
@@ -113,6 +114,8 @@ class Plan:
     def __post_init__(self) -> None:
         if self.hash:
             return
+        if len(self.step_moves) != (0 if self.order is None else len(self.order.steps)):
+            raise BugError("a plan has the moves of each step of its order")
         digest = hashlib.sha256(json.dumps(self._hashed(), sort_keys=True).encode()).hexdigest()
         object.__setattr__(self, "hash", digest[:12])
 

@@ -40,7 +40,8 @@ class StartedLink(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, link: Link, crossconnects: Iterable[SwitchCrossconnect], *, kept: bool) -> Self:
         used = sorted(crossconnects, key=natural_key)
-        return cls(link=link, kept=kept, switches=[*dict.fromkeys(one.switch for one in used)], crossconnects=used)
+        switches = sorted({one.switch for one in used}, key=natural_key)
+        return cls(link=link, kept=kept, switches=switches, crossconnects=used)
 
 
 class StartedMove(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PortSide, natural_key
 from hwd_drivers.devices.facts import SwitchFact, SwitchPower
 
+ALL: Final = 1 << 32
 MONITORED_NS = 6 * 10**9
 """A host asks its own switches for their powers every 5 s and reports changes: what is not reported is not older."""
 
@@ -76,6 +77,7 @@ class Links:
         """By NIC port, host and switch: the links that were looked at."""
         self._carried = LastSeen[frozenset[Crossconnect]]()
         self._unlooked: dict[str, None] = {}
+        """Switches that were not looked at for orphans since they changed."""
         self._orphans: dict[str, list[str]] = {}
         inside = {name for one in fabric.composites.values() for name in one.inside.switches}
         patched: dict[str, set[PortSide]] = {}
@@ -127,7 +129,7 @@ class Links:
         """Crossconnects with an end that no fibre of the testbed leads to, on switches that fibres lead to: what a
         fibre that was taken out of its file leaves behind. Elements of composites are not among them.
         """
-        for _ in self.look_for_orphans(switches_at_once=len(self._patched)):
+        for _ in self.look_for_orphans(switches_at_once=ALL):
             pass
         return sorted((one for found in self._orphans.values() for one in found), key=natural_key)
 

@@ -21,9 +21,9 @@ from hwd_drivers.devices.facts import (
     SwitchUp,
 )
 
-NOTHING: Final = frozenset[Crossconnect]()
 _log = logging.getLogger(__name__)
 
+NOTHING: Final = frozenset[Crossconnect]()
 OVERRUNS_KEPT = 8
 """Of each switch; older ones are in the records."""
 

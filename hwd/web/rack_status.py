@@ -31,9 +31,9 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.structs import to_plain
 from hwd_drivers.core.values import PortSide, natural_key
 
-SWITCHES_AT_ONCE, HOSTS_AT_ONCE, DESIRED_AT_ONCE, LINKS_AT_ONCE = 2048, 512, 256, 16
-FOLLOWED_AT_ONCE, ORPHANS_AT_ONCE = 128, 1024
-"""Of a turn of the event loop: what takes some milliseconds at worst."""
+SWITCHES_AT_ONCE, HOSTS_AT_ONCE, DESIRED_AT_ONCE = 2048, 512, 256
+LINKS_AT_ONCE, FOLLOWED_AT_ONCE, ORPHANS_AT_ONCE = 16, 128, 1024
+"""How many make one turn of the event loop, which takes some milliseconds at worst."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +93,7 @@ class RackStatus:
         self._recorder = recorder
         self._desired: dict[str, _KeptDesired] = {}
         self._kept: dict[str, _KeptSwitch] = {}
+        self._following = asyncio.Lock()
 
     def bus(self) -> BusStatus:
         return BusStatus(
@@ -124,8 +125,9 @@ class RackStatus:
         """That have light from end to end."""
         while True:  # a reload may come in between
             fabric = self._in_use.fabric
-            for _ in self._links.follow(switches_at_once=FOLLOWED_AT_ONCE):
-                await asyncio.sleep(0)
+            async with self._following:  # who asks at the same time would end it, and follow the rest at once
+                for _ in self._links.follow(switches_at_once=FOLLOWED_AT_ONCE):
+                    await asyncio.sleep(0)
             links = await in_turns(self._links.each(), LINKS_AT_ONCE)
             if fabric is self._in_use.fabric:
                 return links
@@ -155,6 +157,7 @@ class RackStatus:
 
     async def orphans(self) -> list[str]:
         """See `Links.orphans`."""
+        await asyncio.sleep(0)
         for _ in self._links.look_for_orphans(switches_at_once=ORPHANS_AT_ONCE):
             await asyncio.sleep(0)
         return self._links.orphans()

@@ -4,7 +4,7 @@ from functools import cache
 
 import httpx
 
-from docs.generate.ways import CROSSCONNECT, READ, Calls, nothing, of_apply, of_daemon, of_flap, of_operation, played
+from docs.generate.ways import CROSSCONNECT, READ, Calls, nothing, of_apply, of_flap, of_hwd, of_operation, played
 from hwd.sim.world import World
 
 SWITCH = "hwd.reconfigure.apply.drive:Drive.switch"
@@ -12,7 +12,7 @@ PLAN, ROUTE = "hwd.reconfigure.plans.planner:Planner.plan", "hwd.reconfigure.pla
 
 
 APPLY_MOST, FLAP_MOST, OPERATION_MOST = 450, 78, 570
-"""Functions of the daemon on each way: who adds to one says in a decision note what for."""
+"""Named functions of hwd on each way, with some room: what is kept from one play to the next makes one or two."""
 
 
 at_rest = cache(lambda: played(nothing, link=False))
@@ -26,7 +26,7 @@ def test_an_apply_from_the_shell_is_planned_once_and_reads_the_switch_to_plan_be
     command_line, daemon = of_apply()
     assert counted(daemon) == {"plans": 1, "routes": 1, "reads": 3}
     assert command_line.total() > 0
-    assert len(of_daemon(daemon)) <= APPLY_MOST
+    assert len(of_hwd(daemon)) <= APPLY_MOST
 
 
 def test_a_plan_that_is_applied_by_its_hash_is_not_made_again_while_the_switch_is_as_it_was() -> None:
@@ -45,14 +45,14 @@ def test_an_event_of_a_carrier_is_json_once_on_each_side_and_looked_for_once() -
     assert {name: calls[f"hwd_agents.{name}"] for name in on_the_host} == dict.fromkeys(on_the_host, events)
     assert calls["hwd_agents.wire.bounds:clipped"] == 0
     assert calls["hwd.records.entry:entry"] == events
-    assert len(of_daemon(calls)) <= FLAP_MOST
+    assert len(of_hwd(calls)) <= FLAP_MOST
 
 
 def test_an_operation_whose_light_moves_switches_its_set_once_and_plans_nothing() -> None:
     calls = of_operation()
     assert counted(calls)["plans"] == 0
     assert calls[SWITCH] == 1
-    assert len(of_daemon(calls)) <= OPERATION_MOST
+    assert len(of_hwd(calls)) <= OPERATION_MOST
 
 
 def test_two_plays_of_one_seed_make_the_same_calls() -> None:

@@ -380,3 +380,14 @@ def test_orphans_that_are_looked_for_in_parts_are_those_of_now() -> None:
     assert board.orphans() == ["ocs1:3A-4B", "ocs2:7A-8B"]
     assert [*walk] == [None]
     assert board.orphans() == ["ocs1:3A-4B", "ocs2:7A-8B"]
+
+
+def test_a_rack_without_fibres_has_no_orphans() -> None:
+    """Nothing that leads to a switch was taken out of its file."""
+    testbed = load_text(
+        "testbed: bare\nswitches: {ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {}}}\n",
+        file="bare.yaml",
+    ).require()
+    switches = ReportedSwitches(testbed.switches)
+    switches(Document(at_ns=0, wall_ns=WALL_NS, fact=pairs("1A-2B")))
+    assert Links(Fabric(testbed), switches, NicPorts(), lambda: WALL_NS).orphans() == []

@@ -4,12 +4,11 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Self
 
 from msgspec import UNSET
 
 from hwd.jobs.verification.recorded_operations import TargetLight
-from hwd.model.host import HostEvent, HostLost
+from hwd.model.host import HostBirth, HostEvent, HostLost
 from hwd.model.job import JobEnded, JobResumed
 from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
@@ -25,6 +24,7 @@ from hwd_drivers.devices.facts import SwitchCommand, SwitchRead
 KINDS = tuple(
     fact.KIND
     for fact in (
+        HostBirth,
         HostEvent,
         HostLost,
         ReconfigurationStarted,
@@ -64,23 +64,16 @@ class Read:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carrier:
     """A change of the carrier of a NIC port, between two times. `unseen`: changes beside it that nobody saw one by one.
-    `boot`: of the agent that told it. `lost`: how often events of its host had been lost before it.
+    `lost`: how often events of its host had been lost before it. `is_of_one_agent`: the agent that told it had told of
+    the carrier before all of them; else they are counted from what an earlier agent had stored.
     """
 
     earliest_ns: int
     latest_ns: int
     up: bool
-    boot: str
     unseen: int = 0
     lost: int = 0
-
-    def goes_on_from(self, before: Self | None) -> bool:
-        """Whether another agent told the change before it, and this one counted on from there. Where that is not
-        recorded, it may have. Else the agent had read the carrier itself before it changed.
-        """
-        if before is None or self.lost > before.lost:
-            return True
-        return self.boot != before.boot and self.earliest_ns <= before.latest_ns
+    is_of_one_agent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +108,8 @@ class RecordedLight:
     _wanted: dict[str, list[WantedSwitch]] = field(default_factory=dict)
     _lost_at: dict[str, dict[str, int]] = field(default_factory=dict)
     """By reconfiguration: `lost` when it started."""
+    _births: dict[str, HostBirth] = field(default_factory=dict)
+    """By host, the last one."""
     _flaps: int = 0
     """That the last document was about, and the next one counts among the losses."""
 
@@ -126,6 +121,8 @@ class RecordedLight:
             match document.fact:
                 case HostEvent() as event:
                     self._take_event(event)
+                case HostBirth(host=host) as birth:
+                    self._births[host] = birth
                 case HostLost(host=host, count=count) if count != flaps:
                     self.lost[host] = self.lost.get(host, 0) + 1
                 case ReconfigurationStarted() as started:
@@ -264,9 +261,9 @@ class RecordedLight:
                         earliest_ns=event.earliest_ns,
                         latest_ns=event.latest_ns,
                         up=up,
-                        boot=event.boot,
                         unseen=unseen or 0,
                         lost=lost,
+                        is_of_one_agent=self._is_of_one_agent(event, event.data),
                     )
                 )
             case ReadyData(reconfiguration=str(reconfiguration)):
@@ -275,6 +272,16 @@ class RecordedLight:
                 if key not in self.ready and lost > self._lost_at.get(reconfiguration, {}).get(event.host, 0):
                     self.unsure.add(key)
                 self.ready[key] = min(self.ready.get(key, event.earliest_ns), event.earliest_ns)
+
+    def _is_of_one_agent(self, event: HostEvent, told: CarrierData) -> bool:
+        """Whether the kernel has counted all these changes since its agent described the port at its birth."""
+        birth = self._births.get(event.host)
+        if birth is None or birth.boot != event.boot or told.carrier_changes is UNSET:
+            return False
+        port = birth.ports.get(event.port or "")
+        if port is None or port.carrier is None or port.carrier_changes is None:
+            return False
+        return told.carrier_changes - port.carrier_changes >= (told.unseen or 0) + (told.carrier != port.carrier)
 
     def _take_commanded(self, commanded: ReconfigurationCommanded) -> None:
         started = self._started.get(commanded.reconfiguration)

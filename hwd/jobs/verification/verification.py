@@ -130,13 +130,16 @@ class _Verifier:
                 self._lacks(f"whether {port} had a carrier, which its agent did not see then, is not known", one)
             else:
                 yield self._made(DARK, one, f"{port} had no carrier", before[-1].latest_ns)
-        for last, change in zip((None, *changes), changes, strict=False):
+        for change in changes:
             is_fall = not change.up or change.unseen > 0
             if is_fall and from_ns < change.earliest_ns and change.latest_ns < upto_ns:
                 yield self._made(DARK, one, f"{port} lost its carrier", change.latest_ns)
-            elif not change.unseen or one.is_measured or not change.goes_on_from(last):
-                continue
-            elif change.earliest_ns < upto_ns and from_ns < change.latest_ns:
+            elif (
+                change.unseen
+                and not (one.is_measured or change.is_of_one_agent)
+                and change.earliest_ns < upto_ns
+                and from_ns < change.latest_ns
+            ):
                 self._lacks(f"whether {port}, whose agent was away, lost its carrier under operations", one)
         for end in filter(None, (port, lit.links.get(port))):
             ready_ns = light.ready.get((end, lit.by[port]))

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from msgspec import structs
 
-from hwd.model.host import HostEvent, HostLost
+from hwd.model.host import HostBirth, HostEvent, HostLost, HostPort
 from hwd.model.job import JobResumed
 from hwd.model.job_status import JobVerification
 from hwd.model.plane import Applied, Done, Grant, Intent
@@ -267,17 +267,28 @@ def test_flap_that_only_the_kernel_counted_is_a_breach_within_an_operation_and_n
 
 
 @pytest.mark.parametrize(
-    ("since_ms", "lost", "is_shown"), [(290, False, True), (251, False, False), (290, True, False)]
+    ("boot", "at_birth", "carrier_there", "is_shown"),
+    [("c", 5, True, True), ("c", 7, True, False), ("c", 6, False, True), ("c", 6, True, False), ("b", 5, True, False)],
 )
 def test_flap_after_a_new_agent_had_read_the_carrier_is_none_of_the_operation_before(
-    since_ms: float, lost: bool, is_shown: bool
+    boot: str, at_birth: int, carrier_there: bool, is_shown: bool
 ) -> None:
-    """The rank tells the new agent that it has ended; only then its plane moves the light, too fast for two notices."""
-    story = told(Odd(begin_is_known=False))
-    carrier(story, 250, 252, up=True, unseen=1)
-    if lost:
-        story.say(289, HostLost(host="h0", boot="b", count=3, why="the spool was full"))
-    carrier(story, since_ms, 330, up=True, boot="c", unseen=2)
+    """The rank tells the new agent that it has ended; only then its plane moves the light, too fast for two notices.
+    The agent had counted `at_birth` changes, of `boot`.
+    """
+    story, unseen = told(Odd(begin_is_known=False)), 2 if carrier_there else 0
+    port = HostPort(
+        interface="eth0",
+        present=True,
+        ip=None,
+        carrier=carrier_there,
+        carrier_changes=at_birth,
+        probe_port=None,
+        sources={},
+        rdma=None,
+    )
+    story.say(289, HostBirth(host="h0", boot=boot, version="0", ports={"eth0": port}))
+    carrier(story, 290, 330, up=True, boot="c", unseen=unseen or 1, carrier_changes=7 if unseen else 8)
     found = story.judged()
     assert found.breaches == []
     assert any("lost its carrier under operations" in one for one in found.unshown) is not is_shown
