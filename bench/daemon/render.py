@@ -23,7 +23,7 @@ from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.ready_links import ReadyLinks
 from hwd.telemetry import Budget, Metrics
-from hwd.web.app import metrics_router
+from hwd.web.calls.event_calls import METRICS, MetricCalls
 from hwd.web.server import HttpServer, listen
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import PortSide
@@ -145,7 +145,7 @@ async def _against_one_go(metrics: Metrics, series: int, turns: int) -> Bar:
 @contextlib.asynccontextmanager
 async def _served(metrics: Metrics) -> AsyncIterator[str]:
     app = FastAPI(openapi_url=None)
-    app.include_router(metrics_router(metrics.render))
+    app.include_router(METRICS.router(lambda: MetricCalls(metrics.render)))
     server = HttpServer(app, listen("127.0.0.1", 0), before_stop=lambda: None)
     try:
         yield f"{await server.start()}/metrics"

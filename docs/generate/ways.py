@@ -57,7 +57,7 @@ READ = "hwd_drivers.devices.supervisor:Supervisor.read"
 JSON = {"Content-Type": "application/json"}
 
 Calls = Counter[str]
-"""By function: `hwd.web.applies:Applies.plan`."""
+"""By function: `hwd.reconfigure.applies:Applies.plan`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def played(
                 if link:
                     await http.post("/api/v1/reconfigurations", json={"what": LINK, "ready_within_s": 15})
                 if rank is not None:
-                    await world.nodes.run_in_node(DAEMON, service.start_job(JobBody(name="go"), None))
+                    await world.nodes.run_in_node(DAEMON, service.jobs.start(JobBody(name="go"), None))
                     for _ in testbed.hosts:
                         await joined.acquire()
                 began_s = asyncio.get_running_loop().time()

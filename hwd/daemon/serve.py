@@ -205,7 +205,7 @@ async def serve(
         )
         server = HttpServer(app, sock, before_stop=events.stop, reached=limits)
         manager = ServiceManager(
-            notifier, subject=f"testbed {testbed.name}", looked=daemon.looked, readiness=daemon.service.ready
+            notifier, subject=f"testbed {testbed.name}", looked=daemon.looked, readiness=daemon.service.rack.ready
         )
         async with asyncio.TaskGroup() as group:
             watches = [group.create_task(announcement.watch(), name="hwd:announcement")]
@@ -255,7 +255,7 @@ async def _run(
             log.info("browser %s", token.page(http_url))
         log.info("mqtt    %s", BrokerUrl.parse(mqtt_url))
         log.info("data    %s", data)
-        managed = asyncio.create_task(manager.run(daemon.service.reload), name="hwd:service/manager")
+        managed = asyncio.create_task(manager.run(daemon.service.testbed.reload), name="hwd:service/manager")
         await main
     finally:
         manager.stopping()

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from hwd.model.bodies import ActBody
 from hwd.model.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.host import HostEvent, HostLost
 from hwd.model.reconfiguration import ReconfigurationEnded
@@ -72,7 +73,7 @@ class LastLook:
             daemon = self._world.daemon
             left = ["the daemon is down"] if daemon is None else await self._left(daemon.service)
             if daemon is not None:
-                jobs = await daemon.service.jobs()
+                jobs = await daemon.service.jobs.jobs()
                 left += [f"job {one.id} is {one.state}" for one in jobs if not one.ended]
             if not left:
                 return
@@ -81,7 +82,7 @@ class LastLook:
         self._witness.breach("recovered", f"after {REST_WITHIN_S:g} s of peace: {'; '.join(left)}")
 
     async def _left(self, service: Service) -> list[str]:
-        status, ready = await service.status(), service.ready()
+        status, ready = await service.rack.status(), service.rack.ready()
         return [
             *([] if ready.ready else [f"the rack is not ready: {', '.join(ready.why)}"]),
             *(f"{host.host} is away or not aligned" for host in status.hosts if not (host.up and host.aligned)),
@@ -101,7 +102,9 @@ class LastLook:
             if seen and any(self._witness.was_touched(switch, ends, since_s=seen.at_s) for switch, ends in ours):
                 self._tell(f"an operator gives {entry.reconfiguration} up: somebody else has changed its light")
                 try:
-                    await self._world.nodes.run_in_node(DAEMON, service.give_up(entry.reconfiguration, by="somebody"))
+                    await self._world.nodes.run_in_node(
+                        DAEMON, service.light.give_up(entry.reconfiguration, ActBody(by="somebody"))
+                    )
                 except RefusedError as error:
                     self._tell(str(error))
 
@@ -152,19 +155,19 @@ class LastLook:
         if (daemon := self._world.daemon) is None:
             return  # which is said already
         service = daemon.service
-        jobs = {one.id for one in await service.jobs()}
+        jobs = {one.id for one in await service.jobs.jobs()}
         for id in answered:
             if id not in jobs:
                 self._witness.breach("job-kept", f"job {id} was started, and is not in the records")
         for program in self._world.processes.running:
             self._witness.breach("job-kept", f"{program} runs, and its job has ended")
-        status = await service.status()
+        status = await service.rack.status()
         for id in jobs:
             held = [f"lease {one.lease}" for one in status.leases if one.holder.startswith(f"job {id} ")]
             held += [f"set {one.id}" for one in status.sets if one.holder.startswith(f"job {id} ")]
             if held:
                 self._witness.breach("job-kept", f"job {id} has ended, and holds {', '.join(held)}")
-            for found in await service.verify_job(id):
+            for found in await service.jobs.verification(id):
                 for one in found.breaches:
                     if one.kind in OURS or not self._witness.faulted:
                         self._witness.breach("job-kept", f"job {id}: {one}")

@@ -7,7 +7,22 @@ from typing import Any, Final, TypeVar
 
 from typing_extensions import override
 
-from hwd.model.bodies import ByBody, JobBody, PlanBody, PrepareBody, ReconfigurationBody, TargetBody
+from hwd.model.bodies import (
+    ActBody,
+    ByBody,
+    EpochBody,
+    JobBody,
+    KickBody,
+    LeaseBody,
+    PlanBody,
+    PrepareBody,
+    ReconfigurationBody,
+    ReleaseSetBody,
+    RenewBody,
+    RunBody,
+    SwitchBody,
+    TargetBody,
+)
 from hwd.model.job_status import JobStatus
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
 from hwd.reconfigure.apply.reconfiguration import State
@@ -110,50 +125,52 @@ class Operators:
             case Confirm(of=of):
                 await self._confirm(service, step.number, id_of(of))
             case RollBack(of=of):
-                await self._bounded(step, service.roll_back(id_of(of)))
+                await self._bounded(step, service.light.roll_back(id_of(of)))
             case GiveUp(of=of):
-                await self._call(step.number, service.give_up(id_of(of), by="somebody"))
+                await self._call(step.number, service.light.give_up(id_of(of), ActBody(by="somebody")))
             case Restore():
                 await self._restore(service, step.number, step.act)
             case TakeLease():
                 await self._take_lease(service, step.number, step.act)
             case ReleaseLease(of=of) if of in self._leases:
                 self._witness.leases.ends(self._leases[of])
-                await self._call(step.number, service.release_lease(self._leases[of]))
+                await self._call(step.number, service.leases.release(self._leases[of], EpochBody()))
             case KickLease(of=of) if of in self._leases:
                 self._witness.leases.ends(self._leases[of])
-                await self._call(step.number, service.release_lease(self._leases[of], kick=True, by="somebody"))
+                await self._call(step.number, service.leases.kick(self._leases[of], KickBody(by="somebody")))
             case RenewLease(of=of, for_s=for_s) if of in self._leases:
-                await self._call(step.number, service.renew_lease(self._leases[of], for_s=for_s))
+                await self._call(step.number, service.leases.renew(self._leases[of], RenewBody(for_s=for_s)))
             case HearLease(of=of) if of in self._leases:
-                await self._call(step.number, service.hear_lease(self._leases[of]))
+                await self._call(step.number, service.leases.heartbeat(self._leases[of], EpochBody()))
             case PrepareSet(lease=of) if of in self._leases:
                 await self._prepare(service, step.number, step.act, self._leases[of])
             case SwitchSet(of=of, target=target) if of in self._sets:
                 await self._switch(service, step.number, self._sets[of], target)
             case ReleaseSet(of=of) if of in self._sets:
                 self._witness.sets[self._sets[of]].released = True
-                await self._call(step.number, service.release_set(self._sets[of]))
+                await self._call(step.number, service.sets.release(self._sets[of], ReleaseSetBody()))
             case RunPlaybook():
                 text = playbook_text(step.act)
-                run = await self._call(step.number, service.start_run(text=text, file="playbook.yaml", parameters={}))
+                run = await self._call(
+                    step.number, service.runs.begin(RunBody(text=text, file="playbook.yaml", parameters={}))
+                )
                 self._runs[step.number] = run.run
             case AbortRun(of=of) if of in self._runs:
-                await self._bounded(step, service.abort_run(self._runs[of], by="somebody"))
+                await self._bounded(step, service.runs.abort(self._runs[of], ActBody(by="somebody")))
             case RunJob(collectives=collectives, seconds=seconds):
                 body = JobBody(name=JOB, words=[str(collectives), str(seconds)])
-                self.jobs[step.number] = (await self._call(step.number, service.start_job(body, None))).id
+                self.jobs[step.number] = (await self._call(step.number, service.jobs.start(body, None))).id
             case StopJob(of=of) if of in self.jobs:
                 await self._call(step.number, _stop(service, self.jobs[of]))
             case Select():
                 await self._select(step.number, step.act)
             case TakeBackSwitch(switch=switch):
-                taken = await self._call(step.number, service.release_lease(switch, kick=True, by="somebody"))
+                taken = await self._call(step.number, service.leases.kick(switch, KickBody(by="somebody")))
                 if taken.told is True:
                     self._witness.taken_back.add(switch)
             case GrantSwitch(switch=switch):
                 self._witness.taken_back.discard(switch)
-                await self._call(step.number, service.grant_lease(switch, by="somebody"))
+                await self._call(step.number, service.leases.grant(switch, ByBody(by="somebody")))
 
     async def _apply(self, service: Service, number: int, act: Apply) -> None:
         asked = {name: getattr(act, name) for name in act.__struct_fields__ if name in PlanBody.__struct_fields__}
@@ -174,7 +191,7 @@ class Operators:
         self._witness.lease_of[id] = body.lease
         if body.confirm_within_s is not None:
             self._within_s[id] = body.confirm_within_s
-        status = await self._call(number, service.apply(body))
+        status = await self._call(number, service.light.apply(body))
         if status.outcome is not None and status.outcome != "failed":
             self._witness.end(id, status.outcome, "who asked for it")
 
@@ -182,14 +199,16 @@ class Operators:
         at_ns = None if act.in_s is None else self._world.clock.wall_ns() + round(act.in_s * 1e9)
         lease = await self._call(
             number,
-            service.take_lease(
-                holder=f"holder {number}",
-                ports=[*act.ports],
-                for_s=act.for_s,
-                queue=act.queue,
-                priority=act.priority,
-                at_wall_ns=at_ns,
-                heartbeat_s=act.heartbeat_s,
+            service.leases.take(
+                LeaseBody(
+                    holder=f"holder {number}",
+                    ports=[*act.ports],
+                    for_s=act.for_s,
+                    queue=act.queue,
+                    priority=act.priority,
+                    at_wall_ns=at_ns,
+                    heartbeat_s=act.heartbeat_s,
+                )
             ),
         )
         self._leases[number] = lease.lease
@@ -199,7 +218,7 @@ class Operators:
         body = PrepareBody(
             targets=targets, lease=lease, after_crash=act.rule, for_s=act.for_s, ready_within_s=act.ready_within_s
         )
-        made = await self._call(number, service.prepare(body))
+        made = await self._call(number, service.sets.prepare(body))
         self._sets[number] = made.id
         until_ns = None if act.for_s is None else self._world.clock.wall_ns() + round(act.for_s * 1e9)
         self._witness.sets[made.id] = SetPromise(lease=lease, expires_wall_ns=until_ns)
@@ -207,14 +226,14 @@ class Operators:
     async def _switch(self, service: Service, number: int, prepared_set: str, target: str) -> None:
         id = id_of(number)
         self._witness.lease_of[id] = self._witness.sets[prepared_set].lease
-        status = await self._call(number, service.switch(prepared_set, target, id=id))
+        status = await self._call(number, service.sets.switch(prepared_set, SwitchBody(target=target, id=id)))
         if status.outcome is not None and status.outcome != "failed":
             self._witness.end(id, status.outcome, "who asked for it")
 
     async def _confirm(self, service: Service, number: int, id: str) -> None:
         self._asked_s.setdefault(id, self._witness.now_s)
         asked_s = self._witness.now_s
-        status = await self._call(number, service.confirm(id))
+        status = await self._call(number, service.light.confirm(id))
         by_s = self._confirm_by_s.get(id)
         if status.outcome == "confirmed" and by_s is not None and min(asked_s, self._asked_s[id]) > by_s + 0.001:
             self._witness.breach(
@@ -337,7 +356,7 @@ class Job(asyncio.Protocol):
 
 
 async def _stop(service: Service, job: str) -> JobStatus:
-    return service.stop_job(job, ByBody(by="somebody"), None)
+    return service.jobs.stop(job, ActBody(by="somebody"), None)
 
 
 def id_of(number: int) -> str:

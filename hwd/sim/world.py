@@ -18,6 +18,7 @@ from typing import Self
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import opener
+from hwd.model.bodies import RunBody
 from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
 from hwd.playbook.twin_faults import SetFault
@@ -217,17 +218,21 @@ class World:
                 if task.done():
                     await task
             service = self.daemon.service if self.daemon is not None else None
-            is_ready = service is not None and service.ready().ready
-            if service is not None and is_ready and all(host.up and host.aligned for host in await service.hosts()):
+            is_ready = service is not None and service.rack.ready().ready
+            if (
+                service is not None
+                and is_ready
+                and all(host.up and host.aligned for host in await service.rack.hosts())
+            ):
                 return service
             await asyncio.sleep(0.1)
 
     async def run_playbook(self, text: str, *, file: str, parameters: Mapping[str, str] | None = None) -> str:
         """One run from start to end; returns its id. Raises NodeKilled when the daemon is killed meanwhile."""
         service = await self.settled()
-        starting = service.start_run(text=text, file=file, parameters=parameters or {})
+        starting = service.runs.begin(RunBody(text=text, file=file, parameters=dict(parameters or {})))
         run = (await self.nodes.run_in_node(DAEMON, starting)).run
-        await self.nodes.run_in_node(DAEMON, service.wait_run(run))
+        await self.nodes.run_in_node(DAEMON, service.runs.wait(run))
         return run
 
     # --- parts

@@ -7,7 +7,7 @@ from hwd.model.bodies import OverrideOf
 from hwd.ports.claim import job_of, run_of
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
-from hwd.reconfigure.leases.leases import BASELINE
+from hwd.reconfigure.leases.leases import BASELINE, Leases
 from hwd_agents.wire.access import Access, Proof, Who
 from hwd_drivers.core.errors import ConfigError, RefusedError
 
@@ -17,9 +17,19 @@ OF_JOB: OverrideOf = "job"
 class Rights:
     """What a lease covers is its holder's. Where that is a job, an id or an epoch proves nothing: both can be read."""
 
-    def __init__(self, ledger: Ledger, jobs: Jobs) -> None:
-        self._ledger = ledger
+    def __init__(self, leases: Leases, jobs: Jobs) -> None:
+        self._leases = leases
         self._jobs = jobs
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._leases.ledger
+
+    async def act_under(self, access: Access, lease: str | None, epoch: int | None) -> None:
+        """Check an act under a lease, which is a sign of its holder. Raises RefusedError where it is not in force."""
+        self.check(access, lease)
+        if lease is not None:
+            await self._leases.hear(lease, epoch=epoch)
 
     def check(
         self,
@@ -32,7 +42,7 @@ class Rights:
         """Returns the job whose lease it is, None for that of anybody else. Raises RefusedError where a job holds it
         and the caller is not that job: neither by its `key`, nor with an override, where `access` allows these.
         """
-        claim = None if lease is None else self._ledger.get(Reason.LEASE, lease)
+        claim = None if lease is None else self.ledger.get(Reason.LEASE, lease)
         if access.who is not Who.HOLDER or claim is None or (job := job_of(claim.owner)) is None:
             return None
         if access.may_override and override and OF_JOB in override:

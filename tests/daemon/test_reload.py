@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.installed_drivers import load_reading, load_text
@@ -19,7 +20,17 @@ from hwd.daemon.retention import EACH_S
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import OpenSwitch, opener
 from hwd.fabric.fabric import Fabric
-from hwd.model.bodies import PlanBody, PrepareBody, ReconfigurationBody, ReloadBody, TargetBody
+from hwd.model.bodies import (
+    EpochBody,
+    LeaseBody,
+    PlanBody,
+    PrepareBody,
+    ReconfigurationBody,
+    ReloadBody,
+    RenewBody,
+    RunBody,
+    TargetBody,
+)
 from hwd.model.daemon import DaemonStopped, RecordsDropped, TestbedReloaded
 from hwd.model.fault import Fault
 from hwd.model.reload import ReloadReport
@@ -88,7 +99,9 @@ class Desk:
         return self.daemon.service
 
     async def reload(self, *, drain_s: float = 0.0, **more: Any) -> ReloadReport:
-        return await self.service.reload(ReloadBody(drain_s=drain_s, **more), Caller(name="ada", is_verified=True))
+        return await self.service.testbed.reload(
+            ReloadBody(drain_s=drain_s, **more), Caller(name="ada", is_verified=True)
+        )
 
     async def take(self, text: str, **more: Any) -> list[str]:
         """Reload this text. Its changes."""
@@ -101,10 +114,10 @@ class Desk:
         return str(refusal.value)
 
     async def apply(self, what: str, **more: Any) -> None:
-        await self.service.apply(ReconfigurationBody(what=what, **more))
+        await self.service.light.apply(ReconfigurationBody(what=what, **more))
 
     async def lease(self, *ports: str, for_s: float = 60.0, holder: str = "ada", **more: Any) -> str:
-        return (await self.service.take_lease(ports=[*ports], for_s=for_s, holder=holder, **more)).id
+        return (await self.service.leases.take(LeaseBody(ports=[*ports], for_s=for_s, holder=holder, **more))).id
 
     async def draining(self, text: str = DEARER, *, drain_s: float = 30.0) -> "asyncio.Task[ReloadReport]":
         """A reload that waits for a holder: that of `DEARER` changes ocs1.1 and h0.eth0."""
@@ -123,7 +136,7 @@ class Desk:
         return [document.fact for document in self.documents if isinstance(document.fact, facts)]
 
     async def crossconnects(self, switch: str) -> tuple[str, ...]:
-        return next(one.crossconnects for one in await self.service.switches() if one.switch == switch)
+        return next(one.crossconnects for one in await self.service.rack.switches() if one.switch == switch)
 
 
 @pytest.fixture
@@ -239,17 +252,17 @@ async def test_switches_that_come_move_and_go_are_driven_from_then_on_and_the_se
     assert (of_ocs1, of_ocs2) == (("1A-2B",), ("1A-2B",)), "those of ocs3"
     assert b'hwd_switch_up{switch="ocs2"} 1.0' in bytes(desk.daemon.metrics.render())
     assert await desk.take(WITHOUT_OCS2) == ["switch ocs2 removed"]
-    assert [one.switch for one in (await desk.service.switches())] == ["ocs1"]
+    assert [one.switch for one in (await desk.service.rack.switches())] == ["ocs1"]
     assert b'switch="ocs2"' not in bytes(desk.daemon.metrics.render())
     assert not [task for task in asyncio.all_tasks() if task.get_name() == "hwd:ocs2/supervisor"]
     with pytest.raises(ConfigError, match="is no switch of testbed desk"):
-        await desk.service.plan(PlanBody(what="ocs2:1A-2B"))
+        await desk.service.light.plan(PlanBody(what="ocs2:1A-2B"))
     assert [fact.switch for fact in desk.of(SwitchUp)].count("ocs1") == 1
 
 
 async def test_a_new_loss_counts_in_the_next_plan_and_what_was_observed_before_goes_on(desk: Desk) -> None:
     async def observations() -> int:
-        plan = await desk.service.plan(PlanBody(what="ocs1:5A-6B"))
+        plan = await desk.service.light.plan(PlanBody(what="ocs1:5A-6B"))
         assert plan.prediction is not None
         return plan.prediction.acknowledged.observations
 
@@ -260,7 +273,7 @@ async def test_a_new_loss_counts_in_the_next_plan_and_what_was_observed_before_g
     dark = TEXT.replace("loss_db: 0.4", "loss_db: 40.0")
     assert await desk.take(dark) == ["fibre h0.eth0 - ocs1.1 changed: loss_db 0.4 -> 40"]
     assert await observations() == before
-    plan = await desk.service.plan(PlanBody(what="ocs1:1A-2B,2A-1B"))
+    plan = await desk.service.light.plan(PlanBody(what="ocs1:1A-2B,2A-1B"))
     (budget,) = [one.state for one in plan.interlocks if one.name == "loss-budget" and "h0" in one.subject]
     assert budget == "refused"
 
@@ -298,14 +311,14 @@ async def test_a_reload_is_recorded_with_its_changes_and_who_asked_as_soon_as_th
     await asyncio.sleep(30.0)
     (told,) = desk.of(TestbedReloaded)
     assert (told.changes, told.by, told.hash) == ([str(report.changes[0])], "ada", report.hash)
-    (entry,) = await desk.service.history(limit=5)
+    (entry,) = await desk.service.light.history(limit=5)
     assert (entry.outcome, entry.by, entry.verified) == ("reloaded", "ada", True)
     assert "loss_db 0.4 -> 0.9" in entry.what
 
 
 async def test_after_a_reload_nothing_holds_the_former_testbed(desk: Desk) -> None:
     await desk.apply("ocs1:1A-2B")
-    await desk.service.plan(PlanBody(what="ocs1:3A-4B"))
+    await desk.service.light.plan(PlanBody(what="ocs1:3A-4B"))
     await desk.take(WITH_OCS3.replace("loss_db: 0.4", "loss_db: 0.9"))
     gc.collect()
     beds = [one for one in gc.get_objects() if isinstance(one, Testbed) and one.name == "desk"]
@@ -315,11 +328,11 @@ async def test_after_a_reload_nothing_holds_the_former_testbed(desk: Desk) -> No
 
 async def test_what_is_desired_of_a_switch_that_comes_back_is_desired_again(desk: Desk) -> None:
     await desk.apply("ocs2:1A-2B")
-    assert (await desk.service.status()).orphans == [], "a switch without any fibre in the file has none"
+    assert (await desk.service.rack.status()).orphans == [], "a switch without any fibre in the file has none"
     await desk.take(WITHOUT_OCS2)
-    assert (await desk.service.status()).desired == []
+    assert (await desk.service.rack.status()).desired == []
     await desk.take(TEXT)
-    (desired,) = (await desk.service.status()).desired
+    (desired,) = (await desk.service.rack.status()).desired
     assert (desired.switch, desired.crossconnects) == ("ocs2", ["1A-2B"])
 
 
@@ -330,7 +343,7 @@ async def test_a_file_with_errors_or_changed_after_it_was_shown_is_not_taken(des
     desk.text = TEXT.replace("ocs1.1,", "ocs9.1,").replace("<-> ocs1.2", "<-> ocs1.99")
     with pytest.raises(ConfigError, match=r"(?s)ocs9.*ocs1.99|ocs1.99.*ocs9"):
         await desk.reload()
-    assert [one.switch for one in (await desk.service.switches())] == ["ocs1", "ocs2"]
+    assert [one.switch for one in (await desk.service.rack.switches())] == ["ocs1", "ocs2"]
     await desk.apply("ocs1:1A-2B")
     desk.text = DEARER
     shown = await desk.reload(dry_run=True)
@@ -364,7 +377,7 @@ async def test_what_a_running_daemon_cannot_take_is_refused_by_name_and_another_
     assert "key testbed changed: desk -> table: the name cannot change while the daemon runs" in why
     assert "Write `testbed: desk` again; or stop this daemon, and start one of the new name" in why
     assert "restart" not in why.lower(), "which would leave the data behind"
-    assert desk.service.testbed.name == "desk"
+    assert (await desk.service.rack.status()).testbed == "desk"
     assert desk.of(TestbedReloaded) == []
 
 
@@ -382,21 +395,21 @@ async def test_a_lease_on_a_port_that_changes_is_waited_for_and_then_named_with_
     assert desk.of(TestbedReloaded) == []
     waiting = await desk.draining()
     await asyncio.sleep(2.0)
-    await desk.service.release_lease(lease)
+    await desk.service.leases.release(lease, EpochBody())
     assert 3.0 <= (await waiting).drained_s < 3.3
 
 
 async def held_off(desk: Desk) -> list[str]:
     """What new claims on h0.eth0 are refused with: a lease, the queue, a reservation, an apply, a run."""
     service, at_ns = desk.service, 10**18 + 3600 * 10**9
-    take = partial(service.take_lease, ports=["h0.eth0"], for_s=5.0, holder="bob")
+    body = LeaseBody(ports=["h0.eth0"], for_s=5.0, holder="bob")
     text = "playbook: one\nshows: nothing\nsteps:\n  - lease: {ports: [h0.eth0], for_s: 5}\n"
     ways: list[Callable[[], Any]] = [
-        take,
-        partial(take, queue=True),
-        partial(take, at_wall_ns=at_ns),
+        partial(service.leases.take, body),
+        partial(service.leases.take, structs.replace(body, queue=True)),
+        partial(service.leases.take, structs.replace(body, at_wall_ns=at_ns)),
         partial(desk.apply, "ocs1:1A-5B"),
-        partial(service.start_run, text=text, file="one.yaml", parameters={}),
+        partial(service.runs.begin, RunBody(text=text, file="one.yaml")),
     ]
     found = []
     for way in ways:
@@ -407,7 +420,7 @@ async def held_off(desk: Desk) -> list[str]:
 
 
 def _prepare(desk: Desk, lease: str) -> Coroutine[Any, Any, Any]:
-    return desk.service.prepare(PrepareBody(targets={"a": TargetBody(what="ocs1:1A-6B")}, lease=lease))
+    return desk.service.sets.prepare(PrepareBody(targets={"a": TargetBody(what="ocs1:1A-6B")}, lease=lease))
 
 
 async def test_nobody_begins_anew_on_ports_that_a_reload_waits_for(desk: Desk) -> None:
@@ -417,14 +430,14 @@ async def test_nobody_begins_anew_on_ports_that_a_reload_waits_for(desk: Desk) -
     for text in await held_off(desk):
         assert "held off by a reload of desk.yaml by ada, which waits until 2001-09-09 01:47" in text
     with pytest.raises(RefusedError, match=r"cannot last until then: .*held off by a reload"):
-        await desk.service.renew_lease(lease, for_s=600.0)
-    await desk.service.hear_lease(lease)
+        await desk.service.leases.renew(lease, RenewBody(for_s=600.0))
+    await desk.service.leases.heartbeat(lease, EpochBody())
     for call in (desk.apply("ocs1:1A-6B", lease=lease), _prepare(desk, lease)):
         with pytest.raises(RefusedError, match="held off by a reload"):
             await call
     await desk.apply("ocs2:1A-2B")
-    assert desk.service.lease_requests() == []
-    assert desk.service.ready().ready
+    assert desk.service.leases.requests() == []
+    assert desk.service.rack.ready().ready
     assert 15.9 < (await reload).drained_s < 16.5, "ada was heard at 1 s, and fell silent"
     await desk.lease("h0.eth0", "ocs1.1", holder="bob")
 
@@ -434,7 +447,7 @@ async def test_all_is_as_before_once_a_reload_gives_up_or_is_cancelled(desk: Des
     reload = await desk.draining(drain_s=5.0)
     with pytest.raises(RefusedError, match="not taken within 5 s"):
         await reload
-    await desk.service.release_lease(await desk.lease("h0.eth0", holder="bob"))
+    await desk.service.leases.release(await desk.lease("h0.eth0", holder="bob"), EpochBody())
     reload = await desk.draining()
     reload.cancel()
     await asyncio.gather(reload, return_exceptions=True)
@@ -444,7 +457,7 @@ async def test_all_is_as_before_once_a_reload_gives_up_or_is_cancelled(desk: Des
 async def test_a_reload_says_which_lit_link_it_hides_and_the_status_names_what_is_left_of_it(desk: Desk) -> None:
     """The light goes on; only nobody would see it any more."""
     await desk.apply("h0.eth0<->h1.eth0")
-    status = await desk.service.status()
+    status = await desk.service.rack.status()
     assert ([one.link for one in status.lit], status.orphans) == (["h0.eth0<->h1.eth0"], [])
     desk.text = TEXT.replace("  - h1.eth0 <-> ocs1.2\n", "")
     shown = await desk.reload(dry_run=True)
@@ -452,11 +465,11 @@ async def test_a_reload_says_which_lit_link_it_hides_and_the_status_names_what_i
     assert [one.startswith(lit) for one in shown.hides] == [True]
     assert (await desk.reload()).hides == shown.hides
     assert (await desk.crossconnects("ocs1")) == ("1A-2B", "2A-1B"), "a reload moves no switch"
-    status = await desk.service.status()
+    status = await desk.service.rack.status()
     assert (status.lit, status.orphans) == ([], ["ocs1:1A-2B", "ocs1:2A-1B"])
     desk.text = TEXT
     assert (await desk.reload()).hides == []
-    status = await desk.service.status()
+    status = await desk.service.rack.status()
     assert ([one.link for one in status.lit], status.orphans) == (["h0.eth0<->h1.eth0"], [])
 
 
@@ -468,7 +481,7 @@ async def test_a_reload_that_adds_one_job_names_that_job_alone(desk: Desk) -> No
     assert len(await desk.take(before)) == 12
     added = "job probe added: 2 ranks of /srv/probe.py as lab, plane static"
     assert await desk.take(before + job("probe")) == [added]
-    (newest, *_) = await desk.service.history(limit=1)
+    (newest, *_) = await desk.service.light.history(limit=1)
     assert newest.what == f"testbed file: {added}"
     changed = before.replace(job("train3"), job("train3", " topology=ring"))
     assert await desk.take(changed) == ["job probe removed", "job train3 changed: plane.topology none -> ring"]
@@ -509,8 +522,8 @@ async def test_who_waited_before_a_reload_is_served_and_ways_back_are_not_held_o
     reload = await desk.draining(drain_s=60.0)
     await asyncio.sleep(10.0)
     assert (await desk.crossconnects("ocs1")) == (), "not confirmed: it went back at its time"
-    assert (await desk.service.hear_lease(ben)).holder == "ben"
-    assert [one.lease for one in desk.service.leases()] == [ben]
+    assert (await desk.service.leases.heartbeat(ben, EpochBody())).holder == "ben"
+    assert [one.lease for one in desk.service.leases.leases()] == [ben]
     assert (await reload).done
 
 
@@ -539,7 +552,7 @@ async def test_a_baseline_comes_back_while_a_reload_waits(desk: Desk) -> None:
     lease = await desk.lease("ocs1.1", "ocs1.5", "ocs1.6", "h0.eth0", for_s=600.0)
     await desk.apply("ocs1:1A-6B", lease=lease)
     reload = await desk.draining(with_baseline.replace("loss_db: 0.4", "loss_db: 0.9"), drain_s=60.0)
-    await desk.service.release_lease(lease)
+    await desk.service.leases.release(lease, EpochBody())
     assert (await reload).drained_s < 10.0
     assert (await desk.crossconnects("ocs1")) == ("1A-5B",)
 
@@ -566,6 +579,6 @@ async def test_a_part_that_raises_brings_all_parts_back(desk: Desk, monkeypatch:
     desk.text = WITH_OCS3
     with pytest.raises(KeyError):
         await desk.reload()
-    assert [one.switch for one in (await desk.service.switches())] == ["ocs1", "ocs2"]
+    assert [one.switch for one in (await desk.service.rack.switches())] == ["ocs1", "ocs2"]
     assert len(desk.of(SwitchUp)) == 2
     await desk.apply("ocs1:1A-2B")

@@ -129,14 +129,14 @@ def asked(index: int) -> Callable[[JobStatus], bool]:
 
 async def start(lab: Lab, is_so: Callable[[JobStatus], object] = lambda status: True) -> str:
     """In the daemon's process: what it starts dies with that. Returns when it is so."""
-    job = (await lab.world.nodes.run_in_node(DAEMON, lab.service.start_job(JobBody(name="go"), None))).id
+    job = (await lab.world.nodes.run_in_node(DAEMON, lab.service.jobs.start(JobBody(name="go"), None))).id
     await when(lab, job, is_so)
     return job
 
 
 async def when(lab: Lab, job: str, is_so: Callable[[JobStatus], object]) -> JobStatus:
     while True:
-        if is_so(status := await lab.service.job(job)):
+        if is_so(status := await lab.service.jobs.job(job)):
             return status
         await asyncio.sleep(0.1)
 

@@ -55,9 +55,9 @@ async def call(lab: Lab, method: str, path: str, body: Mapping[str, Any]) -> htt
 
 def attacks(lab: Lab, *, move: str = "none") -> dict[str, tuple[str, dict[str, Any]]]:
     """For each call of the table that is its holder's: how a stranger makes it on what the job holds."""
-    (lease,) = lab.service.leases()
+    (lease,) = lab.service.leases.leases()
     id, epoch = lease.id, lease.epoch
-    held = lab.service.sets()[0].id if lab.service.sets() else "none"
+    held = lab.service.sets.sets()[0].id if lab.service.sets.sets() else "none"
     moves = {"what": "ocs1:1A-none,2A-none", "lease": id, "epoch": epoch}
     api = "/api/v1"
     return {
@@ -113,7 +113,7 @@ async def test_what_a_job_holds_is_changed_by_no_other_caller_of_http(lab: Lab) 
     status = await ended(lab, job)
     assert (status.state, status.why) == ("succeeded", "")
     assert lab.emitted(JobMoved) == []
-    (found,) = await lab.service.verify_job(job)
+    (found,) = await lab.service.jobs.verification(job)
     assert (found.breaches, found.operations) == ([], 2 * 8)
 
 
@@ -122,7 +122,7 @@ async def test_move_of_a_job_is_rolled_back_by_the_job_alone(lab: Lab) -> None:
     lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
     job = await start(lab, lambda status: status.moving)
     await asyncio.sleep(1)
-    (move,) = lab.service.reconfigurations()
+    (move,) = lab.service.light.under_way()
     for tried in (attacks(lab, move="-"), attacks(lab, move=move.id)):
         for name in ("rollback", "confirm"):
             path, body = tried[f"POST /api/v1/reconfigurations/{{id}}/{name}"]
@@ -137,12 +137,12 @@ async def test_holder_of_a_lease_cannot_state_to_be_a_job_or_a_run(lab: Lab) -> 
         body = {"holder": holder, "ports": ["ocs1.7"], "for_s": 60}
         answer = await call(lab, "POST", "/api/v1/leases", body)
         assert (answer.status_code, "only hwd itself" in answer.text) == (422, True), answer.text
-    assert lab.service.leases() == []
+    assert lab.service.leases.leases() == []
 
 
 async def test_unknown_set_is_refused_without_the_ids_of_others(lab: Lab) -> None:
     job = await start(lab, lambda status: status.at)
-    (held,) = lab.service.sets()
+    (held,) = lab.service.sets.sets()
     rank = await Rank.connect(lab.world, "h0")
     answer = await rank.switch_set("nosuch00", "before")
     assert (answer["outcome"], "none of that id" in answer["why"]) == ("refused", True)
@@ -154,7 +154,7 @@ async def test_unknown_set_is_refused_without_the_ids_of_others(lab: Lab) -> Non
 @pytest.mark.parametrize("key", [None, "a guess"])
 async def test_who_is_not_the_job_changes_nothing_of_it_at_the_socket_of_its_host(lab: Lab, key: str | None) -> None:
     job = await start(lab, asked(1))
-    (held,), (lease,), lit = lab.service.sets(), lab.service.leases(), lab.light()
+    (held,), (lease,), lit = lab.service.sets.sets(), lab.service.leases.leases(), lab.light()
     stranger = await Rank.connect(lab.world, "h0")
     proof = {} if key is None else {"key": key}
     whom = {"job": job, "rank": 0, "key": key or "-"}
@@ -172,15 +172,15 @@ async def test_who_is_not_the_job_changes_nothing_of_it_at_the_socket_of_its_hos
     assert answers.keys() == LINES.keys() - {"set", "show"}
     assert {name: one["outcome"] for name, one in answers.items()} == dict.fromkeys(answers, "refused"), answers
     assert job in answers["switch"]["why"]
-    assert (lab.light(), lab.service.leases()[0].id) == (lit, lease.id)
+    assert (lab.light(), lab.service.leases.leases()[0].id) == (lit, lease.id)
     status = await ended(lab, job)
     assert (status.state, status.why, lab.emitted(JobMoved)) == ("succeeded", "", [])
-    (found,) = await lab.service.verify_job(job)
+    (found,) = await lab.service.jobs.verification(job)
     assert (found.breaches, found.measured) == ([], 2 * 6)
 
 
 async def _boot(lab: Lab) -> str:
-    return next(host.boot for host in await lab.service.hosts() if host.name == "h0" and host.boot)[:8]
+    return next(host.boot for host in await lab.service.rack.hosts() if host.name == "h0" and host.boot)[:8]
 
 
 @of_job(steps=100)
@@ -193,7 +193,7 @@ async def test_stop_and_kick_are_recorded_with_who_and_why(lab: Lab) -> None:
     (end,) = lab.emitted(JobEnded)
     assert end.why == "stopped by ada: the night run begins"
     job = await start(lab, lambda status: status.at)
-    (lease,) = lab.service.leases()
+    (lease,) = lab.service.leases.leases()
     await call(lab, "POST", f"/api/v1/leases/{lease.id}/kick", body)
     kicked = [one for one in lab.emitted(LeaseReleased) if one.why == "kicked"]
     assert [(one.by, one.reason) for one in kicked] == [("ada", "the night run begins")]
@@ -205,7 +205,7 @@ async def test_stop_and_kick_are_recorded_with_who_and_why(lab: Lab) -> None:
 @of_job(steps=12)
 async def test_override_is_recorded_and_told_to_the_job_which_brings_its_light_back(lab: Lab) -> None:
     job = await start(lab, lambda status: status.at)
-    (held,), lit = lab.service.sets(), lab.light()
+    (held,), lit = lab.service.sets.sets(), lab.light()
     path = f"/api/v1/sets/{held.id}/switch"
     for without in ({"job": ""}, {"job": "  "}, {"run": "why"}):
         answer = await call(lab, "POST", path, {"target": "before", "override": without})
@@ -231,24 +231,24 @@ async def test_override_is_recorded_and_told_to_the_job_which_brings_its_light_b
     assert "ada: measures the loss" in gone.by
     status = await ended(lab, job)
     assert (status.state, status.why) == ("succeeded", "")
-    history = await lab.service.history(limit=20)
+    history = await lab.service.light.history(limit=20)
     (entry,) = [one for one in history if one.reconfiguration == id]
     assert (entry.by, entry.override_of) == ("ada", f"job {job} (go): measures the loss")
-    (found,) = await lab.service.verify_job(job)
+    (found,) = await lab.service.jobs.verification(job)
     assert (found.breaches, found.operations) == ([], 2 * 12)
 
 
 @of_job(steps=4)
 async def test_set_that_an_override_releases_leaves_its_job_with_its_light(lab: Lab) -> None:
     job = await start(lab, lambda status: status.at)
-    (held,), lit = lab.service.sets(), lab.light()
+    (held,), lit = lab.service.sets.sets(), lab.light()
     body = {"override": {"job": "the journal is full"}}
     answer = await call(lab, "POST", f"/api/v1/sets/{held.id}/release", body)
-    assert (answer.status_code, lab.service.sets()) == (200, [])
+    assert (answer.status_code, lab.service.sets.sets()) == (200, [])
     assert [one.act for one in lab.emitted(JobOverridden)] == ["release"]
     status = await ended(lab, job)
     assert (status.state, status.why, lab.light()) == ("succeeded", "", lit)
-    (found,) = await lab.service.verify_job(job)
+    (found,) = await lab.service.jobs.verification(job)
     assert found.breaches == []
 
 
@@ -260,4 +260,4 @@ async def test_operator_stops_a_job_without_a_name_too(lab: Lab) -> None:
 
 
 async def _stop(lab: Lab, job: str) -> None:
-    lab.service.stop_job(job, ActBody(by="ben", why="enough"), None)
+    lab.service.jobs.stop(job, ActBody(by="ben", why="enough"), None)

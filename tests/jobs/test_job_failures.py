@@ -178,10 +178,10 @@ async def test_job_that_lost_what_its_plane_was_told_last_with_the_power_ends_an
     else:
         assert status.state == "failed"
         assert "the daemon's machine lost its power" in status.why
-    [found] = await lab.service.verify_job(job)
+    [found] = await lab.service.jobs.verification(job)
     assert found.breaches == [], [str(one) for one in found.breaches]
-    assert (await lab.service.status()).leases == []
-    assert lab.service.sets() == []
+    assert (await lab.service.rack.status()).leases == []
+    assert lab.service.sets.sets() == []
 
 
 @of_job(entry="plane: own, answer_within_s: 20", plane=Alternates())
@@ -259,7 +259,7 @@ async def test_routes_of_a_host_that_sends_are_left_alone_after_a_power_cut(
     await asyncio.sleep(0.1)  # that rank 0 has come is in the records; rank 1 comes 0.3 s after it
     lab.world.records_disk.hang()
     await asyncio.sleep(1)
-    sending = {one.host for one in (await lab.service.job(job)).ranks if one.state == "sending"}
+    sending = {one.host for one in (await lab.service.jobs.job(job)).ranks if one.state == "sending"}
     settings_done.clear()
     lab.cut_power()
     lab.world.records_disk.mend()

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from hwd.jobs.job_failures import AWAY_S
 from hwd.jobs.job_moves import PACE_S
-from hwd.model.bodies import ByBody, ReconfigurationBody
+from hwd.model.bodies import ActBody, ReconfigurationBody
 from hwd.model.job import JobFailure, JobMoved, JobSwitched
 from hwd.model.plane import (
     MOST_PREPARED,
@@ -40,15 +40,15 @@ from .job_lab import STATIC, Alternates, Lab, Routes, Work, asked, ended, of_job
 async def test_job_ends_over_the_light_of_its_plane_and_holds_nothing(lab: Lab) -> None:
     job = await start(lab)
     with pytest.raises(RefusedError, match=f"`hwd job stop {job}`"):
-        await lab.service.abort_run(job, by="ada")
+        await lab.service.runs.abort(job, ActBody(by="ada"))
     status = await ended(lab, job)
     assert (status.state, status.why) == ("succeeded", "")
     assert [one.why for one in lab.emitted(JobSwitched)] == [""]
-    assert (await lab.service.status()).leases == []
-    assert lab.service.sets() == []
+    assert (await lab.service.rack.status()).leases == []
+    assert lab.service.sets.sets() == []
     assert lab.world.processes.running == []
     with pytest.raises(RefusedError, match=f"^job {job}: none of this id is under way$"):
-        lab.service.stop_job(job, ByBody(by="ada"), None)
+        lab.service.jobs.stop(job, ActBody(by="ada"), None)
 
 
 async def test_output_from_far_behind_its_end_is_empty_wherever_that_is(lab: Lab, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ async def test_output_from_far_behind_its_end_is_empty_wherever_that_is(lab: Lab
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"step 1\n")
     for first in (0, 5, 7, 8, 1 << 31, 1 << 53, (1 << 63) - 1):
-        found = await lab.service.job_output(job, 0, first)
+        found = await lab.service.jobs.output(job, 0, first)
         data = b"step 1\n"[first:]
         assert (found.data, found.first, found.next) == (data, first, first + len(data))
     await ended(lab, job)
@@ -94,7 +94,7 @@ async def test_stop_does_not_wait_for_a_switch_whose_links_do_not_come(lab: Lab)
     job = await start(lab, lambda status: status.moving)
     await asyncio.sleep(3)
     assert lab.light() != []
-    lab.service.stop_job(job, ByBody(by="ada"), None)
+    lab.service.jobs.stop(job, ActBody(by="ada"), None)
     began_s = asyncio.get_running_loop().time()
     assert (await ended(lab, job)).state == "stopped"
     assert asyncio.get_running_loop().time() - began_s < 12
@@ -102,7 +102,7 @@ async def test_stop_does_not_wait_for_a_switch_whose_links_do_not_come(lab: Lab)
     assert (end.outcome, end.why) == ("rolled-back", "stopped")
     assert lab.emitted(JobSwitched) == []  # whose failures raise an alert: this was asked for
     assert lab.light() == []
-    assert (await lab.service.status()).leases == []
+    assert (await lab.service.rack.status()).leases == []
 
 
 class Refuses(Prepares):
@@ -120,7 +120,7 @@ async def test_target_that_is_prepared_behind_a_switch_holds_up_no_answer(lab: L
     status = await ended(lab, await start(lab))
     assert "It had been refused: enough" in status.why
     assert asyncio.get_running_loop().time() - began_s < 12
-    assert lab.service.sets() == []
+    assert lab.service.sets.sets() == []
 
 
 class Adds:
@@ -162,12 +162,12 @@ class Adds:
 )
 async def test_set_serves_until_the_switch_to_a_target_that_it_does_not_have(lab: Lab) -> None:
     job = await start(lab, asked(1))
-    assert lab.service.sets() != []
+    assert lab.service.sets.sets() != []
     assert (await ended(lab, job)).state == "succeeded"
     first, second = lab.emitted(ReconfigurationStarted)
     assert (first.target, second.prepared_set) == ("ring", UNSET)
-    assert lab.service.sets() == []
-    [found] = await lab.service.verify_job(job)
+    assert lab.service.sets.sets() == []
+    [found] = await lab.service.jobs.verification(job)
     assert found.breaches == []
 
 
@@ -220,9 +220,9 @@ async def test_region_whose_links_do_not_come_holds_up_no_other(lab: Lab, killed
         lab.world.start_daemon()
         await lab.world.settled()
     assert (await ended(lab, job)).state == "succeeded"
-    assert lab.service.sets() == []
+    assert lab.service.sets.sets() == []
     assert [one.target for one in lab.emitted(JobSwitched) if one.target == there] == [there], "it moved once"
-    [found] = await lab.service.verify_job(job)
+    [found] = await lab.service.jobs.verification(job)
     assert (found.breaches, found.operations) == ([], 6)
     assert not [one for one in found.unshown if "is not in the records" in one], "the light of both regions is"
 
@@ -248,7 +248,7 @@ async def test_regions_wait_for_what_a_killed_daemon_has_left_of_their_moves(
     assert (await ended(lab, job)).state == "succeeded"
     assert {one.target for one in plane.heard if isinstance(one, Applied)} == {"region0", "region1"}
     assert not [one.why for one in plane.heard if isinstance(one, NotReady)]
-    [found] = await lab.service.verify_job(job)
+    [found] = await lab.service.jobs.verification(job)
     assert found.breaches == []
 
 
@@ -257,7 +257,7 @@ async def test_regions_whose_ports_light_of_before_joins_wait_for_each_other(lab
     """Nobody knows of it before the switch is read, so both are let go."""
     plane = lab.plane(Regions)
     straight = "h0.eth0<->h1.eth0, h0.eth1<->h1.eth1"
-    await lab.service.apply(ReconfigurationBody(what=straight, by="ada"))
+    await lab.service.light.apply(ReconfigurationBody(what=straight, by="ada"))
     status = await ended(lab, await start(lab))
     assert (status.state, status.why) == ("succeeded", "")
     assert {one.target for one in plane.heard if isinstance(one, Applied)} == {"region0", "region1"}
@@ -286,10 +286,10 @@ async def test_plane_that_tries_again_and_again_is_paced_by_port(lab: Lab) -> No
     job = await start(lab, lambda status: status.moving)
     await asyncio.sleep(10)
     assert 10 < plane.tries <= 10 / PACE_S + 2
-    status = await lab.service.job(job)
+    status = await lab.service.jobs.job(job)
     assert status.not_ready.startswith(f"t{plane.tries - 1}: "), "of one region the last one is said"
     assert ";" not in status.not_ready.split(": ")[0]
-    lab.service.stop_job(job, ByBody(by="ada"), None)
+    lab.service.jobs.stop(job, ActBody(by="ada"), None)
     assert (await ended(lab, job)).state == "stopped"
 
 
@@ -331,7 +331,7 @@ async def test_set_is_not_released_before_it_is_known_where_a_killed_daemon_has_
     await lab.world.settled()
     assert (await ended(lab, job)).state == "succeeded"
     assert [one for one in plane.heard if isinstance(one, NotReady)] == []
-    [found] = await lab.service.verify_job(job)
+    [found] = await lab.service.jobs.verification(job)
     assert found.breaches == []
 
 
@@ -344,13 +344,13 @@ async def test_switch_that_has_not_begun_does_not_hold_up_the_end_of_its_job(lab
     lab.world.kill(agent_node("h0"))  # which may be sending, for all that the next daemon knows
     lab.world.start_daemon()
     await asyncio.sleep(10)
-    assert (await lab.service.job(job)).moving == "b"
-    lab.service.stop_job(job, ByBody(by="ada"), None)
+    assert (await lab.service.jobs.job(job)).moving == "b"
+    lab.service.jobs.stop(job, ActBody(by="ada"), None)
     began_s = asyncio.get_running_loop().time()
     assert (await ended(lab, job)).state == "stopped"
     assert asyncio.get_running_loop().time() - began_s < 5
     assert [one.why for one in lab.emitted(JobSwitched)] == [""]
-    assert lab.service.sets() == []
+    assert lab.service.sets.sets() == []
 
 
 @of_job(entry="plane: own, answer_within_s: 3", plane=Prepares())
@@ -362,8 +362,8 @@ async def test_set_that_a_job_has_outgrown_is_not_left_over_a_killed_daemon(lab:
     lab.world.start_daemon()
     await lab.world.settled()
     await ended(lab, job)
-    assert lab.service.sets() == []
-    assert (await lab.service.status()).leases == []
+    assert lab.service.sets.sets() == []
+    assert (await lab.service.rack.status()).leases == []
 
 
 class Waits:
@@ -386,7 +386,7 @@ async def test_what_is_not_ready_and_what_has_failed_is_said(lab: Lab) -> None:
     assert status.failed == []
     lab.world.kill(agent_node("h1"))
     await asyncio.sleep(AWAY_S + 3)
-    assert (await lab.service.job(job)).failed == ["h1"]
+    assert (await lab.service.jobs.job(job)).failed == ["h1"]
 
 
 @of_job(steps=100)
@@ -419,8 +419,8 @@ async def test_plane_hears_of_a_failure_while_its_route_waits_for_a_host_that_is
     lab.world.kill(agent_node("h0"))
     await asyncio.sleep(AWAY_S + 10)
     assert [one.hosts for one in plane.heard if isinstance(one, Failure)] == [("h0",)]
-    assert [one.state for one in (await lab.service.job(job)).ranks] == ["waiting", "waiting"]
-    lab.service.stop_job(job, ByBody(by="ada"), None)
+    assert [one.state for one in (await lab.service.jobs.job(job)).ranks] == ["waiting", "waiting"]
+    lab.service.jobs.stop(job, ActBody(by="ada"), None)
     assert (await ended(lab, job)).state == "stopped"
 
 
@@ -452,10 +452,10 @@ async def test_job_holds_what_it_promises_over_a_killed_daemon_and_a_killed_agen
     status = await ended(lab, job)
     assert (status.state, status.why) == ("succeeded", "")
     assert asyncio.get_running_loop().time() - again_s < 12
-    [found] = await lab.service.verify_job(job)
+    [found] = await lab.service.jobs.verification(job)
     assert found.breaches == [], [str(one) for one in found.breaches]
     assert found.operations == 6
-    assert (await lab.service.status()).leases == []
+    assert (await lab.service.rack.status()).leases == []
 
 
 @of_job(steps=1)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from hwd.jobs.light_watch import BACK_WITHIN_S, MOVED_MOST
-from hwd.model.bodies import ByBody
+from hwd.model.bodies import ActBody, KickBody, RunBody, SwitchBody
 from hwd.model.job import JobEnded, JobGranted, JobMoved, JobOverridden, JobSwitched
 from hwd.model.job_status import JobStatus
 from hwd.model.lease import LeaseReleased
@@ -31,7 +31,7 @@ def take(lab: Lab, *texts: str) -> None:
 async def at_rest(lab: Lab, job: str) -> JobStatus:
     """Until no rank sends."""
     while True:
-        status = await lab.service.job(job)
+        status = await lab.service.jobs.job(job)
         if status.at and all(rank.state != "sending" for rank in status.ranks):
             return status
         await asyncio.sleep(0.01)
@@ -45,14 +45,14 @@ async def until_moves(lab: Lab, count: int) -> int:
 
 
 async def stop(lab: Lab, job: str) -> None:
-    lab.service.stop_job(job, ByBody(by="ada"), None)
+    lab.service.jobs.stop(job, ActBody(by="ada"), None)
 
 
 async def operate(lab: Lab, job: str, target: str, why: str) -> None:
     """An operator switches the set of a job by override, as soon as no rank sends."""
     await at_rest(lab, job)
-    (held,) = lab.service.sets()
-    switch = lab.service.switch(held.id, target, by="ben", override={"job": why})
+    (held,) = lab.service.sets.sets()
+    switch = lab.service.sets.switch(held.id, SwitchBody(target=target, by="ben", override={"job": why}))
     await lab.world.nodes.run_in_node(DAEMON, switch)
 
 
@@ -71,7 +71,7 @@ async def test_light_that_is_taken_at_a_front_panel_is_brought_back_and_who_is_s
     granted = len(lab.emitted(JobGranted))
     assert (await ended(lab, job)).state == "succeeded"
     assert len(lab.emitted(JobGranted)) > granted
-    (found,) = await lab.service.verify_job(job)
+    (found,) = await lab.service.jobs.verification(job)
     assert {one.kind for one in found.breaches} <= {"dark"}, "of what was under way before the daemon could see it"
 
 
@@ -84,7 +84,7 @@ async def test_nobody_is_let_go_while_the_light_is_away(lab: Lab) -> None:
     status = await when(lab, job, lambda status: status.moved)
     granted = len(lab.emitted(JobGranted))
     await asyncio.sleep(BACK_WITHIN_S / 2)
-    status = await lab.service.job(job)
+    status = await lab.service.jobs.job(job)
     assert (status.state, status.at, len(lab.emitted(JobGranted))) == ("running", "", granted)
     lab.set_fault({"port": "h1.eth0", "fault": "clear"})
     back = await when(lab, job, lambda status: not status.moved)
@@ -106,7 +106,7 @@ async def test_light_that_cannot_be_brought_back_fails_its_job_which_names_who_m
     assert status.state == "failed"
     assert f"another client of ocs1, or at its front panel: -{taken}" in status.why
     assert f"could not be brought back within {BACK_WITHIN_S:g} s" in status.why
-    assert (await lab.service.status()).leases == []
+    assert (await lab.service.rack.status()).leases == []
 
 
 @of_job(entry="plane: static topology=ring", steps=60)
@@ -164,9 +164,9 @@ async def test_light_that_is_moved_again_and_again_fails_its_job(lab: Lab) -> No
 async def test_rank_of_a_job_switches_its_set_by_its_key_and_its_plane_has_the_last_word(lab: Lab) -> None:
     job = await start(lab)
     await at_rest(lab, job)
-    (held,), lit = lab.service.sets(), lab.light()
+    (held,), lit = lab.service.sets.sets(), lab.light()
     assert lab.world.daemon is not None
-    key = lab.world.daemon.service._jobs._runs[job].record.key
+    key = lab.world.daemon.service.jobs._jobs._runs[job].record.key
     rank = await Rank.connect(lab.world, "h0")
     answer = await rank.switch_set(held.id, "before", key=key)
     while answer["outcome"] == "refused" and "in flight" in answer["why"]:
@@ -176,7 +176,7 @@ async def test_rank_of_a_job_switches_its_set_by_its_key_and_its_plane_has_the_l
     back = await when(lab, job, lambda status: status.moves_of_others)
     assert "rank on h0 (unverified)" in back.moves_of_others[0]
     assert (await ended(lab, job)).state == "succeeded"
-    (found,) = await lab.service.verify_job(job)
+    (found,) = await lab.service.jobs.verification(job)
     assert found.breaches == []
     assert lab.light() == lit
 
@@ -197,7 +197,7 @@ async def test_light_that_was_taken_while_the_daemon_was_away_is_back_before_any
     assert lab.light() == lit
     status = await ended(lab, job)
     assert (status.state, status.why) == ("succeeded", "")
-    (found,) = await lab.service.verify_job(job)
+    (found,) = await lab.service.jobs.verification(job)
     assert found.breaches == []
     if work.plane is not None:
         assert "while the daemon was away" in lab.emitted(JobMoved)[0].by
@@ -215,7 +215,7 @@ async def test_light_that_is_moved_under_a_plane_that_moves_it_holds_what_it_pro
             refused += "reconfiguration" in str(error) or "in flight" in str(error)
     status = await ended(lab, job)
     assert (status.state, status.why) == ("succeeded", "")
-    (found,) = await lab.service.verify_job(job)
+    (found,) = await lab.service.jobs.verification(job)
     assert found.breaches == []
     assert refused + len([one for one in lab.emitted(JobMoved) if not one.is_over]) >= 1
 
@@ -223,16 +223,16 @@ async def test_light_that_is_moved_under_a_plane_that_moves_it_holds_what_it_pro
 @of_job(steps=50)
 async def test_job_whose_lease_is_kicked_lets_nobody_go_from_that_moment_on(lab: Lab) -> None:
     job = await start(lab, lambda status: status.at)
-    (lease,) = lab.service.leases()
-    kick = lab.service.release_lease(lease.lease, kick=True, by="ada", why="the night run")
+    (lease,) = lab.service.leases.leases()
+    kick = lab.service.leases.kick(lease.lease, KickBody(by="ada", why="the night run"))
     await lab.world.nodes.run_in_node(DAEMON, kick)
     assert lab.emitted(LeaseReleased)
-    assert (await lab.service.status()).jobs[0].state == "stopping", "it did not wait for its next tick"
+    assert (await lab.service.rack.status()).jobs[0].state == "stopping", "it did not wait for its next tick"
     status = await ended(lab, job)
     assert status.state == "failed"
     assert "its lease has ended, so others may take its light: " in status.why
     assert lease.lease in status.why
-    assert (lab.service.leases(), lab.world.processes.running) == ([], [])
+    assert (lab.service.leases.leases(), lab.world.processes.running) == ([], [])
 
 
 # --- where runs say that they left the switches whose light their jobs moved
@@ -244,7 +244,7 @@ APPLY = "  - apply: {pairs: 'ocs1:1A-4B,4A-1B'}\n"
 
 async def begin(lab: Lab, steps: str) -> str:
     text = f"playbook: test\nsteps:\n{steps}"
-    starting = lab.service.start_run(text=text, file="test.yaml", parameters={})
+    starting = lab.service.runs.begin(RunBody(text=text, file="test.yaml", parameters={}))
     return (await lab.world.nodes.run_in_node(DAEMON, starting)).run
 
 
@@ -257,8 +257,8 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 async def done(lab: Lab, steps: str) -> Run:
     run = await begin(lab, steps)
-    await lab.service.wait_run(run)
-    return await lab.service.run(run)
+    await lab.service.runs.wait(run)
+    return await lab.service.runs.run(run)
 
 
 async def test_run_whose_job_moved_light_does_not_say_that_its_switches_are_untouched(lab: Lab) -> None:
@@ -278,11 +278,11 @@ async def test_run_whose_job_was_moving_light_when_it_was_aborted_says_where_tha
     lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
     run = await begin(lab, JOB)
     await until(lambda: lab.light() != [])
-    [job] = [one.id for one in await lab.service.jobs()]
+    [job] = [one.id for one in await lab.service.jobs.jobs()]
     began_s = asyncio.get_running_loop().time()
-    await lab.service.abort_run(run, by="ada")
+    await lab.service.runs.abort(run, ActBody(by="ada"))
     assert asyncio.get_running_loop().time() - began_s < 5
-    record = await lab.service.run(run)
+    record = await lab.service.runs.run(run)
     is_late = work.entry.endswith("120")
     assert (record.outcome, record.safe_state) == ("aborted", "unknown" if is_late else "before-apply")
     assert record.why.startswith(f"by ada; job {job}: it still moves light" if is_late else "by ada")

@@ -167,7 +167,7 @@ async def test_program_of_the_testbed_file_runs_and_is_told_of(desk: Desk) -> No
     )
     assert begin.command == ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"]
     assert (last.status, last.signal, last.why) == (3, "", "")
-    assert desk.daemon.service.programs() == []
+    assert desk.daemon.service.programs.programs() == []
 
 
 async def test_running_program_is_in_the_status_and_takes_signals(desk: Desk) -> None:
@@ -203,7 +203,7 @@ async def test_what_cannot_run_is_refused_with_the_reason(desk: Desk, rack: dict
     for words, kind, why in REFUSALS:
         with pytest.raises(kind, match=why):
             await desk.said(*words)
-        assert desk.daemon.service.programs() == [], words
+        assert desk.daemon.service.programs.programs() == [], words
     rack.clear()
     with pytest.raises(LinkError, match=r"h0: its twin rack is not up\. Start it with `hwd twin up TESTBED`"):
         await desk.said("h0", "hello")

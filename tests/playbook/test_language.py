@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hwd.model.bodies import ByBody, KickBody, LeaseBody, RunBody
 from hwd.model.fault import Clear, Fault, Slow, Unplug
 from hwd.model.host import HostDown
 from hwd.model.lease import LeaseReleased
@@ -56,12 +57,12 @@ async def test_branches_have_leases_of_their_own_and_give_them_back(lab: Lab) ->
     right = ["lease: {ports: [ocs1.2, ocs1.4], for_s: 60}", apply(TWO, 20), "wait: {for_s: 30}"]
     run = await lab.start(at_once(left=left, right=right))
     await lab.until(ReconfigurationState, state="waiting")
-    assert sorted(map(str, (lease.ports for lease in lab.service.leases()))) == [
+    assert sorted(map(str, (lease.ports for lease in lab.service.leases.leases()))) == [
         "['ocs1.1', 'ocs1.3']",
         "['ocs1.2', 'ocs1.4']",
     ]
     await lab.until(LeaseReleased)
-    assert [lease.ports for lease in lab.service.leases()] == [["ocs1.2", "ocs1.4"]]
+    assert [lease.ports for lease in lab.service.leases.leases()] == [["ocs1.2", "ocs1.4"]]
     assert (await lab.record(run)).outcome == "succeeded"
     assert await lab.holds_nothing()
 
@@ -85,7 +86,7 @@ async def test_branches_that_end_differently_leave_a_mixed_state_that_names_them
     run = await lab.do(at_once(left=left, right=["wait: {for_s: 60}", apply(TWO), wait(within_s=0.01)]))
     assert (run.outcome, run.safe_state, lab.light()) == ("failed", "mixed", ends(ONE))
     assert run.why.endswith("; switches by branch: left as-applied, right before-apply")
-    state = await lab.service.run_state(run.id)
+    state = await lab.service.runs.state(run.id)
     assert (state.safe_state, state.rolled_back) == ("mixed", False)
     assert await lab.holds_nothing()
 
@@ -218,7 +219,7 @@ async def test_run_that_takes_longer_than_it_may_goes_back_and_a_slow_switch_is_
 ) -> None:
     await lab.do(apply(STRAIGHT))
     text = f"playbook: t\nwithin_s: 1\nsteps:\n  - {apply(CROSSED)}\n  - {wait()}\n"
-    run = (await lab.service.start_run(text=text, file="t.yaml", parameters={})).run
+    run = (await lab.service.runs.begin(RunBody(text=text, file="t.yaml", parameters={}))).run
     record = await lab.record(run)
     assert (record.outcome, record.safe_state) == ("failed", "before-apply")
     assert "not done within 1 s; 1 of 2 steps were" in record.why
@@ -345,7 +346,7 @@ async def test_abort_keeps_its_time_with_faults_and_settings_and_no_broker(lab: 
 
 @pytest.mark.parametrize("step", [SLOW, SMALL, "fault: {port: h0.eth0, fault: unplug}", "fault: {fault: clear}"])
 async def test_ports_of_another_lease_are_neither_harmed_nor_set(lab: Lab, step: str) -> None:
-    await lab.service.take_lease(holder="ada", ports=["h0.eth0", "ocs1.7"], for_s=600)
+    await lab.service.leases.take(LeaseBody(holder="ada", ports=["h0.eth0", "ocs1.7"], for_s=600))
     run = await lab.do(step)
     assert (run.outcome, run.safe_state) == ("failed", "untouched")
     assert "leased to ada" in run.why
@@ -359,17 +360,17 @@ async def test_ports_of_another_lease_are_neither_harmed_nor_set(lab: Lab, step:
 async def test_lease_that_is_kicked_during_a_pause_is_not_taken_again_and_a_paused_run_can_be_aborted(lab: Lab) -> None:
     run = await lab.start("lease: {ports: all, for_s: 20}", "note: a", "wait: {for_s: 1}", apply(STRAIGHT))
     await lab.until(RunNote)
-    lab.service.pause_run(run, by="ada")
+    lab.service.runs.pause(run, ByBody(by="ada"))
     await lab.until(RunPaused)
-    [lease] = lab.service.leases()
-    await lab.service.release_lease(str(lease.lease), kick=True)
+    [lease] = lab.service.leases.leases()
+    await lab.service.leases.kick(str(lease.lease), KickBody())
     await asyncio.sleep(60)
-    lab.service.resume_run(run, by="ada")
+    lab.service.runs.resume(run, ByBody(by="ada"))
     assert (await lab.record(run)).why.startswith("refused: lease ")
     await lab.do(apply(STRAIGHT))
     run = await lab.start(LEASE, apply(CROSSED), "wait: {for_s: 1}", wait())
     await lab.until(RunStep, state="started", step=3)
-    lab.service.pause_run(run, by="ada")
+    lab.service.runs.pause(run, ByBody(by="ada"))
     await lab.until(RunPaused)
     end = await lab.abort(run)
     assert (end.outcome, end.safe_state) == ("aborted", "before-apply")

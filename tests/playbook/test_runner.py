@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from hwd.model.bodies import ActBody, LeaseBody
 from hwd.model.daemon import DaemonRecovered
 from hwd.model.fault import Fault
 from hwd.model.lease import LeaseReleased, LeaseTaken
@@ -73,7 +74,7 @@ async def test_abort_at_any_stage_ends_in_a_named_state(lab: Lab, state: str, si
     end = await lab.abort(run)
     assert (end.outcome, end.why) == ("aborted", "by ada")
     assert await lab.holds_nothing()
-    record = await lab.service.run(run)
+    record = await lab.service.runs.run(run)
     assert (record.outcome, record.safe_state) == ("aborted", end.safe_state)
     if not silent:
         assert end.safe_state == "before-apply"
@@ -96,7 +97,7 @@ async def test_abort_brings_the_light_back_and_says_so_though_the_records_do_not
     assert lab.light() == ends(STRAIGHT)
     lab.world.records_disk.mend()
     await lab.until(RunEnded, run=run)
-    record = await lab.service.run(run)
+    record = await lab.service.runs.run(run)
     assert (record.outcome, record.why, record.safe_state) == ("aborted", "by ada", "before-apply")
     assert await lab.holds_nothing()
 
@@ -138,7 +139,7 @@ async def test_abort_that_cannot_end_a_run_in_time_is_an_error_and_is_told(lab: 
     assert (overdue.run, overdue.by, overdue.waits_for) == (queued, "ada", "the records")
     lab.world.records_disk.mend()
     await lab.until(RunEnded, run=queued)
-    assert (await lab.service.run(queued)).outcome == "aborted"
+    assert (await lab.service.runs.run(queued)).outcome == "aborted"
 
 
 async def test_abort_at_once_moves_nothing_and_between_two_links_that_are_kept_ends_as_applied(lab: Lab) -> None:
@@ -160,7 +161,7 @@ async def test_abort_asked_for_twice_waits_for_the_one_way_back_and_the_end_of_t
     run = await crossing(lab, "driving")
     first = asyncio.create_task(lab.abort(run))
     await lab.until(ReconfigurationState, state="rolling-back")
-    second = await lab.service.abort_run(run, by="bob")
+    second = await lab.service.runs.abort(run, ActBody(by="bob"))
     assert await first == second
     assert (second.why, second.safe_state) == ("by ada", "before-apply")
     assert lab.light() == ends(STRAIGHT)
@@ -168,7 +169,7 @@ async def test_abort_asked_for_twice_waits_for_the_one_way_back_and_the_end_of_t
     await lab.world.stop("daemon")
     lab.world.start_daemon()
     await lab.world.settled()
-    record = await lab.service.run(run)
+    record = await lab.service.runs.run(run)
     assert (record.outcome, record.safe_state) == ("aborted", "before-apply")
     assert "end of the daemon" in str(record.why)
     assert lab.light() == ends(STRAIGHT)
@@ -210,20 +211,20 @@ async def test_end_says_of_which_switch_nobody_sees_whether_what_was_confirmed_s
     lab.faults().refusing = True
     lab.faults().reset()
     await asyncio.sleep(1)
-    await lab.service.abort_run(run_id, by="ada")
+    await lab.service.runs.abort(run_id, ActBody(by="ada"))
     end = lab.emitted(RunEnded)[-1]
     assert (end.outcome, end.safe_state) == ("aborted", "as-applied")
     assert end.why == "by ada; ocs1 cannot be read now: what was confirmed last may be gone"
 
 
 async def test_ports_of_somebody_else_refuse_the_run(lab: Lab) -> None:
-    await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
+    await lab.service.leases.take(LeaseBody(holder="ada", ports=["ocs1.3"], for_s=60))
     for steps in ((LEASE,), (apply(CROSSED),)):
         run = await lab.do(*steps)
         assert (run.outcome, run.safe_state) == ("failed", "untouched")
         assert run.why.startswith("refused: ocs1.3: leased to ada")
     assert lab.emitted(RunEnded)[-1].exit_status == 3
-    assert [lease.holder for lease in lab.service.leases()] == ["ada"]
+    assert [lease.holder for lease in lab.service.leases.leases()] == ["ada"]
     assert lab.light() == []
 
 
@@ -235,7 +236,7 @@ async def test_a_wait_with_nothing_applied_fails_by_name_and_a_playbook_that_mea
     assert "put an apply step before it" in run.why
     with pytest.raises(ConfigError, match="9A"):
         await lab.start(apply("ocs1:9A-1B"))
-    assert [one.id for one in await lab.service.runs()] == [one.run for one in lab.emitted(RunStarted)] == [run.id]
+    assert [one.id for one in await lab.service.runs.runs()] == [one.run for one in lab.emitted(RunStarted)] == [run.id]
 
 
 async def test_a_lease_that_ends_during_a_wait_ends_not_the_wait_but_refuses_the_next_apply(lab: Lab) -> None:
@@ -266,11 +267,11 @@ async def test_status_shows_a_run_under_way_alone_and_a_second_lease_step_takes_
     lab: Lab,
 ) -> None:
     run = await crossing(lab, "waiting")
-    shown = (await lab.service.status()).runs
+    shown = (await lab.service.rack.status()).runs
     assert [(one.run, one.done, one.total) for one in shown] == [(run, 2, 3)]
-    await lab.service.wait_run(run)
+    await lab.service.runs.wait(run)
     with pytest.raises(RefusedError, match="not under way"):
-        await lab.service.abort_run(run, by="ada")
+        await lab.service.runs.abort(run, ActBody(by="ada"))
     steps = "lease: {ports: all, for_s: 4}", apply(CROSSED), wait(), LEASE, apply(STRAIGHT), wait()
     assert (await lab.do(*steps)).outcome == "succeeded"
     assert await lab.holds_nothing()
@@ -284,10 +285,10 @@ async def test_every_reconfiguration_that_started_is_told_to_have_ended(lab: Lab
 
     def stop(document: Document) -> None:
         if isinstance(document.fact, fact) and not aborts:
-            aborts.append(asyncio.get_running_loop().create_task(lab.service.abort_run(run, by="ada")))
+            aborts.append(asyncio.get_running_loop().create_task(lab.service.runs.abort(run, ActBody(by="ada"))))
 
     lab.watchers.append(stop)
-    await lab.service.wait_run(run)
+    await lab.service.runs.wait(run)
     await asyncio.gather(*aborts, return_exceptions=True)
     started = [one.reconfiguration for one in lab.emitted(ReconfigurationStarted)]
     ended = [one.reconfiguration for one in lab.emitted(ReconfigurationEnded)]
@@ -305,8 +306,8 @@ async def test_abort_of_one_run_leaves_another_on_another_switch_alone(open_wide
         end = await lab.abort(one)
         assert end.safe_state == "before-apply"
         assert lab.light() == ends(STRAIGHT)
-        await lab.service.wait_run(other)
-        assert (await lab.service.run(other)).outcome == "succeeded"
+        await lab.service.runs.wait(other)
+        assert (await lab.service.runs.run(other)).outcome == "succeeded"
         assert lab.light("ocs2") == ends(OTHER)
         assert await lab.holds_nothing()
 

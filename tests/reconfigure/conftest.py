@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from typing_extensions import override
 
 from hwd.config.testbed.wanted_state import parse_what
-from hwd.model.bodies import PrepareBody, ReconfigurationBody
+from hwd.model.bodies import LeaseBody, PrepareBody, ReconfigurationBody, RunBody, SwitchBody
 from hwd.model.daemon import DaemonRecovered
 from hwd.model.plan import Plan
 from hwd.model.plan_summary import PlanSummary
@@ -98,10 +98,10 @@ class Lab(WorldLab):
         return from_plain({"what": what, **more}, ReconfigurationBody)
 
     async def apply(self, what: str, caller: Caller | None = None, **more: Any) -> ReconfigurationStatus:
-        return await self.in_daemon(self.service.apply(self.request(what, **more), caller))
+        return await self.in_daemon(self.service.light.apply(self.request(what, **more), caller))
 
     async def plan(self, what: str, **more: Any) -> PlanSummary:
-        return await self.service.plan(self.request(what, **more))
+        return await self.service.light.plan(self.request(what, **more))
 
     async def begin(self, what: str, *, run: str | None = None, **more: Any) -> Reconfiguration:
         """Drive the switches, and leave the rest of the way to the test."""
@@ -110,20 +110,24 @@ class Lab(WorldLab):
 
     async def start_run(self, *steps: str) -> str:
         text = "\n  - ".join(["playbook: one\nshows: what is tested\nsteps:", *steps])
-        return (await self.service.start_run(text=f"{text}\n", file="one.yaml", parameters={})).run
+        return (await self.service.runs.begin(RunBody(text=f"{text}\n", file="one.yaml", parameters={}))).run
 
     async def lease(self, *ports: str, holder: str = "ada", for_s: float = 600.0, **more: Any) -> str:
         """Take a lease of these ports; returns its id."""
-        return (await self.in_daemon(self.service.take_lease(holder=holder, ports=[*ports], for_s=for_s, **more))).lease
+        return (
+            await self.in_daemon(
+                self.service.leases.take(LeaseBody(holder=holder, ports=[*ports], for_s=for_s, **more))
+            )
+        ).lease
 
     async def prepare(self, targets: Mapping[str, Any] = TARGETS, **more: Any) -> PreparedSetStatus:
         """A prepared set, under a new lease of all ports where none is named."""
         caller = more.pop("caller", None)
         body = {"lease": more.pop("lease", None) or await self.lease("all", for_s=3600.0), **more, "targets": targets}
-        return await self.in_daemon(self.service.prepare(from_plain(body, PrepareBody), caller))
+        return await self.in_daemon(self.service.sets.prepare(from_plain(body, PrepareBody), caller))
 
     async def switch(self, prepared: PreparedSetStatus, target: str, **more: Any) -> ReconfigurationStatus:
-        return await self.in_daemon(self.service.switch(prepared.id, target, **more))
+        return await self.in_daemon(self.service.sets.switch(prepared.id, SwitchBody(target=target, **more)))
 
     # --- what happens to it
 
@@ -185,11 +189,11 @@ class Lab(WorldLab):
         return {name: [str(one.crossconnect) for one in twin.mirror.readings(now_ns)] for name, twin in twins}
 
     async def one_under_way(self) -> ReconfigurationStatus:
-        (one,) = (await self.service.status()).reconfigurations
+        (one,) = (await self.service.rack.status()).reconfigurations
         return one
 
     def the_set(self) -> PreparedSetStatus:
-        (one,) = self.service.sets()
+        (one,) = self.service.sets.sets()
         return one
 
     def ends(self, id: str) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET
 
+from hwd.model.bodies import ActBody
 from hwd.model.daemon import DaemonRecovered
 from hwd.model.interlock import Interlock, InterlockName
 from hwd.model.plan_summary import InterlockRefused, PlanMade
@@ -65,7 +66,7 @@ async def test_what_is_refused_is_planned_whole_and_sends_nothing_and_is_counted
     assert refusals(lab) == {"loss-budget": 3}
     assert not lab.emitted(ReconfigurationStarted)
     assert lab.light() == set()
-    assert not (await lab.service.status()).reconfigurations, "nothing is held"
+    assert not (await lab.service.rack.status()).reconfigurations, "nothing is held"
 
 
 @of_testbed(LOSSY + ALLOWED)
@@ -85,7 +86,7 @@ async def test_a_plan_with_an_override_is_another_one_and_its_reason_is_recorded
     (entry,) = journal_file.read(lab.world.journal_disk.read(), None).open
     assert entry.entry.overridden[0].startswith("interlock loss-budget overridden: h0.eth0<->h1.eth0: ")
     assert entry.entry.overridden[0].endswith(f". Overridden: {REASON}")
-    await lab.service.confirm(None)
+    await lab.service.light.confirm("-")
     await lab.world.stop("daemon")
     records = Records(f"sqlite:///{tmp_path / 'records.db'}", InlineOffload())
     await records.open()
@@ -99,10 +100,10 @@ async def test_a_playbook_overrides_in_its_apply_step(lab: Lab) -> None:
     playbook = f"playbook: one\nshows: x\nsteps:\n  - apply: {{pairs: '{STRAIGHT}', OVERRIDE}}\n"
     text = playbook.replace("OVERRIDE", f"override: {{loss-budget: {REASON}}}")
     run = await lab.world.run_playbook(text, file="one.yaml")
-    assert (await lab.service.run(run)).outcome == "succeeded"
+    assert (await lab.service.runs.run(run)).outcome == "succeeded"
     assert [overridden(one)[0].reason for one in lab.emitted(ReconfigurationStarted)] == [REASON]
     run = await lab.world.run_playbook(playbook.replace(", OVERRIDE", ""), file="one.yaml")
-    ended = await lab.service.run(run)
+    ended = await lab.service.runs.run(run)
     assert (ended.outcome, ended.safe_state) == ("failed", "untouched")
     assert "refused: " in ended.why
     assert "interlock loss-budget" in ended.why
@@ -154,7 +155,7 @@ async def test_every_interlock_refuses_the_way_forward_and_none_a_roll_back(lab:
     assert lab.light() == set()
     match way:
         case "asked for":
-            assert (await lab.service.roll_back(None)).outcome == "rolled-back"
+            assert (await lab.service.light.roll_back("-")).outcome == "rolled-back"
         case "not confirmed":
             await asyncio.sleep(61)
             assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["rolled-back"]
@@ -166,7 +167,7 @@ async def test_every_interlock_refuses_the_way_forward_and_none_a_roll_back(lab:
             await lab.until(DaemonRecovered)
             assert lab.emitted(DaemonRecovered)[0].outcome == "rolled-back"
         case _:
-            assert (await lab.service.abort_run(run, by="ada")).safe_state == "before-apply"
+            assert (await lab.service.runs.abort(run, ActBody(by="ada"))).safe_state == "before-apply"
     await check_way_back(lab)
 
 
@@ -203,7 +204,7 @@ async def test_moves_are_counted_by_element_and_survive_the_death_of_the_daemon(
 
 async def test_a_way_back_is_counted_as_well(lab: Lab) -> None:
     await lab.apply("ocs1:5A-6B", confirm_within_s=60)
-    await lab.service.roll_back(None)
+    await lab.service.light.roll_back("-")
     moved = [command.moved for command in lab.emitted(SwitchCommand)]
     assert moved == [["5A", "6B"], ["5A", "6B"]]
     assert lab.metrics("hwd_switch_moves_total")[("ocs1",)] == 4

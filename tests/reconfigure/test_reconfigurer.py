@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from hwd.model.bodies import LeaseBody
 from hwd.model.daemon import DaemonRecovered, JournalOpen
 from hwd.model.host import HostEvent
 from hwd.model.instant import Knowledge
@@ -74,7 +75,7 @@ async def test_denial_in_the_middle_rolls_back_with_the_switchs_own_words(lab: L
     assert raised.value.exit_status == 1
     assert lab.light() == wanted(STRAIGHT)
     assert lab.emitted(ReconfigurationEnded)[-1].outcome == "rolled-back"
-    assert lab.service.leases() == []
+    assert lab.service.leases.leases() == []
 
 
 async def test_switch_lost_in_the_middle_is_told_until_it_is_brought_back_when_it_answers(lab: Lab) -> None:
@@ -123,13 +124,13 @@ async def test_plan_touches_nothing_and_its_hash_is_refused_for_another_state(la
 
 
 async def test_lease_of_another_refuses_by_name(lab: Lab) -> None:
-    lease = await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
+    lease = await lab.service.leases.take(LeaseBody(holder="ada", ports=["ocs1.3"], for_s=60))
     with pytest.raises(RefusedError, match=r"ocs1\.3: leased to ada"):
         await lab.apply(STRAIGHT)
     assert lab.light() == set()
     await lab.apply(STRAIGHT, lease=str(lease.lease))
     assert lab.light() == wanted(STRAIGHT)
-    (switch,) = (await lab.service.status()).switches
+    (switch,) = (await lab.service.rack.status()).switches
     assert switch.last_change is not None
     assert switch.last_change.by == f"lease {lease.lease} of ada"
     assert switch.last_change.outcome == "confirmed"
@@ -145,7 +146,7 @@ async def test_switch_that_is_down_is_named(lab: Lab) -> None:
 
 
 async def test_switch_that_is_silent_before_the_first_command_has_not_moved(lab: Lab) -> None:
-    for ask in (lab.service.plan, lab.service.apply):
+    for ask in (lab.service.light.plan, lab.service.light.apply):
         lab.faults.silent = True
         with pytest.raises(DeadlineError, match=r"ocs1: \S+: no answer within 2 s") as raised:
             await ask(lab.request(STRAIGHT))
@@ -161,7 +162,7 @@ async def test_an_apply_that_is_rolled_back_while_it_reads_the_switch_sends_noth
     applying = asyncio.create_task(lab.apply(CROSSED, id="mine0001"))
     await asyncio.sleep(0.1)
     with pytest.raises(RefusedError, match="mine0001: stopped before it began; nothing was moved"):
-        await lab.service.roll_back("mine0001")
+        await lab.service.light.roll_back("mine0001")
     with pytest.raises(FailedError, match="stopped"):
         await applying
     await asyncio.sleep(5)
@@ -239,8 +240,8 @@ async def test_while_the_broker_is_away_no_carrier_is_known_and_then_the_present
     await asyncio.sleep(1)
     assert set(lab.metrics("hwd_agent_up").values()) == {0}
     assert lab.metrics("hwd_nic_carrier") == {}
-    assert {*(await lab.service.status()).links.values()} == {None}
+    assert {*(await lab.service.rack.status()).links.values()} == {None}
     lab.world.broker.start()
     await asyncio.sleep(30)
     assert lab.metrics("hwd_nic_carrier") == before
-    assert {*(await lab.service.status()).links.values()} == {True}
+    assert {*(await lab.service.rack.status()).links.values()} == {True}

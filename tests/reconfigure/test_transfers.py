@@ -111,7 +111,7 @@ async def test_drain_waits_for_the_end_and_lets_no_new_one_on(lab: Lab) -> None:
     rank, transfer = await go(lab)
     draining = asyncio.create_task(lab.begin(CROSSED, drain_within_s=10))
     await asyncio.sleep(1)
-    (status,) = (await lab.service.status()).transfers
+    (status,) = (await lab.service.rack.status()).transfers
     assert status.drained_by is not None
     assert status.left_s == pytest.approx(29, abs=0.1)
     other = await rank.claim("eth0", within_s=5)
@@ -143,7 +143,7 @@ async def test_transfer_ends_with_its_longest_time_and_its_process_hears_so_and_
     rank, _ = await go(lab)
     rank.leave()
     await asyncio.sleep(0.1)
-    assert (await lab.service.status()).transfers == []
+    assert (await lab.service.rack.status()).transfers == []
     await applied(lab, STRAIGHT)
 
 
@@ -157,7 +157,7 @@ async def test_wait_of_a_process_that_went_away_claims_nothing(lab: Lab) -> None
     await asyncio.sleep(0.1)
     await lab.reconfigurer.confirm(begun)
     await asyncio.sleep(0.1)
-    assert (await lab.service.status()).transfers == []
+    assert (await lab.service.rack.status()).transfers == []
 
 
 async def test_transfers_end_with_the_boot_of_their_agent(lab: Lab) -> None:
@@ -165,7 +165,7 @@ async def test_transfers_end_with_the_boot_of_their_agent(lab: Lab) -> None:
     rank, _ = await go(lab)
     lab.world.kill(agent_node("h0"))
     await asyncio.wait_for(rank.gone.wait(), 1)
-    assert len((await lab.service.status()).transfers) == 1, "an agent that is away may come back"
+    assert len((await lab.service.rack.status()).transfers) == 1, "an agent that is away may come back"
     lab.world.start_agent("h0")
     await lab.until(TransferEnded, why="its agent was started anew")
     await applied(lab, CROSSED)
@@ -192,7 +192,7 @@ async def test_restarted_daemon_starts_nothing_under_a_transfer(lab: Lab) -> Non
         await lab.begin(CROSSED)
     await lab.world.settled()
     await asyncio.sleep(1)
-    (status,) = (await lab.service.status()).transfers
+    (status,) = (await lab.service.rack.status()).transfers
     assert status.transfer == f"h0/{transfer}"
     await rank.end(transfer)
     await asyncio.sleep(0.1)
@@ -235,7 +235,7 @@ async def test_dead_daemon_fails_a_claim_in_bounded_time_and_nothing_stays_claim
     assert asyncio.get_running_loop().time() - began_s < 3
     await lab.start()
     await asyncio.sleep(2)
-    assert (await lab.service.status()).transfers == []
+    assert (await lab.service.rack.status()).transfers == []
 
 
 async def test_expired_confirm_drains_then_cuts_and_tells_everybody(lab: Lab) -> None:
@@ -325,7 +325,7 @@ async def test_messages_that_come_twice_claim_and_end_once(lab: Lab) -> None:
     assert (await rank.end(transfer))["outcome"] == "ended"
     await asyncio.sleep(0.5)
     assert len(lab.emitted(TransferClaimed)) == len(lab.emitted(TransferEnded)) == 1
-    assert (await lab.service.status()).transfers == []
+    assert (await lab.service.rack.status()).transfers == []
 
 
 async def test_transfer_beyond_the_longest_time_or_on_a_strange_port_is_refused(lab: Lab) -> None:

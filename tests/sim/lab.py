@@ -10,6 +10,7 @@ import pytest
 from typing_extensions import override
 
 from hwd.daemon.installed_drivers import load
+from hwd.model.bodies import ActBody, RunBody
 from hwd.model.fault import parse_fault
 from hwd.model.recorded_run import Run
 from hwd.model.run import AbortedRun
@@ -112,7 +113,7 @@ class Lab(WorldLab):
 
     async def holds_nothing(self) -> bool:
         """No lease, no reconfiguration, no run."""
-        status = await self.service.status()
+        status = await self.service.rack.status()
         return not (status.leases or status.reconfigurations or status.runs)
 
     def retained(self) -> dict[str, bytes]:
@@ -126,13 +127,13 @@ class Lab(WorldLab):
         """Start a run of steps, each in YAML's flow style; returns its id."""
         text = "\n".join(["playbook: test", f"parameters: {parameters}", "steps:", *(f"  - {step}" for step in steps)])
         due_ns = None if due_in_s is None else self.world.clock.wall_ns() + round(due_in_s * 1e9)
-        starting = self.service.start_run(text=text, file="test.yaml", parameters={}, due_wall_ns=due_ns)
+        starting = self.service.runs.begin(RunBody(text=text, file="test.yaml", parameters={}, due_wall_ns=due_ns))
         return (await self.in_daemon(starting)).run
 
     async def record(self, run: str) -> Run:
         """Of a run, when it has ended."""
-        await self.in_daemon(self.service.wait_run(run))
-        return await self.in_daemon(self.service.run(run))
+        await self.in_daemon(self.service.runs.wait(run))
+        return await self.in_daemon(self.service.runs.run(run))
 
     async def do(self, *steps: str) -> Run:
         """Run steps to their end; returns the run as it is in the records."""
@@ -140,17 +141,17 @@ class Lab(WorldLab):
 
     async def state(self, run: str) -> dict[str, Any]:
         """As it goes over HTTP."""
-        state = await self.in_daemon(self.service.run_state(run))
+        state = await self.in_daemon(self.service.runs.state(run))
         return from_json(to_json(state), dict[str, Any])
 
     async def ended(self, run: str) -> dict[str, Any]:
-        await self.in_daemon(self.service.wait_run(run))
+        await self.in_daemon(self.service.runs.wait(run))
         return await self.state(run)
 
     async def abort(self, run: str) -> AbortedRun:
         """Abort and check that it took no longer than it may."""
         began_s = self.now_s()
-        end = await self.service.abort_run(run, by="ada")
+        end = await self.service.runs.abort(run, ActBody(by="ada"))
         assert self.now_s() - began_s <= ABORT_WITHIN_S
         return end
 

@@ -9,7 +9,7 @@ import pytest
 
 from hwd.cli.commands.status import hang_lines
 from hwd.daemon.installed_drivers import load
-from hwd.model.bodies import ReconfigurationBody
+from hwd.model.bodies import OverrideBody, ReconfigurationBody
 from hwd.model.fault import parse_fault
 from hwd.model.hang import Hang
 from hwd.model.host import HostDown
@@ -46,7 +46,7 @@ def patched() -> Testbed | None:
 async def world(settled: World) -> World:
     """Its links are ready as they stand straight."""
     service = await settled.settled()
-    await service.apply(from_plain({"what": STRAIGHT, "ready_within_s": 30}, ReconfigurationBody))
+    await service.light.apply(from_plain({"what": STRAIGHT, "ready_within_s": 30}, ReconfigurationBody))
     assert await status_lines(settled) == []
     return settled
 
@@ -55,7 +55,9 @@ async def not_ready(world: World, what: str, *, within_s: float = 15) -> tuple[s
     """What an apply says, and what its document has."""
     assert world.daemon is not None
     with pytest.raises(NotReadyError) as raised:
-        await world.daemon.service.apply(from_plain({"what": what, "ready_within_s": within_s}, ReconfigurationBody))
+        await world.daemon.service.light.apply(
+            from_plain({"what": what, "ready_within_s": within_s}, ReconfigurationBody)
+        )
     (end,) = [one.fact for one in world.documents if isinstance(one.fact, ReconfigurationEnded) and one.fact.why]
     assert isinstance(end.hangs, list)
     return str(raised.value), end.hangs
@@ -63,7 +65,7 @@ async def not_ready(world: World, what: str, *, within_s: float = 15) -> tuple[s
 
 async def status_lines(world: World) -> list[str]:
     assert world.daemon is not None
-    now = await world.daemon.service.status()
+    now = await world.daemon.service.rack.status()
     return hang_lines(now.lit, (), now.wall_ns)
 
 
@@ -121,7 +123,9 @@ async def test_status_says_where_a_link_hangs(world: World, fault: Fault, said: 
 
 async def test_status_names_the_override_that_holds_a_link_dark(world: World) -> None:
     assert world.daemon is not None
-    await world.daemon.service.override("ocs1", ["1A"], "force-blocked", by="ada")
+    await world.daemon.service.overrides.override(
+        OverrideBody(switch="ocs1", ends=["1A"], to="force-blocked", by="ada")
+    )
     await asyncio.sleep(12)
     assert await status_lines(world) == [
         f"h0.eth0<->h1.eth0 hangs at h1.eth0, optical: ocs1 holds 1A dark by an override; {H0_HAS_LIGHT} "

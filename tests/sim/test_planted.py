@@ -186,7 +186,7 @@ def stale_state(daemon: Daemon) -> None:
 def second_writer(daemon: Daemon) -> None:
     """Who takes a switch back from its host is told that it is so, and the host's agent is not."""
 
-    @instead_of(daemon.service._delegations, "_take_back")
+    @instead_of(daemon.service.leases._delegations, "_take_back")
     async def keep(take_back: Any, host: str, switch: str, epoch: int, why: str) -> None:
         pass
 
@@ -195,7 +195,7 @@ def second_writer(daemon: Daemon) -> None:
 def dropped_lease_check(daemon: Daemon) -> None:
     """Its ledger asks nobody for a lease."""
 
-    @instead_of(daemon.service._leases.ledger, "check")
+    @instead_of(daemon.service.leases._leases.ledger, "check")
     def lax(check: Any, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> None:
         if action is not PortAction.CHANGE:
             check(asker, ports, action, now_wall_ns=now_wall_ns)
@@ -239,7 +239,7 @@ def lost_lease(*, storage: Storage, **parts: Any) -> Daemon:
 def ignored_reservation(daemon: Daemon) -> None:
     """It gives leases into the reserved time of others."""
 
-    @instead_of(daemon.service._leases.ledger, "refusals")
+    @instead_of(daemon.service.leases._leases.ledger, "refusals")
     def lax(refusals: Any, *asked: Any, now_wall_ns: int) -> Iterator[Refusal]:
         for one in refusals(*asked, now_wall_ns=now_wall_ns):
             if one.claim is None or one.claim.reason is not Reason.RESERVATION:
@@ -299,7 +299,7 @@ def no_recovery(daemon: Daemon) -> None:
 def forgotten_transfers(daemon: Daemon) -> None:
     """It grants transfers, and its ledger forgets them."""
 
-    @instead_of(daemon.service._leases.ledger, "claim")
+    @instead_of(daemon.service.leases._leases.ledger, "claim")
     def forget(put: Any, claim: Claim) -> None:
         if claim.reason is not Reason.TRANSFER:
             put(claim)
@@ -309,7 +309,7 @@ def forgotten_transfers(daemon: Daemon) -> None:
 def transfers_let_on(daemon: Daemon) -> None:
     """It lets transfers onto ports that are being moved."""
 
-    @instead_of(daemon.service._leases.ledger, "may")
+    @instead_of(daemon.service.leases._leases.ledger, "may")
     def lax(may: Any, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> Refusal | None:
         return None if action is PortAction.TRANSFER else may(asker, ports, action, now_wall_ns=now_wall_ns)
 
@@ -318,7 +318,7 @@ def transfers_let_on(daemon: Daemon) -> None:
 def silent_cut(daemon: Daemon) -> None:
     """Its ways back cut transfers and tell nobody."""
 
-    @instead_of(daemon.service._transfers, "drain")
+    @instead_of(daemon.service.rack._transfers, "drain")
     async def keep(drain: Any, ports: frozenset[str], *, by: str, what: str) -> list[str]:
         return []
 
@@ -327,7 +327,7 @@ def silent_cut(daemon: Daemon) -> None:
 def kept_by_jobs(daemon: Daemon) -> None:
     """Its jobs end, and keep their leases."""
 
-    @instead_of(daemon.service._leases, "release")
+    @instead_of(daemon.service.leases._leases, "release")
     async def keep(release: Any, id: str, *, why: str = "", **more: Any) -> Any:
         return None if "job " in why else await release(id, why=why, **more)
 
@@ -335,7 +335,7 @@ def kept_by_jobs(daemon: Daemon) -> None:
 @bug("job-kept", 26, 37, 43)
 def hasty_jobs(daemon: Daemon) -> None:
     """Its jobs do not wait for their light."""
-    jobs = daemon.service._jobs
+    jobs = daemon.service.jobs._jobs
     switch, switching = jobs._applies.switch, set[asyncio.Task[Any]]()
 
     async def begin(*given: Any, **more: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from typing_extensions import override
 
 from hwd.daemon.installed_drivers import load_text
-from hwd.model.bodies import PlanBody
+from hwd.model.bodies import ByBody, EpochBody, KickBody, LeaseBody, PlanBody
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON, World, agent_node, select_address
 from hwd_agents.process.config import AgentConfig, SwitchConfig
@@ -115,7 +115,7 @@ class Scene:
         """Until every switch of a host is granted, at least so often."""
         while True:
             service = await self.world.settled()
-            leases: list[Any] = [one.lease for one in (await service.switches()) if one.owner]
+            leases: list[Any] = [one.lease for one in (await service.rack.switches()) if one.owner]
             if all(lease and lease.epoch >= epoch for lease in leases):
                 return
 
@@ -128,7 +128,7 @@ class Scene:
 
     async def status(self, switch: str) -> dict[str, Any]:
         assert self.world.daemon is not None
-        (found,) = [one for one in (await self.world.daemon.service.switches()) if one.switch == switch]
+        (found,) = [one for one in (await self.world.daemon.service.rack.switches()) if one.switch == switch]
         data: dict[str, Any] = to_plain(found)
         return data
 
@@ -307,7 +307,7 @@ async def test_without_a_daemon_a_new_agent_sets_nothing_and_says_why(one: Scene
 
 async def test_what_is_taken_back_is_set_by_nobody_until_it_is_granted_again(one: Scene) -> None:
     service = await one.world.settled()
-    kicked = await service.release_lease("tx0", kick=True, by="ada")
+    kicked = await service.leases.kick("tx0", KickBody(by="ada"))
     assert (kicked.state, kicked.told) == ("taken-back", True)
     refused = await one.select("h0", 2)
     assert refused["outcome"] == "refused"
@@ -321,13 +321,13 @@ async def test_what_is_taken_back_is_set_by_nobody_until_it_is_granted_again(one
     await asyncio.sleep(3)
     service = await one.world.settled()
     assert (await one.select("h0", 2))["outcome"] == "refused"
-    granted = await service.grant_lease("tx0", by="ada")
+    granted = await service.leases.grant("tx0", ByBody(by="ada"))
     assert (granted.epoch, granted.told) == (2, True)
     assert [each["outcome"] for each in await one.both(2)] == ["up", "up"]
     with pytest.raises(RefusedError, match="lease tx0: it was not taken back: it is in force"):
-        await service.grant_lease("tx0", by="ada")
+        await service.leases.grant("tx0", ByBody(by="ada"))
     with pytest.raises(RefusedError, match="it is host h0's"):
-        await service.release_lease("tx0")
+        await service.leases.release("tx0", EpochBody())
 
 
 @pytest.mark.slow
@@ -335,7 +335,7 @@ async def test_an_agent_that_was_away_when_its_lease_was_taken_is_told_when_it_i
     service = await one.world.settled()
     one.world.kill(agent_node("h0"))
     await asyncio.sleep(0.5)
-    kicked = await service.release_lease("tx0", kick=True, by="ada")
+    kicked = await service.leases.kick("tx0", KickBody(by="ada"))
     assert kicked.told is False
     assert "Until its agent hears of it, host h0 may still set it" in str(kicked.why)
     one.world.start_agent("h0")
@@ -343,7 +343,7 @@ async def test_an_agent_that_was_away_when_its_lease_was_taken_is_told_when_it_i
     assert "ada has taken it back" in (await one.select("h0", 2))["why"]
     one.world.kill(agent_node("h0"))
     await asyncio.sleep(0.5)
-    granted = await service.grant_lease("tx0", by="ada")
+    granted = await service.leases.grant("tx0", ByBody(by="ada"))
     assert (granted.state, granted.told) == ("granted", False)
     one.world.start_agent("h0")
     await asyncio.sleep(3)
@@ -439,19 +439,19 @@ async def test_an_answered_selection_is_reported_once_by_its_own_agent_only(one:
 async def test_a_plan_relies_on_a_hosts_switch_and_never_moves_it(one: Scene) -> None:
     service = await one.world.settled()
     link = PlanBody(what="h0.eth0<->h1.eth0")
-    plan = await service.plan(link)
+    plan = await service.light.plan(link)
     assert plan.empty is True, "it stands by what the hosts have set"
     await one.select("h0", 3, within_s=0.1)
     with pytest.raises(RefusedError, match=r"First on h0: hwd-agent select rx0:in-1 tx0:in-1$"):
-        await service.plan(link)
-    lease = await service.take_lease(holder="ada", ports=["all"], for_s=60)
+        await service.light.plan(link)
+    lease = await service.leases.take(LeaseBody(holder="ada", ports=["all"], for_s=60))
     assert lease.ports == sorted(["h0.eth0", "h1.eth0", *(f"ocs1.{port}" for port in range(1, 9))])
     with pytest.raises(ConfigError, match=r"no such port: tx0\.in"):
-        await service.take_lease(holder="ada", ports=["tx0.in"], for_s=60)
+        await service.leases.take(LeaseBody(holder="ada", ports=["tx0.in"], for_s=60))
     one.world.kill(agent_node("h0"))
     await asyncio.sleep(1)
     with pytest.raises(RefusedError, match="what it carries is not known now"):
-        await service.plan(link)
+        await service.light.plan(link)
 
 
 async def test_nonsense_on_the_socket_is_answered_in_words(one: Scene) -> None:
@@ -546,7 +546,7 @@ async def test_a_client_that_asks_without_end_and_never_listens_is_not_read_on(o
 async def test_a_birth_message_says_whether_the_select_socket_listens(one: Scene) -> None:
     async def why_not() -> str:
         assert one.world.daemon is not None
-        return str(next(each for each in (await one.world.daemon.service.hosts()) if each.host == "h0").selection)
+        return str(next(each for each in (await one.world.daemon.service.rack.hosts()) if each.host == "h0").selection)
 
     one.world.kill(agent_node("h0"))
     await asyncio.sleep(0.5)
@@ -601,7 +601,7 @@ async def test_a_host_that_claims_what_is_not_its_own_is_refused_and_one_that_ca
     assert "tx0: the switch is down" in answer["why"]
     assert (await (await one.job("h0")).ask({"set": {"rx0": "in-1"}}))["outcome"] == "up"
     service = await one.world.settled()
-    assert service.ready().ready is True
+    assert service.rack.ready().ready is True
 
 
 class Forgotten(World):

@@ -97,7 +97,7 @@ class Scene:
         await self._check_events()
         assert self.world.daemon is not None
         service = self.world.daemon.service
-        now = await service.status()
+        now = await service.rack.status()
         assert (now.runs, now.reconfigurations, now.leases) == ([], [], [])
         run = await self.world.run_playbook(
             playbook(CROSSED), file="playbook.yaml"

@@ -149,7 +149,7 @@ async def desk(tmp_path: Path, tokens: frozenset[str], testbed_text: str) -> Asy
 async def ended_run(desk: Desk, text: str, file: str) -> str:
     """A run that has ended."""
     run = str((await desk.ask("POST", "/api/v1/runs", {"text": text, "file": file})).json()["run"])
-    await desk.daemon.service.wait_run(run)
+    await desk.daemon.service.runs.wait(run)
     return run
 
 

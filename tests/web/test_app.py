@@ -12,8 +12,8 @@ from hwd.client import AsyncClient
 from hwd.client.async_client import RUNS_PAGE
 from hwd.model.lease import LeaseQueued, LeaseWithdrawn
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted
-from hwd.web.app import PIECE, RUNS_MAX, array
-from hwd.web.demand_calls import MEDIA_TYPES
+from hwd.web.calls.demand_calls import MEDIA_TYPES
+from hwd.web.calls.run_calls import PIECE, RUNS_MAX, array
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, RefusedError
@@ -209,7 +209,7 @@ async def test_runs_wait_pause_and_go_on_over_http(desk: Desk, client: Any) -> N
     assert (await client.status()).runs[0].state == "paused"
     await client.resume(running.run, by="ada")
     await client.abort(running.run, by="ada")
-    await desk.daemon.service.wait_run(waiting.run)
+    await desk.daemon.service.runs.wait(waiting.run)
     states = {run.id: run.state for run in await client.runs()}
     assert states == {running.run: "aborted", waiting.run: "succeeded"}
 
@@ -254,7 +254,7 @@ async def test_a_browser_comes_in_by_the_address_that_serve_says(desk: Desk) -> 
 async def test_runs_are_listed_in_pages_and_without_their_texts(desk: Desk, client: Any) -> None:
     started = [(await client.start_run(text=PLAYBOOK, file="/one.yaml")).run for _ in range(3)]
     for run in started:
-        await desk.daemon.service.wait_run(run)
+        await desk.daemon.service.runs.wait(run)
     newest = started[::-1]
     first = await client.runs(limit=2)
     assert [run.id for run in first] == newest[:2]

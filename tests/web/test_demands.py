@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hwd.client import AsyncClient
-from hwd.web.demand_calls import MEDIA_TYPES
+from hwd.web.calls.demand_calls import MEDIA_TYPES
 from hwd_drivers.core.errors import ConfigError, UnknownError
 
 from .conftest import FOUR_HOSTS, Desk
@@ -87,7 +87,7 @@ async def test_playbook_reads_stored_demands(desk: Desk, client: AsyncClient) ->
     added = await client.add_demand("moe", data, hosts=["h0", "h1", "h2", "h3"])
     assert added.by == "a caller of the HTTP API", "who says nothing of himself"
     run = await client.start_run(text=playbook, file="p.yaml")
-    await desk.daemon.service.wait_run(run.id)
+    await desk.daemon.service.runs.wait(run.id)
     assert (await client.run_state(run.id)).state == "succeeded"
     (switch,) = await client.switches()
     assert {*switch.crossconnects} >= {"1A-3B", "3A-1B", "2A-4B", "4A-2B"}

@@ -33,7 +33,7 @@ def client(desk: Desk) -> Iterator[Any]:
 
 async def test_end_that_is_among_missed_events_is_asked_for(desk: Desk, client: Any) -> None:
     started = await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml")
-    await desk.daemon.service.wait_run(started.id)
+    await desk.daemon.service.runs.wait(started.id)
     for number in range(REPLAY):
         desk.daemon.hub(Document(at_ns=number, wall_ns=number, fact=SwitchPower(switch="ocs1", power_dbm={})))
     async with asyncio.timeout(WITHIN_S):

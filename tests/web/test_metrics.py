@@ -11,7 +11,7 @@ from prometheus_client.openmetrics import parser
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.ready_links import ReadyLinks
 from hwd.telemetry import Budget, Metrics
-from hwd.web.app import metrics_router
+from hwd.web.calls.event_calls import METRICS, MetricCalls
 from hwd.web.server import HttpServer, listen
 from hwd_drivers.core.documents import Document
 from hwd_drivers.devices.facts import SwitchPower
@@ -39,7 +39,7 @@ async def test_reader_that_goes_away_in_the_middle_does_no_harm() -> None:
     powers: dict[str, float | None] = {f"{end}A": -1.0 for end in range(100_000)}
     metrics(Document(at_ns=0, wall_ns=0, fact=SwitchPower(switch="ocs1", power_dbm=by_end(powers))))
     app = FastAPI(openapi_url=None)
-    app.include_router(metrics_router(metrics.render))
+    app.include_router(METRICS.router(lambda: MetricCalls(metrics.render)))
     server = HttpServer(app, listen("127.0.0.1", 0), before_stop=lambda: None)
     place = urlsplit(await server.start())
     reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=1024)

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from hwd.web.refused_switches import REASONS_MOST, SETS_MOST, RefusedSwitches
+from hwd.reconfigure.refused_switches import REASONS_MOST, SETS_MOST, RefusedSwitches
 from hwd_drivers.core.errors import RefusedError
 
 

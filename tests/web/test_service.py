@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from hwd.daemon.installed_drivers import load
-from hwd.model.bodies import ReconfigurationBody
+from hwd.model.bodies import ActBody, LeaseBody, ReconfigurationBody, RunBody
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.run_facts import RunStarted
+from hwd.reconfigure.applies import PLANS_KEPT
 from hwd.sim.world import World, agent_node
-from hwd.web.applies import PLANS_KEPT
 from hwd.web.service import Service
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.devices.facts import SwitchCommand
@@ -48,39 +48,39 @@ async def world(virtual_loop: VirtualLoop, tmp_path: Path) -> AsyncIterator[Worl
 
 
 async def start(service: Service) -> str:
-    return (await service.start_run(text=PLAYBOOK, file="p.yaml", parameters={})).run
+    return (await service.runs.begin(RunBody(text=PLAYBOOK, file="p.yaml", parameters={}))).run
 
 
 async def test_ports_are_told_in_the_order_of_their_numbers(world: World) -> None:
     service = await world.settled()
     ports = [f"ocs1.{port}" for port in (1, 2, 9, 10, 11)]
-    taken = await service.take_lease(holder="ada", ports=[*reversed(ports)], for_s=60.0)
+    taken = await service.leases.take(LeaseBody(holder="ada", ports=[*reversed(ports)], for_s=60.0))
     assert taken.ports == ports
-    (lease,) = [one for one in service.leases() if one.kind == "claim"]
+    (lease,) = [one for one in service.leases.leases() if one.kind == "claim"]
     assert lease.ports == ports
     with pytest.raises(RefusedError, match=rf"^{', '.join(ports)}: leased to ada"):
-        await service.take_lease(holder="ben", ports=ports, for_s=60.0)
+        await service.leases.take(LeaseBody(holder="ben", ports=ports, for_s=60.0))
 
 
 async def test_a_switch_that_a_host_drives_is_not_waited_for(world: World) -> None:
     service = await world.settled()
     await asyncio.sleep(1)
-    assert [(one.switch, one.up) for one in (await service.switches())] == [("ocs1", True), ("ocs2", True)]
+    assert [(one.switch, one.up) for one in (await service.rack.switches())] == [("ocs1", True), ("ocs2", True)]
     await world.stop(agent_node("h0"))
     await asyncio.sleep(1)
-    assert service.ready().ready
-    assert [(one.switch, one.up) for one in (await service.switches())] == [("ocs1", True), ("ocs2", None)]
+    assert service.rack.ready().ready
+    assert [(one.switch, one.up) for one in (await service.rack.switches())] == [("ocs1", True), ("ocs2", None)]
 
 
 async def test_the_oldest_plans_are_forgotten(world: World) -> None:
     service = await world.settled()
     requests = [ReconfigurationBody(what="ocs1:1A-3B", ready_within_s=60.0 + n) for n in range(PLANS_KEPT + 1)]
-    first, second, *_ = [str((await service.plan(request)).hash) for request in requests[:-1]]
-    await service.plan(requests[0])  # planned again: the second is the oldest now
-    await service.plan(requests[-1])
+    first, second, *_ = [str((await service.light.plan(request)).hash) for request in requests[:-1]]
+    await service.light.plan(requests[0])  # planned again: the second is the oldest now
+    await service.light.plan(requests[-1])
     with pytest.raises(RefusedError, match=f"plan {second}: not known to this daemon"):
-        await service.apply(ReconfigurationBody(hash=second))
-    assert (await service.apply(ReconfigurationBody(hash=first))).outcome == "confirmed"
+        await service.light.apply(ReconfigurationBody(hash=second))
+    assert (await service.light.apply(ReconfigurationBody(hash=first))).outcome == "confirmed"
 
 
 async def test_an_abort_that_could_mean_several_runs_ends_none(world: World) -> None:
@@ -88,10 +88,10 @@ async def test_an_abort_that_could_mean_several_runs_ends_none(world: World) -> 
     run = await start(service)
     other = await start(service)
     with pytest.raises(RefusedError, match=rf"several under way start so \({run}, {other}\)"):
-        await service.abort_run("", by="a test")
-    assert (await service.abort_run(run, by="a test")).run == run
+        await service.runs.abort("", ActBody(by="a test"))
+    assert (await service.runs.abort(run, ActBody(by="a test"))).run == run
     with pytest.raises(RefusedError, match="not under way"):
-        await service.abort_run(run, by="a test")
+        await service.runs.abort(run, ActBody(by="a test"))
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,6 @@ async def test_a_run_that_begins_while_the_daemon_ends_drives_nothing(
         await starting
     await asyncio.sleep(5)
     assert not [one for one in world.documents if isinstance(one.fact, SwitchCommand | RunStarted)]
-    assert [(run.outcome, run.safe_state) for run in await service.runs()] == recorded
+    assert [(run.outcome, run.safe_state) for run in await service.runs.runs()] == recorded
     with pytest.raises(RefusedError, match="nothing new begins"):
         await start(service)

@@ -37,7 +37,7 @@ async def test_crashed_run_knows_that_its_switches_were_brought_back(lab: Lab) -
     assert (recovered.outcome, recovered.run) == ("rolled-back", run)
 
     async def of_run() -> list[Document]:
-        return [read_document(one) async for one in await lab.service.run_documents(run)]
+        return [read_document(one) async for one in await lab.service.runs.recorded(run)]
 
     documents = await lab.in_daemon(of_run())
     assert switches_left("unknown", documents).startswith("unknown at its end; brought back at ")
@@ -45,7 +45,7 @@ async def test_crashed_run_knows_that_its_switches_were_brought_back(lab: Lab) -
     for _ in range(2):  # and after another start
         state = await lab.state(run)
         assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "before-apply", True)
-        row = await lab.in_daemon(lab.service.run(run))
+        row = await lab.in_daemon(lab.service.runs.run(run))
         assert (row.outcome, row.safe_state) == ("crashed", "before-apply")
         assert switches_left("before-apply", documents).startswith("unknown at its end; brought back at ")
         await lab.next_life()
@@ -78,7 +78,7 @@ async def test_crashed_run_that_had_confirmed_all_is_as_applied(lab: Lab) -> Non
         await asyncio.sleep(10)  # virtual
         state = await lab.state(run)
         assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "as-applied", False)
-        row = await lab.in_daemon(lab.service.run(run))
+        row = await lab.in_daemon(lab.service.runs.run(run))
         assert (row.outcome, row.safe_state) == ("crashed", "as-applied")
     assert lab.emitted(DaemonRecovered) == []
 
@@ -94,7 +94,7 @@ async def test_run_whose_confirm_the_journal_takes_after_its_end_is_as_applied(l
     assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
     for _ in range(2):  # and after another start
         assert (await lab.state(run))["safe_state"] == "as-applied"
-        assert (await lab.in_daemon(lab.service.run(run))).safe_state == "as-applied"
+        assert (await lab.in_daemon(lab.service.runs.run(run))).safe_state == "as-applied"
         await lab.next_life()
 
 
@@ -117,7 +117,7 @@ async def test_daemon_that_starts_again_expects_what_was_measured_before(lab: La
     await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
 
     async def expected() -> tuple[object, object]:
-        plan = await lab.service.plan(ReconfigurationBody(what=FIRST.strip("'")))
+        plan = await lab.service.light.plan(ReconfigurationBody(what=FIRST.strip("'")))
         return plan.expected_s, plan.expected_from
 
     before = await lab.in_daemon(expected())
@@ -142,7 +142,7 @@ async def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(l
         records.close()
         lab.world.start_daemon()
         await lab.world.settled()
-        plan = await lab.in_daemon(lab.service.plan(ReconfigurationBody(what=FIRST.strip("'"))))
+        plan = await lab.in_daemon(lab.service.light.plan(ReconfigurationBody(what=FIRST.strip("'"))))
         assert plan.expected_from.startswith(came_from)
 
 
@@ -172,14 +172,14 @@ async def test_killed_daemon_brings_the_switches_back_and_owes_the_end_of_its_ru
     assert (recovered.outcome, recovered.run) == ("rolled-back", run)
     end = await lab.state(run)
     assert (end["state"], end["safe_state"]) == ("crashed", "unknown")
-    ready = lab.service.ready()
+    ready = lab.service.rack.ready()
     assert not ready.ready
     assert f"cannot end run {run}: disk is full" in str(ready.why)
-    assert not (await lab.service.status()).records.writable
+    assert not (await lab.service.rack.status()).records.writable
 
     run_sql(tmp_path / "records.db", "DROP TRIGGER no")
     service = await lab.world.settled()
-    (row,) = await lab.in_daemon(service.runs())
+    (row,) = await lab.in_daemon(service.runs.runs())
     assert (row.id, row.outcome, row.why) == (run, "crashed", "the daemon ended under it")
 
 
@@ -190,11 +190,11 @@ async def test_queued_run_that_means_nothing_any_more_keeps_no_daemon_from_start
     lab.world.start_daemon()
     await asyncio.sleep(10.0)
     assert (await lab.state(run))["state"] == "failed"
-    assert await lab.in_daemon(lab.service.runs()) == []
+    assert await lab.in_daemon(lab.service.runs.runs()) == []
 
     run_sql(tmp_path / "records.db", "DROP TRIGGER no")
     lab.world.kill(DAEMON)
     lab.world.start_daemon()
     await asyncio.sleep(10.0)
-    assert [row.outcome for row in await lab.in_daemon(lab.service.runs())] == ["failed"]
-    assert lab.service.queue() == []
+    assert [row.outcome for row in await lab.in_daemon(lab.service.runs.runs())] == ["failed"]
+    assert lab.service.runs.queue() == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hwd.daemon.installed_drivers import load
-from hwd.model.bodies import ReconfigurationBody
+from hwd.model.bodies import KickBody, LeaseBody, ReconfigurationBody
 from hwd.model.kinds import UnreadFact
 from hwd.model.nic_port import NicPortId
 from hwd.model.reconfiguration import ReconfigurationEnded
@@ -84,7 +84,7 @@ async def inventory(lab: Lab, *steps: str) -> dict[str, dict[str, Any]]:
     """Of the hosts, as a run of these steps has it in the records."""
     run = await lab.start(*steps)
     await lab.ended(run)
-    found = (await lab.in_daemon(lab.service.run(run))).inventory
+    found = (await lab.in_daemon(lab.service.runs.run(run))).inventory
     return {host["host"]: host["inventory"] for host in found["hosts"]}
 
 
@@ -165,18 +165,18 @@ async def test_run_waits_for_what_the_one_before_left_set(lab: Lab) -> None:
     why = f"h0.eth0: settings of run {first} are not put back yet: its agent is down"
     (waits_for,) = (await lab.state(second))["waits_for"]
     assert waits_for.startswith(why)
-    (held,) = lab.service.held()
+    (held,) = lab.service.leases.held_settings()
     assert (held.run, held.ports, held.hold) == (first, ["h0.eth0"], f"settings-{first}-h0")
     assert str(held.why).startswith(why)
     with pytest.raises(RefusedError, match=why):
-        await lab.service.take_lease(holder="ada", ports=["all"], for_s=60)
+        await lab.service.leases.take(LeaseBody(holder="ada", ports=["all"], for_s=60))
     with pytest.raises(RefusedError, match=why):
-        await lab.in_daemon(lab.service.apply(ReconfigurationBody(what="pairs hosts=h0,h1")))
+        await lab.in_daemon(lab.service.light.apply(ReconfigurationBody(what="pairs hosts=h0,h1")))
     assert (await lab.state(third))["waits_for"] == [f"run {second}"]
     lab.world.start_agent("h0")
     await lab.until(RunStarted, since=0, run=second)
     assert order(lab) == [("run.started", first), ("run.host", first), ("run.started", second)]
-    assert not lab.service.held()
+    assert not lab.service.leases.held_settings()
     await lab.until(ReconfigurationEnded, since=0, outcome="confirmed")
     assert (is_set(lab), is_lit(lab)) == (False, True)
     for _ in range(100):
@@ -191,9 +191,9 @@ async def test_port_that_a_run_without_a_lease_has_set_cannot_be_leased(lab: Lab
     with pytest.raises(
         RefusedError, match=rf"h0\.eth0: settings of run {run} are not put back yet: run {run} is under way"
     ):
-        await lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60)
+        await lab.service.leases.take(LeaseBody(holder="ada", ports=["h0.eth0"], for_s=60))
     assert (await lab.ended(run))["state"] == "succeeded"
-    assert (await lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60)).holder == "ada"
+    assert (await lab.service.leases.take(LeaseBody(holder="ada", ports=["h0.eth0"], for_s=60))).holder == "ada"
     assert not is_set(lab)
 
 
@@ -221,7 +221,7 @@ async def test_the_next_daemon_holds_the_ports_of_settings_that_hosts_report(lab
 async def test_kicked_hold_lets_others_on_and_is_put_back_after_them(lab: Lab) -> None:
     first = await left_behind(lab)
     second = await lab.start(*ALL[:2], "wait: {for_s: 120}")
-    kicked = await lab.service.release_lease(f"settings-{first}-h0", kick=True)
+    kicked = await lab.service.leases.kick(f"settings-{first}-h0", KickBody())
     assert (kicked.holder, kicked.ports) == (f"settings of run {first}", ["h0.eth0"])
     await lab.until(RunStarted, since=0, run=second)
     await asyncio.sleep(60.0)
@@ -237,7 +237,7 @@ async def test_hold_of_a_run_under_way_is_not_kicked(lab: Lab) -> None:
     run = await lab.start(*SET)
     await lab.until(RunHost, since=0, action="autoneg")
     with pytest.raises(RefusedError, match=f"Wait for that.*`hwd abort {run}`"):
-        await lab.service.release_lease(f"settings-{run}-h0", kick=True)
+        await lab.service.leases.kick(f"settings-{run}-h0", KickBody())
     lab.world.kill(DAEMON)
     lab.world.start_daemon()
     await lab.until(RunHost, since=0, action="put-back")

@@ -11,6 +11,7 @@ from hwd.config.playbook.playbook import ApplyStep, SweepStep, load_playbook_tex
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse
+from hwd.model.bodies import ActBody, ByBody
 from hwd.model.daemon import DaemonRecovered
 from hwd.model.demand import DemandKey, DemandMatrix
 from hwd.model.fault import Clear, Fault, Unplug
@@ -37,12 +38,12 @@ WORDS = {"run", "playbook", "state", "step", "steps", "what", "stage", "fault_cl
 
 async def test_runs_with_ports_in_common_start_one_after_the_other(lab: Lab) -> None:
     first, second, third = [await lab.start(*ALL) for _ in range(3)]
-    assert [one.run for one in lab.service.queue()] == [second, third]
+    assert [one.run for one in lab.service.runs.queue()] == [second, third]
     waits = [(await lab.state(run))["waits_for"] for run in (second, third)]
     assert waits == [[f"run {first}"], [f"run {first}", f"run {second}"]]
     with pytest.raises(UnknownError, match="is in the queue"):
-        await lab.in_daemon(lab.service.run(second))
-    assert [run.id for run in await lab.in_daemon(lab.service.runs())] == [first], "no record yet"
+        await lab.in_daemon(lab.service.runs.run(second))
+    assert [run.id for run in await lab.in_daemon(lab.service.runs.runs())] == [first], "no record yet"
     assert [(await lab.ended(run))["state"] for run in (first, second, third)] == ["succeeded"] * 3
     facts = [one.fact for one in lab.world.documents]
     order = [(type(one), one.run) for one in facts if isinstance(one, RunStarted | RunEnded)]
@@ -82,32 +83,32 @@ async def test_state_is_one_document_at_every_change_and_one_retained_topic(lab:
 
 async def test_aborted_run_says_by_whom_and_a_queued_one_is_just_taken_out(lab: Lab) -> None:
     first, second, third = [await lab.start(*ALL) for _ in range(3)]
-    out = await lab.in_daemon(lab.service.abort_run(second, by="ada"))
+    out = await lab.in_daemon(lab.service.runs.abort(second, ActBody(by="ada")))
     assert (out.outcome, out.why) == ("aborted", "by ada, before it began")
-    assert [one.run for one in lab.service.queue()] == [third]
-    await lab.in_daemon(lab.service.abort_run(first, by="bob"))
+    assert [one.run for one in lab.service.runs.queue()] == [third]
+    await lab.in_daemon(lab.service.runs.abort(first, ActBody(by="bob")))
     ends = [await lab.ended(run) for run in (first, second, third)]
     assert [end["state"] for end in ends] == ["aborted", "aborted", "succeeded"]
     assert [end["by"] for end in ends] == ["bob", "ada", None]
     assert ends[1]["started_wall_ns"] is None
-    assert [run.outcome for run in await lab.service.runs() if run.id == second] == ["aborted"]
+    assert [run.outcome for run in await lab.service.runs.runs() if run.id == second] == ["aborted"]
 
 
 async def test_paused_run_stands_between_two_steps_with_its_lease_until_it_is_resumed(lab: Lab) -> None:
     run = await lab.start("lease: {ports: all, for_s: 30}", *ON_FIRST, "wait: {for_s: 5}")
     await asyncio.sleep(0.01)
-    assert lab.service.pause_run(run, by="ada").state == "running"
+    assert lab.service.runs.pause(run, ByBody(by="ada")).state == "running"
     await asyncio.sleep(70.0)
     paused = await lab.state(run)
     assert (paused["state"], paused["by"], paused["stage"]) == ("paused", "ada", None)
     assert [step.step for step in lab.emitted(RunStep, state="done")] == [1, 2], "it stands at a border"
-    (lease,) = lab.service.leases()
+    (lease,) = lab.service.leases.leases()
     assert 29 < float(str(lease.left_s)) < 61, "it is held a minute at a time, however long"
     other = await lab.start(*ON_FIRST)
     assert (await lab.state(other))["waits_for"] == [f"run {run}"]
-    lab.service.resume_run(run, by="bob")
+    lab.service.runs.resume(run, ByBody(by="bob"))
     assert [(await lab.ended(one))["state"] for one in (run, other)] == ["succeeded"] * 2
-    assert not lab.service.leases()
+    assert not lab.service.leases.leases()
     assert [(one.by, one.branch) for one in lab.emitted(RunPaused)] == [("ada", "")]
     assert [one.branch for one in lab.emitted(RunResumed)] == [""]
 
@@ -116,12 +117,12 @@ async def test_pause_with_little_lease_left_renews_it_now_and_then_and_gives_bac
     steps = "wait: {for_s: 0.9995}", "wait: {for_s: 0.0001}", "wait: {for_s: 5}"
     run = await lab.start("lease: {ports: all, for_s: 1}", *steps)
     await asyncio.sleep(0.5)
-    lab.service.pause_run(run, by="ada")
+    lab.service.runs.pause(run, ByBody(by="ada"))
     await asyncio.sleep(70.5)
     assert (await lab.state(run))["state"] == "paused"
-    assert len(lab.service.leases()) == 1
+    assert len(lab.service.leases.leases()) == 1
     assert 1 <= len(lab.emitted(LeaseRenewed)) <= 5
-    lab.service.resume_run(run, by="ada")
+    lab.service.runs.resume(run, ByBody(by="ada"))
     resumed_ns = lab.world.clock.wall_ns()
     await asyncio.sleep(0.1)
     assert lab.emitted(LeaseRenewed)[-1].expires_wall_ns - resumed_ns < 2e6
@@ -134,11 +135,11 @@ async def test_branches_paused_under_one_lease_go_on_with_what_it_had_left(lab: 
     both = f"parallel: {{left: {branch % 1}, right: {branch % 5}}}"
     run = await lab.start("lease: {ports: all, for_s: 30}", both)
     await asyncio.sleep(0.5)
-    lab.service.pause_run(run, by="ada")
+    lab.service.runs.pause(run, ByBody(by="ada"))
     await asyncio.sleep(70.0)
-    assert len(lab.service.leases()) == 1
+    assert len(lab.service.leases.leases()) == 1
     assert sorted(one.branch for one in lab.emitted(RunPaused)) == ["left", "right"]
-    lab.service.resume_run(run, by="ada")
+    lab.service.runs.resume(run, ByBody(by="ada"))
     resumed_ns = lab.world.clock.wall_ns()
     await asyncio.sleep(0.1)
     left_s = (lab.emitted(LeaseRenewed)[-1].expires_wall_ns - resumed_ns) / 1e9
@@ -149,13 +150,13 @@ async def test_branches_paused_under_one_lease_go_on_with_what_it_had_left(lab: 
 async def test_what_does_not_go_on_cannot_be_paused_or_resumed(lab: Lab) -> None:
     run, waits = await lab.start(*ALL), await lab.start(*ALL)
     with pytest.raises(RefusedError, match="is queued, and does not go on"):
-        lab.service.pause_run(waits, by="ada")
+        lab.service.runs.pause(waits, ByBody(by="ada"))
     with pytest.raises(RefusedError, match="is not paused"):
-        lab.service.resume_run(run, by="ada")
+        lab.service.runs.resume(run, ByBody(by="ada"))
     await lab.ended(run)
     for name in ("zzzz", run):
         with pytest.raises(RefusedError, match="not under way"):
-            lab.service.pause_run(name, by="ada")
+            lab.service.runs.pause(name, ByBody(by="ada"))
 
 
 async def test_queue_and_due_times_survive_a_daemon_that_is_killed(lab: Lab) -> None:
@@ -167,9 +168,9 @@ async def test_queue_and_due_times_survive_a_daemon_that_is_killed(lab: Lab) -> 
     crashed = await lab.state(first)
     assert (crashed["state"], crashed["safe_state"]) == ("crashed", "unknown")
     assert crashed["step"] is not None, "how far it came is known"
-    assert late in [one.run for one in service.queue()]
+    assert late in [one.run for one in service.runs.queue()]
     assert [(await lab.ended(run))["state"] for run in (second, late)] == ["succeeded"] * 2
-    rows = {run.id: run.state for run in await lab.in_daemon(lab.service.runs())}
+    rows = {run.id: run.state for run in await lab.in_daemon(lab.service.runs.runs())}
     assert rows == {first: "crashed", second: "succeeded", late: "succeeded"}
     (recovered,) = lab.emitted(DaemonRecovered)
     facts = [type(one.fact) for one in lab.world.documents]
@@ -315,10 +316,10 @@ async def test_queue_has_a_length_and_names_a_few_of_those_before(lab: Lab) -> N
     assert last == [f"run {run}" for run in (first, *waiting[: NAMED - 1])] + [f"{QUEUED_MAX - NAMED} more"]
     with pytest.raises(RefusedError, match=f"{QUEUED_MAX} runs wait already"):
         await lab.start(*ALL)
-    assert [one.run for one in lab.service.queue()] == waiting
-    await lab.in_daemon(lab.service.abort_run(waiting[0], by="ada"))
+    assert [one.run for one in lab.service.runs.queue()] == waiting
+    await lab.in_daemon(lab.service.runs.abort(waiting[0], ActBody(by="ada")))
     await lab.start(*ALL)
-    assert len(lab.service.queue()) == QUEUED_MAX
+    assert len(lab.service.runs.queue()) == QUEUED_MAX
 
 
 # --- playbooks that take long to read

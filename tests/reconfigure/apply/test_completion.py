@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hwd.model.bodies import ActBody, LeaseBody
 from hwd.model.daemon import DaemonRecovered, JournalDamaged, JournalGivenUp, JournalRefused
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
 from hwd.model.status import StorageStatus
@@ -58,7 +59,7 @@ async def test_roll_back_that_comes_after_a_confirm_is_refused_and_says_how_to_g
     assert one.state is State.CONFIRMING, "the agents are still asked"
     before = lab.light()
     with pytest.raises(RefusedError, match=f"not rolled back, it was confirmed.*`hwd rollback --to {one.id}`"):
-        await lab.service.roll_back(one.id)
+        await lab.service.light.roll_back(one.id)
     assert (await apply).outcome == "confirmed"
     assert lab.light() == before
 
@@ -110,8 +111,8 @@ async def test_roll_back_that_is_denied_is_tried_again_until_it_is_done(lab: Lab
         await lab.apply(CROSSED)
     with pytest.raises(RefusedError, match=r"ocs1\.1: reconfiguration .* was cut off and is not undone yet"):
         await lab.lease("ocs1.1", for_s=60)
-    for ask in (lab.service.confirm, lab.service.roll_back):
-        for id in (one.id, None):
+    for ask in (lab.service.light.confirm, lab.service.light.roll_back):
+        for id in (one.id, "-"):
             with pytest.raises(RefusedError) as refused:
                 await ask(id)
             said = str(refused.value)
@@ -128,17 +129,17 @@ async def test_roll_back_that_is_denied_is_tried_again_until_it_is_done(lab: Lab
 async def test_what_is_left_open_can_be_given_up_and_stays_as_it_is(lab: Lab) -> None:
     one = await held(lab)
     with pytest.raises(RefusedError, match=rf"it is under way, .*`hwd rollback {one.id}` ends it. Left open: none"):
-        await lab.service.give_up(one.id, by="ada")
+        await lab.service.light.give_up(one.id, ActBody(by="ada"))
     lab.cut_switch()
     await lab.reconfigurer.roll_back(one, "asked for")
     assert ends(lab)[-1] == "failed"
     with pytest.raises(
         RefusedError, match=r"reconfiguration other: cannot be given up, it is not left open. Left open: " + one.id
     ):
-        await lab.service.give_up("other", by="ada")
+        await lab.service.light.give_up("other", ActBody(by="ada"))
     with pytest.raises(RefusedError, match=f"`hwd give-up {one.id}` leaves it as it is"):
         await lab.apply(CROSSED)
-    told = await lab.service.give_up(one.id, by="ada")
+    told = await lab.service.light.give_up(one.id, ActBody(by="ada"))
     assert told.left == ["ocs1: " + ", ".join(f"{each} unstated" for each in excludes_zero(CROSSED))]
     assert [document.by for document in lab.emitted(JournalGivenUp)] == ["ada"]
     assert lab.reconfigurer.left_open == ()
@@ -149,7 +150,7 @@ async def test_what_is_left_open_can_be_given_up_and_stays_as_it_is(lab: Lab) ->
     assert lab.light() == wanted(CROSSED), "nobody brings it back"
     assert not lab.emitted(DaemonRecovered)
     with pytest.raises(RefusedError, match="it is not left open"):
-        await lab.service.give_up(one.id, by="ada")
+        await lab.service.light.give_up(one.id, ActBody(by="ada"))
 
 
 async def test_refusals_name_what_was_cut_off_and_why_it_is_not_undone_now(lab: Lab) -> None:
@@ -157,11 +158,11 @@ async def test_refusals_name_what_was_cut_off_and_why_it_is_not_undone_now(lab: 
     lab.cut_switch()
     await lab.reconfigurer.roll_back(one, "asked for")
     await asyncio.sleep(5)
-    (cause,) = {status.cause for status in (await lab.service.switches()) if status.name == "ocs1"}
+    (cause,) = {status.cause for status in (await lab.service.rack.switches()) if status.name == "ocs1"}
     assert cause != lab.emitted(SwitchDown)[-1].cause, "the last attempt failed otherwise than the connection"
     why = f"reconfiguration {one.id} ({one.plan.what}) was cut off and is not undone yet: ocs1: {cause}. "
     for port, ask in (
-        ("ocs1.1", lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)),
+        ("ocs1.1", lab.service.leases.take(LeaseBody(holder="ada", ports=["ocs1.1"], for_s=60))),
         ("ocs1", lab.apply("ocs1:7A-8B")),
     ):
         with pytest.raises(RefusedError) as raised:
@@ -191,8 +192,8 @@ async def test_confirm_that_the_journal_refuses_stands_unconfirmed_until_it_is_t
     with pytest.raises(FailedError, match=r"stands as it was asked for, and is not confirmed yet: .*Input/output"):
         await lab.reconfigurer.confirm(one)
     assert (ends(lab), lab.light()) == (["confirmed"], wanted(CROSSED))
-    now: dict[str, Any] = to_plain(await lab.service.status())
-    ready: dict[str, Any] = to_plain(lab.service.ready())
+    now: dict[str, Any] = to_plain(await lab.service.rack.status())
+    ready: dict[str, Any] = to_plain(lab.service.rack.ready())
     assert [under["state"] for under in now["reconfigurations"]] == ["confirming"]
     assert not now["journal"]["writable"]
     assert any("cannot be written" in why for why in ready["why"])
@@ -206,8 +207,8 @@ async def test_confirm_that_the_journal_refuses_stands_unconfirmed_until_it_is_t
     since_s = loop.time()
     await lab.until(ReconfigurationEnded, outcome="confirmed")
     assert loop.time() - since_s <= 5.0
-    assert (await lab.service.status()).journal == StorageStatus(writable=True, why=None)
-    assert lab.service.ready().ready
+    assert (await lab.service.rack.status()).journal == StorageStatus(writable=True, why=None)
+    assert lab.service.rack.ready().ready
     await lab.restart(after_s=0.0)
     assert (lab.emitted(DaemonRecovered), lab.light()) == ([], wanted(CROSSED))
 
@@ -220,12 +221,12 @@ async def test_confirm_that_is_asked_for_again_when_the_journal_takes_it_ends_it
     disk.refusal = (errno.EIO, 0)
     for _ in range(2):
         with pytest.raises(FailedError, match="stands as it was asked for, and is not confirmed yet"):
-            await lab.service.confirm(one.id)
+            await lab.service.light.confirm(one.id)
     with pytest.raises(FailedError, match=f"not rolled back, .*Input/output error.* `hwd confirm {one.id}` tries"):
-        await lab.service.roll_back(one.id)
+        await lab.service.light.roll_back(one.id)
     assert (lab.light(), one.state) == (wanted(what), State.CONFIRMING)
     disk.refusal = None
-    assert (await lab.service.confirm(one.id)).outcome == "confirmed"
+    assert (await lab.service.light.confirm(one.id)).outcome == "confirmed"
     assert lab.reconfigurer.under_way == ()
     await asyncio.sleep(20)  # virtual
     assert (ends(lab), lab.light()) == (["confirmed"], wanted(what))
@@ -253,18 +254,18 @@ async def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_aga
     lab.world.kill("daemon")
     lab.world.start_daemon()
     await asyncio.sleep(30.0)  # virtual
-    ready: dict[str, Any] = to_plain(lab.service.ready())
+    ready: dict[str, Any] = to_plain(lab.service.rack.ready())
     words = "that r1 is rolled-back cannot be written" if kept else "cannot be written yet"
     assert any(f"journal: {words}: No space left on device" in why for why in ready["why"])
-    now: dict[str, Any] = to_plain(await lab.service.status())
+    now: dict[str, Any] = to_plain(await lab.service.rack.status())
     assert not now["journal"]["writable"]
     assert await lab.world.journal_id.read() is None
 
     disk.refusal = None
     await asyncio.sleep(2 * AGAIN_S)  # virtual
-    assert (await lab.service.status()).journal == StorageStatus(writable=True, why=None)
+    assert (await lab.service.rack.status()).journal == StorageStatus(writable=True, why=None)
     assert await lab.world.journal_id.read() is not None
-    assert (lab.emitted(JournalDamaged), (await lab.service.status()).open) == ([], [])
+    assert (lab.emitted(JournalDamaged), (await lab.service.rack.status()).open) == ([], [])
     lab.world.kill("daemon")
     lab.world.journal_disk = MemoryDisk()
     lab.world.start_daemon()
@@ -316,10 +317,10 @@ async def test_what_is_answered_holds_after_a_crash_whichever_write_of_the_journ
     await asyncio.sleep(10.0)  # virtual
     stands = {"not done": [STRAIGHT], "unknown": [STRAIGHT, CROSSED]}.get(said, [CROSSED])
     assert lab.light() in [*map(wanted, stands)]
-    assert (await lab.service.status()).open == []
+    assert (await lab.service.rack.status()).open == []
     assert (calls < 4) == (said in ("not done", "unknown")), "a begin, its sync, an end or a wait, its sync"
     if awaits:
-        assert [one.state for one in lab.service.reconfigurations()] == ([] if calls < 4 else ["awaiting-confirm"])
+        assert [one.state for one in lab.service.light.under_way()] == ([] if calls < 4 else ["awaiting-confirm"])
         await asyncio.sleep(20.0)
         assert lab.light() == wanted(STRAIGHT)
     await lab.apply(CROSSED)
@@ -374,20 +375,20 @@ async def test_what_is_seen_on_the_way_back_is_no_breach(lab: Lab) -> None:
 
 async def test_who_comes_too_late_is_told_what_became_of_it(lab: Lab) -> None:
     with pytest.raises(RefusedError, match=r"^no reconfiguration is under way$"):
-        await lab.service.confirm(None)
+        await lab.service.light.confirm("-")
     one = await lab.apply(STRAIGHT, confirm_within_s=10)
     id = str(one.reconfiguration)
     await asyncio.sleep(25)
     became = rf"{id} \(ocs1:1A.*\): rolled back 15 s ago \(\d\d:\d\d:\d\d UTC\): not confirmed within 10 s"
-    for ask in (lab.service.confirm, lab.service.roll_back):
+    for ask in (lab.service.light.confirm, lab.service.light.roll_back):
         with pytest.raises(RefusedError, match=f"^reconfiguration {became}. It has ended, and nothing was changed"):
             await ask(id)
         with pytest.raises(RefusedError, match=f"^no reconfiguration is under way. The last one, {became}"):
-            await ask(None)
+            await ask("-")
     other = str((await lab.apply(STRAIGHT)).reconfiguration)
     lab.without_agents()
     await asyncio.sleep(120)
     with pytest.raises(RefusedError, match=rf"^reconfiguration {other} .* confirmed 2 min ago"):
-        await lab.service.roll_back(other)
+        await lab.service.light.roll_back(other)
     with pytest.raises(RefusedError, match=r"^reconfiguration k3v9: not known, or long over. Under way: none$"):
-        await lab.service.confirm("k3v9")
+        await lab.service.light.confirm("k3v9")

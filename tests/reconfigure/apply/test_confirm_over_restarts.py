@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hwd.model.bodies import ActBody, LeaseBody
 from hwd.model.daemon import DaemonRecovered
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState, ReconfigurationStatus
 from hwd.sim.world import DAEMON, START_WALL_NS, agent_node
@@ -35,10 +36,10 @@ async def test_daemon_that_is_back_before_the_deadline_is_confirmed_and_that_is_
     assert now.confirm_in_s == pytest.approx(WITHIN_S - 8.0, abs=1.0)
     unchanged = ("reconfiguration", "what", "hash", "lease", "links", "state", "not_ready", "run")
     assert [getattr(now, name) for name in unchanged] == [getattr(before, name) for name in unchanged]
-    assert (await lab.service.status()).open == []
+    assert (await lab.service.rack.status()).open == []
     assert lab.light() == wanted(CROSSED)
 
-    confirmed = await lab.service.confirm(None)
+    confirmed = await lab.service.light.confirm("-")
     assert (confirmed.outcome, lab.reconfigurer.under_way) == ("confirmed", ())
     assert confirmed.confirm_in_s is None, "it awaits none any more"
     assert lab.ends(now.id) == [("confirmed", "")]
@@ -49,7 +50,7 @@ async def test_daemon_that_is_back_before_the_deadline_is_confirmed_and_that_is_
     await asyncio.sleep(2 * WITHIN_S)
     assert (lab.light(), len(lab.ends(now.id))) == (wanted(CROSSED), 1)
     with pytest.raises(RefusedError, match=f"^reconfiguration {now.id} .*: confirmed"):
-        await lab.service.confirm(now.id)
+        await lab.service.light.confirm(now.id)
 
 
 async def test_daemon_that_is_back_before_the_deadline_rolls_back_at_the_deadline(lab: Lab) -> None:
@@ -67,7 +68,7 @@ async def test_daemon_that_is_back_before_the_deadline_rolls_back_at_the_deadlin
     states = [fact.state for fact in lab.emitted(ReconfigurationState) if fact.reconfiguration == id]
     assert states[-4:] == [*["awaiting-confirm"] * 3, "rolling-back"]
     with pytest.raises(RefusedError, match=rf"rolled back .* ago .*: {LATE}. It has ended"):
-        await lab.service.confirm(id)
+        await lab.service.light.confirm(id)
     await lab.apply(CROSSED)
 
 
@@ -81,7 +82,7 @@ async def test_deadline_that_passed_while_the_daemon_was_away_brings_back_at_onc
     assert lab.light() == wanted(STRAIGHT)
     assert lab.ends(id) == [("rolled-back", f"{LATE}, which ended while the daemon was away")]
     with pytest.raises(RefusedError, match=f"{LATE}, which ended while the daemon was away"):
-        await lab.service.confirm(id)
+        await lab.service.light.confirm(id)
     assert lab.light() == wanted(STRAIGHT)
 
 
@@ -115,10 +116,10 @@ async def test_switch_that_changed_while_the_daemon_was_away_refuses_the_confirm
     lab.connect("ocs1:1A-8B")
     await lab.start()
     with pytest.raises(RefusedError, match=f"{id}: not confirmed: ocs1: .* 1A-4B is not there.*`hwd rollback {id}`"):
-        await lab.service.confirm(id)
+        await lab.service.light.confirm(id)
     assert (await lab.one_under_way()).state == "awaiting-confirm"
     lab.connect("ocs1:1A-4B")
-    assert (await lab.service.confirm(id)).outcome == "confirmed"
+    assert (await lab.service.light.confirm(id)).outcome == "confirmed"
 
 
 @pytest.mark.parametrize("fault", [{"fault": "panel", "remove": ["1A-4B"]}, {"fault": "reboot", "seconds": 5.0}])
@@ -127,7 +128,7 @@ async def test_light_that_somebody_took_is_not_confirmed_and_goes_back_at_its_ti
     lab.set_fault({"switch": "ocs1", **fault})
     await asyncio.sleep(2.0)
     with pytest.raises((RefusedError, LinkError), match="ocs1"):
-        await lab.service.confirm(id)
+        await lab.service.light.confirm(id)
     assert (await lab.one_under_way()).state == "awaiting-confirm"
     await asyncio.sleep(24.0)
     assert (lab.light(), [outcome for outcome, _ in lab.ends(id)]) == (wanted(STRAIGHT), ["rolled-back"])
@@ -140,7 +141,7 @@ async def test_switch_that_is_away_refuses_the_confirm_and_is_brought_back_when_
     lab.world.start_daemon()
     await asyncio.sleep(10.0)
     with pytest.raises(LinkError, match="ocs1"):
-        await lab.service.confirm(id)
+        await lab.service.light.confirm(id)
     await asyncio.sleep(WITHIN_S)
     assert [outcome for outcome, _ in lab.ends(id)] == ["failed"]
     assert lab.light() == wanted(CROSSED)
@@ -157,7 +158,7 @@ async def test_broker_that_is_away_and_an_agent_that_was_killed_do_not_stop_the_
     lab.world.start_daemon()
     await asyncio.sleep(10.0)
     assert (await lab.one_under_way()).state == "awaiting-confirm"
-    assert (await lab.service.confirm(id)).outcome == "confirmed"
+    assert (await lab.service.light.confirm(id)).outcome == "confirmed"
     assert lab.light() == wanted(CROSSED)
 
 
@@ -177,7 +178,7 @@ async def test_links_that_went_dark_meanwhile_neither_confirm_nor_end_it(lab: La
     assert len(now.not_ready) == 1, "the agents have said it since"
     mirror.connect([one], lab.world.clock.monotonic_ns(), move=True)
     await asyncio.sleep(10.0)
-    assert (await lab.service.confirm(now.id)).outcome == "confirmed"
+    assert (await lab.service.light.confirm(now.id)).outcome == "confirmed"
 
 
 @pytest.mark.parametrize(("step_s", "left_s"), [(3600.0, None), (-3600.0, WITHIN_S), (-10.0, WITHIN_S - 5.0 + 10.0)])
@@ -211,9 +212,9 @@ async def test_its_ports_stay_its_own_after_the_restart(lab: Lab) -> None:
         for ask in (
             lab.apply(STRAIGHT),
             lab.apply("ocs1:1A-7B"),
-            lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60),
-            lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60),
-            lab.service.give_up(id, by="ada"),
+            lab.service.leases.take(LeaseBody(holder="ada", ports=["ocs1.3"], for_s=60)),
+            lab.service.leases.take(LeaseBody(holder="ada", ports=["h0.eth0"], for_s=60)),
+            lab.service.light.give_up(id, ActBody(by="ada")),
         ):
             with pytest.raises(RefusedError) as refused:
                 await ask
@@ -236,11 +237,11 @@ async def test_disk_that_got_full_since_the_begin_takes_the_wait_the_roll_back_a
     disk.capacity_bytes = len(disk.read())
     id = (await applying).id
     await lab.restart()
-    assert ((await lab.one_under_way()).id, (await lab.service.status()).journal.writable) == (id, True)
-    assert (await lab.service.roll_back(id)).outcome == "rolled-back"
+    assert ((await lab.one_under_way()).id, (await lab.service.rack.status()).journal.writable) == (id, True)
+    assert (await lab.service.light.roll_back(id)).outcome == "rolled-back"
     await asyncio.sleep(1.0)  # recorded
     await lab.restart()
-    assert ((await lab.service.status()).open, (await lab.service.status()).journal.writable) == ([], True)
+    assert ((await lab.service.rack.status()).open, (await lab.service.rack.status()).journal.writable) == ([], True)
     assert (lab.light(), len(lab.ends(id))) == (wanted(STRAIGHT), 1)
 
 
@@ -260,13 +261,13 @@ async def test_daemon_killed_anywhere_in_the_apply_waits_or_is_back_and_is_back_
     answers = await asyncio.gather(asking, return_exceptions=True)
     await lab.restart()
     await asyncio.sleep(2.0)
-    under_way: Any = to_plain((await lab.service.status()).reconfigurations)
+    under_way: Any = to_plain((await lab.service.rack.status()).reconfigurations)
     assert lab.light() == wanted(CROSSED if under_way else STRAIGHT)
     if isinstance(answers[0], ReconfigurationStatus):
         assert under_way, "it was answered"
     await asyncio.sleep(within_s + 5.0)
     assert lab.light() == wanted(STRAIGHT)
-    assert (lab.reconfigurer.under_way, (await lab.service.status()).open) == ((), [])
+    assert (lab.reconfigurer.under_way, (await lab.service.rack.status()).open) == ((), [])
 
 
 async def test_apply_that_moves_nothing_awaits_its_confirm_over_a_restart_as_any_other(lab: Lab) -> None:
@@ -281,7 +282,7 @@ async def test_apply_that_moves_nothing_awaits_its_confirm_over_a_restart_as_any
         else:
             await lab.restart()
         assert ((await lab.one_under_way()).id, (await lab.one_under_way()).state) == (ids[-1], "awaiting-confirm")
-        assert (await lab.service.confirm(None)).outcome == "confirmed"
+        assert (await lab.service.light.confirm("-")).outcome == "confirmed"
         await asyncio.sleep(5.0)  # recorded
     ids.append((await lab.apply(STRAIGHT, confirm_within_s=WITHIN_S)).id)
     await lab.restart()
@@ -299,4 +300,4 @@ async def test_apply_that_moves_nothing_is_held_up_by_no_switch_that_is_away_at_
     await lab.restart(after_s=WITHIN_S + 1.0)
     await asyncio.sleep(2.0)
     assert [outcome for outcome, _ in lab.ends(id)] == ["rolled-back"]
-    assert (await lab.service.status()).open == []
+    assert (await lab.service.rack.status()).open == []

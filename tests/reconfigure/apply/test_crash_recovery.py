@@ -13,6 +13,7 @@ from hwd.bus.gateway import Gateway
 from hwd.daemon.agents import GatewayAgents
 from hwd.daemon.installed_drivers import load_text
 from hwd.daemon.switch_opener import opener
+from hwd.model.bodies import LeaseBody
 from hwd.model.daemon import DaemonRecovered, JournalOpen
 from hwd.model.plan import Plan
 from hwd.model.reconfiguration import ReconfigurationStarted, ReconfigurationState
@@ -215,7 +216,7 @@ async def test_nic_ports_whose_light_a_way_back_changes_are_leased_to_nobody_bef
     )
     for port in left.ports:
         with pytest.raises(RefusedError, match=f"{port}: reconfiguration {id} .* was cut off and is not undone"):
-            await lab.service.take_lease(holder="bob", ports=[port], for_s=600)
+            await lab.service.leases.take(LeaseBody(holder="bob", ports=[port], for_s=600))
     await lab.lease("h0.eth1", holder="bob")
 
     lab.set_fault({"fault": "clear"})

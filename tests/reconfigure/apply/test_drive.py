@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from hwd.model.bodies import KickBody, LeaseBody
 from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
@@ -19,12 +20,12 @@ from .test_stepped_applies import light as light_of
 
 
 async def lease(lab: Lab, *, for_s: float = 3600.0) -> str:
-    held = await lab.in_daemon(lab.service.take_lease(holder="ada", ports=["all"], for_s=for_s))
+    held = await lab.in_daemon(lab.service.leases.take(LeaseBody(holder="ada", ports=["all"], for_s=for_s)))
     return held.lease
 
 
 async def kick(lab: Lab, lease: str) -> None:
-    await lab.in_daemon(lab.service.release_lease(lease, kick=True, by="boss", why="the night run begins"))
+    await lab.in_daemon(lab.service.leases.kick(lease, KickBody(by="boss", why="the night run begins")))
 
 
 @pytest.mark.parametrize(("for_s", "said"), [(3600.0, "it was kicked by boss"), (1.0, "it expired")])
@@ -64,7 +65,7 @@ async def test_what_stands_when_its_lease_ends_may_be_confirmed(lab: Lab) -> Non
     await kick(lab, held)
     with pytest.raises(RefusedError, match=f"reconfiguration {done.id} is under way on it"):
         await lab.lease("ocs1.1", holder="bob", for_s=60)
-    await lab.service.confirm(done.id)
+    await lab.service.light.confirm(done.id)
     assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
     assert lab.light() == wanted(STRAIGHT)
     await lab.lease("ocs1.1", holder="bob", for_s=60)

@@ -136,14 +136,14 @@ async def test_run_whose_switch_went_away_ends_at_once_with_status_6(lab: Lab) -
     await lab.until(RunEnded, run=run)
     (end,) = lab.emitted(RunEnded)
     assert (end.outcome, end.exit_status, end.safe_state) == ("failed", 6, "unknown")
-    state = await lab.service.run_state(run)
+    state = await lab.service.runs.state(run)
     assert (state.fault_class, state.rolled_back) == ("not ready and not rolled back", False)
     assert "Not rolled back: ocs1" in str(state.why)
 
 
 async def test_switch_that_is_away_is_named_with_what_holds_it_open_until_it_is_brought_back(lab: Lab) -> None:
     await lab.apply(STRAIGHT, ready_within_s=15)
-    assert (await lab.service.status()).open == []
+    assert (await lab.service.rack.status()).open == []
 
     def cut() -> None:
         lab.cut_switch()
@@ -161,7 +161,7 @@ async def test_switch_that_is_away_is_named_with_what_holds_it_open_until_it_is_
     assert ". Not rolled back: ocs1. The journal holds it open" in said
 
     await asyncio.sleep(40)  # virtual: the way back is tried again after it failed
-    left = await lab.service.status()
+    left = await lab.service.rack.status()
     (one,) = left.open
     assert not left.settled
     assert (one.what, one.goes, len(one.ports)) == (CROSSED, "back", 8)
@@ -170,13 +170,13 @@ async def test_switch_that_is_away_is_named_with_what_holds_it_open_until_it_is_
     assert re.search(r"\(last tried at \d\d:\d\d:\d\d\)", left_open(one))
     lab.faults.refusing = False
     await lab.until(SwitchUp)
-    (one,) = (await lab.service.status()).open
+    (one,) = (await lab.service.rack.status()).open
     assert one.why == "its switches are back, and it is tried anew", "what the last try found is over"
     await lab.until(DaemonRecovered)
     assert lab.emitted(DaemonRecovered)[-1].why.startswith("ocs1 could not be reached before, and can be now"), (
         "nothing of it is told as if it were so still"
     )
-    assert (await lab.service.status()).open == []
+    assert (await lab.service.rack.status()).open == []
 
 
 async def test_link_that_was_ready_and_fell_while_another_was_waited_for_is_not_ready(lab: Lab) -> None:
@@ -284,12 +284,12 @@ async def test_status_says_why_a_switch_cannot_be_reached_now_and_not_why_it_wen
     await lab.until(SwitchDown)
     await asyncio.sleep(5)
     assert "connection lost" in lab.emitted(SwitchDown)[-1].cause
-    (switch,) = (await lab.service.status()).switches
+    (switch,) = (await lab.service.rack.status()).switches
     assert "nothing listens there" in switch.cause
     began_s = asyncio.get_running_loop().time()
     await lab.until(SwitchUp)
     assert asyncio.get_running_loop().time() - began_s < 16, "a twin that is back is found within a second"
-    (switch,) = (await lab.service.status()).switches
+    (switch,) = (await lab.service.rack.status()).switches
     assert (switch.up, switch.cause) == (True, "")
 
 

@@ -117,7 +117,7 @@ async def test_roll_back_between_two_steps_undoes_the_first_alone(lab: Lab) -> N
     await lab.until(ReconfigurationState, state="waiting")
     assert len(lab.emitted(ReconfigurationCommanded)) == sent + 2
     began_s = asyncio.get_running_loop().time()
-    ended = await lab.service.roll_back("between0")
+    ended = await lab.service.light.roll_back("between0")
     assert asyncio.get_running_loop().time() - began_s < 5.0
     assert (ended.outcome, lit(lab)) == ("rolled-back", light(FIRST))
     assert ended.why == "aborted. Of its plan, step 1 of 2 had begun, the others not"
@@ -162,7 +162,7 @@ async def test_a_death_at_any_time_ends_as_before_or_as_wanted(lab: Lab, ready_w
         await asyncio.sleep(1.0)
         await lab.start()
         await asyncio.sleep(10.0)
-        assert (await lab.service.status()).open == []
+        assert (await lab.service.rack.status()).open == []
         now = lit(lab)
         assert now in (light(FIRST), light(THEN))
         ends = {
@@ -185,7 +185,7 @@ async def test_not_confirmed_in_time_all_steps_are_undone(lab: Lab) -> None:
     waiting = await lab.apply(THEN, steps=True, confirm_within_s=30)
     assert (waiting.state, lit(lab)) == ("awaiting-confirm", light(THEN))
     await lab.restart(after_s=5)
-    (again,) = (await lab.service.status()).reconfigurations
+    (again,) = (await lab.service.rack.status()).reconfigurations
     assert (again.state, again.hash) == ("awaiting-confirm", waiting.hash)
     await lab.until(ReconfigurationEnded, reconfiguration=waiting.id)
     assert lit(lab) == light(FIRST)

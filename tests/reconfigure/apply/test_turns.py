@@ -67,7 +67,7 @@ async def test_refusal_says_whose_reconfiguration_has_the_ports_what_it_is_and_h
     await one
     await asyncio.sleep(20.0)
     assert re.match(named + r"it goes back by itself in (39|40) s unless it is confirmed before\.", await refused())
-    await lab.service.roll_back(None)
+    await lab.service.light.roll_back("-")
 
 
 async def test_what_would_go_dark_under_another_is_refused(lab: Lab) -> None:

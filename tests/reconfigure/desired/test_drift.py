@@ -9,6 +9,7 @@ import pytest
 from msgspec import UNSET
 
 from hwd.interlocks.overrides import WAY_BACK
+from hwd.model.bodies import EpochBody, LeaseBody
 from hwd.model.desired import SwitchDesired
 from hwd.model.plan_summary import InterlockRefused
 from hwd.model.reconfiguration import ReconfigurationStarted
@@ -26,16 +27,16 @@ ADOPT, RESTORE = (f"{EXAMPLE}\ndrift: {policy}\n" for policy in ("adopt", "resto
 
 
 async def desired(lab: Lab) -> SwitchDesired:
-    (found,) = (await lab.service.status()).desired
+    (found,) = (await lab.service.rack.status()).desired
     return found
 
 
 async def restores(lab: Lab) -> int:
-    return sum(one.who == "drift policy" for one in await lab.service.history(limit=500))
+    return sum(one.who == "drift policy" for one in await lab.service.light.history(limit=500))
 
 
 async def test_confirmed_is_desired_right_after_a_crash_that_follows_the_answer(lab: Lab) -> None:
-    assert (await lab.service.status()).desired == [], "nobody ever asked for anything"
+    assert (await lab.service.rack.status()).desired == [], "nobody ever asked for anything"
     await lab.apply(STRAIGHT)
     crossed = await lab.apply(CROSSED)
     await lab.restart()
@@ -50,7 +51,7 @@ async def test_what_is_not_confirmed_is_not_desired(lab: Lab, end: str) -> None:
     await lab.apply(STRAIGHT)
     crossed = await lab.apply(CROSSED, confirm_within_s=600)
     if end == "rollback":
-        await lab.service.roll_back(crossed.id)
+        await lab.service.light.roll_back(crossed.id)
     found = await desired(lab)
     assert sorted(found.crossconnects) == sorted(wanted(STRAIGHT))
     assert (found.missing, found.stale) == ([], [])
@@ -66,7 +67,7 @@ async def test_what_moves_nothing_is_desired_after_a_crash_and_a_wait_that_is_co
     assert (found.crossconnects, found.free) == ([], ["1A", "4B"])
     one = await lab.apply("ocs1:1A-3B,2A-none,4B-none", confirm_within_s=600)
     await lab.restart()
-    await lab.service.confirm(one.id)
+    await lab.service.light.confirm(one.id)
     found = await desired(lab)
     assert (found.crossconnects, found.free) == (["1A-3B"], ["2A", "4B"])
     await lab.apply("ocs1:1A-7B")
@@ -83,7 +84,7 @@ async def test_report_tells_and_touches_nothing_and_tells_again_when_it_is_over(
     await asyncio.sleep(90)
     assert lab.light() == {"1A-7B", "5A-5B"}
     assert lab.emitted(SwitchDrift) == [SwitchDrift(switch="ocs1", missing=pairs_of("1A-3B"), stale=pairs_of("1A-7B"))]
-    alerts = {alert.name: alert.summary for alert in (await lab.service.status()).alerts}
+    alerts = {alert.name: alert.summary for alert in (await lab.service.rack.status()).alerts}
     assert alerts["SwitchDrift"] == "differs from the desired state: 1A-3B is missing, 1A-7B is stale"
     await lab.panel(remove=["1A-7B"], add=["1A-3B"])
     await asyncio.sleep(5)
@@ -96,7 +97,7 @@ async def test_apply_that_is_in_progress_is_no_drift(lab: Lab) -> None:
     await lab.apply("ocs1:1A-3B")
     one = await lab.apply("ocs1:1A-4B", confirm_within_s=600)
     await asyncio.sleep(30)
-    await lab.service.roll_back(one.id)
+    await lab.service.light.roll_back(one.id)
     await asyncio.sleep(30)
     assert lab.emitted(SwitchDrift) == []
     assert lab.light() == {"1A-3B"}
@@ -110,7 +111,7 @@ async def test_adopted_change_is_desired_and_in_the_history(lab: Lab) -> None:
     found = await desired(lab)
     assert (found.crossconnects, found.free, found.differs) == (["1A-7B", "2A-4B"], ["3B"], False)
     assert found.by[PortSide.parse("1A")] == "found at the switch"
-    (newest, _) = await lab.service.history(limit=9)
+    (newest, _) = await lab.service.light.history(limit=9)
     assert (newest.what, newest.who, newest.outcome) == ("ocs1:1A-7B,3B-none", "found at the switch", "adopted")
     await lab.restart(after_s=0.0)
     assert (await desired(lab)).crossconnects == ["1A-7B", "2A-4B"]
@@ -139,7 +140,7 @@ async def test_power_cut_is_restored_by_the_policy_and_told_in_the_history(lab: 
     await lab.until(SwitchUp)
     await asyncio.sleep(30)
     assert lab.light() == {"1A-3B", "2A-4B"}
-    newest = (await lab.service.history(limit=1))[0]
+    newest = (await lab.service.light.history(limit=1))[0]
     assert (newest.who, newest.outcome, newest.what) == ("drift policy", "confirmed", "desired state of ocs1.1, ocs1.2")
 
 
@@ -156,12 +157,12 @@ async def test_what_changed_while_the_daemon_was_away_is_restored_too(lab: Lab) 
 @of_testbed(RESTORE)
 async def test_policy_never_acts_under_the_lease_of_somebody_else_and_does_when_it_is_over(lab: Lab) -> None:
     await lab.apply("ocs1:1A-3B,2A-4B")
-    lease = await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=600)
+    lease = await lab.service.leases.take(LeaseBody(holder="ada", ports=["ocs1.3"], for_s=600))
     await lab.panel(remove=["1A-3B", "2A-4B"])
     await asyncio.sleep(40)
     assert lab.light() == {"2A-4B"}, "what nobody leases is restored"
     assert await restores(lab) == 1
-    await lab.service.release_lease(lease.lease)
+    await lab.service.leases.release(lease.lease, EpochBody())
     await asyncio.sleep(5)
     assert lab.light() == {"1A-3B", "2A-4B"}
 
@@ -176,7 +177,7 @@ async def test_policy_gives_up_against_somebody_who_sets_it_again_and_again(lab:
     assert lab.light() == {"1A-7B"}
     assert await restores(lab) == TRIES_MOST
     assert lab.emitted(SwitchDrift)[-1].given_up == ["1A"]
-    (alert,) = [one for one in (await lab.service.status()).alerts if one.name == "SwitchDrift"]
+    (alert,) = [one for one in (await lab.service.rack.status()).alerts if one.name == "SwitchDrift"]
     assert "the drift policy has given up at 1A" in alert.summary
     await lab.in_daemon(lab.apply("", restore=[]))
     await lab.panel(remove=["1A-3B"])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hwd.cli.commands.status import all_await_confirm
+from hwd.model.bodies import LeaseBody
 from hwd.model.plan_summary import PlanSummary
 from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.request import Caller
@@ -77,12 +78,12 @@ async def test_power_cut_of_the_switch_is_restored_by_one_request_and_links_are_
     await lab.until(SwitchUp)
     await asyncio.sleep(10)
     assert lab.light() == set()
-    assert len((await lab.service.status()).unlit) == 2, "wanted links stay in the status"
+    assert len((await lab.service.rack.status()).unlit) == 2, "wanted links stay in the status"
     ended = await restore(lab, ready_within_s=15)
     assert (ended.outcome, ended.not_ready, len(ended.links)) == ("confirmed", [], 2)
     assert lab.light() == wanted(STRAIGHT)
     assert (await plan(lab)).empty
-    assert (await lab.service.status()).unlit == []
+    assert (await lab.service.rack.status()).unlit == []
 
 
 @pytest.mark.parametrize("awaits", [False, True])
@@ -91,14 +92,14 @@ async def test_what_a_switch_carries_that_is_not_read_yet_is_unknown_and_not_mis
     left: list[str] = []
     if awaits:
         left.append((await lab.apply(CROSSED, ready_within_s=15, confirm_within_s=20)).id)
-        assert all_await_confirm(await lab.service.status())
+        assert all_await_confirm(await lab.service.rack.status())
     lab.set_fault({"switch": "ocs1", "fault": "refuse", "on": True})
     lab.set_fault({"switch": "ocs1", "fault": "reset"})
     lab.world.kill(DAEMON)
     await asyncio.sleep(30)
     lab.world.start_daemon()
     await asyncio.sleep(10)
-    now = await lab.service.status()
+    now = await lab.service.rack.status()
     (desired,) = now.desired
     assert desired.unknown is not None
     assert (now.unlit, desired.missing) == ([], None)
@@ -107,14 +108,14 @@ async def test_what_a_switch_carries_that_is_not_read_yet_is_unknown_and_not_mis
     lab.set_fault({"switch": "ocs1", "fault": "refuse", "on": False})
     await lab.until(SwitchUp)
     await asyncio.sleep(10)
-    assert ((await lab.service.status()).unlit, lab.light()) == ([], wanted(STRAIGHT))
+    assert ((await lab.service.rack.status()).unlit, lab.light()) == ([], wanted(STRAIGHT))
 
 
 async def test_wanted_link_stays_in_the_status_when_somebody_takes_its_crossconnects(lab: Lab) -> None:
     await lab.apply(STRAIGHT, ready_within_s=15)
-    lit = (await lab.service.status()).lit
+    lit = (await lab.service.rack.status()).lit
     await lab.panel(remove=["1A-3B"], add=["1A-7B"])
-    now = await lab.service.status()
+    now = await lab.service.rack.status()
     (gone,) = now.unlit
     assert {gone.link, *now.links} == {one.link for one in lit}
     assert (gone.missing, gone.instead) == (["ocs1:1A-3B"], ["ocs1:1A-7B"])
@@ -123,18 +124,18 @@ async def test_wanted_link_stays_in_the_status_when_somebody_takes_its_crossconn
 
 async def test_while_a_confirm_is_awaited_the_status_and_the_history_say_so_of_all_that_it_took_away(lab: Lab) -> None:
     await lab.apply(STRAIGHT, ready_within_s=15)
-    taken = {one.link for one in (await lab.service.status()).lit}
+    taken = {one.link for one in (await lab.service.rack.status()).lit}
     id = (await lab.apply(CROSSED, confirm_within_s=20)).id
-    now = await lab.service.status()
+    now = await lab.service.rack.status()
     assert {one.link: one.reconfiguration for one in now.unlit} == dict.fromkeys(taken, id)
     assert str(now.unlit[0]) == f"taken away by reconfiguration {id}, which is under way"
     (change,) = [one.last_change for one in now.switches if one.last_change is not None]
     assert (change.reconfiguration, change.outcome) == (id, "awaiting-confirm")
-    newest, older = await lab.service.history(limit=2)
+    newest, older = await lab.service.light.history(limit=2)
     assert (newest.id, newest.outcome, newest.outcome_or_state) == (id, None, "awaiting-confirm")
     assert (older.outcome, older.state) == ("confirmed", None)
     await asyncio.sleep(30)
-    (newest, _), now = await lab.service.history(limit=2), await lab.service.status()
+    (newest, _), now = await lab.service.light.history(limit=2), await lab.service.rack.status()
     assert (newest.outcome_or_state, newest.state, now.unlit) == ("rolled-back", None, [])
     assert [one.last_change.outcome for one in now.switches if one.last_change is not None] == ["rolled-back"]
 
@@ -146,7 +147,7 @@ async def test_restore_moves_what_differs_and_nothing_else_and_ports_say_what_of
     assert moves(made) == ({"1A-7B", "5A-8B"}, {"1A-3B"})
     assert (await restore(lab)).outcome == "confirmed"
     assert lab.light() == {"1A-3B", "2A-4B", "6A-6B"}, "what nobody ever named stays"
-    (desired,) = (await lab.service.status()).desired
+    (desired,) = (await lab.service.rack.status()).desired
     assert desired.free == ["5A"], "a restore wants nothing new of the partners of what it removes"
     await lab.panel(remove=["1A-3B", "2A-4B"], add=["2A-7B", "5A-8B"])
     for port, expected in {
@@ -162,7 +163,7 @@ async def test_restore_moves_what_differs_and_nothing_else_and_ports_say_what_of
 async def test_restore_does_not_touch_what_others_lease_and_acts_under_its_own_lease(lab: Lab) -> None:
     await lab.apply("ocs1:1A-3B,2A-4B")
     await lab.panel(remove=["1A-3B", "2A-4B"])
-    lease = await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=600)
+    lease = await lab.service.leases.take(LeaseBody(holder="ada", ports=["ocs1.1"], for_s=600))
     with pytest.raises(RefusedError, match=r"ocs1.1: leased to ada"):
         await restore(lab)
     assert (await restore(lab, "ocs1.2")).outcome == "confirmed"
@@ -177,7 +178,7 @@ async def test_switch_that_is_away_is_left_out_and_named(lab: Lab) -> None:
     made = await plan(lab)
     assert made.empty
     assert [one.partition(":")[0] for one in made.away] == ["ocs1"]
-    (found,) = (await lab.service.status()).desired
+    (found,) = (await lab.service.rack.status()).desired
     assert found.unknown is not None
     assert (found.missing, found.stale) == (None, None)
 
@@ -214,24 +215,24 @@ async def test_history_says_who_applied_what_with_what_outcome_after_a_restart_t
         ("ocs1:2A-4B", "night-shift", "confirmed"),
         ("ocs1:1A-3B", "ada@lab (unverified)", "confirmed"),
     ]
-    assert words(await lab.service.history(limit=50)) == expected
+    assert words(await lab.service.light.history(limit=50)) == expected
     await lab.restart()
-    await lab.service.roll_back(third.id)
-    found = await lab.service.history(limit=50)
+    await lab.service.light.roll_back(third.id)
+    found = await lab.service.light.history(limit=50)
     assert words(found) == [("ocs1:5A-5B", "not stated", "rolled-back"), *expected[1:]]
     assert found[0].why == "roll-back asked for"
-    assert words(await lab.service.history(limit=1)) == words(found)[:1]
-    assert words(await lab.service.history(limit=9, before=found[0].id)) == expected[1:]
-    assert words(await lab.service.history(limit=9, port="ocs1.4")) == expected[1:2]
-    assert words(await lab.service.history(limit=9, switch="ocs1")) == words(found)
+    assert words(await lab.service.light.history(limit=1)) == words(found)[:1]
+    assert words(await lab.service.light.history(limit=9, before=found[0].id)) == expected[1:]
+    assert words(await lab.service.light.history(limit=9, port="ocs1.4")) == expected[1:2]
+    assert words(await lab.service.light.history(limit=9, switch="ocs1")) == words(found)
     with pytest.raises(UnknownError, match="reconfiguration nobody: not in the records"):
-        await lab.service.history(limit=9, before="nobody")
+        await lab.service.light.history(limit=9, before="nobody")
 
 
 async def test_apply_of_a_hash_is_of_who_applies_it(lab: Lab) -> None:
     made = await lab.plan("ocs1:1A-3B")
     await lab.apply("", hash=made.hash, by="ada@lab")
-    assert words(await lab.service.history(limit=9)) == [("ocs1:1A-3B", "ada@lab (unverified)", "confirmed")]
+    assert words(await lab.service.light.history(limit=9)) == [("ocs1:1A-3B", "ada@lab (unverified)", "confirmed")]
 
 
 async def test_state_before_a_reconfiguration_undoes_it_and_all_after_it_and_leaves_the_rest(lab: Lab) -> None:
@@ -243,10 +244,10 @@ async def test_state_before_a_reconfiguration_undoes_it_and_all_after_it_and_lea
     back = await go_before(lab, second.id)
     assert back.outcome == "confirmed"
     assert lab.light() == {"1A-3B", "2A-4B", "6A-6B", "8A-8B"}
-    (desired,) = (await lab.service.status()).desired
+    (desired,) = (await lab.service.rack.status()).desired
     assert sorted(desired.crossconnects) == ["1A-3B", "2A-4B", "6A-6B"]
     assert not desired.differs
-    assert (await lab.service.history(limit=1))[0].what == f"state before {second.id}"
+    assert (await lab.service.light.history(limit=1))[0].what == f"state before {second.id}"
     again = await go_before(lab, back.id)
     assert again.outcome == "confirmed"
     assert lab.light() == {"2A-3B", "7A-7B", "6A-6B", "8A-8B"}, "and forth again"
@@ -255,7 +256,7 @@ async def test_state_before_a_reconfiguration_undoes_it_and_all_after_it_and_lea
 async def test_rolled_back_one_undoes_nothing(lab: Lab) -> None:
     first = await lab.apply("ocs1:1A-3B")
     undone = await lab.apply("ocs1:1A-4B", confirm_within_s=60)
-    await lab.service.roll_back(undone.id)
+    await lab.service.light.roll_back(undone.id)
     made = await lab.plan("", before=undone.id)
     assert made.empty
     assert not (await lab.plan("", before=first.id)).empty
@@ -286,12 +287,12 @@ async def test_state_before_what_the_retention_deleted_is_refused_and_what_is_le
         ("ocs1:1A-4B", "not stated", "confirmed"),
         ("up to here only those of runs are left: older than the retention of 30 days", "the daemon", "deleted"),
     ]
-    assert words(await lab.service.history(limit=9)) == expected
+    assert words(await lab.service.light.history(limit=9)) == expected
     with pytest.raises(RefusedError, match=r"older than the retention of 30 days.*before it is not known"):
         await go_before(lab, first.id)
     await lab.restart()
     await asyncio.sleep(10.0)
-    assert words(await lab.service.history(limit=9)) == expected, "the journal does not tell the first one again"
+    assert words(await lab.service.light.history(limit=9)) == expected, "the journal does not tell the first one again"
     assert (await go_before(lab, second.id)).outcome == "confirmed"
     assert lab.light() == {"1A-3B"}
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from hwd.model.bodies import LeaseBody
 from hwd.model.daemon import DaemonRecovered
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.structs import to_plain
@@ -39,7 +40,7 @@ pytestmark = of_testbed(TEXT)
 
 async def joined(lab: Lab) -> list[str]:
     """What the status says that the composite joins."""
-    status: dict[str, Any] = to_plain(await lab.service.status())
+    status: dict[str, Any] = to_plain(await lab.service.rack.status())
     return [one["id"] for composite in status["composites"] for one in composite["crossconnects"]]
 
 
@@ -71,7 +72,7 @@ async def test_what_somebody_takes_meanwhile_from_an_element_that_does_not_move_
 
 
 async def test_a_lease_on_a_port_of_the_composite_or_of_an_element_holds_it_and_no_other(lab: Lab) -> None:
-    lease = await lab.service.take_lease(holder="another", ports=["sel.2"], for_s=60)
+    lease = await lab.service.leases.take(LeaseBody(holder="another", ports=["sel.2"], for_s=60))
     assert lease.ports == ["b1.2", "x1.2"]
     with pytest.raises(RefusedError, match=r"b1\.2: leased to another"):
         await lab.apply(LINKS)

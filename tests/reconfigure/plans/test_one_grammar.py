@@ -199,7 +199,7 @@ async def test_what_our_own_reconfigurations_do_on_other_ports_is_no_overrun(lab
     done = await asyncio.gather(*applies)
     assert {one.state for one in done} == {"awaiting-confirm"}
     await asyncio.gather(
-        *(lab.service.roll_back(str(one.reconfiguration)) for one in done[::2]), lab.apply("ocs1:8A-8B")
+        *(lab.service.light.roll_back(str(one.reconfiguration)) for one in done[::2]), lab.apply("ocs1:8A-8B")
     )
     assert light(lab) == "1A-2B 3A-3B 5A-6B 7A-7B 8A-8B"
     await asyncio.sleep(5)

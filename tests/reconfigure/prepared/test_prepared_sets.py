@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hwd.model.bodies import EpochBody, KickBody, LeaseBody, ReleaseSetBody
 from hwd.model.prepared import PreparedSetStatus, SetPrepared, SetReleased, SetSettled
 from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.request import Caller
@@ -32,7 +33,7 @@ async def test_a_switch_drives_to_its_target_and_is_confirmed_once_read_back(lab
         assert lab.the_set().at == target
     await lab.switch(prepared, "before")
     assert lab.light() == set()
-    newest = (await lab.service.history(limit=4))[-1]
+    newest = (await lab.service.light.history(limit=4))[-1]
     assert (newest.prepared_set, newest.target, newest.by) == (prepared.id, "straight", "ada")
 
 
@@ -82,10 +83,10 @@ async def test_ports_of_a_set_are_of_nobody_else_until_it_is_released(lab: Lab) 
     prepared = await lab.prepare(lease=held)
     with pytest.raises(RefusedError, match=f"held by prepared set {prepared.id}"):
         await lab.apply(STRAIGHT, lease=held)
-    released = await lab.in_daemon(lab.service.release_set(prepared.id))
+    released = await lab.in_daemon(lab.service.sets.release(prepared.id, ReleaseSetBody()))
     assert released.id == prepared.id
     assert (await lab.apply(STRAIGHT, lease=held)).outcome == "confirmed"
-    assert lab.service.sets() == []
+    assert lab.service.sets.sets() == []
     with pytest.raises(RefusedError, match=r"of ada is over: released; its last target was before\. Prepare"):
         await lab.switch(prepared, "crossed")
 
@@ -98,7 +99,7 @@ async def test_a_switch_under_another_one_and_a_release_under_it_are_refused_and
     with pytest.raises(RefusedError, match="reconfiguration first000 is under way"):
         await lab.switch(prepared, "crossed")
     with pytest.raises(RefusedError, match="first000 switches it now"):
-        await lab.in_daemon(lab.service.release_set(prepared.id))
+        await lab.in_daemon(lab.service.sets.release(prepared.id, ReleaseSetBody()))
     assert (await first).outcome == "confirmed"
     # Nothing is awaited between the question to the ledger and the claim.
     both = await asyncio.gather(lab.switch(prepared, "before"), lab.switch(prepared, "crossed"), return_exceptions=True)
@@ -111,7 +112,7 @@ async def test_an_abort_goes_back_to_the_target_before(lab: Lab) -> None:
     lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 0.5})
     driven = asyncio.ensure_future(lab.switch(prepared, "crossed", id="cross000"))
     await asyncio.sleep(0.1)
-    status = await lab.in_daemon(lab.service.roll_back("cross000"))
+    status = await lab.in_daemon(lab.service.light.roll_back("cross000"))
     with pytest.raises(HwdError):
         await driven
     assert (status.outcome, lab.the_set().at, lab.light()) == ("rolled-back", "straight", wanted(STRAIGHT))
@@ -124,10 +125,10 @@ async def test_a_set_ends_with_its_lease_or_at_its_time(lab: Lab, way: str) -> N
     prepared = await lab.prepare(lease=held, **own)
     await lab.switch(prepared, "straight")
     if way == "kick":
-        call = lab.service.release_lease(held, kick=True, by="bob", why="my night")
+        call = lab.service.leases.kick(held, KickBody(by="bob", why="my night"))
         assert (await lab.in_daemon(call)).ended_sets == [prepared.id]
     await asyncio.sleep(11.0)
-    assert lab.service.sets() == []
+    assert lab.service.sets.sets() == []
     (released,) = lab.emitted(SetReleased)
     why = {
         "kick": f'its lease {held} has ended (kicked by bob: "my night")',
@@ -135,13 +136,13 @@ async def test_a_set_ends_with_its_lease_or_at_its_time(lab: Lab, way: str) -> N
         "own": "it has expired",
     }[way]
     assert (released.at, released.why, released.lease, released.holder) == ("straight", why, held, "ada")
-    (shown,) = (await lab.service.status()).ended_sets
+    (shown,) = (await lab.service.rack.status()).ended_sets
     text = f"set {prepared.id} of ada is over: {why}; its last target was straight"
     assert str(shown) == text
     with pytest.raises(RefusedError, match=f"^{re.escape(text)}. Prepare it again"):
         await lab.switch(prepared, "crossed")
     await lab.restart()
-    assert (await lab.service.status()).ended_sets == [shown]
+    assert (await lab.service.rack.status()).ended_sets == [shown]
     assert lab.light() == wanted(STRAIGHT)
 
 
@@ -151,10 +152,10 @@ async def test_a_lease_that_is_kicked_during_a_switch_ends_the_set_behind_it(lab
     lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 0.5})
     driven = asyncio.ensure_future(lab.switch(prepared, "straight"))
     await asyncio.sleep(0.1)
-    await lab.in_daemon(lab.service.release_lease(held, kick=True, by="bob"))
+    await lab.in_daemon(lab.service.leases.kick(held, KickBody(by="bob")))
     assert (await driven).outcome == "confirmed"
     await asyncio.sleep(0.1)
-    assert lab.service.sets() == []
+    assert lab.service.sets.sets() == []
 
 
 # --- desired state
@@ -165,9 +166,9 @@ async def test_what_a_set_kept_from_being_judged_is_said_again_when_it_is_releas
     await lab.panel(add=["2A-4B"])  # nobody asked for it
     held = await lab.lease("all")
     prepared = await lab.prepare(lease=held)
-    (during,) = (await lab.service.status()).desired
-    await lab.in_daemon(lab.service.release_set(prepared.id))
-    (after,) = (await lab.service.status()).desired
+    (during,) = (await lab.service.rack.status()).desired
+    await lab.in_daemon(lab.service.sets.release(prepared.id, ReleaseSetBody()))
+    (after,) = (await lab.service.rack.status()).desired
     assert (during.unasked, after.unasked) == ([], pairs_of("2A-4B"))
 
 
@@ -179,13 +180,13 @@ async def test_drift_and_restore_leave_the_ports_of_a_set(lab: Lab) -> None:
     lab.set_fault({"switch": "ocs1", "fault": "panel", "remove": ["1A-3B"]})
     await asyncio.sleep(30.0)
     assert "1A-3B" not in lab.light()
-    (one,) = (await lab.service.status()).desired
+    (one,) = (await lab.service.rack.status()).desired
     assert (one.missing, "ocs1.1" in one.changing) == ([], True)
     plan = await lab.plan("", restore=["ocs1.1"], lease=held)
     assert plan.empty
     assert any(prepared.id in warning for warning in plan.warnings)
-    await lab.in_daemon(lab.service.release_set(prepared.id))
-    await lab.in_daemon(lab.service.release_lease(held))
+    await lab.in_daemon(lab.service.sets.release(prepared.id, ReleaseSetBody()))
+    await lab.in_daemon(lab.service.leases.release(held, EpochBody()))
     await asyncio.sleep(30.0)
     assert lab.light() == wanted(STRAIGHT)  # the policy acts again
 
@@ -208,7 +209,7 @@ async def test_what_is_no_set_is_refused_in_words(lab: Lab) -> None:
     ):
         with pytest.raises((ConfigError, RefusedError), match=why):
             await lab.prepare(targets, lease=held, **more)
-        assert lab.service.sets() == [], why
+        assert lab.service.sets.sets() == [], why
     await lab.apply(STRAIGHT, lease=held)  # no port is left held
 
 
@@ -218,7 +219,7 @@ async def test_a_set_holds_no_port_that_its_lease_does_not_cover(lab: Lab) -> No
     with pytest.raises(RefusedError, match=rf"lease {mine} does not cover: h0\.eth0 .*ocs1\.2 ocs1\.3") as refusal:
         await lab.prepare(lease=mine)
     assert "Not free now" not in str(refusal.value)
-    await lab.in_daemon(lab.service.release_lease(mine))
+    await lab.in_daemon(lab.service.leases.release(mine, EpochBody()))
     ports = re.findall(r"`hwd lease take ([^`]*)`", str(refusal.value))[0].split()
     assert {"ocs1.1", "ocs1.7", "ocs1.4", "h1.eth1"} <= {*ports}
     prepared = await lab.prepare(lease=await lab.lease(*ports))
@@ -234,7 +235,7 @@ async def test_a_set_does_not_pass_who_reserved_or_waits(lab: Lab) -> None:
         await lab.prepare(lease=mine)
     assert re.search(rf"ocs1\.3: .*bob.*{queued}", str(refused.value))
     assert re.search(rf"ocs1\.4: .*kim.*{reserved}", str(refused.value))
-    assert lab.service.sets() == []
+    assert lab.service.sets.sets() == []
 
 
 SECOND = "  ocs2: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: polatis-opus, seed: 8}}\n"
@@ -260,7 +261,7 @@ async def test_ports_of_a_set_can_be_reserved_for_after_its_lease(lab: Lab) -> N
     at_ns = lab.world.clock.wall_ns() + 20 * 10**9
     bobs = await lab.lease("ocs1.1", holder="bob", at_wall_ns=at_ns)
     await asyncio.sleep(21.0)
-    assert [one.lease for one in lab.service.leases()] == [bobs]
+    assert [one.lease for one in lab.service.leases.leases()] == [bobs]
 
 
 # --- crashes
@@ -313,7 +314,7 @@ async def test_a_switch_that_a_crash_cut_off_goes_where_its_rule_says(
     assert lab.light() == wanted(goal)
     at = {"finish": "crossed"}.get(rule, rule)
     assert (lab.the_set().at, lab.the_set().why) == (at, "")
-    (entry,) = [one for one in await lab.service.history(limit=9) if one.id == "cutoff00"]
+    (entry,) = [one for one in await lab.service.light.history(limit=9) if one.id == "cutoff00"]
     assert (entry.outcome, entry.who) == (outcome, "ada (unverified)")
     assert (await lab.switch(prepared, "straight")).outcome == "confirmed"
 
@@ -347,7 +348,7 @@ async def test_a_set_of_a_switch_that_left_the_testbed_file_ends_and_frees_its_p
     rewrite_journal(lab, on_old1)
     await lab.start()
     await asyncio.sleep(10.0)
-    assert lab.service.sets() == []
+    assert lab.service.sets.sets() == []
     (released,) = lab.emitted(SetReleased)
     assert released.why == ("the testbed file has changed: old1 is no switch of it that the daemon drives")
     assert lab.light() == (wanted(STRAIGHT) if left == "cut off" else set()), "its rule holds for the others"
@@ -359,10 +360,10 @@ async def test_a_set_that_expires_while_the_daemon_is_away_has_ended(lab: Lab) -
     await lab.switch(prepared, "straight")
     await lab.restart(after_s=20.0)
     await asyncio.sleep(1.0)
-    assert (lab.service.sets(), lab.light()) == ([], wanted(STRAIGHT))
+    assert (lab.service.sets.sets(), lab.light()) == ([], wanted(STRAIGHT))
     await lab.restart()
     await asyncio.sleep(1.0)
-    assert lab.service.sets() == []
+    assert lab.service.sets.sets() == []
 
 
 async def test_what_a_power_cut_took_is_read_from_the_switches(lab: Lab) -> None:
@@ -421,8 +422,8 @@ async def test_a_set_that_is_released_while_it_is_read_after_a_restart_moves_not
     await restart_with(lab, HALF, {"fault": "slow", "seconds": 0.3})
     await asyncio.sleep(0.05)
     assert lab.the_set().at is None
-    await lab.in_daemon(lab.service.release_set(prepared.id))
-    await lab.in_daemon(lab.service.release_lease(held))
+    await lab.in_daemon(lab.service.sets.release(prepared.id, ReleaseSetBody()))
+    await lab.in_daemon(lab.service.leases.release(held, EpochBody()))
     commands = len(lab.emitted(SwitchCommand))
     await asyncio.sleep(15.0)
     assert (len(lab.emitted(SwitchCommand)), lab.light()) == (commands, wanted(HALF))
@@ -437,7 +438,7 @@ async def test_a_set_whose_lease_ended_while_the_daemon_was_away_goes_by_its_rul
     await asyncio.sleep(90.0)
     await lab.start()
     await asyncio.sleep(10.0)
-    assert (lab.light(), lab.service.sets()) == (wanted(CROSSED), [])
+    assert (lab.light(), lab.service.sets.sets()) == (wanted(CROSSED), [])
     assert [one.at for one in lab.emitted(SetReleased)] == ["crossed"]
 
 
@@ -449,7 +450,7 @@ async def test_a_preparation_that_was_cut_off_before_its_entry_left_nothing(lab:
     await lab.die(making)
     lab.set_fault({"fault": "clear"})
     await lab.start()
-    assert (lab.service.sets(), lab.emitted(SetPrepared)) == ([], [])
+    assert (lab.service.sets.sets(), lab.emitted(SetPrepared)) == ([], [])
     await lab.apply(STRAIGHT, lease=held)
 
 
@@ -506,10 +507,10 @@ async def test_a_switch_that_failed_where_others_took_what_it_keeps_is_done_at_t
 async def prepared_beside(lab: Lab) -> tuple[PreparedSetStatus, str]:
     """A set of the ports 5 to 8, and the lease of somebody else on 1 to 4 and their NIC ports."""
     held = await lab.in_daemon(
-        lab.service.take_lease(holder="ada", ports=[f"ocs1.{port}" for port in range(5, 9)], for_s=3600)
+        lab.service.leases.take(LeaseBody(holder="ada", ports=[f"ocs1.{port}" for port in range(5, 9)], for_s=3600))
     )
     others = [*(f"ocs1.{port}" for port in range(1, 5)), *(f"h{host}.eth{nic}" for host in (0, 1) for nic in (0, 1))]
-    theirs = await lab.in_daemon(lab.service.take_lease(holder="bob", ports=others, for_s=3600))
+    theirs = await lab.in_daemon(lab.service.leases.take(LeaseBody(holder="bob", ports=others, for_s=3600)))
     targets = {"a": {"what": "ocs1:5A-6B,6A-5B"}, "b": {"what": "ocs1:5A-7B,7A-5B"}}
     prepared = await lab.prepare(targets, lease=held.lease, after_crash="b")
     await lab.switch(prepared, "a")
@@ -526,7 +527,7 @@ async def test_a_switch_that_would_take_what_a_panel_joined_with_ports_of_others
             await lab.switch(prepared, "b")
         assert lab.light() == there
         assert lab.the_set().why.startswith("not at a any more: ocs1 lacks 5A-6B, has 5A-1B beside")
-    await lab.in_daemon(lab.service.release_lease(theirs))
+    await lab.in_daemon(lab.service.leases.release(theirs, EpochBody()))
     await lab.switch(prepared, "b")
     assert lab.light() == wanted("ocs1:5A-7B,7A-5B")
 
@@ -540,7 +541,7 @@ async def test_a_rule_leaves_what_a_panel_joined_with_ports_of_others_until_thes
     await asyncio.sleep(8.0)
     assert lab.light() == wanted("ocs1:5A-1B,6A-5B")
     assert "leased to bob" in lab.the_set().why
-    await lab.in_daemon(lab.service.release_lease(theirs))
+    await lab.in_daemon(lab.service.leases.release(theirs, EpochBody()))
     await asyncio.sleep(8.0)
     assert (lab.light(), lab.the_set().at) == (wanted("ocs1:5A-7B,7A-5B"), "b")
 
@@ -550,10 +551,10 @@ async def test_a_journal_that_refuses_a_set_leaves_nothing_and_is_written_again(
     lab.world.journal_disk.refusal = (errno.EIO, 0)
     with pytest.raises(FailedError, match="cannot write the plan"):
         await lab.prepare(lease=held)
-    assert lab.service.sets() == []
+    assert lab.service.sets.sets() == []
     lab.world.journal_disk.refusal = None
     await asyncio.sleep(20.0)
-    assert lab.service.ready().ready
+    assert lab.service.rack.ready().ready
     prepared = await lab.prepare(lease=held)
     assert (await lab.switch(prepared, "straight")).outcome == "confirmed"
 

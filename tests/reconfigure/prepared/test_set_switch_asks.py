@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from hwd.model.bodies import EpochBody
 from hwd.model.prepared import PreparedSetStatus
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted
 from hwd.sim.rank import Rank
@@ -33,7 +34,7 @@ async def test_rank_switches_a_set_and_hears_once_it_is_confirmed(lab: Lab) -> N
             one for one in lab.emitted(ReconfigurationEnded) if one.reconfiguration == answer["reconfiguration"]
         ]
         assert ended.outcome == "confirmed"
-        newest = (await lab.service.history(limit=1))[-1]
+        newest = (await lab.service.light.history(limit=1))[-1]
         assert (newest.id, newest.by, newest.verified) == (answer["reconfiguration"], "rank on h0", False)
 
 
@@ -115,12 +116,12 @@ async def test_switch_under_a_transfer_of_another_rank_is_refused_until_it_ends(
 async def test_switch_under_another_epoch_or_without_its_lease_is_refused(lab: Lab) -> None:
     held = await lab.lease("all")
     prepared, rank = await prepared_and_rank(lab, lease=held)
-    (epoch,) = [one.epoch for one in lab.service.leases() if one.lease == held]
+    (epoch,) = [one.epoch for one in lab.service.leases.leases() if one.lease == held]
     assert isinstance(epoch, int)
     stale = await rank.switch_set(prepared.id, "straight", epoch=epoch + 1)
     assert (stale["outcome"], "epoch" in stale["why"], lab.light()) == ("refused", True, set())
     assert (await rank.switch_set(prepared.id, "straight", epoch=epoch))["outcome"] == "switched"
-    await lab.in_daemon(lab.service.release_lease(held))
+    await lab.in_daemon(lab.service.leases.release(held, EpochBody()))
     await asyncio.sleep(0.1)
     over = await rank.switch_set(prepared.id, "crossed")
     assert (over["outcome"], f"its lease {held} has ended (released)" in over["why"]) == ("refused", True)

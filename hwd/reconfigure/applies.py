@@ -17,13 +17,13 @@ from hwd.model.prepared import PreparedSetStatus
 from hwd.model.reconfiguration import ReconfigurationStatus
 from hwd.model.request import Caller, Request, WantedState
 from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration, State
+from hwd.reconfigure.demands import Demands
 from hwd.reconfigure.desired.earlier_states import EarlierStates
 from hwd.reconfigure.desired.restores import Restores
 from hwd.reconfigure.plans.planner import Planned
 from hwd.reconfigure.prepared.preparation import SetTerms
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.web.demands import Demands
-from hwd.web.refused_switches import RefusedSwitches
+from hwd.reconfigure.refused_switches import RefusedSwitches
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload

@@ -1,15 +1,14 @@
-"""The calls of the HTTP API for stored demands. A demand comes as the bytes of a file, not as JSON."""
+"""DemandCalls: stored demands. A demand comes as the bytes of a file, not as JSON."""
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from fastapi import Query, Request
 
 from hwd.model.demand import NUMBER_MAX, DemandKey, DemandMatrix, DemandSummary
-from hwd.web.bodies import described, encoded
-from hwd.web.demands import AddDemand
-from hwd.web.door import caller_of
-from hwd.web.service import Service
+from hwd.model.request import Caller
+from hwd.reconfigure.demands import AddDemand, Demands
+from hwd.web.calls.call import Call, Calls
+from hwd_agents.wire.access import ANYONE, OPERATOR
 from hwd_drivers.core.errors import ConfigError
 
 PATH: Final = "/demands"
@@ -19,20 +18,21 @@ FILE: Final = {
     "content": {name: {"schema": {"type": "string", "format": "binary"}} for name in MEDIA_TYPES},
 }
 """The body, for the OpenAPI document."""
+Number = Annotated[int, Query(ge=0, le=NUMBER_MAX)]
 
 
-def demands_router(service: Service) -> APIRouter:
-    router = APIRouter(tags=["demands"])
+class DemandCalls:
+    """The calls about stored demands: see `Demands`."""
 
-    @router.get(PATH, openapi_extra=described(answer=list[DemandSummary]))
-    async def demands() -> Response:
+    def __init__(self, demands: Demands) -> None:
+        self._demands = demands
+
+    async def demands(self) -> list[DemandSummary]:
         """Stored demands, in the order of their names, without their matrices."""
-        return encoded(await service.demands())
+        return [*await self._demands.all()]
 
-    @router.post(
-        PATH, status_code=201, openapi_extra={"requestBody": FILE, **described(answer=DemandSummary, status=201)}
-    )
     async def add(
+        self,
         request: Request,
         name: Annotated[str, Query(description="what it is stored under")],
         hosts: Annotated[str, Query(description="the servers of its rows, in their order: `h0,h1`")] = "",
@@ -40,7 +40,8 @@ def demands_router(service: Service) -> APIRouter:
         gpus_per_server: Annotated[int | None, Query(description="where its rows are experts")] = None,
         replace: Annotated[bool, Query(description="also where there is one of that name")] = False,
         by: Annotated[str | None, Query(max_length=200, description="who adds it, where no token says so")] = None,
-    ) -> Response:
+        caller: Caller | None = None,
+    ) -> DemandSummary:
         """Store a demand, of which the body is the CSV or NPZ file as it is; none of it where a part is wrong."""
         asked = AddDemand(
             name=name,
@@ -50,23 +51,15 @@ def demands_router(service: Service) -> APIRouter:
             replace=replace,
             by=by,
         )
-        return encoded(await service.add_demand(asked, await _file(request), caller_of(request)), 201)
+        return await self._demands.add(asked, await _file(request), caller)
 
-    @router.get(f"{PATH}/{{name}}", openapi_extra=described(answer=DemandMatrix))
-    async def demand(
-        name: str,
-        layer: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
-        microbatch: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
-    ) -> Response:
+    async def demand(self, name: str, layer: Number = 0, microbatch: Number = 0) -> DemandMatrix:
         """One matrix of a stored demand."""
-        return encoded(await service.demand(DemandKey(name=name, layer=layer, microbatch=microbatch)))
+        return await self._demands.matrix(DemandKey(name=name, layer=layer, microbatch=microbatch))
 
-    @router.delete(f"{PATH}/{{name}}", openapi_extra=described(answer=DemandSummary))
-    async def remove(name: str) -> Response:
+    async def remove(self, name: str) -> DemandSummary:
         """Remove a stored demand; answers what it was. Plans that were made of it stay as they are."""
-        return encoded(await service.remove_demand(name))
-
-    return router
+        return await self._demands.remove(name)
 
 
 async def _file(request: Request) -> bytes:
@@ -79,3 +72,14 @@ async def _file(request: Request) -> bytes:
     if not (data := await request.body()):
         raise ConfigError("the body: is missing")
     return data
+
+
+DEMANDS: Final = Calls(
+    tag="demands",
+    rows=(
+        Call(method="GET", path=PATH, handler=DemandCalls.demands, access=ANYONE),
+        Call(method="POST", path=PATH, handler=DemandCalls.add, access=OPERATOR, status=201, request_body=FILE),
+        Call(method="GET", path=f"{PATH}/{{name}}", handler=DemandCalls.demand, access=ANYONE),
+        Call(method="DELETE", path=f"{PATH}/{{name}}", handler=DemandCalls.remove, access=OPERATOR),
+    ),
+)

@@ -1,0 +1,137 @@
+"""Call: one call of the HTTP API, stated once. Its route, its place in the OpenAPI document and the row of who may make
+it are made from that.
+
+Body and answer are those of its handler: what a parameter of type `Body` is read from, a `Caller` who asks, any other
+one the path or the query; what it returns is the answer, as JSON unless it is a response already.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Annotated, Any, Final, get_args, get_type_hints
+
+import msgspec
+from fastapi import APIRouter, Depends
+from starlette.responses import JSONResponse, Response
+
+from hwd.model.bodies import Body
+from hwd.model.request import Caller
+from hwd.web.bodies import JSON, body_of, described, encoded
+from hwd.web.door import caller_of
+from hwd.web.turns import to_json_in_turns
+from hwd_agents.wire.access import Access, Proof, Who
+
+API: Final = "/api/v1"
+HELD: Final = Access(who=Who.HOLDER, proof=Proof.EPOCH)
+OVERRIDABLE: Final = Access(who=Who.HOLDER, proof=Proof.EPOCH, may_override=True)
+Handler = Callable[..., Any]
+"""A method of the class that answers it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """`access`: who may make it. `needs_body`: without a body its fields do not all have their defaults.
+
+    `in_turns`: its answer is long, and is written in turns of the event loop. `body`, `answer`: where the handler's
+    annotations do not say them. `request_body`: one that is no JSON, for the OpenAPI document. `prefix`: of its path.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    access: Access
+    status: int = 200
+    needs_body: bool = True
+    in_turns: bool = False
+    body: type[Body] | None = None
+    answer: Any = None
+    request_body: Mapping[str, Any] = field(default_factory=dict)
+    response_class: type[Response] = JSONResponse
+    prefix: str = API
+    is_listed: bool = True
+
+    @property
+    def name(self) -> str:
+        """`POST /api/v1/leases/{id}/renew`."""
+        return f"{self.method} {self.prefix}{self.path}"
+
+    def add_to(self, router: APIRouter, part: Callable[[], Any]) -> None:
+        """Add its route. `part()`: whose method its handler is, once it is called."""
+        hints = get_type_hints(self.handler, include_extras=True)
+        answer = hints.pop("return") if self.answer is None else self.answer
+        parameters = [*_parameters(self.handler, hints, needs_body=self.needs_body)]
+        body = self.body or next((hint for hint in hints.values() if _is_body(hint)), None)
+
+        async def respond(**arguments: Any) -> Response:
+            found = self.handler(part(), **arguments)
+            if inspect.isawaitable(found):
+                found = await found
+            if isinstance(found, Response):
+                return found
+            if self.in_turns and isinstance(found, msgspec.Struct):
+                return Response(await to_json_in_turns(found), self.status, media_type=JSON)
+            return encoded(found, self.status)
+
+        respond.__doc__ = self.handler.__doc__
+        vars(respond)["__signature__"] = inspect.Signature(parameters, return_annotation=Response)
+        extra = described(
+            body, needed=self.needs_body, answer=None if _is_response(answer) else answer, status=self.status
+        )
+        router.add_api_route(
+            self.path,
+            respond,
+            methods=[self.method],
+            name=self.handler.__name__,
+            status_code=self.status,
+            openapi_extra={**({"requestBody": self.request_body} if self.request_body else {}), **extra},
+            include_in_schema=self.is_listed,
+            response_model=None,
+            response_class=self.response_class,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls:
+    """The calls that one class answers. `tag`: their heading in the OpenAPI document."""
+
+    tag: str
+    rows: tuple[Call, ...]
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self.rows)
+
+    def router(self, part: Callable[[], Any]) -> APIRouter:
+        """Their routes. `part()`: the object that answers, once one is called."""
+        router = APIRouter(tags=[self.tag])
+        for one in self.rows:
+            one.add_to(router, part)
+        return router
+
+
+def access_of(tables: Iterable[Calls]) -> Mapping[str, Access]:
+    """Who may make each call, by `POST /api/v1/leases`."""
+    return MappingProxyType({call.name: call.access for table in tables for call in table})
+
+
+def name_of(caller: Caller | None, stated: str) -> str:
+    """Who asks: as the token says, else as they state."""
+    return stated if caller is None else caller.name
+
+
+def _parameters(handler: Handler, hints: Mapping[str, Any], *, needs_body: bool) -> Iterator[inspect.Parameter]:
+    for name, one in [*inspect.signature(handler).parameters.items()][1:]:
+        hint = hints[name]
+        if _is_body(hint):
+            hint, one = Annotated[hint, body_of(hint, needed=needs_body)], one.replace(default=inspect.Parameter.empty)
+        elif Caller in get_args(hint):
+            hint, one = Annotated[Any, Depends(caller_of)], one.replace(default=inspect.Parameter.empty)
+        yield one.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+def _is_body(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Body)
+
+
+def _is_response(answer: Any) -> bool:
+    return isinstance(answer, type) and issubclass(answer, Response)

@@ -1,0 +1,172 @@
+"""RackCalls: what is known of the rack, and the reload of its testbed file."""
+
+from collections.abc import Coroutine
+from typing import Any, Final, Protocol
+
+from msgspec.structs import asdict
+from starlette.responses import RedirectResponse, Response
+
+from hwd.fabric.in_use import InUse
+from hwd.jobs.jobs import Jobs
+from hwd.jobs.programs import Programs
+from hwd.model.bodies import ReloadBody
+from hwd.model.host import HostStatus
+from hwd.model.reload import ReloadReport
+from hwd.model.request import Caller
+from hwd.model.run import RunProgress
+from hwd.model.status import Liveness, Readiness, Status
+from hwd.model.switch import SwitchStatus
+from hwd.playbook.runs import Runs
+from hwd.reconfigure.applies import under_way
+from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.transfers import Transfers
+from hwd.records.finish import to_its_end
+from hwd.web.bodies import encoded
+from hwd.web.calls.call import Call, Calls
+from hwd.web.calls.lease_calls import LeaseCalls
+from hwd.web.rack_status import RackStatus
+from hwd_agents.wire.access import ANYONE, OPERATOR
+from hwd_drivers.core.clock import Clock
+
+
+class Reloads(Protocol):
+    """Takes a changed testbed file while the daemon runs."""
+
+    def reload(self, body: ReloadBody, caller: Caller | None) -> Coroutine[Any, Any, ReloadReport]: ...
+
+
+class RackCalls:
+    """All methods raise HwdError; its `exit_status` and `title` go to the caller. So do those of the other calls."""
+
+    def __init__(
+        self,
+        rack: RackStatus,
+        *,
+        in_use: InUse,
+        leases: LeaseCalls,
+        reconfigurer: Reconfigurer,
+        transfers: Transfers,
+        programs: Programs,
+        jobs: Jobs,
+        runs: Runs,
+        clock: Clock,
+    ) -> None:
+        self._rack = rack
+        self._in_use = in_use
+        self._leases = leases
+        self._reconfigurer = reconfigurer
+        self._transfers = transfers
+        self._programs = programs
+        self._jobs = jobs
+        self._runs = runs
+        self._clock = clock
+
+    async def status(self) -> Status:
+        """Everything of one screen: bus, switches, hosts, leases, reconfigurations and runs under way."""
+        # A large rack is looked at in turns of the event loop: what is under way before or after that is named, so that
+        # nothing moves that is not said to.
+        moving = {one.id: under_way(one) for one in self._reconfigurer.under_way}
+        switches, hosts = await self.switches(), await self.hosts()
+        links, desired = await self._rack.links(), await self._rack.desired()
+        unlit, orphans = self._rack.unlit(), await self._rack.orphans()
+        moving |= {one.id: under_way(one) for one in self._reconfigurer.under_way}
+        return Status(
+            testbed=self._in_use.testbed.name,
+            version=self._rack.version,
+            wall_ns=self._clock.wall_ns(),
+            alerts=self._rack.alerts(),
+            bus=self._rack.bus(),
+            disk=self._rack.disk(),
+            records=self._rack.records(),
+            journal=self._rack.journal(),
+            leases=self._leases.leases(),
+            lease_requests=self._leases.requests(),
+            transfers=self._transfers.status(),
+            programs=self._programs.status(),
+            jobs=self._jobs.under_way(),
+            sets=[*self._reconfigurer.sets.all()],
+            ended_sets=[*self._reconfigurer.sets.ends.unasked(self._clock.wall_ns())],
+            held=self._leases.held_settings(),
+            reconfigurations=[*moving.values()],
+            open=[*self._reconfigurer.left_open],
+            runs=[
+                RunProgress(**{**asdict(status), **runner.progress})
+                for runner in self._runs.active
+                if (status := self._runs.board.get(runner.id)) is not None
+            ],
+            queue=[*self._runs.queue],
+            switches=switches,
+            composites=self._rack.composites(),
+            hosts=hosts,
+            lit=links,
+            desired=desired,
+            unlit=unlit,
+            orphans=orphans,
+        )
+
+    async def switches(self) -> list[SwitchStatus]:
+        """Switches, what they report, and their power readings."""
+        return await self._rack.switches()
+
+    async def hosts(self) -> list[HostStatus]:
+        """Hosts, their agents and the alignment of their clocks."""
+        return await self._rack.hosts()
+
+    def start(self) -> Response:
+        """Redirect a browser to the status."""
+        return RedirectResponse("/api/v1/status")
+
+    def healthz(self) -> Liveness:
+        """200 where the process runs and its event loop answers."""
+        return Liveness(alive=True)
+
+    def readyz(self) -> Response:
+        """200 when every switch answers and the broker is connected; 503 with `why` when not."""
+        found = self.ready()
+        return encoded(found, 200 if found.ready else 503)
+
+    def ready(self) -> Readiness:
+        """See `RackStatus.ready`."""
+        return self._rack.ready()
+
+
+RACK: Final = Calls(
+    tag="what is",
+    rows=(
+        Call(method="GET", path="/status", handler=RackCalls.status, access=ANYONE, in_turns=True),
+        Call(method="GET", path="/switches", handler=RackCalls.switches, access=ANYONE),
+        Call(method="GET", path="/hosts", handler=RackCalls.hosts, access=ANYONE),
+    ),
+)
+PROBES: Final = Calls(
+    tag="probes",
+    rows=(
+        Call(method="GET", path="/", handler=RackCalls.start, access=ANYONE, prefix="", is_listed=False),
+        Call(method="GET", path="/healthz", handler=RackCalls.healthz, access=ANYONE, prefix=""),
+        Call(method="GET", path="/readyz", handler=RackCalls.readyz, access=ANYONE, prefix="", answer=Readiness),
+    ),
+)
+
+
+class TestbedCalls:
+    """The calls about the testbed file."""
+
+    __test__ = False
+
+    def __init__(self, reloads: Reloads) -> None:
+        self._reloads = reloads
+
+    async def reload(self, body: ReloadBody, caller: Caller | None = None) -> ReloadReport:
+        """Take the changed testbed file, whole or not at all; with `dry_run` only say what it would change.
+
+        Answers after those who hold what changes are done. It goes on when the caller goes away.
+        """
+        if body.dry_run:
+            return await self._reloads.reload(body, caller)
+        return await to_its_end(self._reloads.reload(body, caller), name="hwd:testbed/reload")
+
+
+TESTBED: Final = Calls(
+    tag="testbed",
+    rows=(Call(method="POST", path="/reload", handler=TestbedCalls.reload, access=OPERATOR, needs_body=False),),
+)
