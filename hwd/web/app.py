@@ -566,7 +566,7 @@ def metrics_router(metrics: Callable[[str], Exposition]) -> APIRouter:
 
     @router.get("/metrics", response_class=StreamingResponse)
     async def render(accept: Annotated[str, Header()] = "") -> Response:
-        """For Prometheus: the text format, or OpenMetrics with exemplars where `Accept` asks for it."""
+        """Render the metrics for Prometheus: as text, or as OpenMetrics with exemplars where `Accept` asks for it."""
         exposition = metrics(accept)
         return StreamingResponse(exposition, headers={"Content-Type": exposition.content_type})
 

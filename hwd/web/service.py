@@ -137,14 +137,14 @@ class Service:
 
     @property
     def testbed(self) -> Testbed:
-        """As it is now."""
+        """The testbed as it is now."""
         return self._in_use.testbed
 
     # --- state
 
     async def status(self) -> Status:
-        """All that the status screen shows. A large rack is looked at in turns of the event loop: what is under way
-        before or after that is named, so that nothing moves that is not said to.
+        """The status: all that the status screen shows. A large rack is looked at in turns of the event loop: what is
+        under way before or after that is named, so that nothing moves that is not said to.
         """
         moving = {one.id: one for one in self.reconfigurations()}
         switches, hosts = await self.switches(), await self.hosts()
@@ -198,7 +198,7 @@ class Service:
         return await self._rack.hosts()
 
     def reconfigurations(self) -> list[ReconfigurationStatus]:
-        """Those that have not ended."""
+        """The reconfigurations that have not ended."""
         return [*map(under_way, self._reconfigurer.under_way)]
 
     def leases(self) -> list[HeldLease]:
@@ -259,7 +259,7 @@ class Service:
     # --- prepared sets
 
     def sets(self) -> list[PreparedSetStatus]:
-        """Those that have not ended."""
+        """The prepared sets that have not ended."""
         return [*self._reconfigurer.sets.all()]
 
     async def prepare(self, body: PrepareBody, caller: Caller | None = None) -> PreparedSetStatus:
@@ -420,7 +420,7 @@ class Service:
     # --- programs on hosts
 
     def programs(self) -> list[ProgramStatus]:
-        """Those that run now."""
+        """The programs that run now."""
         return self._programs.status()
 
     async def start_program(self, host: str, body: ProgramBody, caller: Caller | None) -> ProgramRun:
@@ -477,7 +477,7 @@ class Service:
         return await self._demands.add(terms, data, caller)
 
     async def demands(self) -> list[DemandSummary]:
-        """In the order of their names."""
+        """Read the demands in the order of their names."""
         return [*await self._demands.all()]
 
     async def demand(self, key: DemandKey) -> DemandMatrix:
@@ -521,7 +521,7 @@ class Service:
         return await self._runs.start(text=text, file=file, parameters=parameters, due_wall_ns=due_wall_ns, trial=trial)
 
     async def wait_run(self, id: str) -> None:
-        """Until it has ended."""
+        """Wait until a run has ended."""
         await self._runs.wait(id)
 
     async def abort_run(self, id: str, *, by: str, why: str = "") -> AbortedRun:
@@ -540,7 +540,7 @@ class Service:
         return await self._runs.state(id)
 
     def queue(self) -> list[RunStatus]:
-        """In the order in which they start."""
+        """The queued runs in the order in which they start."""
         return [*self._runs.queue]
 
     async def runs(self, *, limit: int | None = None, before: str | None = None) -> list[RunSummary]:
