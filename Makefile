@@ -53,7 +53,7 @@ help:
 	@echo "make test      the tests; make test-all: those that take long too; make test-slow: those alone"
 	@echo "make test-newest  a part of the tests with the newest supported Python of this machine, in an environment of its own"
 	@echo "make test-torch  the backend of PyTorch, which it installs first"
-	@echo "make check     format, lint, types, import contracts"
+	@echo "make check     format, lint, words of docstrings and names, types, import contracts"
 	@echo "make bench     each path against its floor"
 	@echo "make figures   sweeps behind figures of papers that need no rack"
 	@echo "make sim       simulated worlds of SEEDS=10000 seeds, with all that can go wrong, against the rules"
@@ -92,14 +92,16 @@ system-runtime system-tests system-machines: system-%:
 	@PYTHON=$(PYTHON) .ci/system-packages $*
 
 .PHONY: check
-check: check-format check-lint check-types check-contracts
+check: check-format check-lint check-words check-types check-contracts
 
 # What takes least comes first.
-.PHONY: check-format check-lint check-types check-contracts
+.PHONY: check-format check-lint check-words check-types check-contracts
 check-format: $(STAMP)
 	@echo "check: format"; $(BIN)/ruff format --check --quiet .
 check-lint: $(STAMP)
 	@echo "check: lint"; $(BIN)/ruff check --quiet .
+check-words: $(STAMP)
+	@echo "check: words"; $(BIN)/python -m docs.generate.words
 check-types: $(STAMP)
 	@echo "check: types"; $(BIN)/mypy
 check-contracts: $(STAMP)

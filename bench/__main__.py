@@ -20,7 +20,7 @@ from hwd.twin.kernel import NamespacesUnavailableError
 RESULTS, README = (Path(__file__).with_name(name) for name in ("results.json", "README.md"))
 MEASURE_WITHIN_S = 300.0
 LONGER_S = {"bounds": 660.0}
-"""Those that take longer: on a busy machine each of many steps waits for a time slice."""
+"""The times of measures that take longer: on a busy machine each of many steps waits for a time slice."""
 
 
 class Measure(Protocol):

@@ -24,7 +24,7 @@ Row = tuple[str, ...]
 
 RATE_MBIT_S: Final = 100_000.0
 SERVERS: Final = 8
-"""Of a region: 64 GPUs, with an expert each."""
+"""The servers of a region: 64 GPUs, with an expert each."""
 GPUS: Final = 8
 NICS: Final = 8
 DRAWS: Final = 30
@@ -39,7 +39,7 @@ PRICES: Final = {
 }
 """By Gbit/s in dollars: a transceiver, a NIC, a port of a packet switch, a port of an OCS (Table 4)."""
 EPS_TRANSCEIVERS, EPS_PORTS = 6, 5
-"""Of a NIC on a fat tree of three layers."""
+"""The parts that a NIC needs on a fat tree of three layers."""
 PAPER_RATIO: Final = {100: "", 200: "", 400: "2.3", 800: ""}
 """Section 7.2; over all rates 1.9 on average."""
 
@@ -126,13 +126,13 @@ def _demands() -> Iterator[NDArray[np.float64]]:
 
 
 def _capacity(optical: int, electrical: float) -> Capacity:
-    """Of servers with so many NICs of each kind."""
+    """The capacity of servers with so many NICs of each kind."""
     rates = (electrical * RATE_MBIT_S,) * SERVERS
     return Capacity(link_mbit_s=RATE_MBIT_S, degrees=(optical,) * SERVERS, eps_mbit_s=rates)
 
 
 def _nic_prices(rate: int) -> tuple[int, int]:
-    """In dollars, with all that a NIC needs: on a fat tree of three layers, and on an OCS."""
+    """The prices in dollars of a NIC with all that it needs: on a fat tree of three layers, and on an OCS."""
     transceiver, nic, eps_port, ocs_port = PRICES[rate]
     return nic + EPS_TRANSCEIVERS * transceiver + EPS_PORTS * eps_port, nic + transceiver + ocs_port
 

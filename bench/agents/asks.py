@@ -175,7 +175,7 @@ def payloads() -> tuple[bytes, bytes]:
 
 @contextlib.asynccontextmanager
 async def bare_request(url: str) -> AsyncIterator[Callable[[], Coroutine[Any, Any, float]]]:
-    """The same bytes there and back over the broker at QoS 1, by two clients of aiomqtt and nothing else.
+    """Send the same bytes there and back over the broker at QoS 1, by two clients of aiomqtt and nothing else.
 
     `math.inf`: with a timeout aiomqtt uses `asyncio.wait_for`, which in Python 3.11 loses a cancellation that comes
     together with the result; `answering` would never end.
@@ -233,7 +233,7 @@ class _End(asyncio.Protocol):
 
 @contextlib.asynccontextmanager
 async def bare_connection() -> AsyncIterator[Callable[[], Coroutine[Any, Any, float]]]:
-    """The same bytes there and back over one TCP connection, without a broker."""
+    """Send the same bytes there and back over one TCP connection, without a broker."""
     asked, answered = payloads()
     loop = asyncio.get_running_loop()
     waiting: list[asyncio.Future[None]] = []

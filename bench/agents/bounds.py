@@ -25,12 +25,12 @@ SETTLE_S = 1.0
 OUTSIDE_LIMIT = 1.0
 """In 1,000."""
 WIDTH_LIMIT_MS = 5.5
-"""Of an idle machine; 1.1 times what it was with a constant of 4.5 ms."""
+"""The limit on an idle machine; 1.1 times what it was with a constant of 4.5 ms."""
 
 
 @dataclass(slots=True)
 class Found:
-    """Of one load: `early_ms` and `late_ms` are of the changes outside their bounds: by how much."""
+    """The findings of one load: `early_ms` and `late_ms` are of the changes outside their bounds: by how much."""
 
     widths_ms: list[float] = field(default_factory=list)
     early_ms: list[float] = field(default_factory=list)

@@ -43,7 +43,9 @@ class Found:
     early: list[bool] = field(default_factory=list)
     """The call that set the carrier had returned before the stated interval began."""
     partly: list[bool] = field(default_factory=list)
-    """That call had begun before the stated interval: the carrier may have changed before or in the interval."""
+    """The call that set the carrier had begun before the stated interval: the carrier may have changed before or in the
+    interval.
+    """
     late: list[bool] = field(default_factory=list)
     """The agent's stamp, which is made after the change, is later than the end of the stated interval."""
 

@@ -11,7 +11,7 @@ from bench.progress import Progress
 from hwd.config.run_files.places import rack_of
 
 CPU_LIMIT_PERCENT, MEMORY_LIMIT_MB = 0.5, 65.0
-"""Of the memory pyroute2 takes 25 MB, since its package imports all of its parts."""
+"""The limits of an agent; pyroute2 takes 25 MB of the memory, since its package imports all of its parts."""
 SETTLE_S, WINDOW_S = 15.0, 10.0
 """The clock is aligned first, with many exchanges. A window includes polls of the slowest watchers, every 10 s."""
 

@@ -148,7 +148,7 @@ class Agents:
 
 
 async def main(port: str, path: str) -> None:
-    """Until the end of the input, also in the middle of a turn: a parent that was killed leaves nothing running."""
+    """Replay until the end of the input, also in the middle of a turn: a killed parent leaves nothing running."""
     lines = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)

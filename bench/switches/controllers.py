@@ -204,7 +204,7 @@ async def _record(address: str) -> list[list[Turn]]:
 
 
 def _nobody() -> None:
-    """The callback before the first request."""
+    """Answer no request: the callback before the first one."""
 
 
 def _no_documents(document: Document) -> None:

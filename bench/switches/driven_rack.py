@@ -84,7 +84,7 @@ class DrivenRack:
     @classmethod
     @contextlib.asynccontextmanager
     async def connected(cls, testbed: Testbed, addresses: Mapping[str, str]) -> "AsyncIterator[DrivenRack]":
-        """With a session at each TL1 switch, by the names of the switches."""
+        """Connect a session to each TL1 switch, by the names of the switches."""
         documents, offload = deque[Document](maxlen=1000), ThreadOffload(1)
         supervisors = {name: _supervisor(testbed, name, at, documents) for name, at in addresses.items()}
         runs = [asyncio.create_task(one.run(), name=f"bench:{name}") for name, one in supervisors.items()]
@@ -100,7 +100,7 @@ class DrivenRack:
             offload.close()
 
     def reconfigurer(self, journal: Journal) -> Reconfigurer:
-        """One that starts with this journal, which is loaded."""
+        """Make a reconfigurer that starts with this journal, which is loaded."""
         clock, ids, sink, agents = SystemClock(), RandomIds(), self.documents.append, SilentAgents()
         testbed, fabric, ledger = self.testbed, Fabric(self.testbed), Ledger()
         in_use = InUse(fabric)

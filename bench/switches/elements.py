@@ -124,7 +124,7 @@ fibres:
 
 
 def testbed_of(pairs: int) -> Testbed:
-    """The same pair many times: a testbed file may have 4 MB at most."""
+    """Make a testbed of the same pair many times: a testbed file may have 4 MB at most."""
     pair = load_text(PAIR, file="testbed.yaml").require()
 
     def named(name: str, number: int) -> str:

@@ -14,7 +14,7 @@ from hwd.mfabric.reconfigure_ocs import reconfigure_ocs
 
 NICS = 6
 GPUS = 8
-"""Of a server, with an expert each."""
+"""The GPUs of a server, with an expert each."""
 SIZES = ((64, 1, 1.0), (80, 1, 2.0), (250, 1, 10.0), (64, 64, 100.0))
 """Servers of a region, regions, and the limit in ms."""
 

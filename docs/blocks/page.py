@@ -11,7 +11,7 @@ NOT_RUN = re.compile(r"^(?:\*|<!-- )Not run in the tests: (?P<why>.{10,})\.(?:\*
 FILE = re.compile(r"`(?P<name>[\w./-]+\.(?:yaml|py|conf|toml|json))`[^`\n]*:$")
 """A paragraph with such an end says that the next block is that file."""
 FIRST_LINE = re.compile(r"^# (?P<name>[\w./-]+\.py)$")
-"""The same, within the block."""
+"""The name of the file as the first line of its block says it."""
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>[\w-]*)$")
 
 

@@ -86,7 +86,7 @@ def _fields(schema: type[BaseModel]) -> Iterator[tuple[str, str, str]]:
 
 
 def _text(value: object) -> str:
-    """As in a testbed file."""
+    """Write a value as a testbed file does."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)

@@ -60,7 +60,7 @@ def _text(kind: Any) -> str:
 
 
 def _default(value: object) -> str:
-    """As in JSON."""
+    """Write a value as JSON does."""
     if value is msgspec.UNSET:
         return "may be left out"
     return code(json.dumps(value, default=str))

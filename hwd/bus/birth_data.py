@@ -20,7 +20,7 @@ def spool_of(birth: Birth) -> HostSpool:
 
 
 def troubles(birth: Birth) -> dict[str, str]:
-    """By subject, a fault that has to be repaired, and its remedy: of the spool, and of ports without an interface."""
+    """Find what has to be repaired, by subject, with its remedy: the spool, and ports without an interface."""
     found = {"spool": why} if (why := spool_of(birth).trouble) else {}
     for port, note in birth.ports.items():
         if not note.present and (link := note.sources.get("link")) is not None and link.why_not:

@@ -316,7 +316,7 @@ def _content(birth: Birth) -> tuple[object, ...]:
 
 
 def _without_states(birth: Birth) -> Birth:
-    """Without the states of its ports, which may be old."""
+    """Leave out the states of the ports, which may be old."""
     ports = {
         port: msgspec.structs.replace(note, carrier=None, carrier_changes=None) for port, note in birth.ports.items()
     }

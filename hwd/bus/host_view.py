@@ -56,8 +56,8 @@ class HostView:
         )
 
     def status(self, ports: Mapping[str, HostPort], *, since_wall_ns: int | None = None, skew: str) -> HostStatus:
-        """With the present state of its ports, and since when it is up or down; `skew`: why its version does not fit
-        the daemon's.
+        """The status of the host with the present state of its ports, and since when it is up or down; `skew`: why its
+        version does not fit the daemon's.
         """
         birth = self.birth
         clock = None

@@ -5,7 +5,7 @@ from hwd_agents.process.config import ModuleTiming
 
 
 def declared_timings(host: Host) -> dict[str, ModuleTiming]:
-    """By part number, the delays in the testbed file.
+    """The delays of light in the testbed file, by the part number of the module.
 
     A part without delays is left out: of its light only the latest possible time is known, not the earliest.
     """

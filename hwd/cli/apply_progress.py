@@ -24,8 +24,8 @@ NAMED = 4
 
 
 class ApplyProgress:
-    """On a terminal one line on stderr that changes: what is done, and the time since the start. The steps of a plan
-    have a line each, there and elsewhere. Use it as a context.
+    """The progress of an apply: on a terminal one line on stderr that changes, with what is done and the time since the
+    start. The steps of a plan have a line each, there and elsewhere. Use it as a context.
 
     `subject`: what is applied.
     """

@@ -22,7 +22,9 @@ MIDDLING = frozenset({"aborted", "rolled-back", "tuning", "awaiting-confirm", "r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """With `json`, text for people goes to stderr, so that stdout is one JSON document, or JSON lines."""
+    """The output of a command. With `json`, text for people goes to stderr, so that stdout is one JSON document, or
+    JSON lines.
+    """
 
     json: bool
 
@@ -40,7 +42,7 @@ class Output:
         typer.echo(_rendered(parts), err=True, color=self._colour(sys.stderr))
 
     def remark(self, text: str) -> None:
-        """As `note`, for lines that were made here, such as those of an error."""
+        """Print lines as `note` does, but lines that were made here, such as those of an error."""
         for line in text.split("\n"):
             self.note(line)
 
@@ -145,7 +147,7 @@ def _plain(value: object) -> object:
 
 
 def _figure(value: object) -> object:
-    """At most four digits: `6.738`, `0.0042`."""
+    """Round a figure to at most four digits: `6.738`, `0.0042`."""
     if not isinstance(value, float):
         return value
     return f"{value:.3g}" if abs(value) < 1 else f"{value:.3f}".rstrip("0").rstrip(".")

@@ -36,7 +36,9 @@ class Recorded(Protocol):
     def run_documents(self, id: str) -> list[Document]: ...
 
     def stream(self, id: str, kinds: Sequence[str] = ()) -> Iterator[Document]:
-        """The same documents one by one, for callers that do not need all at once. `kinds`: no others are needed."""
+        """Yield the documents of a run one by one, for callers that do not need all at once. `kinds`: no others are
+        needed.
+        """
         ...
 
 
@@ -76,7 +78,9 @@ def short(run: Run) -> dict[str, Any]:
 
 
 def started_at(wall_ns: int, *, virtual: bool = False) -> str:
-    """In the time zone of this machine. A run in virtual time has no real date, and the text says so."""
+    """The date and time of a start in the time zone of this machine. A run in virtual time has no real date, and the
+    text says so.
+    """
     text = date_and_time(wall_ns)
     return f"{text} (virtual)" if virtual else text
 

@@ -29,7 +29,9 @@ class Step:
 
 
 def steps_of(documents: Iterable[Document], *, ended: bool) -> list[Step]:
-    """In the order in which they began. `ended`: whether the run has ended, so that no step is under way."""
+    """The steps of a run in the order in which they began. `ended`: whether the run has ended, so that no step is under
+    way.
+    """
     found: dict[int, Step] = {}
     for document in documents:
         match document.fact:

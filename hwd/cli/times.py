@@ -12,7 +12,7 @@ IN_MOST_S: Final = 366 * 86_400.0
 """A time in more than a year is a typing error."""
 UNITS_S: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 FORMS: Final = "90 (seconds), 90s, 15m or 1.5h"
-"""All that a duration may look like."""
+"""The forms that a duration may have."""
 
 
 def in_seconds(text: str, *, option: str, least_s: float = 0.0, most_s: float = IN_MOST_S) -> float:

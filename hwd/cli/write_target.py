@@ -34,7 +34,7 @@ def standard(*, binary: bool) -> Generator[BinaryIO, None, None]:
 
 
 def counted(items: Iterable[T], output: Output, what: str) -> Iterator[T]:
-    """The same items, counted on a terminal as they pass."""
+    """Yield the items again, and count them on a terminal as they pass."""
     if not output.on_terminal:
         yield from items
         return

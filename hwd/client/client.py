@@ -58,7 +58,7 @@ class Client:
         testbed: str | None = None,
         within_s: float = math.inf,
     ) -> Self:
-        """As `AsyncClient.find`."""
+        """Find a daemon as `AsyncClient.find` does."""
         return cls(Whereabouts.find(url, environment, testbed=testbed), within_s=within_s)
 
     @property

@@ -77,7 +77,7 @@ class MeasuredTimeline(Timeline, frozen=True, kw_only=True):
 
     @property
     def turnaround_s(self) -> StageSeconds:
-        """From the command to the first transfer, of the slowest link."""
+        """The time from the command to the first transfer, of the slowest link."""
         return self.seconds(StageName.TURNAROUND)
 
     def table(self) -> str:
@@ -203,7 +203,7 @@ class RunResult:
 
     @property
     def outcome(self) -> str | None:
-        """None while the run is under way."""
+        """The outcome of the run; None while the run is under way."""
         return self.report.run.outcome
 
     def compare(self, other: "RunResult") -> "RunComparison":

@@ -9,7 +9,7 @@ BodyT = TypeVar("BodyT", bound=PlanBody)
 
 
 class Waits(TypedDict, total=False):
-    """For what an apply waits, which a plan may leave open."""
+    """What an apply waits for, where a plan may leave that open."""
 
     drain_within_s: float | None
     """How long to wait for the end of transfers on ports that it moves; None: they refuse it."""
@@ -30,7 +30,7 @@ class Wanted(TypedDict, total=False):
     """safe, update or overwrite, as a text or as `ApplyMode`."""
     lease: str | None
     epoch: int | None
-    """Of the lease; refused where another one is in force."""
+    """The epoch of the lease; the request is refused where another one is in force."""
     ready_within_s: float | None
     """None: do not wait until the links are ready."""
     confirm_within_s: float | None
@@ -44,7 +44,7 @@ class Wanted(TypedDict, total=False):
 
 
 def waits_of(wanted: Wanted) -> Waits:
-    """Those of them that a plan may leave open."""
+    """The waits among the fields of a request that a plan may leave open."""
     return {"drain_within_s": wanted.get("drain_within_s")}
 
 

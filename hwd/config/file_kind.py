@@ -14,7 +14,7 @@ _USES = {
 
 
 def kind_of(reading: Reading) -> str | None:
-    """None where the file names no kind."""
+    """The kind that a file names; None where it names no kind."""
     return next((key for key in (reading.root.mapping() if reading.root else {}) if key in KINDS), None)
 
 

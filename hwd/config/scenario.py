@@ -97,7 +97,7 @@ def read_scenario(
 def load_read_scenario(
     reading: Reading, *, switch: str | None = None, check: Callable[[Fault], None] | None = None
 ) -> LoadedScenario:
-    """The same of a file that was read already."""
+    """Load a scenario from a file that was read already."""
     if reading.root is None or is_other_kind(reading, "scenario"):
         return LoadedScenario(None, reading.in_order())
     top = validate(ScenarioFile, reading.root, (), reading)

@@ -12,7 +12,7 @@ import hwd
 from hwd_drivers.core.reason import reason_of
 
 GIT_WITHIN_S: Final = 5.0
-"""It takes some 20 ms; a source tree on a file server that hangs does not keep the daemon from its start."""
+"""Git takes some 20 ms; a source tree on a file server that hangs does not keep the daemon from its start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -240,7 +240,7 @@ class Daemon:
         )
 
     async def run(self) -> None:
-        """Until cancelled. Ends with the runs in their safe states and every document written."""
+        """Run the daemon until cancelled. Ends with the runs in their safe states and every document written."""
         self._emit(
             DaemonStarted(
                 version=self._process.version,

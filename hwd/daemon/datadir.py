@@ -63,7 +63,7 @@ class DataDirectory:
         return self
 
     def space(self) -> Space:
-        """Of its file system, now. Raises OSError."""
+        """Measure the space of the directory's file system now. Raises OSError."""
         found = os.statvfs(self.path)
         return Space(free_bytes=found.f_bavail * found.f_frsize, total_bytes=found.f_blocks * found.f_frsize)
 

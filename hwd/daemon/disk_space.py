@@ -13,7 +13,7 @@ from hwd_drivers.core.reason import reason_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """Of a file system: what an ordinary user may still write, and its size."""
+    """The space of a file system: what an ordinary user may still write, and its size."""
 
     free_bytes: int
     total_bytes: int
@@ -35,7 +35,7 @@ class SpaceWatch:
         self._emit = emit
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Watch the disk until cancelled."""
         last: DaemonDisk | None = None
         last_s = 0.0
         while True:

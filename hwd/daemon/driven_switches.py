@@ -36,12 +36,12 @@ class DrivenSwitches:
 
     @property
     def drivers(self) -> Mapping[str, Supervisor]:
-        """By the names of their switches."""
+        """The supervisors by the names of their switches."""
         return self._drivers
 
     @property
     def origins(self) -> Mapping[str, Origin]:
-        """Of every switch of the testbed, also of those that hosts own."""
+        """The origin of every switch of the testbed, also of those that hosts own."""
         return self._origins
 
     def looked(self) -> bool:

@@ -22,12 +22,12 @@ def load(path: str | Path) -> Loaded:
 
 
 def load_reading(reading: Reading) -> Loaded:
-    """The same of a file that was read already."""
+    """Load a testbed from a file that was read already."""
     return load_read(reading, **_known())
 
 
 def load_text(text: str, *, file: str) -> Loaded:
-    """As `load`, of a text; `file` is its name in problems."""
+    """Load a testbed from a text as `load` does from a file; `file` is its name in problems."""
     return load_reading(parse_tree(text.encode(), file=file))
 
 
@@ -87,7 +87,7 @@ def _switch_timings() -> Collection[str]:
 
 
 def _host_timings() -> Collection[str]:
-    """As `_switch_timings`."""
+    """The timings of hosts' twins, which are imported only here, as those of `_switch_timings`."""
     from hwd.twin.nic_timing import NIC_TIMINGS
 
     return NIC_TIMINGS

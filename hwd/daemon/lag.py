@@ -13,7 +13,7 @@ REPORT_S = 10.0
 
 
 def ignore_lag(lag_s: float) -> None:
-    """The default of `on_turn`."""
+    """Ignore the lag: the default of `on_turn`."""
 
 
 class LagWatch:
@@ -24,7 +24,7 @@ class LagWatch:
         self._on_turn = on_turn
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Measure the lag of the loop until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             longest_s, until_s = 0.0, loop.time() + REPORT_S

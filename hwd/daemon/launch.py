@@ -58,7 +58,7 @@ class RackProcess:
 
     @classmethod
     def start(cls, testbed_path: Path, run_dir: Path) -> "RackProcess | None":
-        """None where the rack of this testbed is up already."""
+        """Start the rack of a testbed; None where it is up already."""
         if is_held(run_dir / "rack.json"):
             return None
         words = RackLog.open(run_dir / "rack.log")
@@ -146,7 +146,7 @@ class RackLog:
         return text.decode(errors="replace").splitlines()[-LOG_SHOWN:]
 
     def close(self) -> None:
-        """Of our descriptor; the rack has its own."""
+        """Close our descriptor; the rack has its own."""
         os.close(self.fd)
 
 

@@ -42,7 +42,7 @@ class Limits:
         self._news.set()
 
     async def run(self, sink: Sink) -> None:
-        """Until cancelled; emits the rest at the end."""
+        """Emit the refusals by limits until cancelled, and the rest at the end."""
         loop, emit = asyncio.get_running_loop(), Emitter(self._clock, sink)
         try:
             while True:

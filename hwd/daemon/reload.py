@@ -294,7 +294,9 @@ class Reload:
         self.text = proposal.text
 
     async def _tell(self, proposal: _Proposal, caller: Caller | None) -> list[str]:
-        """After the end of the former sessions: what they still told must not follow it. Returns remarks."""
+        """Tell of the changes after the end of the former sessions: what these still told must not follow. Returns
+        remarks.
+        """
         await self._switches.settle()
         if not proposal.changes:
             log.info("%s: reloaded; it says what it said before", self._name)

@@ -50,7 +50,7 @@ class Retention:
         self._failure: HwdError | None = None
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Delete old documents until cancelled."""
         while True:
             await asyncio.sleep(EACH_S)
             await self._delete()

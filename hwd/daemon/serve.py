@@ -58,7 +58,9 @@ from hwd_drivers.transports.dial import TcpDialer
 HTTP_PORT = 8642
 """The default port, where it is free: bookmarks and Prometheus find a restarted daemon."""
 THREADS = 4
-"""One to write records, since SQLite has one writer; one to read them; one to load playbooks; one to search paths."""
+"""The number of threads: a thread to write records, since SQLite has one writer; another to read them; another to load
+playbooks; the last to search paths.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -283,7 +285,7 @@ def _listen(http: str | None, tokens: Mapping[str, str]) -> socket.socket:
 
 
 def _embedded(mqtt: str, logins: Logins, limits: Limits) -> EmbeddedBroker | None:
-    """None where the broker is elsewhere."""
+    """The broker inside the daemon; None where the broker is elsewhere."""
     kind, _, address = mqtt.partition(":")
     if kind != EMBEDDED:
         return None

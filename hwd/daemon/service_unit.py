@@ -131,7 +131,7 @@ class ServiceUnit:
 
     @property
     def uses_homes(self) -> bool:
-        """Whether it reads files below the homes of users."""
+        """Whether the unit reads files below the homes of users."""
         places = (self.file, self.program, self.data_folder)
         return any(place.is_relative_to(home) for place in places for home in HOMES)
 

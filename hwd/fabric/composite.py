@@ -48,7 +48,7 @@ class Passage:
     hops: tuple[tuple[FibreEnd, FibreEnd], ...]
 
     def from_end(self, entry: FibreEnd) -> "Passage":
-        """The same path in the direction of light that enters at `entry`."""
+        """Turn the passage into the direction of light that enters at `entry`."""
         if self.hops[0][0] == entry:
             return self
         back = tuple((out, into) for into, out in reversed(self.hops))

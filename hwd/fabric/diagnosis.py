@@ -58,7 +58,7 @@ class Transfers:
 
 
 class Diagnosis:
-    """Of one link. `hang` is the first stage that it does not get past, None where none is known.
+    """The diagnosis of one link. `hang` is the first stage that it does not get past, None where none is known.
 
     `ages_s`: by switch, of powers that were read before the link lost its light: they say nothing of now.
     """

@@ -63,7 +63,7 @@ class _Asked:
         self._new_light = new_light
         self._light: FollowedLight | None = None
         self.routed: dict[Link, RoutedLink] = {}
-        """Of the links that are lit, as far as they were asked for."""
+        """The routed links of the light, as far as they were asked for."""
         self._in_order: tuple[Link, ...] | None = None
 
     def anew(self) -> "_Asked":
@@ -102,7 +102,7 @@ class _Asked:
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """Those that are lit, in order."""
+        """The links that are lit, in order."""
         if self._in_order is None:
             self._in_order = _in_order(self.light.links)
         return self._in_order
@@ -145,14 +145,14 @@ class Fabric:
         )
 
     def beside(self) -> "Fabric":
-        """The same, for another thread, with a light of its own."""
+        """Copy the fabric for another thread, with a light of its own."""
         other = copy.copy(self)
         other._asked = self._asked.anew()
         return other
 
     @cached_property
     def switch_ends(self) -> Mapping[NicPortId, tuple[FibreEnd, ...]]:
-        """By NIC port: the ends of switches that its fibres lead to."""
+        """The ends of switches that the fibres of each NIC port lead to."""
         found: dict[NicPortId, tuple[FibreEnd, ...]] = {}
         for strand in self.testbed.strands:
             for near, far in (strand.ends, strand.ends[::-1]):
@@ -223,7 +223,7 @@ class Fabric:
         return ways
 
     def routed(self, ways: Iterable[LinkWays], compiled: Mapping[str, Compiled]) -> tuple[RoutedLink, ...]:
-        """The same links with the elements that composites use for them, whatever they lose."""
+        """Route the same links with the elements that composites use for them, whatever they lose."""
         return tuple(
             RoutedLink(
                 link=one.link,
@@ -306,7 +306,7 @@ class Fabric:
                 yield
 
     def routed_through(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> tuple[RoutedLink, ...]:
-        """Those of `routed_of` whose light passes one of these crossconnects."""
+        """The links of `routed_of` whose light passes one of these crossconnects."""
         wanted = frozenset(crossconnects)
         return tuple(map(self._routed_by, _in_order(self._asked.about(state).links_through(wanted))))
 
@@ -410,7 +410,7 @@ class Fabric:
         return tuple(self._whole(path, compiled) for path in ways.paths)
 
     def _whole(self, path: Path, compiled: Mapping[str, Compiled]) -> Path:
-        """The same path with the elements of composites in it."""
+        """Put the elements of composites into a path."""
         legs, crossconnects = [path.legs[0]], list[SwitchCrossconnect]()
         for one, after in zip(path.crossconnects, path.legs[1:], strict=True):
             if one.switch not in self.composites:

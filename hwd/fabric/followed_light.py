@@ -57,7 +57,7 @@ class FollowedLight:
         """By receiver: the pair of `ways` that it is a lane of."""
         self.ways: Ways = {}
         self.links: set[Link] = set()
-        """Those that have light both ways, on every lane."""
+        """The links that have light both ways, on every lane."""
         self._place = {source: number for number, source in enumerate(light.sources)}
         self._trace(light.sources)
 
@@ -71,7 +71,9 @@ class FollowedLight:
         return self._trace_at(touched)
 
     def follow_in_parts(self, state: State, switches_at_once: int) -> Iterator[LightChange]:
-        """As `follow`, a part at a time. Whoever follows the light in between follows all of it; then this ends."""
+        """Follow the light as `follow` does, a part at a time. Whoever follows the light in between follows all of it;
+        then this ends.
+        """
         differing, gone = self._last.differing(state)
         self._follows += 1
         this, names = self._follows, [*dict.fromkeys((*self._beside, *differing, *gone))]

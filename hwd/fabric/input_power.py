@@ -28,7 +28,7 @@ class InputPowers:
         }
 
     def of(self, traces: Iterable[Trace]) -> InputPower:
-        """Of the light that enters there."""
+        """The power of the light that enters at an end."""
         found = tuple(traces)
         sources = tuple(dict.fromkeys(trace.source for trace in found))
         powers_dbm: list[float] = []

@@ -23,7 +23,9 @@ class Place:
 
 
 def light_way(circuit: Circuit, testbed: Testbed) -> Iterator[Place]:
-    """From the transmitter to the receiver. Panels and other passives count with their loss, and are no places."""
+    """The places of a circuit from the transmitter to the receiver. Panels and other passives count with their loss,
+    and are no places.
+    """
     at, loss_db = circuit.source, 0.0
     yield Place(end=at, loss_db_max=loss_db)
     pending = iter(circuit.crossconnects)

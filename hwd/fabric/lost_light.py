@@ -76,7 +76,7 @@ def lost_light(
     switches: Mapping[str, SwitchStatus],
     ages_s: Mapping[str, float],
 ) -> LostLight | None:
-    """None where light arrives, or where nothing is known that is dark.
+    """The place where light is lost; None where light arrives, or where nothing is known that is dark.
 
     The monitor at side A of a switch shows the light that enters, any other one the light that leaves. `ages_s`: of the
     powers of switches that were read before the light was lost, which are no evidence.

@@ -23,7 +23,7 @@ class Hop:
 
 
 def next_hops(reaches: Mapping[NicPortId, Iterable[NicPortId]]) -> dict[str, dict[str, Hop]]:
-    """For each host, by other host, the first step of a way with the fewest hosts in between.
+    """The first step from each host to each other one, by the two: of a way with the fewest hosts in between.
 
     `reaches`: by port, the ports of other hosts at which what it sends arrives. Of equally short ways the one that
     comes first in `reaches`. Each step comes nearer, so that no packet goes round. A host that cannot be reached is

@@ -34,7 +34,7 @@ class Interlocks:
         return in_order(overridden(self._found(proposal), overrides, rules))
 
     def found_back(self, proposal: Proposal) -> tuple[Interlock, ...]:
-        """As `found`, of a way back: what would refuse is named, and does not refuse."""
+        """Check a way back as `found` checks a proposal: what would refuse is named, and does not refuse."""
         return in_order(allowed_back(self._found(proposal)))
 
     def in_flight(

@@ -56,7 +56,7 @@ def input_power(
     powers: Mapping[str, Mapping[PortSide, InputPower]],
     testbed: Testbed,
 ) -> Iterator[Interlock]:
-    """For each switch whose crossconnects light enters: every end over the limit, or the end with most light."""
+    """Check the light that enters each switch: every end over the limit, or the end with most light."""
     for name in sorted(crossconnects.keys() & powers.keys()):
         there = powers[name]
         lit = {end: power for one in crossconnects[name] for end in one.ends if (power := there.get(end)) is not None}

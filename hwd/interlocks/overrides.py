@@ -20,7 +20,7 @@ def check_allowed(overrides: Iterable[InterlockName], rules: InterlockRules) -> 
 def overridden(
     found: Iterable[Interlock], overrides: Mapping[InterlockName, str], rules: InterlockRules
 ) -> Iterator[Interlock]:
-    """Those that refuse and are overridden get that state with the reason; the others say whether that is possible."""
+    """Give refusals that are overridden that state with the reason; the others say whether that is possible."""
     for one in found:
         if one.state is not InterlockState.REFUSED:
             yield one
@@ -33,7 +33,7 @@ def overridden(
 
 
 def allowed_back(found: Iterable[Interlock]) -> Iterator[Interlock]:
-    """As `overridden`, of a way back: no interlock refuses it, whatever the testbed lets be overridden."""
+    """Override all refusals of a way back: no interlock refuses it, whatever the testbed lets be overridden."""
     for one in found:
         if one.state is InterlockState.REFUSED:
             yield replace(one, state=InterlockState.OVERRIDDEN, reason=WAY_BACK)

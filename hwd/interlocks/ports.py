@@ -13,7 +13,9 @@ from hwd_drivers.core.values import Crossconnect, FibreEnd, natural_key
 def port_state(
     crossconnects: Mapping[str, Collection[Crossconnect]], set_aside: Mapping[FibreEnd, PortNote]
 ) -> Iterator[Interlock]:
-    """One for each port that is used and set aside; one for all where none is. A port may be that of a composite."""
+    """Check the state of ports: an interlock for each port that is used and set aside, or for all where none is. A port
+    may be that of a composite.
+    """
     notes: dict[str, PortNote] = {}
     for switch in crossconnects.keys() & {end.owner for end in set_aside}:
         for end in {end for one in crossconnects[switch] for end in one.ends}:
@@ -43,7 +45,9 @@ def port_state(
 def forbidden_pairs(
     links: Iterable[RoutedLink], crossconnects: Mapping[str, Collection[Crossconnect]], rules: InterlockRules
 ) -> Iterator[Interlock]:
-    """One for each forbidden pair that is joined; one for all where none is. None where nothing is forbidden."""
+    """Check forbidden pairs: an interlock for each that is joined, or for all where none is. None where nothing is
+    forbidden.
+    """
     if not (rules.forbidden_ports or rules.forbidden_crossconnects):
         return
     found = {

@@ -7,8 +7,8 @@ from hwd.model.plural import plural
 
 
 def transfers_in_flight(found: Mapping[str, str], ports: int) -> Iterator[Interlock]:
-    """One for each transfer on a port that moves, by its name with its text; one for all `ports` where there is none.
-    None where nothing moves.
+    """Check transfers: an interlock for each one on a port that moves, by its name with its text, or for all `ports`
+    where there is none. None where nothing moves.
     """
     for subject, why in found.items():
         yield Interlock(

@@ -11,7 +11,7 @@ from hwd_drivers.switching.moves import SwitchMoves
 
 
 def wear(moves: Iterable[SwitchMoves], motion: Motion, testbed: Testbed) -> Iterator[Interlock]:
-    """For each limit of each switch that moves: every element over it, or the element that has moved most."""
+    """Check each limit of each switch that moves: every element over the limit, or the element that has moved most."""
     rules = testbed.interlocks
     for move in moves:
         name = move.switch
@@ -25,7 +25,7 @@ def wear(moves: Iterable[SwitchMoves], motion: Motion, testbed: Testbed) -> Iter
 
 
 def rate(moves: Iterable[SwitchMoves], motion: Motion, rules: InterlockRules) -> Iterator[Interlock]:
-    """One for each switch that moves and whose rate is limited."""
+    """Check the rate of changes: an interlock for each switch that moves and whose rate is limited."""
     for move in moves:
         if move.is_empty or (limit := rules.changes_max.get(move.switch)) is None:
             continue

@@ -17,7 +17,9 @@ class DisagreeError(FailedError):
 
 
 class Agreement:
-    """Of one job. After a restart of the daemon the first rank that asks says what an operation is."""
+    """The agreement of the ranks of one job on their operations. After a restart of the daemon the first rank that asks
+    says what an operation is.
+    """
 
     def __init__(self, groups: Mapping[str, CommunicationGroup]) -> None:
         self._groups = groups

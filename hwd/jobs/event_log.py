@@ -107,7 +107,7 @@ class EventLog:
         self._came.set()
 
     async def events(self, job: str) -> tuple[JobEvent, ...]:
-        """All of a job, in order."""
+        """The events of a job, in order."""
         first, events = self._later.get(job, (0, []))
         later = [*events]  # before the read: what goes to the records meanwhile may be in both
         recorded = await self._store.events(job)
@@ -173,7 +173,7 @@ class EventLog:
             log.warning("events of jobs: the file cannot be written anew: %s", reason_of(error))
 
     def _write_anew(self) -> None:
-        """With what the records do not have."""
+        """Write the file again with what the records do not have."""
         self._is_stale = True
         later = (
             _Added(job=job, first=number, events=[event])

@@ -74,8 +74,8 @@ class JobFailures:
         return events
 
     def _found(self, part: Part, lit: Collection[NicPortId]) -> tuple[str, float] | None:
-        """Why it is out of order (empty: it is not), and how long that has to last. None where nothing is known that
-        would change what was.
+        """Why a part is out of order (empty: it is not), and how long that has to last. None where nothing is known
+        that would change what was.
         """
         health = self._health
         if not isinstance(part, NicPortId):

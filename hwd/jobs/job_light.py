@@ -113,7 +113,9 @@ class JobLight:
             await self._until(lambda: self._is_settled(record.prepared_set, by_s), is_over)
 
     async def wait_until_read(self, record: JobRecord, *, is_over: Callable[[], bool]) -> None:
-        """As `wait_until_known`, for light at a target: until each switch of its lease was read, or cannot be."""
+        """Wait as `wait_until_known` does, for light at a target: until each switch of its lease was read, or cannot
+        be.
+        """
         named = {port.partition(".")[0] for port in self.ports(record)}
         by_s = asyncio.get_running_loop().time() + SETTLED_WITHIN_S
 
@@ -147,7 +149,7 @@ class JobLight:
         await self._applies.roll_back(reconfiguration)
 
     def why_unleased(self, record: JobRecord) -> str:
-        """Why it has its lease no more; empty where it has it, or needs none."""
+        """Why the job has its lease no more; empty where it has it, or needs none."""
         try:
             if record.lease:
                 self._leases.get(record.lease)

@@ -61,7 +61,7 @@ class JobMoves:
         self._tell = tell
         self._emit = emit
         self._under_way: dict[asyncio.Task[None], str] = {}
-        """Each with the id of its reconfiguration."""
+        """The moves under way, each with the id of its reconfiguration."""
         self._suspected: dict[str, str] = {}
         """By reconfiguration under way: who else may have moved its light meanwhile."""
         self._paced_s: dict[NicPortId | None, float] = {}
@@ -83,7 +83,7 @@ class JobMoves:
         self._track(task, reconfiguration)
 
     def has(self, reconfiguration: str) -> bool:
-        """Whether it is under way for the job."""
+        """Whether the reconfiguration is under way for the job."""
         return reconfiguration in self._under_way.values()
 
     def suspect(self, by: str) -> None:
@@ -206,7 +206,9 @@ class JobMoves:
             await (asyncio.wait(others) if others else asyncio.sleep(LEFT_S))
 
     async def _release_set(self) -> None:
-        """From now on each move is planned. None of the set is under way: one of them is about all of the job."""
+        """Release the set, so that from now on each move is planned. None of the set is under way: one of them is about
+        all of the job.
+        """
         if (before := self._record()).prepared_set:
             await self._light.release_set(before)
             await self._save(lambda record: replace(record, prepared_set=""))

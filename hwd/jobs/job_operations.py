@@ -77,7 +77,7 @@ class _Waiting:
 
 
 class JobOperations:
-    """From `open` to `close` ranks are served; before and after it they are to ask again.
+    """The operations of a job: ranks are served from `open` to `close`; before and after that they are to ask again.
 
     `tell` tells the plane; `links`: those that its light is at. `fail` ends the job. `took` is told how each operation
     went. `emit` takes what is recorded, `announce` what comes by the hundred and is not. `record`: as the job began.

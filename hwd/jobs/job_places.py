@@ -17,7 +17,7 @@ from hwd_drivers.core.values import natural_key
 
 
 class JobPlaces:
-    """By the testbed file that the job began with, or that the daemon started with."""
+    """The places of a job by the testbed file that the job began with, or that the daemon started with."""
 
     def __init__(self, testbed: Testbed, job: Job, rates: PortRates) -> None:
         self._testbed = testbed
@@ -32,7 +32,7 @@ class JobPlaces:
         return view_of(self._testbed, self._job)
 
     def ranks(self) -> list[RankPlace]:
-        """In the order of their numbers."""
+        """The places of the ranks in the order of their numbers."""
         return [
             RankPlace(
                 host=one.host,
@@ -51,7 +51,7 @@ class JobPlaces:
         return next(iter(addresses.values()), None)
 
     def on_record(self, record: JobRecord) -> JobRecord:
-        """With all this, for whoever reads the records."""
+        """Put all this into the record, for whoever reads the records."""
         ranks = [
             replace(at, optical=_words(self.view.ports_of(rank)), electrical=_words(self._electrical(rank.host)))
             for at, rank in zip(record.ranks, self._job.ranks, strict=True)
@@ -62,7 +62,7 @@ class JobPlaces:
         )
 
     def rates_mbit_s(self) -> dict[str, float]:
-        """By NIC port, of those whose rate is known now."""
+        """The rates of NIC ports that are known now, by port."""
         return self._rates.of(self._testbed, self._ports)
 
     @property
@@ -73,14 +73,14 @@ class JobPlaces:
         return [id for id in self.view.electrical if id.host == host]
 
     def _addresses(self, rank: int, *, optical: bool) -> dict[str, str]:
-        """By NIC port, where it has one."""
+        """The addresses of a rank's NIC ports, by port, of those that have one."""
         one = self._job.ranks[rank]
         ports = self.view.ports_of(one) if optical else self._electrical(one.host)
         found = {port.id: port.ip_address for port in self._testbed.hosts[one.host].ports}
         return {id.port: address for id in sorted(ports, key=NicPortId.sort_key) if (address := found[id]) is not None}
 
     def _fibres(self) -> dict[str, list[str]]:
-        """By NIC port: the ports of switches that its fibres lead to."""
+        """The ports of switches that the fibres of each NIC port lead to."""
         found: dict[str, set[str]] = {id: set() for id in self.view.ports}
         for strand in self._testbed.strands:
             for near, far in (strand.ends, strand.ends[::-1]):

@@ -19,7 +19,7 @@ LOG_MOST_BYTES: Final = 64 * 1024 * 1024
 """Output of one rank that is kept; at its end it is said that there was more."""
 LAST_BYTES: Final = 2000
 LAST_CHARS: Final = 300
-"""Of the last line of a rank that failed, in the reason of its job."""
+"""The most characters of the last line of a rank that failed, in the reason of its job."""
 GRACE_S: Final = 2.0
 """For ranks to end by themselves once they are asked to."""
 AGAIN_S: Final = 1.0
@@ -58,7 +58,7 @@ class JobRanks:
         self._offload = offload
         self._on_end = on_end
         self._started: set[int] = set()
-        """Those that may run."""
+        """The ranks that may run."""
         self._running: dict[int, RunningProgram] = {}
         self._gone: dict[int, str] = {}
         """Why ranks cannot be attached to."""
@@ -183,7 +183,7 @@ class JobRanks:
             await self._on_end(number, ProgramEnd(why=f"a defect of hwd: {error!r}"))
 
     async def _follow_to_end(self, number: int, reached: Awaitable[RunningProgram | None]) -> None:
-        """Over as many connections as that takes."""
+        """Follow a rank to its end, over as many connections as that takes."""
         while True:
             if (running := await reached) is None:
                 await self._on_end(number, ProgramEnd(why=self._gone[number]))
@@ -307,7 +307,7 @@ async def _there(running: RunningProgram) -> RunningProgram:
 
 
 async def _all(ways: list[Coroutine[Any, Any, None]]) -> None:
-    """All at once, each to its end; raises the first error."""
+    """Run all at once, each to its end; raises the first error."""
     for one in await asyncio.gather(*ways, return_exceptions=True):
         if isinstance(one, BaseException):
             raise one

@@ -32,7 +32,9 @@ class HostSettings(Protocol):
 
 
 class JobRoutes:
-    """Of one job. `begin` comes first; until `end` the agents keep what was set, also while the daemon is away."""
+    """The routes of one job. `begin` comes first; until `end` the agents keep what was set, also while the daemon is
+    away.
+    """
 
     def __init__(self, testbed: Testbed, settings: HostSettings, ledger: Ledger) -> None:
         self._testbed = testbed
@@ -71,7 +73,7 @@ class JobRoutes:
     async def keep(
         self, record: JobRecord, routes: Iterable[StaticRoute], *, is_over: Callable[[], bool] = lambda: False
     ) -> None:
-        """As `set`, and waits `AWAY_S` for hosts that are away, but not for a job that is over."""
+        """Set routes as `set` does, and wait `AWAY_S` for hosts that are away, but not for a job that is over."""
         wanted, loop = tuple(routes), asyncio.get_running_loop()
         by_s = loop.time() + AWAY_S
         while True:
@@ -90,8 +92,8 @@ class JobRoutes:
         *,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """After a restart of the daemon, which may have cut a change off: set them anew. At hosts that are `busy` with
-        an operation nothing had begun to change, and they are never without their routes.
+        """Set the routes once more after a restart of the daemon, which may have cut a change off. At hosts that are
+        `busy` with an operation nothing had begun to change, and they are never without their routes.
         """
         hosts = {rank.host for rank in record.ranks}
         self._touched = hosts - busy
@@ -101,7 +103,7 @@ class JobRoutes:
         self._set = dict.fromkeys(busy, _UNKNOWN) | self._set
 
     async def end(self, record: JobRecord) -> None:
-        """All as it was before; a host that is away gets it back when it comes."""
+        """Put all back as it was before; a host that is away gets it back when it comes."""
         try:
             await self._settings.put_back(record.id, lease=record.lease or None)
         finally:
@@ -122,7 +124,7 @@ class JobRoutes:
             del self._set[host]
 
     def _actions(self, routes: frozenset[StaticRoute]) -> list[Action]:
-        """In this order: a port that packets go by has to be in reach itself, straight."""
+        """The actions in their order: a port that packets go by has to be in reach itself, straight."""
         straight = {(route.port, self._address(route.to)) for route in routes if route.via is None}
         named = {address for _, address in straight}
         vias = {(route.port, self._address(route.via)) for route in routes if route.via is not None}

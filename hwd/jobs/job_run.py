@@ -165,7 +165,7 @@ class JobRun:
         """How its light was away when it came to its end, and by whom."""
         self._is_decided = asyncio.Event()
         self._over_s = 0.0
-        """When it came to that."""
+        """The time on the loop's clock at which the outcome was known."""
         self._since_s = asyncio.get_running_loop().time()
         self._arrived = len(record.joined) == len(record.ranks)
         self._saving = asyncio.Lock()
@@ -232,7 +232,7 @@ class JobRun:
     # --- the way of a job
 
     async def run(self) -> None:
-        """To its end; where the daemon ends before, the ranks go on."""
+        """Run the job to its end; where the daemon ends before, the ranks go on."""
         try:
             with self._or_fail():
                 await self._begin()
@@ -383,7 +383,9 @@ class JobRun:
             self._tell_plane(*unheard)
 
     async def _do_all(self) -> None:
-        """One after the other. What waits for a host that is away does not keep the plane from hearing of that."""
+        """Do the commands one after the other. What waits for a host that is away does not keep the plane from hearing
+        of that.
+        """
         while (command := await self._commands.get()) is not None and self._outcome is None:
             with self._or_fail():
                 if isinstance(command, SetRoutes) or self._waits_for_records(command):
@@ -454,7 +456,7 @@ class JobRun:
         return [Told(event=one) for one in found]
 
     def _lit_ports(self, actor: PlaneActor) -> frozenset[NicPortId]:
-        """Those that have light by the plane's targets, none of them on its way."""
+        """The ports that have light by the plane's targets, none of them on its way."""
         lit = {end for link in actor.lit_links for end in link.ends}
         for id, ports in actor.at.items():
             if not (target := actor.targets[id]).crossconnects:

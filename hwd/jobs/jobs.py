@@ -74,7 +74,7 @@ SHOWN: Final = 100
 """Jobs that a list shows, newest first."""
 NOBODY: Final = "a caller of the HTTP API"
 LOG_BYTES: Final = 1024 * 1024
-"""Of the output of a rank in one answer."""
+"""The most bytes of the output of a rank in one answer."""
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ class Jobs:
     # --- what callers ask
 
     def under_way(self) -> list[JobStatus]:
-        """Those that have not ended, oldest first."""
+        """The jobs that have not ended, oldest first."""
         return [run.status() for run in self._runs.values()]
 
     async def all(self) -> list[JobStatus]:
@@ -277,7 +277,7 @@ class Jobs:
         return self._of(id).operations.knows(key)
 
     def new_id(self) -> str:
-        """Of a reconfiguration."""
+        """Draw the id of a reconfiguration."""
         return self._ids.token(length=8)
 
     def mover(self, reconfiguration: str) -> str | None:
@@ -431,7 +431,7 @@ class Jobs:
         await asyncio.Event().wait()
 
     async def _left(self) -> list[JobRecord]:
-        """Those of an earlier process, as soon as the records tell them: ranks ask again until then."""
+        """The jobs of an earlier process, as soon as the records tell them: ranks ask again until then."""
         while True:
             try:
                 await self._remove_old_output()
@@ -523,7 +523,7 @@ class Jobs:
         return self._is_loaded and not self._is_closing
 
     async def _remove_old_output(self) -> None:
-        """Of jobs that the records do not have any more."""
+        """Remove the output of jobs that the records do not have any more."""
         known = await self._store.ids()
 
         def remove() -> None:

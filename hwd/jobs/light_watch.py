@@ -34,7 +34,7 @@ MOVED_IN_S: Final = 60.0
 LONGEST_PAUSE_S: Final = 4.0
 """Between two attempts: each one that fails is in the log."""
 MOVES_KEPT: Final = 16
-"""That the record of a job names."""
+"""The most moves that the record of a job names."""
 ABSENT: Final = "somebody, while the daemon was away"
 
 log = logging.getLogger(__name__)

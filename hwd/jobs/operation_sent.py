@@ -8,9 +8,9 @@ from hwd_agents.wire import EndedOperation, EndOperation
 def sent_of(
     by: AskedBy, ended: EndedOperation | EndOperation, *, now_ns: int, asked_ns: int | None = None
 ) -> OperationSent | None:
-    """None where the agent did not measure its end, or its clock is not known: an end that comes before its ask, or is
-    still to come, says that the clock was set since it was measured. `asked_ns`: when the daemon had the ask of this
-    boot of the agent, before which it counts.
+    """How an operation was sent; None where the agent did not measure its end, or its clock is not known: an end that
+    comes before its ask, or is still to come, says that the clock was set since it was measured. `asked_ns`: when the
+    daemon had the ask of this boot of the agent, before which it counts.
     """
     if ended.after is None or by.alignment is None:
         return None

@@ -34,7 +34,7 @@ from hwd_drivers.core.ids import Ids
 MOST: Final = 256
 """Programs at a time: each has a process, and over SSH a connection and two threads."""
 MOST_ON_HOST: Final = 64
-"""Of them on one host, as many as ranks of one job."""
+"""The most programs on one host, as many as ranks of one job."""
 BEAT_S: Final = 10.0
 """So often a silent program says that it still runs, to whoever waits for its output."""
 ID_LENGTH: Final = 8
@@ -69,7 +69,7 @@ class Programs:
         self._is_closing = False
 
     def status(self) -> list[ProgramStatus]:
-        """Those that run now, oldest first."""
+        """The programs that run now, oldest first."""
         return [run.status() for run in self._runs.values()]
 
     async def start(self, host: str, words: Sequence[str], caller: Caller | None) -> "ProgramRun":
@@ -191,7 +191,7 @@ class ProgramRun:
         )
 
     async def news(self) -> AsyncGenerator[ProgramNews | None, None]:
-        """That it has started, what it writes, and how it ended; None after each `BEAT_S` of silence."""
+        """Yield that the program has started, what it writes, and how it ended; None after each `BEAT_S` of silence."""
         yield ProgramStarted(id=self.told.id, host=self.told.host, pid=self.running.pid)
         pieces = aiter(self.running.output())
         piece = asyncio.ensure_future(anext(pieces, None))

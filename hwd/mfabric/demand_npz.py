@@ -54,7 +54,7 @@ _UNREADABLE: Final = (
 
 
 def is_npz(data: bytes) -> bool:
-    """Whether it begins as a ZIP file does."""
+    """Whether the data begins as a ZIP file does."""
     return data.startswith((b"PK\x03\x04", b"PK\x05\x06"))
 
 
@@ -75,7 +75,7 @@ def read_npz(data: bytes) -> Iterator[tuple[tuple[int, int], NDArray[np.float64]
 
 
 def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """By the name of the array."""
+    """The members of an archive by the name of the array."""
     found: dict[str, zipfile.ZipInfo] = {}
     for entry in archive.infolist():
         name = entry.filename.removesuffix(".npy")

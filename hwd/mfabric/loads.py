@@ -17,9 +17,9 @@ class Sources(StrEnum):
     """Which experts have the tokens that the next layer gets. A predicted load says only where they go."""
 
     UNIFORM = "uniform"
-    """Each has the same share."""
+    """Every expert has the same share."""
     LAST = "last"
-    """Each has its share of the last observed demand: its row."""
+    """Every expert has its share of the last observed demand: its row."""
 
 
 def checked_loads(loads: ArrayLike, experts: int | None = None, what: str = "loads") -> NDArray[np.float64]:

@@ -49,8 +49,8 @@ def nic_links(
 def _dealt(
     links: Links, ports: Sequence[Sequence[OpticalPort[P]]], lit: Iterable[tuple[P, P]], *, sharing: bool
 ) -> tuple[list[tuple[P, P]], int]:
-    """And how many links, at all servers together, share a node with an earlier one of their pair. `sharing`: those of
-    `lit` stay that do so, too.
+    """Deal the links of servers to their ports, and count how many links, at all servers together, share a node with an
+    earlier one of their pair. `sharing`: those of `lit` stay that do so, too.
     """
     dealers = [_Dealer(server, some) for server, some in enumerate(ports)]
     for (one, other), count in links.items():

@@ -24,7 +24,7 @@ GAP = 1e-6
 the least sum itself is 0 wherever P meets all pairs."""
 
 _NEAREST = 1e-8
-"""Most that the pull to the identity adds to the gap: well below GAP, and well above rounding."""
+"""The largest gap that the pull to the identity adds: well below GAP, and well above rounding."""
 _COMPLEMENTARITY = 1e-15
 """Where the interior point stops. Far below _NEAREST, so that the pull decides where the sum does not."""
 _ITERATIONS = 100

@@ -16,7 +16,7 @@ TEXT_MAX = 1_000_000
 """Characters of a file that is sent; the longest sensible playbook has some thousand."""
 DAY_S = 86_400.0
 WHOLE_MAX: Final = (1 << 63) - 1
-"""Of whole numbers: more fits neither into the records nor into most programs that read them."""
+"""The largest whole number: more fits neither into the records nor into most programs that read them."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 FileName = Annotated[str, Meta(min_length=1, max_length=4096)]
@@ -66,21 +66,21 @@ class PlanBody(Body, frozen=True, kw_only=True):
 
     @property
     def transfers_s(self) -> float:
-        """For how long it waits for the end of transfers."""
+        """How long the apply waits for the end of transfers."""
         return self.drain_within_s or 0.0
 
     @property
     def waits_s(self) -> float:
-        """For how long it waits, beside the time of the switches: for transfers, and until its links are ready."""
+        """How long the apply waits, beside the time of the switches: for transfers, and until its links are ready."""
         return self.transfers_s + (self.ready_within_s or 0.0)
 
     def waiting_as(self, other: "PlanBody") -> Self:
-        """The same, which waits for the end of transfers as `other` says, where that says it."""
+        """The body with the wait for the end of transfers that `other` says, where that says it."""
         return self if other.drain_within_s is None else replace(self, drain_within_s=other.drain_within_s)
 
 
 class ReconfigurationBody(PlanBody, frozen=True, kw_only=True):
-    """As `PlanBody`, or the hash of a plan, without any other field of it but `drain_within_s`.
+    """A request to apply: a `PlanBody`, or the hash of a plan, without any other field of it but `drain_within_s`.
 
     `by`: who asks, for the history; a token with a name counts instead. `id`: the reconfiguration's, by default a new
     one; who chooses it can roll back before the answer comes.
@@ -92,7 +92,7 @@ class ReconfigurationBody(PlanBody, frozen=True, kw_only=True):
 
     @property
     def is_of_plan(self) -> bool:
-        """Whether it has no field that is the plan's to say."""
+        """Whether the body has no field that is the plan's to say."""
         return self == ReconfigurationBody(hash=self.hash, id=self.id, by=self.by).waiting_as(self)
 
 
@@ -128,8 +128,8 @@ OverrideOf = Literal["job"]
 
 
 class SwitchBody(Body, frozen=True, kw_only=True):
-    """To which target. `epoch`: of the set's lease, refused where another is in force. `override`: `{"job": WHY}` for a
-    set of a job, which is told and recorded. `id`, `by`: as of an apply.
+    """A request to switch a prepared set to `target`. `epoch`: of the set's lease, refused where another is in force.
+    `override`: `{"job": WHY}` for a set of a job, which is told and recorded. `id`, `by`: as of an apply.
     """
 
     target: Name

@@ -12,13 +12,13 @@ from hwd.model.shown import Shown
 from hwd_drivers.core.errors import ConfigError
 
 FILE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Of a file of demand: 90 layers of 128 experts in 16 bits are 3 MB, in 64 bits 12 MB."""
+"""The most bytes of a file of demand: 90 layers of 128 experts in 16 bits are 3 MB, in 64 bits 12 MB."""
 CSV_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of one that is CSV, which takes a second or more to read. NPZ has the same in less."""
+"""The most bytes of a file that is CSV, which takes a second or more to read. NPZ has the same in less."""
 CELLS_MAX: Final = 1 << 24
 """Numbers in all matrices of a file, before experts become hosts: 128 MiB as floats."""
 UNPACKED_BYTES_MAX: Final = 8 * CELLS_MAX + (1 << 20)
-"""Of all arrays of an NPZ file with their headers."""
+"""The most bytes of all arrays of an NPZ file with their headers."""
 EXPERTS_MAX: Final = 4096
 """Also the most names in a CSV file: one matrix of so many has `CELLS_MAX` numbers."""
 HOSTS_MAX: Final = 512
@@ -30,9 +30,10 @@ MATRICES_MAX: Final = 4096
 AMOUNT_MAX: Final = float(1 << 63)
 """Bytes from one host or expert to another; more is a wrong unit, and sums stay finite."""
 STORED_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Of the matrices of one demand in the records, which one transaction writes: 128 matrices of 128 hosts."""
+"""The most bytes of the matrices of one demand in the records, which one transaction writes: 128 matrices of 128 hosts.
+"""
 ALL_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Of those of all demands."""
+"""The most bytes of the matrices of all demands."""
 DEMANDS_MAX: Final = 256
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")

@@ -25,7 +25,7 @@ class DesiredEnd:
 
 
 DesiredEnds = Mapping[PortSide, DesiredEnd]
-"""Of one switch. An end that no confirmed reconfiguration named is absent: nothing is wanted of it."""
+"""The desired ends of one switch. An end that no confirmed reconfiguration named is absent: nothing is wanted of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

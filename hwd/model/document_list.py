@@ -41,7 +41,7 @@ class DocumentList(Shown, frozen=True, kw_only=True):
 
     @property
     def documents(self) -> tuple[Document, ...]:
-        """With the types of their kinds. Each access reads all of them: keep what it returns."""
+        """The documents with the types of their kinds. Each access reads all of them: keep what it returns."""
         return tuple(one.document() for one in self.sent)
 
     @override

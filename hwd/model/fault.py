@@ -49,7 +49,7 @@ PAIRS_MOST: Final = 100_000
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=SECONDS_MOST)]
 NicTimingName = Literal["opus-cx6dx-autoneg", "opus-cx6dx", "mfabric-cx6", "ideal"]
-"""Those of `hwd.twin.nic_timing`."""
+"""The names of timings in `hwd.twin.nic_timing`."""
 FlapSeconds = Annotated[float, msgspec.Meta(gt=0, le=60)]
 
 

@@ -15,7 +15,7 @@ from hwd_drivers.core.structs import from_plain
 
 
 class HostFact(Fact, frozen=True, kw_only=True):
-    """Of one host."""
+    """A fact of one host."""
 
     host: str
 
@@ -241,7 +241,7 @@ class HostStatus(Shown, frozen=True, kw_only=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known that it is up or down: nothing was heard of it yet where this is False."""
+        """Whether the host is known to be up or down: nothing was heard of it yet where this is False."""
         return self.up or self.cause not in (NEVER_HEARD, BUS_BACK)
 
     @property

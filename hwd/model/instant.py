@@ -36,7 +36,7 @@ class Knowledge(StrEnum):
     """How much is known of an instant."""
 
     SEEN = "seen"
-    """It lies between `earliest_ns` and `latest_ns`."""
+    """The instant lies between `earliest_ns` and `latest_ns`."""
     UNKNOWN = "unknown"
     """There is no source, or the source missed it: `why` says which."""
     NEVER_LEFT = "never-left"

@@ -47,7 +47,7 @@ class InterlockState(StrEnum):
     UNKNOWN = "unknown"
     """A figure or a limit is not known. It does not refuse."""
     OVERRIDDEN = "overridden"
-    """It would refuse, and somebody has overridden it for the stated reason."""
+    """The interlock would refuse, and somebody has overridden it for the stated reason."""
     REFUSED = "refused"
     """The figure is over the limit: the plan is not applied."""
 

@@ -100,7 +100,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     lease: str = ""
     prepared_set: str = ""
     moved: list[str] = []
-    """How others moved its light away, and when it was back: the last times."""
+    """How the light of the job was moved away by others, and when it was back: the last times."""
     joined: list[int] = []
     routed: int = 0
     """How often routes were set that its plane had asked for without a switch."""
@@ -113,7 +113,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def job(self) -> Job:
-        """As its plane knows it."""
+        """The job as its plane knows it."""
         return Job(
             id=self.id,
             ranks=tuple(Rank(number=number, host=rank.host, gpu=rank.gpu) for number, rank in enumerate(self.ranks)),
@@ -212,13 +212,13 @@ def _named(value: Event | Action) -> dict[str, Any]:
 
 
 def operation_of(event: JobEvent) -> Mapping[str, Any]:
-    """Of an intent."""
+    """The operation of an intent."""
     operation: Mapping[str, Any] = event.event["intent"]["operation"]
     return operation
 
 
 class JobFact(Fact, frozen=True, kw_only=True):
-    """Of one job; `entry`: its name in the testbed file."""
+    """A fact of one job; `entry`: its name in the testbed file."""
 
     job: str
     entry: str
@@ -342,7 +342,7 @@ class JobMeasured(JobFact, frozen=True, kw_only=True):
 
 
 class JobEnded(JobFact, frozen=True, kw_only=True):
-    """It has ended after `seconds`: `succeeded`, `failed` or `stopped`, for `why`. It holds nothing any more."""
+    """A job has ended after `seconds`: `succeeded`, `failed` or `stopped`, for `why`. It holds nothing any more."""
 
     KIND: ClassVar = "job.ended"
     outcome: str

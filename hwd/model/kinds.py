@@ -142,7 +142,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         run_facts.RunOverdue,
     ),
 }
-"""All of them, by subject, in the order of the reference page."""
+"""The types of facts, by subject, in the order of the reference page."""
 
 KINDS: Final[Mapping[str, type[Fact]]] = {fact.KIND: fact for several in FACTS.values() for fact in several}
 """The type of each kind."""

@@ -12,7 +12,7 @@ from hwd_drivers.core.documents import Fact
 
 
 class LeaseFact(Fact, frozen=True, kw_only=True):
-    """Of one lease; `lease` is its id."""
+    """A fact of one lease; `lease` is its id."""
 
     lease: str
     holder: str
@@ -52,7 +52,7 @@ class LeaseReleased(LeaseFact, frozen=True, kw_only=True):
 
 
 class LeaseRequestFact(LeaseFact, frozen=True, kw_only=True):
-    """Of a lease that is not granted yet; it keeps its id when it is."""
+    """A fact of a lease that is not granted yet; it keeps its id when it is."""
 
     ports: list[str]
     for_s: float
@@ -183,7 +183,7 @@ class HeldLease(Shown, frozen=True, kw_only=True):
 
     @property
     def is_in_force(self) -> bool:
-        """Whether it is granted."""
+        """Whether the lease is granted."""
         return self.kind not in (WAITING, RESERVED)
 
     @property

@@ -72,7 +72,7 @@ class SwitchCrossconnect(ValueText):
 
 @functools.lru_cache(maxsize=262_144)
 def switch_crossconnect(switch: str, crossconnect: Crossconnect) -> SwitchCrossconnect:
-    """The same one at each call, for what a plan asks for again and again."""
+    """The crossconnect of a switch, the same object at each call, for what a plan asks for again and again."""
     return SwitchCrossconnect(switch=switch, crossconnect=crossconnect)
 
 

@@ -29,7 +29,8 @@ from hwd_drivers.core.errors import BugError
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 DIGITS = 6
-"""Of a sum of losses or times: what is behind them is a rounding of the machine, such as 3.5999999999999996."""
+"""The digits of a sum of losses or times: what is behind them is a rounding of the machine, such as 3.5999999999999996.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +63,8 @@ class PlannedLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All that is known before the first command. `hash` covers moves, their steps, state before, links, rules, and
-    interlocks that refuse or are overridden.
+    """A plan: all that is known before the first command. `hash` covers moves, their steps, state before, links, rules,
+    and interlocks that refuse or are overridden.
 
     `dark`: links that lose their light and are not wanted. `touches`: ports, such as `ocs1.3` and `h0.eth0`, whose
     light it changes or may change; it follows from the rest and from the known state of other switches, and is not in
@@ -86,26 +87,27 @@ class Plan:
     composites: tuple[PlanComposite, ...] = ()
     """What composites are asked to do. It follows from `moves`, and is not in `hash`."""
     interlocks: tuple[Interlock, ...] = ()
-    """All that were checked, those that do not hold first."""
+    """The interlocks that were checked, those that do not hold first."""
     freed: tuple[SwitchEnd, ...] = ()
     """Ends that shall have no crossconnect, whether or not they have one now. It is not in `hash`."""
     is_restore: bool = False
-    """It brings back what is desired, and so wants nothing new. Not in `hash`."""
+    """The plan brings back what is desired, and so wants nothing new. Not in `hash`."""
     away: tuple[str, ...] = ()
     """Switches that it would concern, left out since they cannot be reached: each with the reason. Not in `hash`."""
     lease_epoch: int | None = None
-    """Of `lease`. It follows from the ledger, as does `isolation`; both are not in `hash`."""
+    """The epoch of `lease`. It follows from the ledger, as does `isolation`; both are not in `hash`."""
     isolation: PlanIsolation | None = None
     of_set: SetSwitch | None = None
-    """It brings a prepared set to a target. Not in `hash`."""
+    """The plan brings a prepared set to a target. Not in `hash`."""
     crash_rule: ClassVar[str] = "roll-back"
     """After a crash the next start brings back the state that was read at the start of the apply."""
     order: PlanOrder | None = None
     """Its moves in steps; None where all switches are driven at once."""
     step_moves: tuple[tuple[SwitchMoves, ...], ...] = ()
-    """Of each step of `order`, from what the steps before it left."""
+    """The moves of each step of `order`, from what the steps before it left."""
     prediction: PlanPrediction | None = None
-    """Of its time; None where nothing moves. It follows from the records, and is not in `hash`."""
+    """The prediction of the plan's time; None where nothing moves. It follows from the records, and is not in `hash`.
+    """
     hash: str = field(default="", compare=False)
     """12 hexadecimal digits, the same on every machine for the same moves from the same state. Leave it out, but for a
     plan that the journal holds without its paths.
@@ -136,7 +138,7 @@ class Plan:
 
     @property
     def summary(self) -> PlanSummary:
-        """For other programs: what moves, what goes dark, where the light goes."""
+        """The summary for other programs: what moves, what goes dark, where the light goes."""
         return PlanSummary(
             hash=self.hash,
             what=self.what,

@@ -80,7 +80,7 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticRoute:
-    """On `host`: the address of the NIC port `to` is reached out of `port`, straight, or via the port `via`."""
+    """A route on `host`: the address of the NIC port `to` is reached out of `port`, straight, or via the port `via`."""
 
     host: str
     to: NicPortId

@@ -10,7 +10,9 @@ from hwd.model.plural import plural
 
 P50_NEEDS: Final = 1
 P99_NEEDS: Final = 99
-"""Of n observations the next one is above the largest with probability 1/(n+1): no fewer bound a quantile of 0.99."""
+"""The fewest observations: after n of them the next one is above the largest with probability 1/(n+1), and no fewer
+bound a quantile of 0.99.
+"""
 
 
 class PredictedTime(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +60,8 @@ class PredictedTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanPrediction(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a plan: from the first command until all switches have acknowledged, and until all links that move are ready.
-    `ready` is None where no link moves.
+    """The predicted times of a plan: from the first command until all switches have acknowledged, and until all links
+    that move are ready. `ready` is None where no link moves.
     """
 
     acknowledged: PredictedTime

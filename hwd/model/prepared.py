@@ -37,7 +37,7 @@ class PreparedLink(Struct, frozen=True, kw_only=True):
     crossconnects: list[SwitchCrossconnect]
 
     def started(self, added: frozenset[str]) -> StartedLink:
-        """As the first document of a reconfiguration has it. `added`: the crossconnects that this makes."""
+        """The link as the first document of a reconfiguration has it. `added`: the crossconnects that this makes."""
         return StartedLink.of(self.link, self.crossconnects, kept=added.isdisjoint(self.crossconnects))
 
 
@@ -148,7 +148,7 @@ def _in_order(crossconnects: Iterable[Crossconnect]) -> tuple[Crossconnect, ...]
 
 
 class SetFact(Fact, frozen=True, kw_only=True):
-    """Of one prepared set; `prepared_set` is its id."""
+    """A fact of one prepared set; `prepared_set` is its id."""
 
     prepared_set: str
 

@@ -28,7 +28,7 @@ class ProgramStarted(msgspec.Struct, frozen=True, kw_only=True, tag="started", t
 
 
 class ProgramOutput(msgspec.Struct, frozen=True, kw_only=True, tag="output", tag_field="is"):
-    """What it wrote, in pieces as they came; `data` is base64 in JSON."""
+    """The output of a program, in pieces as they came; `data` is base64 in JSON."""
 
     stream: Literal["out", "err"]
     data: bytes
@@ -54,7 +54,7 @@ class ProgramEnd(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field
 
     @property
     def exit_status(self) -> int:
-        """As a shell has it: 128 and the number of the signal. Not for an end that is not known."""
+        """The exit status as a shell has it: 128 and the number of the signal. Not for an end that is not known."""
         if self.status is not None:
             return self.status
         known = signal.Signals.__members__.get(self.signal)
@@ -72,7 +72,7 @@ class RunningProgram(Protocol):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is known to have ended, though perhaps not how. False too where its connection broke."""
+        """Whether the program is known to have ended, though perhaps not how. False too where its connection broke."""
         ...
 
     @property
@@ -81,7 +81,8 @@ class RunningProgram(Protocol):
         ...
 
     def output(self) -> AsyncIterator[ProgramOutput]:
-        """What it writes, until it has ended. Call it once. A piece counts as taken when the next one is asked for.
+        """Yield what the program writes, until it has ended. Call it once. A piece counts as taken when the next one is
+        asked for.
 
         Of a program that is kept, the first piece may be a line of hwd, on stream `err`: how many bytes were dropped.
         """
@@ -92,8 +93,8 @@ class RunningProgram(Protocol):
         ...
 
     async def wait(self) -> ProgramEnd:
-        """How it ended, once all output is read. Where another one has attached to it, or the connection to it broke,
-        that is not known.
+        """Wait for the end of the program, once all output is read, and return how it ended. Where another one has
+        attached to it, or the connection to it broke, that is not known.
         """
         ...
 
@@ -151,8 +152,8 @@ class Processes(Protocol):
 
 
 class ProgramFact(Fact, frozen=True, kw_only=True):
-    """Of one process on a host. `name`: the entry of the testbed file; `command`: the whole command line, `user`: as
-    whom; `by`: who asked for it.
+    """A fact of one process on a host. `name`: the entry of the testbed file; `command`: the whole command line,
+    `user`: as whom; `by`: who asked for it.
     """
 
     program: str
@@ -164,15 +165,15 @@ class ProgramFact(Fact, frozen=True, kw_only=True):
 
 
 class HostProgramStarted(ProgramFact, frozen=True, kw_only=True):
-    """It was executed, as process `pid` of the host."""
+    """A program was executed, as process `pid` of the host."""
 
     KIND: ClassVar = "program.started"
     pid: int
 
 
 class HostProgramEnded(ProgramFact, frozen=True, kw_only=True):
-    """It has ended after `seconds`, with `status` or by `signal`; with neither how it ended is not known. `why`: why it
-    was ended, or what is not known. What it wrote is not in the records.
+    """A program has ended after `seconds`, with `status` or by `signal`; with neither how it ended is not known. `why`:
+    why it was ended, or what is not known. What it wrote is not in the records.
     """
 
     KIND: ClassVar = "program.ended"

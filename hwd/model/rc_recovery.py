@@ -17,7 +17,7 @@ class RcOutcome(StrEnum):
     """What became of the send that was posted on an RC queue pair while the link was dark; the best first."""
 
     COMPLETED = "completed"
-    """It got through."""
+    """The send got through."""
     RE_MADE = "re-made"
     """Its retries were used up; a new queue pair was made after that."""
     FAILED = "failed"
@@ -68,7 +68,7 @@ class RcRecovery(msgspec.Struct, frozen=True, kw_only=True):
         return replace(best, why=best.why or rest.why) if best.outcome is RcOutcome.RE_MADE else best
 
     def beside(self, carrier: Instant) -> Self:
-        """With the time since the carrier came."""
+        """Add the time since the carrier came."""
         if self.outcome is RcOutcome.FAILED or carrier.knowledge is not Knowledge.SEEN:
             return self
         error_ns = max(self.best_ns - self.earliest_ns, self.latest_ns - self.best_ns) + carrier.error_ns

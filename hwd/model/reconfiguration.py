@@ -21,7 +21,7 @@ from hwd_drivers.core.values import Crossconnect, PortSide, natural_key
 
 
 class ReconfigurationFact(Fact, frozen=True, kw_only=True):
-    """Of one reconfiguration; `reconfiguration` is its id."""
+    """A fact of one reconfiguration; `reconfiguration` is its id."""
 
     reconfiguration: str
 

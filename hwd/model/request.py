@@ -65,6 +65,6 @@ class Request:
         return dataclasses.replace(self, body=self.body.waiting_as(body))
 
     def under(self, lease: str | None, epoch: int | None = None) -> Self:
-        """The same request by the holder of this lease."""
+        """Make the same request as the holder of this lease."""
         body = replace(self.body, lease=lease, epoch=epoch)
         return dataclasses.replace(self, body=body)

@@ -36,11 +36,11 @@ class RunState(StrEnum):
     """Where a run is. The four final states have the words of `hwd.model.recorded_run.RunOutcome`."""
 
     QUEUED = "queued"
-    """It waits for its due time, or for runs that hold its ports; `waits_for` says which."""
+    """The run waits for its due time, or for runs that hold its ports; `waits_for` says which."""
     RUNNING = "running"
     """A step is under way; `stage` is the state of its reconfiguration."""
     PAUSED = "paused"
-    """It is paused between two steps, with its leases in force, until it is resumed or aborted."""
+    """The run is paused between two steps, with its leases in force, until it is resumed or aborted."""
     SUCCEEDED = "succeeded"
     """All steps were done."""
     FAILED = "failed"

@@ -10,7 +10,7 @@ from hwd_drivers.core.documents import Fact
 
 
 class RunFact(Fact, frozen=True, kw_only=True):
-    """Of one run; `run` is its id."""
+    """A fact of one run; `run` is its id."""
 
     run: str
 

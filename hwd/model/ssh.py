@@ -25,7 +25,7 @@ class SshPlace:
     jump: Self | None = None
 
     def __str__(self) -> str:
-        """As OpenSSH's own commands write it, `root@10.0.0.10`."""
+        """The place as OpenSSH's own commands write it, `root@10.0.0.10`."""
         at = f"{self.user}@" if self.user else ""
         if self.port is None:
             return f"{at}{self.address}"

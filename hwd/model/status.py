@@ -170,8 +170,8 @@ class Status(Shown, frozen=True, kw_only=True):
 
     @property
     def settled(self) -> bool:
-        """True where switches, agents and broker are connected, clocks are aligned, and no reconfiguration or run is
-        under way or unfinished.
+        """Whether switches, agents and broker are connected, clocks are aligned, and no reconfiguration or run is under
+        way or unfinished.
         """
         there = all(switch.up is not False for switch in self.switches) and all(
             host.up and host.aligned for host in self.hosts

@@ -191,7 +191,7 @@ class SwitchStatus(Shown, frozen=True, kw_only=True):
 
     @property
     def crossconnects(self) -> tuple[Crossconnect, ...]:
-        """As the switch last reported them."""
+        """The crossconnects as the switch last reported them."""
         return tuple(one.crossconnect for one in self.readings)
 
     @override
@@ -245,6 +245,6 @@ class LinkStatus(Shown, frozen=True, kw_only=True):
 
 
 def still_missing(missing: Iterable[Crossconnect], added: Iterable[Crossconnect]) -> list[Crossconnect]:
-    """Those of the crossconnects that a switch lost whose ends are still free, after it has made others."""
+    """The crossconnects that a switch lost and whose ends are still free, after it has made others."""
     taken = {end for one in added for end in one.ends}
     return [one for one in missing if taken.isdisjoint(one.ends)]

@@ -257,7 +257,7 @@ class PortState(StrEnum):
     MAINTENANCE = "maintenance"
     """Out of order until somebody has worked on it."""
     FAILED = "failed"
-    """Broken."""
+    """The port is broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,11 @@ class ChangeKind(StrEnum):
     """What became of a part of the testbed."""
 
     ADDED = "added"
-    """It is new."""
+    """The part is new."""
     REMOVED = "removed"
-    """It is gone."""
+    """The part is gone."""
     CHANGED = "changed"
-    """It is there, and something of it differs."""
+    """The part is there, and something of it differs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from hwd_drivers.core.documents import Fact
 
 
 class TransferFact(Fact, frozen=True, kw_only=True):
-    """Of one transfer: the process of a host that sends over `ports` in one phase of its work."""
+    """A fact of one transfer: the process of a host that sends over `ports` in one phase of its work."""
 
     transfer: str
     host: str
@@ -19,21 +19,21 @@ class TransferFact(Fact, frozen=True, kw_only=True):
 
 
 class TransferClaimed(TransferFact, frozen=True, kw_only=True):
-    """It may go, for `within_s` at the longest. Not in the records: they come by the hundred."""
+    """A transfer may go, for `within_s` at the longest. Not in the records: they come by the hundred."""
 
     KIND: ClassVar = "transfer.claimed"
     within_s: float
 
 
 class TransferRefused(TransferFact, frozen=True, kw_only=True):
-    """It may not go, for `why`. Not in the records."""
+    """A transfer may not go, for `why`. Not in the records."""
 
     KIND: ClassVar = "transfer.refused"
     why: str
 
 
 class TransferEnded(TransferFact, frozen=True, kw_only=True):
-    """It has ended after `seconds`. `why`: `ended` by its process, or in other words. Not in the records."""
+    """A transfer has ended after `seconds`. `why`: `ended` by its process, or in other words. Not in the records."""
 
     KIND: ClassVar = "transfer.ended"
     why: str

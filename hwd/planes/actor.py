@@ -51,29 +51,31 @@ class Breach(StrEnum):
     """What a plane did that none may do."""
 
     UNDECLARED = "undeclared target"
-    """It switches to a target that it has not declared, or that has gone."""
+    """The plane switches to a target that it has not declared, or that has gone."""
     OVERLAP = "overlapping ports"
     """A NIC port, or a fibre end, is in two links, or crossconnects, of one target."""
     FOREIGN = "foreign port"
     """A target, or a route, uses a port that is not the job's."""
     EARLY_GRANT = "grant before applied"
-    """It lets a rank send over ports that are moving, or where no light that was seen ready joins its group."""
+    """The plane lets a rank send over ports that are moving, or where no light that was seen ready joins its group."""
     UNDER_TRANSFER = "switch under a transfer"
-    """It moves ports over which a rank sends."""
+    """The plane moves ports over which a rank sends."""
     NO_ANSWER = "never answers"
     """Ranks wait, and nothing is left that could let them go."""
     RAISED = "raises"
     """An exception came out of it."""
     NOT_DETERMINISTIC = "not deterministic"
-    """The same job, view and events made other actions."""
+    """The plane answered the same job, view and events with other actions."""
     NOT_WAITING = "answer to nobody"
-    """It answers a rank that does not wait."""
+    """The plane answers a rank that does not wait."""
     MOVING = "switch while moving"
-    """It switches ports that are on the way to another target already: that was neither applied nor not ready yet."""
+    """The plane switches ports that are on the way to another target already: that was neither applied nor not ready
+    yet.
+    """
     NOT_ALLOWED = "fallback that is not allowed"
     """The policy of the job has none."""
     NO_ACTION = "no action"
-    """It answers with what is no action, or with targets that are none."""
+    """The plane answers with what is no action, or with targets that are none."""
 
 
 class PlaneError(FailedError):
@@ -150,7 +152,7 @@ class PlaneActor:
         """Ports of no target in `at`, whose link another region has taken away."""
         self.routes: tuple[StaticRoute, ...] = ()
         self.actions: tuple[Action, ...] = ()
-        """Those of the last event."""
+        """The actions that the last event led to."""
         self._has_regions = self._has_crossconnects = False
         self._fallback = fallback
         self._failed: set[NicPortId | str] = set()
@@ -169,7 +171,7 @@ class PlaneActor:
 
     @property
     def lit_links(self) -> tuple[Link, ...]:
-        """Those of the targets that the light is at; none of one of crossconnects."""
+        """The links of the targets that the light is at; none of one of crossconnects."""
         return tuple(link for id, ports in self.at.items() for link in self.targets[id].links if ports >= {*link.ends})
 
     def touched_by(self, target: str) -> frozenset[NicPortId]:
@@ -181,7 +183,7 @@ class PlaneActor:
         return changed if self._dark.union(*self.at.values()) >= own else own | changed
 
     def _ports_of(self, target: str) -> frozenset[NicPortId]:
-        """Those that it is about."""
+        """The ports that a target is about."""
         return frozenset(self.targets[target].ports or self._view.ports)
 
     # --- events
@@ -312,7 +314,7 @@ class PlaneActor:
         return set() if self.targets[target].ports else self._rerouted(self.targets[target].routes)
 
     def _fall_back(self, why: str) -> Iterator[Command]:
-        """To the fallback without the links that have failed, where what is left joins all hosts; else to all of it."""
+        """Go to the fallback without the links that have failed, where the rest joins all hosts; else to all of it."""
         if self._fallback is None:
             raise PlaneError(Breach.NOT_ALLOWED, f"for {why!r}; the job has no fallback")
         left = tuple(

@@ -278,9 +278,9 @@ class MFabric:
             experts.wanted = self._links(experts, held.demand)
 
     def _switch(self) -> Iterator[Action]:
-        """To the light that groups want: first those whose ranks wait, then those that compute, where nobody waits for
-        their ports. Each is a region of its own, and moves while others do; groups that share ports move one after the
-        other.
+        """Switch to the light that groups want: first those whose ranks wait, then those that compute, where nobody
+        waits for their ports. Each is a region of its own, and moves while others do; groups that share ports move one
+        after the other.
         """
         busy = self._ports([*self._sending])
         awaited = self._ports([rank for held in self._held for rank in held.ranks])
@@ -320,7 +320,7 @@ class MFabric:
         return Grant(ranks=held.ranks)
 
     def _learn(self, experts: _Experts) -> None:
-        """From the first all-to-all of a layer, which goes now."""
+        """Learn from the first all-to-all of a layer, which goes now."""
         layer, number = self._place(experts.made)
         if self._first is not First.PREDICT or number or not layer:
             return

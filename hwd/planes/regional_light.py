@@ -28,7 +28,9 @@ class _Move:
 
 
 class RegionalLight:
-    """At first it is known of no port where its light is. `go` makes targets `light1`, `light2` and so on."""
+    """The light of a job by regions; at first it is known of no port where its light is. `go` makes targets `light1`,
+    `light2` and so on.
+    """
 
     def __init__(self) -> None:
         self._light: dict[NicPortId, Link | None] = {}
@@ -40,7 +42,7 @@ class RegionalLight:
 
     @property
     def links(self) -> frozenset[Link]:
-        """All that are known."""
+        """The links that are known."""
         return frozenset(link for link in self._light.values() if link is not None)
 
     @property

@@ -40,12 +40,12 @@ class Board:
 
     @property
     def live(self) -> tuple[RunStatus, ...]:
-        """Those that have not ended, in the order in which they came."""
+        """The runs that have not ended, in the order in which they came."""
         return tuple(self._live.values())
 
     @property
     def all(self) -> tuple[RunStatus, ...]:
-        """All of them, ended ones first, oldest first."""
+        """The runs, ended ones first, oldest first."""
         return *self._ended.values(), *self._live.values()
 
     def get(self, run: str) -> RunStatus | None:

@@ -82,7 +82,7 @@ class Lane:
         self.has_applied = False
         """Whether ended branches of it applied something that is still in place."""
         self.jobs: list[str] = []
-        """Those that it, or ended branches of it, carried."""
+        """The jobs that this lane, or ended branches of it, carried."""
         self._shared = shared
         self._open: Reconfiguration | None = None
         self._last: Tally | None = outer._last if outer else None
@@ -292,7 +292,7 @@ class Lane:
         shared.leases.ledger.check(Asker(run=shared.run), ports, action, now_wall_ns=shared.clock.wall_ns())
 
     async def _border(self) -> None:
-        """Between two steps: wait while a pause is requested. The remaining time of leases is restored afterwards."""
+        """Wait between two steps while a pause is requested. The remaining time of leases is restored afterwards."""
         if (by := self._shared.brake.by) is None:
             return
         self._shared.emit(RunPaused(run=self._shared.run, by=by, branch=self.name))

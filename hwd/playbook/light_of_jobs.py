@@ -35,7 +35,7 @@ class LightOfJobs:
         """By reconfiguration, in the order in which they began."""
 
     def follow(self, job: str) -> None:
-        """From now on, before its first move."""
+        """Follow a job from now on, before its first move."""
         self._leases[job] = ""
 
     def forget(self, jobs: Collection[str]) -> None:

@@ -42,7 +42,7 @@ class Tally:
             seconds.extend(_seconds(ended, stage))
 
     def figure(self, stage: StageName, figure: str) -> float | None:
-        """None where the values do not carry it."""
+        """A figure of a stage; None where the values do not carry it."""
         values = np.frombuffer(self._seconds[stage]) if self._seconds[stage] else np.array([])
         needs = {"n": 0, "p95_s": P95_NEEDS, "p99_s": P99_NEEDS}.get(figure, 1)
         if len(values) < needs:
@@ -63,7 +63,7 @@ class Tally:
 
 
 def figures(names: Iterable[str], *, last: Tally | None, run: Tally, seconds: float) -> dict[str, Value | None]:
-    """Those of `names` that are measured ones, with their values; `last` is None before the first apply."""
+    """The figures among `names` that are measured, with their values; `last` is None before the first apply."""
     found: dict[str, Value | None] = {}
     for name in names:
         if name in MEASUREMENTS:

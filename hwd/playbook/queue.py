@@ -28,7 +28,7 @@ class Waits(Protocol):
 
     @property
     def ports(self) -> frozenset[str]:
-        """All that it may claim."""
+        """The ports that the run may claim."""
         ...
 
     @property

@@ -124,7 +124,7 @@ class Runner:
 
     @property
     def ports(self) -> frozenset[str]:
-        """All that it may claim: `ocs1.3`, `h0.eth0`."""
+        """The ports that the run may claim: `ocs1.3`, `h0.eth0`."""
         return self.playbook.ports
 
     @property

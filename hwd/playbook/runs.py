@@ -91,7 +91,7 @@ class Runs:
         self._ended: dict[str, asyncio.Event] = {}
         self._starting = asyncio.Lock()
         self._requests = 0
-        """Those that are neither refused nor started nor queued yet."""
+        """The requests that are neither refused nor started nor queued yet."""
         self._changed = asyncio.Event()
         self._closing = False
         self.recovery = RunRecovery(

@@ -50,12 +50,12 @@ def left_by(lanes: Sequence[Lane], last: Mapping[str, Reconfiguration], light: L
     """
 
     def moved_since(lane: Lane) -> list[JobMove]:
-        """By its jobs, after its last apply."""
+        """The moves of a lane by its jobs, after its last apply."""
         applied = last.get(lane.name)
         return [move for move in light.last_moves(lane.jobs) if applied is None or move.began_ns > applied.started_ns]
 
     def state_of(lane: Lane) -> SafeState | None:
-        """None where nothing of it moved."""
+        """The state that a lane left; None where nothing of it moved."""
         if inner := [state for one in lanes if one.outer is lane and (state := state_of(one)) is not None]:
             return _together(inner)
         if moves := moved_since(lane):

@@ -61,7 +61,9 @@ class TwinFaults:
         await self._set_fault(fault)
 
     async def set_for(self, run: str, fault: Fault) -> None:
-        """As `set`, until `clear_of`. Raises HwdError also where the subject still has a fault of an ended run."""
+        """Set a fault as `set` does, until `clear_of`. Raises HwdError also where the subject still has a fault of an
+        ended run.
+        """
         check_fault(fault, self._in_use.testbed)
         await self._in_turn(self._set_for(run, fault))
 

@@ -62,7 +62,7 @@ class Claim:
         return f"{named}: {self.says(now_wall_ns, waits=waits)}"
 
     def says(self, now_wall_ns: int, *, waits: bool = False) -> str:
-        """As `text`, without the ports."""
+        """Say the claim as `text` does, without the ports."""
         row = ROWS[self.reason]
         next_ = (row.ending if waits else "") or row.remedy
         if self.reason is Reason.LEASE and (job := job_of(self.owner)) is not None:  # nobody else acts under it

@@ -8,10 +8,10 @@ class DelegationState(StrEnum):
     """Whether the host may set its switch."""
 
     GRANTED = "granted"
-    """It may, under this epoch, without asking the daemon."""
+    """The host may set the switch, under this epoch, without asking the daemon."""
     TAKEN_BACK = "taken-back"
-    """It may not, until an operator grants it again. Meanwhile nobody sets the switch: only its host is
-    connected to it.
+    """The host may not set the switch until an operator grants it again. Meanwhile nobody sets the switch: only its
+    host is connected to it.
     """
 
 

@@ -21,7 +21,7 @@ def isolation(
     touches: frozenset[str],
     unknown: Iterable[str],
 ) -> PlanIsolation:
-    """For each circuit that passes a port of one of these leases: what of its path the plan touches.
+    """Find what a plan touches of the path of each circuit that passes a port of one of these leases.
 
     `touches`: ports whose light the plan changes. `unknown`: switches whose crossconnects are not known now.
     """

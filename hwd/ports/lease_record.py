@@ -26,5 +26,5 @@ class LeaseRecord:
 
     @property
     def silence_s(self) -> float | None:
-        """After how long without a sign of its holder it ends; None: it lasts to its end."""
+        """How long the lease lasts without a sign of its holder; None: to its end."""
         return self.heartbeat_s if self.claim_within_s is None else self.claim_within_s

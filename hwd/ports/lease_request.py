@@ -38,7 +38,7 @@ class LeaseRequest:
 
     @property
     def claim(self) -> Claim:
-        """As the ledger has it."""
+        """The claim of the request, for the ledger."""
         return Claim(
             id=self.id,
             reason=Reason.WAIT if self.at_wall_ns is None else Reason.RESERVATION,

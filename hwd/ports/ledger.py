@@ -152,7 +152,9 @@ class Ledger:
         return next(self.refusals(asker, ports, action, now_wall_ns=now_wall_ns), None)
 
     def check(self, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> None:
-        """As `may`; raises RefusedError with the text of the refusal, ClaimedError where a claim is in the way."""
+        """Check as `may` does; raises RefusedError with the text of the refusal, ClaimedError where a claim is in the
+        way.
+        """
         refusal = self.may(asker, ports, action, now_wall_ns=now_wall_ns)
         if refusal is not None and refusal.claim is not None:
             raise ClaimedError(refusal.text, refusal.claim)

@@ -83,7 +83,7 @@ class Changes:
         self._changes = {name: one for name, one in self._changes.items() if name in self._switches}
 
     def last(self, switch: str) -> SwitchChange | None:
-        """None where none is known."""
+        """The last change of a switch; None where none is known."""
         return self._changes.get(switch)
 
     def __call__(self, document: Document) -> None:

@@ -40,5 +40,5 @@ class RackHealth:
         return next((f"the end of its fibre is {note}" for note in notes if note is not None), "")
 
     def carrier(self, port: NicPortId) -> bool | None:
-        """None where it is not known: its agent is away, or has not found the port yet."""
+        """Whether a port has a carrier; None where its agent is away, or has not found the port yet."""
         return self._carrier(port)

@@ -39,7 +39,7 @@ class _Looked:
 
     @property
     def of(self) -> tuple[str, ...]:
-        """What it follows: NIC ports, hosts and switches."""
+        """The subjects that the look follows: NIC ports, hosts and switches."""
         link, switches = self.routed.link, (one.switch for one in self.routed.crossconnects)
         return (*dict.fromkeys((*link.ends, *(end.host for end in link.ends), *switches)),)
 
@@ -103,8 +103,8 @@ class Links:
         return self._fabric.follow(self._switches.state(), switches_at_once=switches_at_once)
 
     def each(self) -> Iterator[LinkStatus]:
-        """Those that crossconnects make now. One of which something was told since is looked at when it is asked for,
-        which takes a third of a millisecond. It ends where a reload comes in between.
+        """Yield the links that crossconnects make now. One of which something was told since is looked at when it is
+        asked for, which takes a third of a millisecond. It ends where a reload comes in between.
         """
         fabric = self._fabric
         routed = fabric.routed_of(self._switches.state())
@@ -254,7 +254,7 @@ class Links:
         return _Looked(routed=routed, status=status, lasts=lasts)
 
     def _hang(self, routed: RoutedLink, transfers: Transfers | None = None) -> tuple[Hang | None, bool]:
-        """Where it hangs, and whether that lasts until a document comes."""
+        """Where a link hangs, and whether that lasts until a document comes."""
         reports = {one.switch: self._switches.report(one.switch) for one in routed.crossconnects}
         switches = {name: one for name, one in reports.items() if one is not None}  # else a reload has taken it out
         made_wall_ns, lost_wall_ns = max(self._made(routed), default=0), self._lost(routed)

@@ -70,7 +70,7 @@ class NicPortNow:
 
     @property
     def told(self) -> HostPort:
-        """As its agent would tell of it now; the count of its carrier is of its birth."""
+        """The port as its agent would tell of it now; the count of its carrier is of its birth."""
         return replace(
             self.born,
             present=self.present,
@@ -81,7 +81,7 @@ class NicPortNow:
 
     @property
     def end(self) -> EndState:
-        """For a diagnosis."""
+        """The state of the port for a diagnosis."""
         sources = self.born.sources
         link = sources.get("link")
         missing = (link.why_not if link else "") or f"there is no interface {self.born.interface}"
@@ -140,15 +140,15 @@ class NicPorts:
         return self._hosts_since_wall_ns.get(host)
 
     def of_host(self, host: str) -> Mapping[str, NicPortNow]:
-        """By name."""
+        """The ports of a host by name."""
         return self._ports.get(host, NOTHING)
 
     def get(self, id: NicPortId) -> NicPortNow | None:
-        """None where its agent has not told of it."""
+        """The port as it is now; None where its agent has not told of it."""
         return self._ports.get(id.host, NOTHING).get(id.port)
 
     def carrier(self, id: NicPortId) -> bool | None:
-        """None where it is not known: its agent is away, or has not found the port yet."""
+        """Whether a port has a carrier; None where its agent is away, or has not found the port yet."""
         port = self.get(id)
         return None if port is None else port.carrier
 

@@ -49,7 +49,7 @@ class ReadyLinks:
         self._changes: dict[str, _Change] = {}
 
     def is_ready(self, link: Link) -> bool | None:
-        """None where it is not known, or where nobody wants the link."""
+        """Whether a link is ready; None where that is not known, or where nobody wants the link."""
         return self._ready.get(link)
 
     def __call__(self, document: Document) -> None:
@@ -78,7 +78,7 @@ class ReadyLinks:
                     self._time(link.link, ready=bool(ready) and ready.issubset(READY))
 
     def expect(self, links: Iterable[RoutedLink]) -> None:
-        """These are wanted, as earlier processes of the daemon have recorded."""
+        """Expect these links, as earlier processes of the daemon have recorded."""
         for routed in links:
             self._make(routed.link, routed.crossconnects)
 

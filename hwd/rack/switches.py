@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 NOTHING: Final = frozenset[Crossconnect]()
 OVERRUNS_KEPT = 8
-"""Of each switch; older ones are in the records."""
+"""The overruns of each switch that are kept; older ones are in the records."""
 
 
 class ReportedSwitches:
@@ -71,7 +71,7 @@ class ReportedSwitches:
         }
 
     def reports(self) -> list[SwitchStatus]:
-        """In the order of the testbed file; for an unreachable one with the present cause."""
+        """The reports of the switches in the order of the testbed file; an unreachable one with the present cause."""
         return [*map(self._with_cause, self._reports.values())]
 
     def state(self) -> dict[str, frozenset[Crossconnect]]:
@@ -79,11 +79,11 @@ class ReportedSwitches:
         return {name: self.carried(name) for name in self._reports}
 
     def carried(self, switch: str) -> frozenset[Crossconnect]:
-        """The same of one."""
+        """The crossconnects that one switch carried."""
         return self._carried.get(switch, NOTHING)
 
     def report(self, switch: str) -> SwitchStatus | None:
-        """As in `reports`; None for one that the testbed has not."""
+        """The report of a switch, as in `reports`; None for one that the testbed has not."""
         one = self._reports.get(switch)
         return None if one is None else self._with_cause(one)
 

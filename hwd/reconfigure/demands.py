@@ -64,7 +64,7 @@ class Demands:
             return await self._table.add(await self._offload(read), replace=asked.replace)
 
     async def all(self) -> tuple[DemandSummary, ...]:
-        """In the order of their names."""
+        """Read the demands in the order of their names."""
         return await self._table.all()
 
     async def matrix(self, key: DemandKey) -> DemandMatrix:

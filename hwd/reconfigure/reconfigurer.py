@@ -195,7 +195,7 @@ class Reconfigurer:
         return tuple(self.last_by_branch(run).values())
 
     def last_by_branch(self, run: str) -> Mapping[str, Reconfiguration]:
-        """As `last_of`, by the names of the branches."""
+        """The last reconfigurations of a run, as `last_of`, by the names of the branches."""
         return self._last_of_run.get(run, {})
 
     @property
@@ -324,7 +324,7 @@ class Reconfigurer:
         return reconfiguration
 
     async def wait_ready(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
-        """Until all links are ready, or somebody confirms it before.
+        """Wait until all links are ready, or somebody confirms the reconfiguration before.
 
         Raises NotReadyError after the roll-back, when the links are late or cannot become ready because a switch, all
         agents or an interface are away; NotRolledBackError where the roll-back failed; FailedError as soon as somebody
@@ -627,7 +627,7 @@ class Reconfigurer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Drain:
-    """Until when a reconfiguration waits for the end of transfers, in seconds of the loop's clock."""
+    """The time until which a reconfiguration waits for the end of transfers, in seconds of the loop's clock."""
 
     since_s: float
     by_s: float

@@ -45,6 +45,6 @@ class RefusedSwitches:
             log.debug("prepared set %s: not switched: %s", prepared_set, error)
 
     def switched(self, prepared_set: str) -> None:
-        """It was, so that a reason that comes again is a new one."""
+        """Note that a set was switched, so that a reason that comes again is a new one."""
         if (counts := self._counts.pop(prepared_set, None)) is not None:
             log.info("prepared set %s: is switched again, after %d refusals", prepared_set, counts.total())

@@ -95,7 +95,7 @@ class Transfers:
         self._announce = Emitter(clock, announce)
         self._transfers: dict[str, Transfer] = {}
         self._waiting: set[str] = set()
-        """Those that wait for ports that are being moved, by name."""
+        """The transfers that wait for ports that are being moved, by name."""
         self._over: dict[str, str] = {}
         self._boots: dict[str, str] = {}
         self._noted: set[str] = set()
@@ -140,7 +140,7 @@ class Transfers:
         return frozenset().union(*self._ports.values())
 
     def all(self) -> tuple[Transfer, ...]:
-        """Those in flight, oldest first."""
+        """The transfers in flight, oldest first."""
         return tuple(self._transfers.values())
 
     @property
@@ -149,7 +149,7 @@ class Transfers:
         return tuple(self._unreported_until_ns)
 
     def status(self) -> list[TransferStatus]:
-        """Those in flight, then hosts that may be sending."""
+        """The transfers in flight, then hosts that may be sending."""
         now_ns = self._clock.monotonic_ns()
         found = [
             TransferStatus(
@@ -291,7 +291,7 @@ class Transfers:
         return lines
 
     async def drain(self, ports: frozenset[str], *, by: str, what: str) -> list[str]:
-        """For a way back: wait `drain_s` for the end of the transfers on these ports, then cut what is left.
+        """Drain ports for a way back: wait `drain_s` for the end of the transfers on them, then cut what is left.
 
         The caller has a claim that lets no new one on. Returns a line on each that was cut.
         """
@@ -372,7 +372,7 @@ class Transfers:
         )
 
     def _refusal(self, transfer: Transfer, by: AskedBy) -> str:
-        """Why it may not go now, empty where it may."""
+        """Why the transfer may not go now, empty where it may."""
         if self._boots.get(by.host) != by.boot:
             return f"{transfer}: its agent was started anew"
         now = self._clock.wall_ns()

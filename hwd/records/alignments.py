@@ -16,7 +16,7 @@ Alignments = Mapping[tuple[str, str], ClockAligned]
 
 
 class AlignmentTable:
-    """By host and boot, the last alignment; `Records.add` writes them. `last_resort` writes where the disk may be
+    """The last alignment of each host and boot; `Records.add` writes them. `last_resort` writes where the disk may be
     full.
     """
 

@@ -12,14 +12,14 @@ from hwd_drivers.core.structs import from_json, to_json
 
 
 class DemandTable:
-    """Each by its name, its matrices by layer and micro-batch."""
+    """The demands by name, each with its matrices by layer and micro-batch."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
         self._store = access.store
 
     async def all(self) -> tuple[DemandSummary, ...]:
-        """In the order of their names."""
+        """Read the demands in the order of their names."""
         return await self._access.read(self._all)
 
     async def matrix(self, key: DemandKey) -> DemandMatrix:

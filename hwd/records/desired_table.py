@@ -24,7 +24,7 @@ class DesiredTable:
         self._store = access.store
 
     async def all(self) -> Mapping[str, Mapping[PortSide, DesiredEnd]]:
-        """By switch and end."""
+        """Read the desired ends by switch and end."""
         return await self._access.read(self._all)
 
     # --- blocking, in the offload

@@ -34,9 +34,9 @@ class DocumentGroup(StrEnum):
     """Documents outside of runs that are retained for equally long."""
 
     DOCUMENTS = "documents"
-    """All that are not of the history."""
+    """The documents that are not of the history."""
     HISTORY = "history"
-    """Those that `hwd history` and `hwd rollback --to` read, and transfers that were cut."""
+    """The documents that `hwd history` and `hwd rollback --to` read, and transfers that were cut."""
 
     @classmethod
     def of(cls, kind: str) -> "DocumentGroup":

@@ -28,14 +28,14 @@ class JobTable:
         return await self._access.read(self._latest, most)
 
     async def ids(self) -> frozenset[str]:
-        """Of all that are kept."""
+        """Read the ids of the jobs that are kept."""
         return await self._access.read(self._ids)
 
     async def get(self, id: str) -> JobRecord | None:
         return await self._access.read(self._get, id)
 
     async def of_run(self, run: str) -> tuple[JobRecord, ...]:
-        """Those that a run started, oldest first."""
+        """Read the jobs that a run started, oldest first."""
         return (
             tuple(one for one in reversed(await self._access.read(self._latest, 2 * KEPT)) if one.run == run)
             if run
@@ -43,7 +43,7 @@ class JobTable:
         )
 
     async def events(self, id: str) -> tuple[JobEvent, ...]:
-        """All of a job, in order."""
+        """Read the events of a job, in order."""
         return await self._access.read(self._events, id)
 
     async def save(self, record: JobRecord) -> None:

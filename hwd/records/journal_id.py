@@ -21,7 +21,7 @@ class KnownJournal(Protocol):
 
 
 class MemoryJournalId:
-    """For a journal in memory: records on a disk outlive it, and would report it missing."""
+    """The id of a journal in memory: records on a disk outlive it, and would report it missing."""
 
     def __init__(self) -> None:
         self._id: str | None = None
@@ -41,7 +41,7 @@ class JournalId:
         self._store = access.store
 
     async def read(self) -> str | None:
-        """None where the records are new, or older than journals with an id."""
+        """Read the id; None where the records are new, or older than journals with an id."""
         return await self._access.read(self._read)
 
     async def write(self, id: str) -> None:

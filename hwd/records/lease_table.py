@@ -29,7 +29,7 @@ class LeaseTable:
         return await self._access.read(self._all)
 
     async def requests(self) -> tuple[LeaseRequest, ...]:
-        """In the order in which they came."""
+        """Read the requests in the order in which they came."""
         return await self._access.read(self._requests)
 
     async def epoch(self) -> int:

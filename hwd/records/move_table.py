@@ -22,7 +22,7 @@ class MoveTable:
         self._store = access.store
 
     async def all(self) -> Mapping[tuple[str, str], int]:
-        """By switch and element."""
+        """Read the counts of moves by switch and element."""
         return await self._access.read(self._all)
 
     # --- blocking, in the offload

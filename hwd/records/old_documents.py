@@ -152,7 +152,7 @@ def _ends(named: _Named) -> Iterable[str]:
 
 
 def _newest(connection: sa.Connection, rows: Iterable[_Old]) -> frozenset[int]:
-    """Of these documents, oldest first, those that are the newest of their kind outside of runs."""
+    """The newest of their kind outside of runs, among these documents, oldest first."""
     last = {row.kind: row.id for row in rows}
     newer = (
         sa.select(documents.c.id).where(documents.c.run.is_(None), documents.c.kind == kind, documents.c.id > id)

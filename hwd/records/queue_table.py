@@ -20,7 +20,7 @@ class QueueTable:
         self._store = access.store
 
     async def all(self) -> tuple[QueuedRun, ...]:
-        """In the order in which they were queued."""
+        """Read the queued runs in the order in which they were queued."""
         return await self._access.read(self._all)
 
     async def add(self, run: QueuedRun) -> None:

@@ -200,7 +200,7 @@ def _concerns(entry: HistoryEntry, switch: str | None, port: str | None) -> bool
 
 
 def _deleted(gap: Gap) -> HistoryEntry:
-    """In the place of what was deleted."""
+    """The entry in the place of what was deleted."""
     return _notice(gap.wall_ns, DELETED, f"up to here only those of runs are left: {gap.why}", gap.why)
 
 

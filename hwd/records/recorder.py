@@ -99,7 +99,7 @@ class RecordingSink:
         return sum(self._dropped.values())
 
     def full(self) -> bool:
-        """True while documents are dropped, except those of `NEVER_DROPPED`: senders that can wait shall wait."""
+        """Whether documents are dropped now, except those of `NEVER_DROPPED`: senders that can wait shall wait."""
         return len(self._buffer) >= self._buffered_max
 
     def __call__(self, document: Document) -> None:
@@ -166,7 +166,7 @@ class RecordingSink:
             raise failure
 
     async def close_crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
-        """At a start: end every run that was under way when the daemon ended, and return them so.
+        """End every run that was under way when the daemon ended, at its next start, and return them so.
 
         What cannot be written now is written when the database can be.
         """

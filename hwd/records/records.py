@@ -150,7 +150,7 @@ class Records:
         return await self._access.write(self._settle_run, id, safe_state)
 
     async def crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
-        """At a start: every run without an end, as ended by the daemon's crash, oldest first. Nothing is written."""
+        """Read the runs without an end at a start, as ended by the daemon's crash, oldest first. Nothing is written."""
         return await self._access.read(self._crashed, now_wall_ns)
 
     async def runs(self, *, limit: int | None = None, before: str | None = None) -> tuple[RunSummary, ...]:
@@ -160,7 +160,9 @@ class Records:
         return await self._access.read(self._runs, limit, before)
 
     async def run(self, id: str) -> Run:
-        """By its id or a prefix of it; raises UnknownError where that fits none, ConfigError where it fits several."""
+        """Read a run by its id or a prefix of it; raises UnknownError where that fits none, ConfigError where it fits
+        several.
+        """
         return await self._access.read(self._run, id)
 
     # --- documents
@@ -177,16 +179,18 @@ class Records:
     async def documents(
         self, *, run: str | None = None, kinds: Iterable[str] = (), after: int = 0, limit: int | None = None
     ) -> tuple[Stored, ...]:
-        """In the order of recording. `run` None: of all runs and of none; `kinds` empty: all; `after`: an id."""
+        """Read documents in the order of recording. `run` None: of all runs and of none; `kinds` empty: all; `after`:
+        an id.
+        """
         return await self._access.read(self._documents, run, tuple(kinds), after, limit)
 
     async def newest(self, kinds: Iterable[str], *, limit: int, before: int | None = None) -> tuple[Stored, ...]:
-        """Of these kinds, of all runs and of none, newest first. `before`: an id; only older ones."""
+        """Read documents of these kinds, of all runs and of none, newest first. `before`: an id; only older ones."""
         return await self._access.read(self._newest, tuple(kinds), limit, before)
 
     async def unbroken(self, kinds: Iterable[str], *, limit: int) -> list[Document]:
-        """Of these kinds, `limit` of each at most, oldest first, from where none of them can be missing: what is older
-        than the oldest of a kind that has more, or than a gap, is left out.
+        """Read documents of these kinds, `limit` of each at most, oldest first, from where none of them can be missing:
+        what is older than the oldest of a kind that has more, or than a gap, is left out.
         """
         found: list[Stored] = []
         known_from = 1 + max((gap.upto for gap in (await self.gaps.all()).values()), default=-1)
@@ -204,8 +208,8 @@ class Records:
     # --- agents
 
     async def seen(self) -> Mapping[tuple[str, str], int]:
-        """For each (host, boot): the number up to which events are recorded. The newest boots of each host, the oldest
-        of these first.
+        """Read the number up to which events are recorded, for each (host, boot). The newest boots of each host, the
+        oldest of these first.
         """
         return await self._access.read(self._seen)
 

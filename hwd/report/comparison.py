@@ -95,13 +95,13 @@ def compare(first: RunReport, second: RunReport) -> Comparison:
 
 
 def medians(one: Difference) -> tuple[str, str]:
-    """Of both sides."""
+    """The medians of both sides."""
     first, second = map(resolved, one.median_s, one.error_s)
     return first, second
 
 
 def is_shift_resolved(one: Difference) -> bool:
-    """Whether it is larger than the bounds of both sides, or its interval, which has these in it, excludes 0."""
+    """Whether the shift is larger than the bounds of both sides, or its interval, which has these in it, excludes 0."""
     return bool(one.excludes_zero) or abs(one.shift_s) >= sum(one.error_s)
 
 

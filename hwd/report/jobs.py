@@ -31,7 +31,7 @@ class JobRow:
 
 
 def job_rows(jobs: Iterable[RunJob]) -> tuple[JobRow, ...]:
-    """In the order in which the first of each began."""
+    """The rows of jobs in the order in which the first of each began."""
     found: dict[tuple[str, str], list[RunJob]] = {}
     for one in jobs:
         name = " · ".join(filter(None, (" ".join([one.entry, *one.arguments]), swept(one.sweep))))
@@ -40,7 +40,7 @@ def job_rows(jobs: Iterable[RunJob]) -> tuple[JobRow, ...]:
 
 
 def job_figures(row: JobRow) -> dict[str, str]:
-    """By heading."""
+    """The figures of a row by the headings of their columns."""
     low, high = row.interval or (None, None)
     return {
         "job": row.name,

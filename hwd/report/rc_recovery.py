@@ -31,7 +31,7 @@ class RecoveryRow:
 
 
 def recovery_rows(timelines: Iterable[Timeline]) -> tuple[RecoveryRow, ...]:
-    """One for each setting and origin."""
+    """The rows of recoveries, one for each setting and origin."""
     groups: dict[tuple[float, int, Origin], list[RcRecovery]] = {}
     for timeline in timelines:
         for end in timeline.ends:

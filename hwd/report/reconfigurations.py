@@ -162,7 +162,7 @@ def _take(one: _Open, fact: ReconfigurationFact, *, at_ns: int) -> None:
 
 
 def recorded_reconfigurations(run: Run, documents: Iterable[Document]) -> Iterator[RecordedReconfiguration]:
-    """Each at its end, finally those that have none."""
+    """Yield each reconfiguration at its end, finally those that have none."""
     reassembly = Reassembly(run)
     for document in documents:
         if (one := reassembly.take(document)) is not None:

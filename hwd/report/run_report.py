@@ -44,7 +44,7 @@ _FACTS = (
     RunFault,
 )
 _BROKEN_OFF_FACTS = (HostEvent,)
-"""They are only needed for a reconfiguration without a timeline, and are most of the documents of a run."""
+"""The facts that are needed only for a reconfiguration without a timeline, and are most of the documents of a run."""
 PAGE = 32
 """Documents read at a time: the timeline of a large rack alone is half a megabyte."""
 BROKEN_OFF = "broken off"
@@ -66,7 +66,7 @@ class Ending:
 
     @property
     def more_hangs(self) -> tuple[Hang, ...]:
-        """Those that `why` does not state."""
+        """The hangs that `why` does not state."""
         return tuple(hang for hang in self.hangs if hang.words not in self.why)
 
 
@@ -216,8 +216,8 @@ class _Gathering:
 
 
 def _without_observations(timeline: Timeline) -> Timeline:
-    """Of the ends only the recovery of reliable connections is left. Links that were commanded together share equal
-    instants, stages and bounds, and all timelines the names of links and sources.
+    """Drop the observations of a timeline: of the ends only the recovery of reliable connections is left. Links that
+    were commanded together share equal instants, stages and bounds, and all timelines the names of links and sources.
     """
     ends = [replace(end, instants=(), observations=()) for end in timeline.ends if end.rc is not UNSET]
     instants: dict[Instant, Instant] = {}

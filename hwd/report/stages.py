@@ -50,8 +50,8 @@ def stage_table(
 
 
 def turnaround_rows(reports: Sequence[RunReport]) -> tuple[StageStatistics, ...]:
-    """From command to first transfer: what is said first of runs, so that no row has the values of two treatments.
-    Each run, where there are several, each sweep value, topology and range of dwells has its own.
+    """The rows of times from command to first transfer: what is said first of runs, so that no row has the values of
+    two treatments. Each run, where there are several, each sweep value, topology and range of dwells has its own.
     """
     cuts = (Cut.RUN, Cut.SWEEP, Cut.TOPOLOGY) if len(reports) > 1 else (Cut.SWEEP, Cut.TOPOLOGY)
     taken = group_samples(reports, cuts).samples

@@ -69,7 +69,8 @@ class TrialTable(msgspec.Struct, frozen=True, kw_only=True):
 def trial_table(
     runs: Iterable[RunSummary], trial: str, report_of: Callable[[str], RunReport], *, margin: float | None = None
 ) -> TrialTable:
-    """Of the runs of the records, in any order. `report_of`: of a run by its id, read where it is needed.
+    """Make the table of a trial, of the runs of the records in any order. `report_of`: of a run by its id, read where
+    it is needed.
 
     Raises UnknownError where there is no run of the trial, ConfigError where its runs are not of one metric.
     """

@@ -263,7 +263,7 @@ def _check_room(name: str, facts: Mapping[str, Any]) -> None:
 
 
 def _with(error: HwdError, more: str) -> HwdError:
-    """The same error, with an explanation; below the end of the agent's log where the error has one."""
+    """Make the same error with an explanation; below the end of the agent's log where the error has one."""
     words = str(error)
     return type(error)(f"{words}\n{more}" if "\n" in words else f"{words.rstrip('.')}. {more}")
 

@@ -21,9 +21,9 @@ class Light(StrEnum):
     GREEN = "green"
     """As it should be."""
     YELLOW = "yellow"
-    """It works, and something is missing or wrong."""
+    """The part works, and something is missing or wrong."""
     RED = "red"
-    """It does not work."""
+    """The part does not work."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

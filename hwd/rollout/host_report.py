@@ -13,17 +13,17 @@ class Result(StrEnum):
     """The result for one host."""
 
     DONE = "done"
-    """It is as requested."""
+    """The host is as requested."""
     ALREADY = "already"
-    """It was so before; nothing was changed."""
+    """The host was as requested before; nothing was changed."""
     ROLLED_BACK = "rolled-back"
-    """It failed, and the earlier agent runs again."""
+    """The rollout failed, and the earlier agent runs again."""
     FAILED = "failed"
-    """It failed."""
+    """The rollout failed."""
     CUT_OFF = "cut-off"
     """The operator interrupted it."""
     UNTOUCHED = "untouched"
-    """It was not started."""
+    """The rollout of the host was not started."""
 
 
 class HostReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,9 @@ import re
 
 
 def is_newer(one: str, than: str) -> bool:
-    """By their numbers, such as 0.10.1; False where either has none that can be compared."""
+    """Whether a version is newer than another by their numbers, such as 0.10.1; False where either has none that can be
+    compared.
+    """
     ours, other = _numbers(one), _numbers(than)
     return bool(ours and other) and ours > other
 

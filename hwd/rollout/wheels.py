@@ -46,7 +46,7 @@ class Target:
 
     @classmethod
     def of(cls, facts: Mapping[str, object]) -> "Target":
-        """From the facts of `hwd.rollout.onhost.facts.look`."""
+        """Read the target from the facts of `hwd.rollout.onhost.facts.look`."""
         libc = facts["libc"]
         assert isinstance(libc, list)
         name, version = libc if libc[0] else ("musl", f"1.{MUSL_NEWEST}")

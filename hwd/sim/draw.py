@@ -45,15 +45,15 @@ from hwd.sim.world import DAEMON, agent_node
 from hwd_drivers.core.ids import Draws
 
 TRUNKS_SHARE: Final = 0.25
-"""Of the seeds: those whose rack has links over trunks, which move in several steps."""
+"""The share of the seeds whose rack has links over trunks, which move in several steps."""
 LASTS_S: Final = 12.0
 """The time in which operators act and things befall the world; then all faults end."""
 DEEDS: Final = (3, 8)
 TROUBLES: Final = (0, 4)
 SETS_ONE_IN: Final = 4
-"""One of so many worlds is about a prepared set."""
+"""The number of worlds of which one is about a prepared set."""
 JOBS_ONE_IN: Final = 3
-"""One of so many worlds has jobs."""
+"""The number of worlds of which one has jobs."""
 ONE_IN: Final = (0, 200, 40, 10)
 """How seldom a step of a task is overtaken; 0: never."""
 
@@ -128,7 +128,7 @@ def _stepped(draw: random.Random, act: AnyAct) -> AnyAct:
 
 
 def _deed_of_sets(draw: random.Random, rack: Rack, earlier: dict[type[object], list[int]]) -> AnyAct:
-    """In a world that is about a prepared set: its lease, the set, then mostly its switches."""
+    """Draw a deed in a world that is about a prepared set: its lease, the set, then mostly its switches."""
     leases, sets, switches = (earlier.get(kind, []) for kind in (TakeLease, PrepareSet, SwitchSet))
     if not leases:
         return TakeLease(ports=("all",), for_s=draw.choice((5.0, 30.0, 30.0)))
@@ -259,7 +259,7 @@ def _transfers(draw: random.Random, rack: Rack, *, first: int, times: list[float
 
 
 def _jobs(draw: random.Random, rack: Rack, *, first: int) -> list[tuple[float, AnyAct]]:
-    """In one of `JOBS_ONE_IN` worlds: jobs, early, so that their ports are free, and who dies under them."""
+    """Draw the jobs of one in `JOBS_ONE_IN` worlds, early, so that their ports are free, and who dies under them."""
     acts: list[tuple[float, AnyAct]] = []
     if rack.owned or draw.random() * JOBS_ONE_IN >= 1:
         return acts

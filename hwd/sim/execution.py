@@ -181,7 +181,7 @@ class _Scene:
 
 
 def _delays(draw: random.Random) -> Callable[[], float]:
-    """Of the records' disk: mostly none, sometimes as of a disk that others write to."""
+    """Draw the delays of the records' disk: mostly none, sometimes as of a disk that others write to."""
     return lambda: draw.choices((0.0, draw.uniform(0.0, 0.02), draw.uniform(0.05, 0.3)), weights=(5, 4, 1))[0]
 
 

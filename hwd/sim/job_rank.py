@@ -34,7 +34,7 @@ class JobRank:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     async def join(self) -> dict[str, Any]:
-        """What it is told of the job."""
+        """Join the job; returns what the agent answers of it."""
         joined: dict[str, Any] = (await self._until(lambda rank: rank.join(self._job), "joined"))["joined"]
         return joined
 

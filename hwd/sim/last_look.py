@@ -151,7 +151,7 @@ class LastLook:
                     self._witness.breach("set-stands", f"set {id} is at {one.at}, and {switch} differs at {names}")
 
     async def _check_jobs(self, answered: Collection[str]) -> None:
-        """Each has ended and holds nothing, and none of its promises was broken by us."""
+        """Check that each job has ended and holds nothing, and that none of its promises was broken by us."""
         if (daemon := self._world.daemon) is None:
             return  # which is said already
         service = daemon.service
@@ -202,7 +202,7 @@ class LastLook:
             self._witness.breach("no-event-lost", text)
 
     async def note_unwatched(self) -> None:
-        """At the start: what changed before the agents first looked is nobody's event."""
+        """Note at the start what changed before the agents first looked: that is nobody's event."""
         recorded, _, _, _ = await self._recorded_changes()
         true = carrier_changes(self._world)
         self._witness.unwatched = {port: count - recorded.get(port, 0) for port, count in true.items()}

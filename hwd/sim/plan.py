@@ -25,7 +25,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Deed(Act, frozen=True, kw_only=True):
-    """Of an operator, or of a job."""
+    """A deed of an operator, or of a job."""
 
 
 class Apply(Deed, frozen=True, kw_only=True):

@@ -57,11 +57,11 @@ class SimProcesses:
 
     @property
     def running(self) -> list[str]:
-        """Those that have not ended."""
+        """The programs that have not ended."""
         return [id for id, one in self._running.items() if not one.has_ended]
 
     def kill(self, id: str) -> None:
-        """As SIGKILL does, from anywhere."""
+        """Kill a program as SIGKILL does, from anywhere."""
         self._running[id].end_by("SIGKILL")
 
 

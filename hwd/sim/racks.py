@@ -66,7 +66,7 @@ class Rack:
 
     @property
     def owners(self) -> dict[str, str]:
-        """By switch, the host that it belongs to."""
+        """The host that each switch of a host belongs to."""
         return {name: switch.owner for name, switch in self.testbed.switches.items() if switch.owner is not None}
 
     @property
@@ -168,7 +168,7 @@ HOST_OWNED: Final = Rack(
 
 
 def _over(*trunks: tuple[int, int]) -> str:
-    """On both switches of `TRUNKS`, the ports of hosts with the trunks that they get."""
+    """The crossconnects, on both switches of `TRUNKS`, of the ports of hosts with the trunks that they get."""
     pairs = ",".join(f"{port}A-{trunk}B,{trunk}A-{port}B" for port, trunk in trunks)
     return f"ocs1:{pairs} ocs2:{pairs}"
 

@@ -42,7 +42,7 @@ class Rank(asyncio.Protocol):
         return await self._ask(end=transfer)
 
     async def switch_set(self, prepared_set: str, target: str, **more: Any) -> dict[str, Any]:
-        """The same of a prepared set."""
+        """Ask the agent for a switch of a prepared set; `outcome` is `gone` where it died before."""
         return await self._ask(switch={"prepared_set": prepared_set, "target": target, "process": "rank", **more})
 
     async def join(self, job: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,14 +34,14 @@ class RecordsDisk:
         return result
 
     def refuse(self, text: str) -> None:
-        """From here on it fails, as with SQLite's words `disk I/O error`."""
+        """Refuse each call from here on, as with SQLite's words `disk I/O error`."""
         self._refusal = text
 
     def hang(self) -> None:
-        """From here on nothing returns."""
+        """Hang each call from here on: nothing returns."""
         self._answers.clear()
 
     def mend(self) -> None:
-        """It works, and what hung goes on."""
+        """Mend the disk: it works, and what hung goes on."""
         self._refusal = None
         self._answers.set()

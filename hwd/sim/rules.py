@@ -33,7 +33,7 @@ RULES: Final = {
     "answer-given": "Every call of an operator is answered, or its daemon dies.",
     "no-bug": "No part ends by itself, and no error is one that we do not raise on purpose.",
 }
-"""Each is checked against the twins, the disks and the records, not against what the daemon holds in memory."""
+"""The rules, each checked against the twins, the disks and the records, not against what the daemon holds in memory."""
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):

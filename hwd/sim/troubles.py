@@ -71,7 +71,7 @@ class Troubles:
                 self._until(for_s, partial(_mend, disk))
 
     async def end_all(self) -> None:
-        """All is well from now on: who is dead starts, and what failed works."""
+        """End all troubles: who is dead starts, and what failed works."""
         for timer, end in self._ends:
             timer.cancel()
             end()
@@ -127,7 +127,7 @@ class Troubles:
         asyncio.get_running_loop().call_soon(self._world.kill, DAEMON, context=Context())
 
     def _died(self, node: str) -> None:
-        """It starts again, as by its service manager; a rank's program does not."""
+        """Start a node again that died, as by its service manager; a rank's program does not."""
         if node != DAEMON and host_of(node) not in self._world.testbed.hosts:
             return
         self._tell(f"{node} died")

@@ -252,7 +252,7 @@ class Witness:
                 self.breach("transfer-kept", f"{switch} {one} went dark under {flight.name} on {flight.port}")
 
     def _let_go(self, claimed: TransferClaimed) -> None:
-        """One that its rank has already is told again by a daemon that was started anew."""
+        """Take the go of a transfer; a daemon that was started again repeats one that its rank has already."""
         if any(flight.name == claimed.transfer for flight in self.transfers.values()):
             return
         for seen in [self.seen[id] for id in sorted(self._moving)]:

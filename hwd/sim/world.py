@@ -109,7 +109,7 @@ class World:
         self.broker = MemoryBroker(latency_s=lambda: self.bus_delay_s + _bus_latency_s(latency), nodes=self.nodes)
         self.daemon: Daemon | None = None
         self.boots: list[str] = []
-        """Those of the agents, in the order in which they were started."""
+        """The boots of the agents, in the order in which they were started."""
         self.on_no_start: Callable[[HwdError], None] | None = None
         """Called where the daemon cannot start, to kill it and start it again; without it the error is raised."""
         self._testbed_text = testbed_text

@@ -120,7 +120,7 @@ class Alerts:
         self._ports = ports
         self._ready = ready
         self._now: Times = (0, 0)
-        """Of the document at hand."""
+        """The times of the document at hand."""
         self._states: dict[Key, _Condition] = {}
         self._events = PastEvents()
         self._mends = SwitchMends()

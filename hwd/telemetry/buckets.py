@@ -17,11 +17,12 @@ BOUNDS_S = (
     *(100e-6, 1e-3, 5e-3, 10e-3, 25e-3, 50e-3, 75e-3),
     *(0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 15.0, 30.0, 60.0),
 )
-"""The same for every histogram, so that histograms can be compared. The kernel's carrier (70 us after the firmware) is
-in the first bucket, an exchange with a twin in the second, mFabric's switch (41 ms) and Opus' (200 ms) in the middle.
-Firmware has a bucket a second, and a robotic panel is beyond the last."""
+"""The bounds of every histogram, the same for all, so that histograms can be compared. The kernel's carrier (70 us
+after the firmware) is in the first bucket, an exchange with a twin in the second, mFabric's switch (41 ms) and Opus'
+(200 ms) in the middle. Firmware has a bucket a second, and a robotic panel is beyond the last.
+"""
 SERIES = len(BOUNDS_S) + 3
-"""Of one histogram: its buckets, the one of all observations, sum and count."""
+"""The series of one histogram: its buckets, the one of all observations, sum and count."""
 
 _BOUNDS: Final = (*map(repr, BOUNDS_S), "+Inf")
 _PLAIN = re.compile(r"[\w.-]{1,40}", re.ASCII)
@@ -103,6 +104,6 @@ class Buckets(Collector):
 
 
 def _buckets(cell: _Cell) -> list[tuple[str, float] | tuple[str, float, Exemplar]]:
-    """As HistogramMetricFamily takes them: each counts what is at most its bound."""
+    """The buckets as HistogramMetricFamily takes them: each counts what is at most its bound."""
     rows = zip(_BOUNDS, accumulate(cell.counts), cell.exemplars, strict=True)
     return [(bound, count) if exemplar is None else (bound, count, exemplar) for bound, count, exemplar in rows]

@@ -18,7 +18,7 @@ OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8
 OPENMETRICS_VERSIONS: Final = ("", "0.0.1", "1.0.0")
 """Versions that an answer in 1.0.0 serves."""
 _END: Final = b"# EOF\n"
-"""Of an answer in OpenMetrics."""
+"""The end of an answer in OpenMetrics."""
 
 
 class Exposition:

@@ -25,7 +25,7 @@ from hwd.telemetry.series import Series
 from hwd_agents.wire.events import CarrierData, CounterData, InterfaceData, LightData, MonitorData, RdmaData
 
 SELECTION_OUTCOMES = ("up", "not-up", "failed", "unknown")
-"""Of `hwd_agents.switches.request.Selected`, but for `refused`: a refused selection changes nothing."""
+"""The outcomes of `hwd_agents.switches.request.Selected`, but for `refused`: a refused selection changes nothing."""
 
 
 class Hosts:
@@ -75,7 +75,7 @@ class Hosts:
         return chain(own, self._clocks, self._port_counters, self._optics)
 
     def settle(self) -> None:
-        """Before the series are read."""
+        """Bring the series up to date before they are read."""
         self._optics.settle()
 
     def take(self, fact: HostFact) -> None:

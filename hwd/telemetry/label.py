@@ -7,7 +7,7 @@ VALUE_MAX: Final = 200
 
 
 def clean(value: str) -> str:
-    """At most VALUE_MAX characters that UTF-8 can encode: lone surrogates become `?`."""
+    """Cut a value to at most VALUE_MAX characters that UTF-8 can encode: lone surrogates become `?`."""
     if len(value) > VALUE_MAX:
         value = value[:VALUE_MAX]
     return value if value.isascii() else value.encode("utf-8", "replace").decode()

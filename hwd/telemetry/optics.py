@@ -36,7 +36,7 @@ class Optics:
         yield from (self._rx, self._tx, self._bias, self._temperature)
 
     def born(self, host: str, monitors: Mapping[str, MonitorData | None]) -> None:
-        """All that is known now, by the kernel's interface, which is the label `device`."""
+        """Take all that is known now, by the kernel's interface, which is the label `device`."""
         self.away(host)
         for device, measured in monitors.items():
             if measured is not None:
@@ -60,7 +60,7 @@ class Optics:
             self.settle()
 
     def settle(self) -> None:
-        """Before the series are read."""
+        """Bring the series up to date before they are read."""
         for (host, device), lanes in self._light.items():
             self._by_lane(self._rx, host, device, lanes)
         self._light.clear()

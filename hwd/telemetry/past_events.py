@@ -11,7 +11,7 @@ PAST_MOST = 256
 Key = tuple[str, str]
 """An alert and its subject."""
 Times = tuple[int, int]
-"""Of one document: the daemon's clock, and unix time."""
+"""The times of one document: the daemon's clock, and unix time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,9 @@ from prometheus_client.registry import Collector
 from hwd.telemetry.label import clean
 
 PART_SERIES: Final = 500
-"""Of one part of a family: prometheus_client makes and renders them in 2 ms as text, in 3 ms as OpenMetrics."""
+"""The most series of one part of a family: prometheus_client makes and renders them in 2 ms as text, in 3 ms as
+OpenMetrics.
+"""
 
 Labels = tuple[str, ...]
 

@@ -31,7 +31,7 @@ class SwitchMends:
         self._open: dict[str, _Open] = {}
 
     def forget(self, switches: frozenset[str]) -> None:
-        """They are no part of the testbed any more, or other devices."""
+        """Forget switches that are no part of the testbed any more, or other devices."""
         for switch in switches:
             self._open.pop(switch, None)
 

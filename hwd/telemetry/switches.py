@@ -109,14 +109,14 @@ class Switches:
         return (value for value in vars(self).values() if isinstance(value, Series | Buckets))
 
     def forget(self, switch: str) -> None:
-        """It is no part of the testbed any more, or another device."""
+        """Forget a switch that is no part of the testbed any more, or another device."""
         for series in self:
             series.drop(switch)
         self._blocked_ends.pop(switch, None)
         self._missing.pop(switch, None)
 
     def unguarded(self, switch: str, seconds: float) -> None:
-        """From our last read of it to our first byte."""
+        """Observe the time from our last read of a switch to our first byte."""
         self._unguarded_seconds.observe(seconds, switch)
 
     def take(self, fact: SwitchFact) -> None:

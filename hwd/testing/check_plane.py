@@ -46,7 +46,7 @@ STUCK_S: Final = 30.0
 ANSWER_S: Final = 10.0
 """So long a group of ranks may wait after the last one has come, while switches need 0.06 s at most."""
 LONGEST_S: Final = 300.0
-"""Of a job, in virtual time; one ends after some seconds."""
+"""The longest time of a job, in virtual time; one ends after some seconds."""
 TICK_S: Final = 0.05
 DEMAND_S: Final = 0.2
 MOVE_S: Final = (0.005, 0.06)
@@ -117,7 +117,7 @@ class _World:
         self._demand = AnnouncedDemand(self._job, every_s=DEMAND_S)
 
     def play(self) -> None:
-        """To the end of the job. Raises PlaneError with the story."""
+        """Play the world to the end of the job. Raises PlaneError with the story."""
         try:
             self._actor = PlaneActor(self._make(), self._job, self._view)
             self._declared = dict(self._actor.targets)
@@ -200,7 +200,7 @@ class _World:
         self._tell(NotReady(target=target, why="ocs1: a mirror is stuck") if fails else Applied(target=target))
 
     def _lose_a_port(self) -> None:
-        """One of them, or all of a host; it comes back, or not."""
+        """Lose a port, or all ports of a host; what is lost comes back, or not."""
         self._had_fault = True
         port = self._draws.choice([*self._view.ports])
         if self._draws.random() < 0.3:
@@ -243,7 +243,7 @@ class _World:
         ) and (not self._actor.sending)
 
     def _play_again(self) -> None:
-        """The same events to a second plane: a daemon that starts anew goes on so."""
+        """Play the same events to a second plane: a daemon that is started again goes on so."""
         plane = self._make()
         if dict(plane.targets(self._job, self._view)) != self._declared:
             raise PlaneError(Breach.NOT_DETERMINISTIC, "its targets are others the second time")
@@ -302,7 +302,7 @@ class _World:
         return ranks
 
     def _with_parts(self, operation: Operation) -> Operation:
-        """Of drawn sizes, some of them nothing."""
+        """Give an operation parts of drawn sizes, some of them nothing."""
         parts = tuple(
             self._draws.choice((0, self._draws.randrange(1 << 20))) for _ in self._job.groups[operation.group].ranks
         )

@@ -30,7 +30,7 @@ WANDER_PPM = 0.1
 """
 WINDOW_NS = 60_000_000_000
 SLOT_NS = 1_000_000_000
-"""Of each slot of the window only the tightest facts are kept."""
+"""The length of a slot of the window, of which only the tightest facts are kept."""
 _SLACK_NS = 2.0
 """Stamps are whole nanoseconds."""
 
@@ -77,7 +77,7 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, fact: ClockAligned) -> "Alignment":
-        """As it was emitted. Raises ProtocolError where an older version left a field out."""
+        """Read the alignment as it was emitted. Raises ProtocolError where an older version left a field out."""
         try:
             return from_plain(fact.to_data(), cls)
         except msgspec.ValidationError as error:
@@ -248,7 +248,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """At x the offset is at most `bound` (sign 1), or at least (sign -1)."""
+    """A bound of the offset at x: at most `bound` (sign 1), or at least (sign -1)."""
 
     x: float
     bound: float

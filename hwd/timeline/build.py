@@ -107,8 +107,8 @@ _OF_SWITCHES = (InstantName.COMMANDED, InstantName.ACKNOWLEDGED)
 def _commands(
     commanded: Sequence[ReconfigurationCommanded], origins: Mapping[str, Origin]
 ) -> dict[int | UnsetType, list[SwitchCommand]]:
-    """By step of the plan, one for each switch; several exchanges with one switch count as one command, from the first
-    byte to the last answer.
+    """The commands by step of the plan, one for each switch; several exchanges with one switch count as one command,
+    from the first byte to the last answer.
     """
     parts: dict[tuple[int | UnsetType, str], list[ReconfigurationCommanded]] = {}
     for one in commanded:

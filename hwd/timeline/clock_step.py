@@ -9,7 +9,8 @@ _NS_IN_S, _NS_IN_MS = 1e9, 1e6
 
 
 class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
-    """By how much (forwards above 0), right within `error_ns`, and between which two times of the daemon's clock.
+    """A step of a host's clock: by how much (forwards above 0), right within `error_ns`, and between which two times of
+    the daemon's clock.
 
     Events of that host in between are converted by its clock before the step, until the step is found.
     """
@@ -21,7 +22,7 @@ class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, fact: ClockStepped) -> "ClockStep":
-        """As it was emitted."""
+        """Read the step as it was emitted."""
         return from_plain(fact, cls, from_attributes=True)
 
     def fact(self, host: str, boot: str) -> ClockStepped:

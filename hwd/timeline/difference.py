@@ -115,8 +115,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def difference(first: Sequence[Sample], second: Sequence[Sample], *, resamples: int = RESAMPLES) -> Difference | None:
-    """Of the samples that have a value; None where a side has none. The same values give the same intervals, and their
-    mirror the other way round.
+    """The difference of the samples that have a value; None where a side has none. The same values give the same
+    intervals, and their mirror the other way round.
     """
     a, b = Values.of(first), Values.of(second)
     if not (len(a.best_s) and len(b.best_s)):

@@ -66,7 +66,7 @@ def two_humps(first: Floats, second: Floats) -> float:
 
 
 def _durations(taken: Iterable[Sample]) -> dict[Moved, float]:
-    """Of the first stage that was seen of any link."""
+    """The durations of the first stage that was seen of any link."""
     found: dict[StageName, dict[Moved, float]] = {stage: {} for stage in _STAGES}
     for one in taken:
         if one.stage.name in found and one.stage.seconds is not None:

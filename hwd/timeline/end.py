@@ -107,7 +107,7 @@ def _told(
 
 
 def _observations(changes: list[Change]) -> Iterable[Instant]:
-    """For each instant and each source that saw it: its one observation."""
+    """Find the one observation of each instant by each source that saw it."""
     for _, darks in _by_source(change for change in changes if change.name is InstantName.LIGHT and not change.up):
         yield darks[0].instant(InstantName.DARK)
     readies = [change for change in changes if change.name is InstantName.READY]

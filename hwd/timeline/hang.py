@@ -25,7 +25,7 @@ than its text.
 
 
 def hangs(timeline: Timeline) -> Iterator[Hang]:
-    """One for each link that moved and was not ready; an instant without a source is passed over, and named.
+    """Yield a hang for each link that moved and was not ready; an instant without a source is passed over, and named.
 
     Nothing is said of a link of which nothing was watched.
     """

@@ -27,7 +27,7 @@ class HostAction:
 
     @classmethod
     def of(cls, fact: RunHost, *, at_ns: int) -> Self:
-        """Of a document that was emitted at `at_ns`."""
+        """Read the action of a document that was emitted at `at_ns`."""
         return cls(
             port=fact.port,
             words=f"{fact.setting or ''} {fact.action}".strip(),

@@ -90,7 +90,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortObserved:
-    """All that is known of one port, changes in the order in which they happened.
+    """The knowledge of one port, changes in the order in which they happened.
 
     `settled`: its agent reported what it watched; without that, the absence of a change means nothing. `lost`: events
     that its host's spool dropped.

@@ -98,7 +98,7 @@ def _medians(ascending: Floats, number: NDArray[np.int64], drawn: Floats) -> Flo
 def mean_interval(
     values: Floats, clusters: Sequence[Hashable], *, resamples: int = RESAMPLES
 ) -> tuple[float, float] | None:
-    """The same of the mean of all values. None below `CLUSTERS_NEEDED_BY_MEAN`."""
+    """The interval of the mean of all values. None below `CLUSTERS_NEEDED_BY_MEAN`."""
     if (count := len(set(clusters))) < CLUSTERS_NEEDED_BY_MEAN:
         return None
     number, (values,) = by_content(clusters, values)
@@ -152,7 +152,7 @@ def _drawn(count: int, draws: np.random.Generator, rows: int) -> Floats:
 
 
 def weighted_medians(values: Floats, weights: Floats) -> Floats:
-    """For each row of `weights`: the weighted median of the values; between two, their middle."""
+    """The weighted median of the values for each row of `weights`; between two, their middle."""
     order = np.argsort(values, kind="stable")
     ascending = values[order]
     upto = np.cumsum(weights[:, order], axis=1)

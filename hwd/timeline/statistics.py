@@ -41,8 +41,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def measurement(self) -> tuple[str, int, int] | None:
-        """What it was read from; links that wait for one answer of a switch share one, which is one value measured
-        once. None: its own, as each link has an end of its own in all other stages.
+        """What the sample was read from; links that wait for one answer of a switch share one, which is one value
+        measured once. None: its own, as each link has an end of its own in all other stages.
         """
         if self.limits is None or self.stage.name is not StageName.CONTROL:
             return None
@@ -103,7 +103,7 @@ def samples(timelines: Iterable[Timeline], *, virtual_time: bool, group: Sequenc
 
 
 def measurements(taken: Iterable[Sample]) -> tuple[int, ...]:
-    """For each sample the number of its measurement, from 0 on."""
+    """The number of the measurement of each sample, from 0 on."""
     return numbered(index if sample.measurement is None else sample.measurement for index, sample in enumerate(taken))
 
 

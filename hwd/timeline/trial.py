@@ -32,7 +32,7 @@ WARM_UP_MOST: Final = 10
 FAR: Final = 10.0
 """A difference of ln(b / a) that no trial has: a factor of 22,000."""
 LOG_MOST: Final = 700.0
-"""Of E: a larger one has no floating-point number."""
+"""The largest logarithm of E: a larger one has no floating-point number."""
 _STEPS: Final = 30
 """Halvings of an interval: to within 1e-8, a millionth of a percent."""
 

@@ -28,7 +28,7 @@ def demand_key(name: str, arguments: Mapping[str, str]) -> DemandKey | None:
 def demand_of(
     name: str, testbed: Testbed, arguments: Mapping[str, str], stored: DemandMatrix | None
 ) -> Mapping[tuple[str, str], float]:
-    """By pairs of hosts, the smaller name first, both ways together; empty where none is asked for.
+    """The demand by pairs of hosts, the smaller name first, both ways together; empty where none is asked for.
 
     `stored`: that of `demand_key`. Raises ConfigError where it is not known here, and for hosts that the testbed does
     not have.
@@ -49,7 +49,7 @@ def demand_of(
 
 
 def _written(name: str, testbed: Testbed, text: str) -> dict[tuple[str, str], float]:
-    """Of `h0:h1:5,h1:h0:2`: both ways of two hosts are added."""
+    """Read the demand of `h0:h1:5,h1:h0:2`: both ways of two hosts are added."""
     found: dict[tuple[str, str], float] = {}
     for item in filter(None, text.split(",")):
         one, _, rest = item.partition(":")

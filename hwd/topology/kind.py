@@ -20,13 +20,13 @@ from hwd_drivers.core.errors import ConfigError
 T = TypeVar("T")
 
 DIGITS_MAX: Final = 18
-"""Of a whole number."""
+"""The most digits of a whole number."""
 GROUP: Final = "hwd.topologies"
 """The entry points that declare topologies."""
 
 
 class Stream(Protocol):
-    """Of `random.Random`, what topologies use."""
+    """A stream of draws: what topologies use of `random.Random`."""
 
     def shuffle(self, values: list[Any]) -> None: ...
 

@@ -13,7 +13,9 @@ from hwd.topology.kind import Given, TopologyKind
 
 
 def matching(party: Party, given: Given) -> Iterator[Link]:
-    """On each rail the n-th NIC port of the one is joined with the n-th of the other, as many as both have."""
+    """Join each host with at most one other: on each rail the n-th NIC port of the one with the n-th of the other, as
+    many as both have.
+    """
     import networkx
 
     need_hosts(given.name, party, least=2)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def rounds(hosts: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """By the circle method: n - 1 rounds of n hosts, or n where n is odd, and a host rests in each."""
+    """Pair hosts by the circle method: n - 1 rounds of n hosts, or n where n is odd, and a host rests in each."""
     circle: list[str | None] = [*hosts] if len(hosts) % 2 == 0 else [*hosts, None]
     half, found = len(circle) // 2, []
     for _ in range(len(circle) - 1):

@@ -24,8 +24,8 @@ def rotor(party: Party, given: Given) -> Iterator[Link]:
 
 
 def opera(party: Party, given: Given) -> Iterator[Link]:
-    """Of p ports, port j has every p-th of the drawn matchings, and goes to its next one at slots j, j + p, ...; the
-    first one at slots p, 2 p, ...
+    """Join hosts by drawn matchings: of p ports, port j has every p-th of them, and goes to its next one at slots j, j
+    + p, ...; the first one at slots p, 2 p, ...
     """
     need_hosts(given.name, party, least=2)
     need_ports(given.name, party, least=1)

@@ -131,7 +131,7 @@ class KernelNetwork:
                 group.create_task(monitor.run(), name=f"hwd:{host}/monitor")
 
     def taps(self, host: str) -> dict[str, Plug]:
-        """By port name, the interface that each NIC of a virtual machine is connected to."""
+        """The interface that each NIC of a virtual machine is connected to, by port name."""
         return {id.port: plug for id, plug in self._plugs.items() if id.host == host}
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ VENDOR: Final = "hwd twin"
 PART_CHARACTERS: Final = 16
 """The length of a part number in all three standards."""
 THRESHOLD_MA, SLOPE_MW_MA = 15.0, 0.04
-"""Of a DFB laser at 35 degrees: the threshold current, and the power in the fibre for each mA above it."""
+"""The figures of a DFB laser at 35 degrees: the threshold current, and the power in the fibre for each mA above it."""
 
 _CMIS = lru_cache(maxsize=256)(cmis.build_memory)
 _SFF_8472 = lru_cache(maxsize=256)(sff8472.build_memory)

@@ -75,7 +75,7 @@ class PacketWays:
         return frozenset(id for ids in self._light.values() for id in ids if self._is_electrical(id))
 
     def routes(self) -> dict[str, dict[IPv4Address, Way]]:
-        """For each host that forwards, the way to each address that it reaches; one that it does not is left out."""
+        """The way of each host that forwards to each address that it reaches; one that it does not is left out."""
         optical, electrical = self._reaches()
         on_packet_switch = self._wired.union(*electrical.values())
         found: dict[str, dict[IPv4Address, Way]] = {}
@@ -95,7 +95,7 @@ class PacketWays:
         return found
 
     def _reaches(self) -> tuple[_Reaches, _Reaches]:
-        """By port of a host, the ports with an address where what it sends arrives: over light, and through packet
+        """The ports with an address where what each port of a host sends arrives: over light, and through packet
         switches.
         """
         optical: _Reaches = {}
@@ -114,7 +114,7 @@ class PacketWays:
         return optical, electrical
 
     def _networks(self) -> dict[str, list[NicPortId]]:
-        """By packet switch that stands for all that are joined with it, the ports of hosts that they light."""
+        """The ports of hosts that packet switches light, by the switch that stands for all that are joined with it."""
         found: dict[str, list[NicPortId]] = {}
         for sender, ids in self._light.items():
             if self._is_electrical(sender):

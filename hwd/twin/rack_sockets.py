@@ -11,7 +11,7 @@ from hwd.twin.kernel_hosts import kernel_hosts, machine_hosts
 from hwd_drivers.core.errors import ConfigError
 
 SOCKET_PATH_LIMIT_BYTES: Final = 107
-"""Of `sun_path` without its closing zero (unix(7))."""
+"""The longest `sun_path` without its closing zero (unix(7))."""
 
 
 def control_socket(run_dir: Path) -> Path:

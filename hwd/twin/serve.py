@@ -334,12 +334,12 @@ def _places(address: str, protocols: Mapping[str, str]) -> str:
 
 
 def is_told(up: int, agents: int) -> bool:
-    """Whether it is logged that so many agents are up: with each tenth of many."""
+    """Whether the log says that so many agents are up: with each tenth of many."""
     return agents >= AGENTS_TOLD and up * 10 // agents > (up - 1) * 10 // agents
 
 
 def without_kernel(testbed: Testbed) -> Testbed:
-    """The same testbed with all its twin hosts in the rack's process."""
+    """Put all twin hosts of a testbed into the rack's process."""
     hosts = {
         name: host if host.twin is None else replace(host, twin=replace(host.twin, kernel=False))
         for name, host in testbed.hosts.items()

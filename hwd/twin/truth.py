@@ -14,7 +14,7 @@ from hwd.model.nic_port import NicPortId
 from hwd.twin.nic import What
 
 LIMIT_BYTES: Final = 16 * 1024 * 1024
-"""Of one file; about 100 bytes a change. One older file is kept."""
+"""The most bytes of one file; about 100 bytes a change. One older file is kept."""
 
 log = logging.getLogger(__name__)
 

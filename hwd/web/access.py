@@ -30,4 +30,4 @@ ACCESS: Final[Mapping[str, Access]] = MappingProxyType(
         **{f"ask {verb}": access for verb, access in ASKS.items()},
     }
 )
-"""All of them: the calls, the lines of the sockets of a host, and the verbs of what agents ask."""
+"""The access rules of all there is: the calls, the lines of the sockets of a host, and the verbs of what agents ask."""

@@ -20,7 +20,7 @@ DEPTH_MAX: Final = 32
 """The deepest nesting of lists and objects; no valid body has half of it."""
 
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-"""One that does not end goes to the end of the text, so that each byte is looked at once."""
+"""A string of JSON; one that does not end goes to the end of the text, so that each byte is looked at once."""
 _OTHERS = bytes(sorted({*range(256)} - {*b"[]{}"}))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 

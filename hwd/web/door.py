@@ -202,7 +202,9 @@ def _cookie(scope: Scope) -> str:
 
 
 def _to_page(path: str, cookie: str, session: str) -> RedirectResponse:
-    """To the page without its token. The cookie is for no script and for no request that begins on another site."""
+    """Redirect to the page without its token. The cookie is for no script and for no request that begins on another
+    site.
+    """
     headers = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
     answer = RedirectResponse(f"/{quote(path.lstrip('/'))}", 303, headers)
     answer.set_cookie(cookie, session, httponly=True, samesite="strict")

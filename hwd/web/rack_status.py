@@ -103,11 +103,11 @@ class RackStatus:
         )
 
     def alerts(self) -> list[Alert]:
-        """Those in force, the worst first."""
+        """The alerts in force, the worst first."""
         return self._alerts.in_force()
 
     def disk(self) -> DiskSpace | None:
-        """Of the data folder, as it was read last."""
+        """The space of the data folder, as it was read last."""
         return self._own.disk
 
     def records(self) -> StorageStatus:
@@ -122,7 +122,7 @@ class RackStatus:
         return self._links.composites()
 
     async def links(self) -> list[LinkStatus]:
-        """That have light from end to end."""
+        """The links that have light from end to end."""
         while True:  # a reload may come in between
             fabric = self._in_use.fabric
             async with self._following:  # who asks at the same time would end it, and follow the rest at once
@@ -137,7 +137,7 @@ class RackStatus:
         return await in_turns(self._desired_of_each(), DESIRED_AT_ONCE)
 
     def _desired_of_each(self) -> Iterator[SwitchDesired]:
-        """Of each switch as it is when it is judged: reconfigurations may end between two turns."""
+        """The desired state of each switch as it is when it is judged: reconfigurations may end between two turns."""
         desired, made = self._reconfigurer.desired, 0
         changing, changed = frozenset[str](), set[str]()
         for name in self._in_use.testbed.switches:

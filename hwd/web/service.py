@@ -30,6 +30,6 @@ class Service:
     demands: DemandCalls
 
     close: Callable[[], Awaitable[None]]
-    """Bring runs and reconfigurations into their safe states, and end programs; jobs go on without the daemon. Nothing new
-    begins from then on.
+    """Brings runs and reconfigurations into their safe states, and ends programs; jobs go on without the daemon.
+    Nothing new begins from then on.
     """

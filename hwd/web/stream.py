@@ -21,7 +21,7 @@ HEARTBEAT_S = 10.0
 listener that hears nothing for much longer is cut off, and knows it."""
 
 DIGITS_MAX = 18
-"""Of the number in an id: as many documents as there may ever be."""
+"""The most digits of the number in an id: as many documents as there may ever be."""
 
 LAST_S = 0.05
 """After `stop`, for documents that are on their way to the listener: the end of its run is among them."""

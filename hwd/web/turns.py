@@ -27,7 +27,7 @@ async def in_turns(items: Iterable[T], at_once: int) -> list[T]:
 
 
 async def to_json_in_turns(answer: msgspec.Struct) -> bytes:
-    """As `to_json`, with a turn for other tasks between parts of its long lists."""
+    """Write an answer as `to_json` does, with a turn for other tasks between parts of its long lists."""
     parts: list[bytes] = []
     for field in msgspec.structs.fields(answer):
         value = getattr(answer, field.name)

@@ -38,7 +38,7 @@ class ClockPort:
         self.udp: ClockUdp | None = None
         """The address on which it listens."""
         self.why_not = "the broker was not reached yet"
-        """Why it cannot be asked; empty when it can."""
+        """Why the clock cannot be asked; empty when it can."""
         self.refused = 0
         """Datagrams without a valid key."""
 

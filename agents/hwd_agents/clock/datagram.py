@@ -43,7 +43,7 @@ class Answer:
 
 
 def encode(message: Request | Answer, key: str) -> bytes:
-    """With the proof."""
+    """Encode a message with the proof."""
     if isinstance(message, Request):
         body = _LAYOUT.pack(_MAGIC, b"?", message.nonce, 0, 0, _NOBODY, 0)
     else:

@@ -53,7 +53,7 @@ class ClockSocket:
 
     @property
     def address(self) -> Address:
-        """Ours."""
+        """The address of our socket."""
         assert self._socket is not None
         found: Address = self._socket.getsockname()
         return found

@@ -20,7 +20,9 @@ from hwd_drivers.core.errors import ConfigError
 
 
 class Phase(StrEnum):
-    """In the order in which they begin. INTRA_HOST may overlap INTER_HOST: neither needs what the other moves."""
+    """The phases of an all-to-all in the order in which they begin. INTRA_HOST may overlap INTER_HOST: neither needs
+    what the other moves.
+    """
 
     GATHER = "gather"
     """Within servers, from the GPUs that send to the delegates."""
@@ -33,7 +35,7 @@ class Phase(StrEnum):
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Some of the elements that rank `source` sends to rank `destination`: `length` of them, from `offset` on."""
+    """A slice of the elements that rank `source` sends to rank `destination`: `length` of them, from `offset` on."""
 
     source: int
     destination: int
@@ -51,7 +53,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def length(self) -> int:
-        """In elements."""
+        """The length of the move in elements."""
         return sum(one.length for one in self.slices)
 
     @override

@@ -215,7 +215,7 @@ class Commands:
         return await self._settings.put_back(from_plain(arguments, PutBack).run, in_time=in_time)
 
     def _check_expiry(self, expires_at_ns: int) -> None:
-        """After the expiry the asker has given up, and may have done something else."""
+        """Check the expiry of a command: after it the asker has given up, and may have done something else."""
         late_s = (self._clock.monotonic_ns() - expires_at_ns) / 1e9
         if late_s > 0:
             raise _ExpiredError(f"its turn came {late_s:.3f} s after its expiry; nothing was changed")

@@ -22,7 +22,9 @@ A = TypeVar("A", bound=msgspec.Struct)
 
 
 class DaemonAsks:
-    """Of one boot. `publish` sends on the topic `ask`; `is_up`: whether the broker is connected and knows this boot."""
+    """The asks of one boot. `publish` sends on the topic `ask`; `is_up`: whether the broker is connected and knows this
+    boot.
+    """
 
     def __init__(
         self,

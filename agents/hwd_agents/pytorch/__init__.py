@@ -12,7 +12,7 @@ BACKEND: Final = "hwd"
 
 @dataclass(frozen=True, kw_only=True)
 class GroupOptions:
-    """Of one process group: `new_group(ranks, pg_options=GroupOptions(group="tp0"))`.
+    """The options of one process group: `new_group(ranks, pg_options=GroupOptions(group="tp0"))`.
 
     `group`: the group of the job that it is, where several have the same ranks. `over`: `electrical` for one that sends
     over packet switches and announces nothing.

@@ -13,7 +13,8 @@ LOOPBACK: Final = "lo"
 
 
 class GroupChoice:
-    """Of the process group of these `ranks`, in rank `number` of a job. `port`: empty where it has no way.
+    """The choice of the group of a job for the process group of these `ranks`, in rank `number` of a job. `port`: empty
+    where it has no way.
 
     Raises ConfigError for a group that the job does not have where the program names one, and for a rank that has no
     address to send from.
@@ -52,7 +53,7 @@ class GroupChoice:
 
     @property
     def any_name(self) -> str:
-        """One of the groups that it may be; empty where it is none of the job, and announces nothing."""
+        """The name of a group of the job that the process group may be; empty for none, which announces nothing."""
         return self._names[0] if self._names else ""
 
     def name(self, group: str, described: str) -> str:

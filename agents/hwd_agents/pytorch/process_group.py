@@ -119,11 +119,11 @@ class JobGroup(dist.ProcessGroup):
 
     @property
     def group_name(self) -> str:
-        """As torch.distributed has registered it."""
+        """The name of the group as torch.distributed has registered it."""
         return str(self._group.group_id)
 
     def connect(self) -> None:
-        """Of all its ranks, by gloo."""
+        """Connect all ranks of the group, by gloo."""
         if not self._choice.has_way:
             return  # it may never send: torch.distributed makes a group of all ranks whether it is used or not
         work = JobWork(self._worker, [])
@@ -265,7 +265,7 @@ class JobGroup(dist.ProcessGroup):
     # --- inside
 
     def _parts(self, whole: torch.Tensor, part: torch.Tensor) -> list[torch.Tensor]:
-        """Of each rank, as views: the backends have public names for lists of tensors alone."""
+        """The parts of each rank, as views: the backends have public names for lists of tensors alone."""
         return list(whole.view(self.size(), *part.shape).unbind(0))
 
     def _go(
@@ -352,5 +352,5 @@ def _flat(tensors: list[list[torch.Tensor]]) -> list[torch.Tensor]:
 
 
 def _size(tensors: Sequence[torch.Tensor]) -> int:
-    """In bytes."""
+    """The size of tensors in bytes."""
     return sum(one.numel() * one.element_size() for one in tensors)

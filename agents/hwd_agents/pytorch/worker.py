@@ -54,7 +54,7 @@ class Submitted:
             log.exception("%s: what was called at its end raised", self)
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Whether it is over."""
+        """Wait for the end of the operation; returns whether it is over."""
         return self._over.wait(timeout_s)
 
     def __str__(self) -> str:
@@ -77,8 +77,8 @@ class Worker:
         self._thread.start()
 
     def submit(self, one: Submitted) -> None:
-        """Behind all that was called before. Raises RefusedError in a process that was forked from the rank's, as a
-        worker of a data loader is: the thread is not in it.
+        """Submit an operation behind all that was called before. Raises RefusedError in a process that was forked from
+        the rank's, as a worker of a data loader is: the thread is not in it.
         """
         self._check_process(str(one))
         with self._lock:
@@ -91,8 +91,8 @@ class Worker:
             self._put(one)
 
     def wait(self, one: Submitted, timeout_s: float | None = None) -> bool:
-        """Whether it is over. Raises RefusedError on the worker's own thread, as in a callback of another operation:
-        it would wait for itself.
+        """Wait for the end of an operation; returns whether it is over. Raises RefusedError on the worker's own thread,
+        as in a callback of another operation: it would wait for itself.
         """
         if one.is_over:
             return True
@@ -140,7 +140,7 @@ class Worker:
         self._queue.put(one)
 
     def _order(self, one: Submitted) -> tuple[int, int, int]:
-        """By the two ranks, then by who sends; those of one way stay in their order."""
+        """The order of sends by the two ranks, then by who sends; those of one way stay in their order."""
         assert one.peer is not None
         own = self._rank.number
         sender = own if one.kind is OperationKind.SEND else one.peer

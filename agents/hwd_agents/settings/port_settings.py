@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 def _always() -> None:
-    """No expiry."""
+    """Ignore the expiry, where there is none."""
 
 
 class Settings:
@@ -241,7 +241,7 @@ class Settings:
             raise FailedError(f"{held.port}: {setting} was put back to {held.before}, and is read back as {now}")
 
     async def _drop_unless_changed(self, source: SettingSource, interface: str, held: JournalSetting) -> None:
-        """After a refused change: forget the setting if its state is unchanged."""
+        """Forget the setting after a refused change, if its state is unchanged."""
         setting = parse_setting(held.setting)
         try:
             now = await source.read(interface, setting, held.value)
@@ -276,7 +276,7 @@ class Settings:
 
 
 def _is_of_another(entry: JournalSetting, life: str) -> bool:
-    """Whether it was set in another boot of the kernel; False where either boot is unknown."""
+    """Whether a setting was made in another boot of the kernel; False where either boot is unknown."""
     return bool(entry.life) and bool(life) and entry.life != life
 
 

@@ -84,7 +84,9 @@ class SettingJournal:
         self._write([*self._held, held])
 
     def remove(self, gone: Iterable[JournalSetting]) -> None:
-        """They were restored. Raises OSError when the disk cannot, and keeps them: to put back twice does no harm."""
+        """Remove settings that were restored. Raises OSError when the disk cannot, and keeps them: to put back twice
+        does no harm.
+        """
         names = list(gone)
         self._write([held for held in self._held if held not in names])
 

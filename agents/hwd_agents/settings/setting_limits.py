@@ -30,7 +30,7 @@ class SettingLimits:
         settings.on_limit = self._changed.set
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Put settings back at their limits until cancelled."""
         while True:
             self._changed.clear()
             left = await self._put_back()

@@ -39,14 +39,16 @@ CONNECT_S: Final = 0.5
 TAKE_S: Final = 60.0
 """Without a byte, before a connection is given up."""
 MOST_BYTES: Final = 1 << 32
-"""Of one move."""
+"""The most bytes of one move."""
 _HEADER: Final = struct.Struct("!32sQIIIQ")
-"""Of which job, of which collective and step, who sends, which of the moves between the two, how many bytes follow."""
+"""The header of a move: of which job, of which collective and step, who sends, which of the moves between the two, how
+many bytes follow.
+"""
 _TAKEN: Final = b"+"
 """Comes back when all of a move was read."""
 _SIOCGIFADDR: Final = 0x8915
 _NAME_MOST: Final = 15
-"""Of netdevice(7): the address of an interface, and the length of its name."""
+"""The call of netdevice(7) for the address of an interface, and the longest name that it takes."""
 _TOGETHER: Final = ((Phase.GATHER,), (Phase.INTER_HOST, Phase.INTRA_HOST), (Phase.SCATTER,))
 """Phases that begin at once."""
 
@@ -60,7 +62,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """From which NIC port with which address to which address; `source` empty: from any."""
+    """The ends of a move: from which NIC port with which address to which address; `source` empty: from any."""
 
     port: str
     source: str
@@ -357,7 +359,7 @@ class Exchange:
             threading.Thread(target=self._take, args=(peer,), name="hwd-exchange-take", daemon=True).start()
 
     def _take(self, peer: socket.socket) -> None:
-        """One connection: one move. One that is cut off is sent again, over another connection."""
+        """Take the one move of a connection. One that is cut off is sent again, over another connection."""
         try:
             with peer, peer.makefile("rb") as stream:
                 peer.settimeout(TAKE_S)

@@ -60,7 +60,7 @@ class Rank:
         self._ended: Operation | None = None
         """The last one that the agent knows to have ended."""
         self._untold: Operation | None = None
-        """The same, of an agent that has gone away since: maybe before it had told the daemon."""
+        """The last operation of an agent that has gone away since: maybe before it had told the daemon of its end."""
         try:
             joined = self._until(lambda: self._transfers.join(job, number, key))
             self.places: tuple[RankPlace, ...] = tuple(joined.ranks)
@@ -108,7 +108,7 @@ class Rank:
         return hmac.new(self._key.encode(), f"{self.job} rank {number}".encode(), "sha256").hexdigest()
 
     def close(self) -> None:
-        """Disconnect. What it was let go for has ended then."""
+        """Disconnect the rank. What it was let go for has ended then."""
         self._transfers.close()
         if self._selector is not None:
             self._selector.close()

@@ -12,7 +12,7 @@ from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError
 from hwd_drivers.core.reason import reason_of
 
 PORT: Final = 29_400
-"""Of rank 0; two jobs on one host need two."""
+"""The port of rank 0; two jobs on one host need two."""
 AGAIN_S: Final = 0.1
 SAYS_WITHIN_S: Final = 1.0
 """For one that has connected to say its number."""

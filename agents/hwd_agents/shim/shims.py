@@ -54,7 +54,7 @@ Before = Go | Ask | Select | SendOver
 
 
 class Shim(Protocol):
-    """Of one rank. All ranks of a group must decide alike, or those that go wait for those that ask."""
+    """The shim of one rank. All ranks of a group must decide alike, or those that go wait for those that ask."""
 
     def before(self, operation: Operation) -> Before:
         """The rank is about to send."""

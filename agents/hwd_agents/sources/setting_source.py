@@ -21,7 +21,7 @@ from hwd_drivers.core.errors import RefusedError
 
 
 class Setting(StrEnum):
-    """As `hwd.model.testbed.Setting`."""
+    """The settings of a NIC, as `hwd.model.testbed.Setting` has them."""
 
     MTU = "mtu"
     """The longest packet, in bytes."""

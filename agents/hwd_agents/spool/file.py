@@ -66,14 +66,14 @@ def encode_batch(boot: str, raws: Sequence[bytes], marks: Mapping[str, dict[str,
 
 
 def encode_all(boot: str, raws: Sequence[bytes]) -> bytes:
-    """As many frames as these events need."""
+    """Encode events in as many frames as they need."""
     return b"".join(
         encode_batch(boot, raws[start : start + EVENTS_MAX], {}) for start in range(0, len(raws), EVENTS_MAX)
     )
 
 
 def read(data: bytes) -> Contents:
-    """All that is readable; frames behind damage are found by their first bytes and their checksums."""
+    """Read all that is readable; frames behind damage are found by their first bytes and their checksums."""
     found = decode_frames(data, resume=START)
     frames: list[Frame] = []
     damaged_bytes = found.damaged_bytes

@@ -19,7 +19,7 @@ class Stored(NamedTuple):
 
     @property
     def event(self) -> Event:
-        """Decoded."""
+        """Decode the event."""
         return from_json(self.raw, Event)
 
 
@@ -44,7 +44,7 @@ class Loss:
 
 
 def lost(seq: int, at_ns: int, data: dict[str, Any]) -> Event:
-    """That events are gone."""
+    """Make the event that tells that events are gone."""
     return Event(
         seq=seq,
         at_ns=at_ns,

@@ -36,7 +36,7 @@ class Syncer:
         spool.on_written = self._due.set
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Sync the spool until cancelled."""
         while self._mode is not SpoolSync.NEVER:
             await self._due.wait()
             if self._mode is SpoolSync.SECOND:

@@ -99,7 +99,7 @@ class Switches:
         return {name: self.note(name) for name in self._configs}
 
     def show(self) -> dict[str, Any]:
-        """All of them as JSON: the note of each, and its `crossconnects`."""
+        """Show the switches as JSON: the note of each, and its `crossconnects`."""
         return {
             name: {**to_plain(note), "crossconnects": self.crossconnects(name)} for name, note in self.notes().items()
         }

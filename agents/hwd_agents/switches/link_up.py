@@ -54,7 +54,7 @@ class LinkUp:
                 self._commanded_ns[port] = now_ns
 
     def acknowledged(self, ports: Iterable[str]) -> None:
-        """It has answered."""
+        """Note that the switch has answered."""
         now_s = asyncio.get_running_loop().time()
         self._answered_s |= dict.fromkeys(ports, now_s)
 

@@ -50,7 +50,7 @@ class _Begun(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, data: object) -> "_Begun | None":
-        """None when this agent cannot parse it."""
+        """Parse a selection; None when this agent cannot parse it."""
         try:
             return from_plain(data, cls)
         except msgspec.ValidationError:

@@ -80,9 +80,9 @@ class _Standing:
     within_s: float
     until_s: float
     operation: EndedOperation | None = None
-    """What it is of a job, with what was counted before it."""
+    """The operation of a job that the transfer is, with what was counted before it."""
     key: str = ""
-    """Of that job."""
+    """The key of that job."""
 
 
 class HostTransfers:

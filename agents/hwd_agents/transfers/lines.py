@@ -82,13 +82,15 @@ class AskOperation(Rank, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class DoneOperation(Rank, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """It has ended. Only for a rank whose agent was started anew since its `go`: any other one ends the transfer."""
+    """An operation has ended. Only for a rank whose agent was started anew since its `go`: any other one ends the
+    transfer.
+    """
 
     operation: Operation
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of them. `id` is returned in the answer."""
+    """A line that a process sends, with one of these messages. `id` is returned in the answer."""
 
     claim: Claim | None = None
     end: Name | None = None

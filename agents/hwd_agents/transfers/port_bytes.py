@@ -55,7 +55,7 @@ class PortBytesReader:
         )
 
     def _read(self, what: str, read: Callable[[], T]) -> T | None:
-        """None where it cannot be read, with a warning for each new reason."""
+        """Read what can be read; None where it cannot be, with a warning for each new reason."""
         try:
             return read()
         except HwdError as error:

@@ -34,7 +34,7 @@ class RankOperations:
         return self._first(self._asked, (job, rank, key), operation)
 
     def forget_before(self, job: str, rank: int, key: str) -> None:
-        """It was let go and has ended, or was refused."""
+        """Forget what was counted before an operation that was let go and has ended, or was refused."""
         self._asked.pop((job, rank, key), None)
 
     def after(self, job: str, rank: int, key: str, operation: Operation) -> CountedBytes:
@@ -46,7 +46,7 @@ class RankOperations:
         self._done.pop((job, rank, key), None)
 
     def end(self, operation: EndedOperation) -> None:
-        """It has ended now. Until the daemon has answered that, the rank's next ask tells it too."""
+        """End an operation now. Until the daemon has answered that, the rank's next ask tells it too."""
         self._untold.append(replace(operation, after=self._counted()))
 
     def last_end(self, job: str, rank: int) -> EndedOperation | None:

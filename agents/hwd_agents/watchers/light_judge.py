@@ -139,7 +139,9 @@ class LightJudge:
         return (_change("light", since, until, sample, late_ns=late_ns, again_ns=_or_standard(late_ns)),)
 
     def _by_state(self, sample: LightSample, last: LightSample) -> tuple[LightChange, ...]:
-        """By the sign of loss at the read, if there is one, and the power. Either may show it: the later bounds it."""
+        """Judge by the sign of loss at the read, if there is one, and the power. Either may show it: the later bounds
+        it.
+        """
         was, self.lit = self.lit, not (sample.dark or (sample.lost and sample.los is Los.STATE))
         if was is None or was == self.lit:
             return ()

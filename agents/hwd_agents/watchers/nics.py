@@ -43,7 +43,7 @@ class Nics:
         self._due.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Look at the NICs until cancelled."""
         while True:
             self._due.clear()
             if not self._busy():

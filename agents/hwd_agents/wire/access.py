@@ -21,12 +21,12 @@ class Who(StrEnum):
 
 
 class Proof(StrEnum):
-    """By what a holder proves that it is one."""
+    """The proof of a holder that it is one."""
 
     KEY = "key"
     """The secret of a job, which its ranks have in their environment."""
     EPOCH = "epoch"
-    """Of the lease; it may be left out where no job holds that."""
+    """The epoch of the lease; it may be left out where no job holds that."""
     CONNECTION = "connection"
     """The one over which a transfer was claimed."""
     HOST = "host"

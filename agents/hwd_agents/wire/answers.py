@@ -14,21 +14,23 @@ from .observation import Observation
 
 
 class Observations(msgspec.Struct, frozen=True, kw_only=True):
-    """To `observe` and `settle`: by port, the observations of light, firmware, carrier, rdma and ready."""
+    """The answer to `observe` and `settle`: by port, the observations of light, firmware, carrier, rdma and ready."""
 
     at_ns: At | UnsetType = UNSET
     ports: ByName[ByName[Observation]]
 
 
 class Resent(msgspec.Struct, frozen=True, kw_only=True):
-    """To `resend`: how many of these events are still in the spool, and the oldest event of the current boot."""
+    """The answer to `resend`: how many of these events are still in the spool, and the oldest event of the current
+    boot.
+    """
 
     here: Number | UnsetType = UNSET
     oldest_seq: Number | UnsetType = UNSET
 
 
 class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
-    """To `refresh`: the ports and their states at `at_ns`."""
+    """The answer to `refresh`: the ports and their states at `at_ns`."""
 
     at_ns: At
     ports: ByName[PortNote]
@@ -36,7 +38,7 @@ class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """To `set`: the two states, as the host read them."""
+    """The answer to `set`: the two states, as the host read them."""
 
     before: SettingState
     after: SettingState
@@ -63,14 +65,14 @@ Lefts = Annotated[list[Left], Meta(max_length=16 * PORTS_MOST)]
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """To `put-back`."""
+    """The answer to `put-back`: the settings that were put back, and those that are left."""
 
     back: Backs
     left: Lefts
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """To `hold`: how many settings are still set, and which ones the agent restored since no `hold` came."""
+    """The answer to `hold`: how many settings are still set, and which ones the agent restored since no `hold` came."""
 
     held: Number
     back: Backs
@@ -90,7 +92,7 @@ class SwitchState(SwitchNote, frozen=True, kw_only=True):
 
 
 class Delegated(msgspec.Struct, frozen=True, kw_only=True):
-    """To `delegate` and `take-back`: all switches of the host, and why a grant was refused, by switch."""
+    """The answer to `delegate` and `take-back`: all switches of the host, and why a grant was refused, by switch."""
 
     switches: ByName[SwitchState] = {}
     refused: ByName[Text] = {}

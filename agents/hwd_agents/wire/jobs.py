@@ -24,7 +24,7 @@ class RankPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobJoined(msgspec.Struct, frozen=True, kw_only=True):
-    """To `join-job`: the job, as each of its ranks may know it.
+    """The answer to `join-job`: the job, as each of its ranks may know it.
 
     `groups`: their ranks, by name. `longest_s`: the longest time that an operation may ask for.
     """
@@ -47,7 +47,7 @@ class JoinJob(Arguments[JobJoined], frozen=True, kw_only=True):
 
 
 class OperationGranted(msgspec.Struct, frozen=True, kw_only=True):
-    """To `claim-operation`: the rank may send, over `ports` of the host, for `within_s` from the answer on.
+    """The answer to `claim-operation`: the rank may send, over `ports` of the host, for `within_s` from the answer on.
 
     `links`: those of the light, `h0.eth0<->h1.eth0`, for an operation that says its parts: who sends by another way
     between hosts without one has to know. Empty where the light is none of links.
@@ -126,7 +126,7 @@ class ClaimOperation(Arguments[OperationGranted], frozen=True, kw_only=True):
 
 
 class OperationEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """To `end-operation`."""
+    """The answer to `end-operation`, which has no fields."""
 
 
 class EndOperation(Arguments[OperationEnded], frozen=True, kw_only=True):

@@ -14,7 +14,9 @@ ReconfigurationId = Annotated[str, Meta(pattern=r"\A[0-9a-z]{8}\Z")]
 
 
 class PreparedSetSwitched(msgspec.Struct, frozen=True, kw_only=True):
-    """To `switch-set`: the switches were driven to `target` and read back. `outcome`: of the reconfiguration."""
+    """The answer to `switch-set`: the switches were driven to `target` and read back. `outcome`: of the
+    reconfiguration.
+    """
 
     reconfiguration: ReconfigurationId
     target: Name

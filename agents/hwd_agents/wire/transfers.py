@@ -18,7 +18,9 @@ EndedOperations = Annotated[list[EndedOperation], Meta(max_length=TRANSFERS_MOST
 
 
 class TransferGranted(msgspec.Struct, frozen=True, kw_only=True):
-    """To `claim-transfer`: it may go, for `within_s` at the longest, after a wait of `waited_s` for its ports."""
+    """The answer to `claim-transfer`: it may go, for `within_s` at the longest, after a wait of `waited_s` for its
+    ports.
+    """
 
     within_s: Seconds
     waited_s: Seconds = 0.0
@@ -44,7 +46,7 @@ class ClaimTransfer(Arguments[TransferGranted], frozen=True, kw_only=True):
 
 
 class TransfersEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """To `end-transfers`: why some were over before, by transfer."""
+    """The answer to `end-transfers`: why some were over before, by transfer."""
 
     over: Annotated[dict[Name, Text], Meta(max_length=TRANSFERS_MOST)] = {}
 
@@ -72,7 +74,7 @@ class StandingTransfer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StandingTransfers(msgspec.Struct, frozen=True, kw_only=True):
-    """To `report-transfers`: those that were granted and have not ended."""
+    """The answer to `report-transfers`: the transfers that were granted and have not ended."""
 
     transfers: Annotated[list[StandingTransfer], Meta(max_length=TRANSFERS_MOST)] = []
 
@@ -85,7 +87,7 @@ class ReportTransfers(Arguments[StandingTransfers], frozen=True, kw_only=True):
 
 
 class TransfersCut(msgspec.Struct, frozen=True, kw_only=True):
-    """To `cut-transfers`: those of them whose process was still sending, and was told."""
+    """The answer to `cut-transfers`: the transfers among them whose process was still sending, and was told."""
 
     told: Transfers = []
 

@@ -45,7 +45,7 @@ _REPLY = re.compile(r"M  (\S{1,6}) ([A-Z]+)\s*")
 _REPORT = re.compile(r"(\*C|\*\*|\* |A ) ?(\S+) (\S.*)")
 """Without the blanks at its end: a pattern that searches for those from each place takes quadratic time."""
 _DONE = re.compile(r"\s*\n {0,9}(\S+) (\d\d-\d\d-\d\d \d\d:\d\d:\d\d)\nM  (\S{1,6}) COMPLD\n?")
-"""All of a common answer except its plain data lines."""
+"""The form of a common answer, without its plain data lines."""
 _ACK = re.compile(r"([A-Z]{2}) (\S{1,6})\s*")
 _ERROR_CODE = re.compile(r"[A-Z]{4}")
 _BETWEEN: Final = " \t\r\n\0"

@@ -137,7 +137,7 @@ async def check_deadline(bench: Bench) -> str | None:
 
 
 async def blind_exchange(device: Device, bench: Bench, deadline_s: float) -> None:
-    """The exchange for a device whose state cannot be read: identity, and a change."""
+    """Exchange with a device whose state cannot be read: its identity, and a change."""
     rest, one = bench.arrangements.rest, bench.arrangements.one
     await device.identify(deadline_s=deadline_s)
     await switch_of(device).change_crossconnects(

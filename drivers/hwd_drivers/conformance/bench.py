@@ -23,7 +23,7 @@ from hwd_drivers.twins.timing import SwitchTiming, find_timing
 GRACE_S: Final = 0.2
 """How much later than its deadline an exchange may fail, in virtual time."""
 REAL_GRACE_S: Final = 1.0
-"""The same for threads on a machine that does other things too."""
+"""How much later an exchange may fail where threads run, on a machine that does other things too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

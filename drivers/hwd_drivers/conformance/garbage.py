@@ -101,7 +101,9 @@ FILLERS: Final = (b"x", b"\x00", b"1", b" ", b"\xff", b"a\r\n")
 
 
 async def check_arbitrary_bytes(bench: Bench) -> str | None:
-    """With arbitrary bytes for answers, an exchange or opening ends in time, with an answer or one of our errors."""
+    """Check that with arbitrary bytes for answers an exchange or opening ends in time, with an answer or one of our
+    errors.
+    """
     if bench.twin is None or bench.tap is None:
         return GLASS
     rng = Draws(SEED).stream("conformance/garbage")

@@ -13,7 +13,7 @@ class Quality(StrEnum):
     """What may be expected of a driver; each level includes all lower ones."""
 
     NONE = "none"
-    """It does not reach bronze."""
+    """The driver does not reach bronze."""
     BRONZE = "bronze"
     """On a perfect connection: identity, capabilities, crossconnects made, removed and read, deadlines, refusals."""
     SILVER = "silver"

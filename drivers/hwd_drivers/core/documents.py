@@ -51,7 +51,7 @@ class Document:
         return self.fact.document_kind
 
     def to_data(self) -> dict[str, Any]:
-        """As it travels over HTTP and in exports."""
+        """The document as it travels over HTTP and in exports."""
         return {"kind": self.kind, "at_ns": self.at_ns, "wall_ns": self.wall_ns, "data": self.fact.to_data()}
 
     def __str__(self) -> str:

@@ -33,7 +33,7 @@ class HwdError(Exception):
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
-        """By its message, not by the arguments of its constructor, which Python does not know."""
+        """Pickle the error by its message, not by the arguments of its constructor, which Python does not know."""
         return _unpickled, (type(self), self.args), self.__dict__
 
 
@@ -130,7 +130,7 @@ class NotRolledBackError(NotReadyError):
 
 
 class BugError(HwdError):
-    """One of our assumptions does not hold."""
+    """An assumption of ours does not hold."""
 
     title = "bug"
 

@@ -23,7 +23,7 @@ class Frames:
     damaged_bytes: int = 0
     """The number of bytes that cannot be read, without an unfinished frame at the end."""
     end_bytes: int = 0
-    """Where that unfinished frame begins; the size of the data where there is none."""
+    """The place where that unfinished frame begins; the size of the data where there is none."""
     read_bytes: int = 0
     """End of the last frame that could be read."""
 

@@ -42,7 +42,9 @@ def leave_working_folder(environment: MutableMapping[str, str] = os.environ) -> 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """For imports at a start: all that they make stays, and to look through it again and again takes a fifth of it."""
+    """Stop the garbage collector for imports at a start: all that they make stays, and to look through it again and
+    again takes a fifth of it.
+    """
     gc.disable()
     try:
         yield

@@ -23,7 +23,7 @@ def printable(text: str, most: int = TERMINAL_MOST) -> str:
 
 
 def printable_lines(text: str, most: int = TERMINAL_MOST) -> str:
-    """As `printable`, for each line of a text that has line breaks of our own."""
+    """Make each line printable as `printable` does, in a text that has line breaks of our own."""
     return "\n".join(printable(line, most) for line in text.split("\n"))
 
 

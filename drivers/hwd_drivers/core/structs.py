@@ -26,7 +26,7 @@ def from_json(text: bytes | str, kind: Any) -> Any:
 
 
 def to_plain(value: object) -> Any:
-    """The same as dicts, lists and plain values, as the JSON is."""
+    """Convert a value to dicts, lists and plain values, as the JSON is."""
     return msgspec.to_builtins(value, enc_hook=_text)
 
 

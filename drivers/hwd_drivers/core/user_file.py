@@ -107,7 +107,7 @@ def _check_kind(found: os.stat_result, path: str | Path, what: str, pipes: bool)
 
 
 def _is_null(found: os.stat_result) -> bool:
-    """Whether it is /dev/null: the empty file that `UserKnownHostsFile /dev/null` of SSH means."""
+    """Whether the file is /dev/null: the empty file that `UserKnownHostsFile /dev/null` of SSH means."""
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(1, 3)
 
 

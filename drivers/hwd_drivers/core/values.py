@@ -65,7 +65,7 @@ class ValueText(str):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """As `parse`, which keeps what it has read."""
+        """Read a text for `parse`, which keeps what it has read."""
         raise NotImplementedError
 
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
@@ -151,7 +151,7 @@ class CrossconnectState(StrEnum):
     FAILED = "failed"
     """The switch reports that it could not make it."""
     UNSTATED = "unstated"
-    """It is set; this switch reports no more."""
+    """The crossconnect is set; this switch reports no more."""
 
 
 class Crossconnect(ValueText):

@@ -51,7 +51,7 @@ class Connection(Link[MessageT]):
         clock: Clock,
         deadline_s: float,
     ) -> "Connection[MessageT]":
-        """Connect.
+        """Connect to the device.
 
         Raises LinkError where the device does not accept, DeadlineError after the deadline, ConfigError for an invalid
         address.

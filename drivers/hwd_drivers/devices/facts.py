@@ -9,7 +9,7 @@ from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PortOverr
 
 
 class SwitchFact(Fact, frozen=True, kw_only=True):
-    """Of one switch. `host` names the host that drives it; UNSET where the daemon does."""
+    """A fact of one switch. `host` names the host that drives it; UNSET where the daemon does."""
 
     switch: str
 
@@ -35,7 +35,8 @@ class SwitchDown(SwitchFact, frozen=True, kw_only=True):
 
 
 class SwitchRestarted(SwitchFact, frozen=True, kw_only=True):
-    """Between two sessions. `sign`: uptime (the switch reports it), at-rest (it has none of its crossconnects: likely).
+    """A switch was restarted between two sessions. `sign`: uptime (the switch reports it), at-rest (it has none of its
+    crossconnects: likely).
 
     `lost`: the crossconnects that it had; `unheard_s`: since it was last read.
     """
@@ -49,7 +50,7 @@ class SwitchRestarted(SwitchFact, frozen=True, kw_only=True):
 
 
 class SwitchRead(SwitchFact, frozen=True, kw_only=True):
-    """After a change. `ours`: we had asked for it, or a restart of the switch explains it."""
+    """A switch was read after a change. `ours`: we had asked for it, or a restart of the switch explains it."""
 
     KIND: ClassVar = "switch.read"
     crossconnects: list[CrossconnectReading]

@@ -74,7 +74,7 @@ class OrderedConnection(Link[MessageT]):
         serial: SerialLine | None = None,
         refuses: Callable[[MessageT], bool] | None = None,
     ) -> "OrderedConnection[MessageT]":
-        """Connect.
+        """Connect to the device.
 
         `serial` has the settings of this kind of device, which the address of a serial port need not repeat.
 

@@ -36,7 +36,9 @@ GROUP: Final = "hwd.drivers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenContext:
-    """All that a driver needs to open one session. `capabilities`: of the model and size in the testbed file."""
+    """The context of a driver: all that it needs to open one session. `capabilities`: of the model and size in the
+    testbed file.
+    """
 
     name: str
     address: str
@@ -215,7 +217,8 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 @functools.lru_cache(maxsize=1)
 def _entry_points_of(path: tuple[tuple[str, int | None], ...]) -> dict[str, EntryPoint]:
-    """Of the folders of `sys.path` as they were last changed, which installing does: each session asks for its driver.
+    """The entry points of the folders of `sys.path` as they were last changed, which installing does: each session asks
+    for its driver.
 
     To read them takes some 5 ms, in which the event loop does nothing else.
     """

@@ -17,7 +17,7 @@ class Sign(StrEnum):
     UPTIME = "uptime"
     """The unit reports a shorter uptime than it would have without a restart."""
     AT_REST = "at-rest"
-    """It ended our session and is in the state of such a unit after power-up. This is likely, not certain.
+    """The switch ended our session and is in the state of such a unit after power-up. This is likely, not certain.
 
     All its crossconnects are gone at once, or its elements are in their first states.
     """

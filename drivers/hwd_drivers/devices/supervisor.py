@@ -127,7 +127,7 @@ class Supervisor:
 
     @property
     def powers_asked_wall_ns(self) -> int | None:
-        """When it was asked for the powers that it answered last; None before the first answer."""
+        """When the switch was asked for the powers that it answered last; None before the first answer."""
         return self._readings.powers_asked_wall_ns
 
     @property

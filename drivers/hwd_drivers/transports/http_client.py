@@ -80,7 +80,7 @@ class HttpClient:
         user: str | None = None,
         password: str | None = None,
     ) -> "HttpClient":
-        """Connect.
+        """Connect to the device.
 
         Raises LinkError where the device does not accept, DeadlineError after the deadline, ConfigError for an invalid
         address.

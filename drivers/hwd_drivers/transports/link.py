@@ -195,7 +195,7 @@ class Link(asyncio.Protocol, ABC, Generic[MessageT]):
 
     @property
     def hint(self) -> str:
-        """For an error of a connection that brought no answer: what seems to stand in the way; may be empty."""
+        """The hint in an error of a connection that brought no answer: what seems to stand in the way; may be empty."""
         hint = "" if self._has_answered else hint_of(self._first)
         return f". {hint}" if hint else ""
 
@@ -237,7 +237,7 @@ LinkT = TypeVar("LinkT", bound=asyncio.Protocol)
 
 
 async def connect(dialer: Dialer, make: Callable[[], LinkT], address: str, *, name: str, deadline_s: float) -> LinkT:
-    """Connect.
+    """Connect to the device.
 
     Raises LinkError where the device does not accept, DeadlineError after the deadline, ConfigError for an invalid
     address.

@@ -32,7 +32,7 @@ class Way(StrEnum):
     WHOLE = "whole"
     """As they were sent."""
     BYTEWISE = "bytewise"
-    """One by one."""
+    """The bytes come one by one."""
     SLOW = "slow"
     """Each chunk late, in order."""
     LOSSY = "lossy"

@@ -206,7 +206,7 @@ class SerialPort(asyncio.Transport):
         self._loop.call_soon(self._close_port, error, flush)
 
     def _close_port(self, error: OSError | None, flush: bool) -> None:
-        """Close. Without a flush the kernel waits in close for unsent bytes, by default half a minute."""
+        """Close the port. Without a flush the kernel waits in close for unsent bytes, by default half a minute."""
         try:
             if flush:
                 self._port.reset_output_buffer()

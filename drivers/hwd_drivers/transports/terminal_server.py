@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 SEEN_BYTES: Final = 200
-"""Of a connection, so many first bytes are looked at: a server speaks before the device can."""
+"""The first bytes of a connection that are looked at: a server speaks before the device can."""
 NEGOTIATION: Final = re.compile(rb"\xff[\xfb-\xfe]", re.DOTALL)
 """IAC with WILL, WON'T, DO or DON'T (RFC 854), which is no text of any encoding."""
 TAKEN: Final = re.compile(

@@ -74,7 +74,7 @@ class UnixListener:
                 os.unlink(self._path)
 
     def _restore_folder(self) -> None:
-        """As it was: others may have to come through it."""
+        """Restore the folder as it was: others may have to come through it."""
         folder = self._path.parent
         if not folder.exists() and self._folder is not None:
             folder.mkdir(mode=0o700, parents=True)

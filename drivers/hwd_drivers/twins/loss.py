@@ -8,7 +8,7 @@ from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Capabilities
 
 PORT_SPREAD_DB: Final = 0.3
-"""Most that one port changes the typical loss of a path, where the stated maximum leaves room for it."""
+"""The greatest change of the typical loss of a path by one port, where the stated maximum leaves room for it."""
 REPEATABILITY_DB: Final = 0.1
 """Largest deviation of a path's loss each time it is made: a 320x320 unit's data table has +-0.1 dB."""
 DRIFT_STEP_DB: Final = 0.1

@@ -7,7 +7,7 @@ from hwd_drivers.twins.watch import Crossing, Watch
 
 
 class Monitors:
-    """By the index of the ends. The light at those in `remembered` is stored for `window_ns`."""
+    """The power monitors by the index of the ends. The light at those in `remembered` is stored for `window_ns`."""
 
     def __init__(self, remembered: Collection[int], window_ns: int) -> None:
         self.window_ns = window_ns

@@ -39,7 +39,7 @@ class Paths:
         self._made = 0
 
     def __iter__(self) -> Iterator[Path]:
-        """In the order of their ports."""
+        """Yield the paths in the order of their ports."""
         return iter([path for _, path in sorted(self._by_a.items())])
 
     def place(self, end: PortSide) -> int:

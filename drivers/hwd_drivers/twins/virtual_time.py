@@ -90,8 +90,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @override
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """As asyncio does; and what ends a program ends the loop, such as the time limit of a test, which asyncio would
-        only log: a world that goes on for ever would be played for ever.
+        """Handle an error as asyncio does; and what ends a program ends the loop, such as the time limit of a test,
+        which asyncio would only log: a world that goes on for ever would be played for ever.
         """
         super().call_exception_handler(context)
         if not isinstance(context.get("exception"), Exception | None):

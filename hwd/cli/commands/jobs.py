@@ -301,7 +301,7 @@ def _show(output: Output, status: JobStatus) -> None:
 
 
 def _line(status: JobStatus) -> str:
-    """What it does, in a line that changes only with that."""
+    """What the job does, in a line that changes only with that."""
     return f"job {status.id}: {status.state}, {_light(status)}"
 
 

@@ -48,7 +48,7 @@ class Column(StrEnum):
     """The width of a figure on paper."""
 
     SINGLE = "single"
-    """One of two columns."""
+    """A single column of two."""
     DOUBLE = "double"
     """Both columns."""
 

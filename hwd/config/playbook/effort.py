@@ -22,7 +22,7 @@ class TooMuchError(Exception):
 
 @dataclass(slots=True)
 class Effort:
-    """One for the reading of a playbook with all that it includes. Its methods raise TooMuchError."""
+    """The effort of reading a playbook with all that it includes. Its methods raise TooMuchError."""
 
     steps: int = 0
     characters: int = 0

@@ -83,8 +83,8 @@ class Expression:
         return _Evaluation(self.text, scope).value(self.tree)
 
     def try_out(self, scope: Mapping[str, Value]) -> Value:
-        """As `value` with typical figures: every part is evaluated, and a division by zero is no error. Raises
-        ConfigError where types do not fit.
+        """Evaluate the expression as `value` does, with typical figures: every part is evaluated, and a division by
+        zero is no error. Raises ConfigError where types do not fit.
         """
         return _Evaluation(self.text, scope, trying=True).value(self.tree)
 
@@ -139,7 +139,7 @@ def evaluate(text: str, scope: Mapping[str, Value]) -> Value:
 
 
 def as_text(value: Value | None) -> str:
-    """As a playbook writes it: `true`, `1,4,16`; an unknown figure is `unknown`."""
+    """Write a value as a playbook does: `true`, `1,4,16`; an unknown figure is `unknown`."""
     match value:
         case None:
             return "unknown"

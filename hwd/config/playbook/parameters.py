@@ -75,7 +75,7 @@ def plain_value(node: Node) -> Value:
 
 
 def fill(reading: Reading, node: Node, scope: Mapping[str, Value], where: Where, effort: Effort) -> Node:
-    """The same tree with every `{{ ... }}` replaced by its value. Raises TooMuchError."""
+    """Replace every `{{ ... }}` of a tree by its value. Raises TooMuchError."""
     effort.values(1)
     match node.value:
         case dict() as mapping:

@@ -135,7 +135,7 @@ def load_playbook(
 def load_read_playbook(
     reading: Reading, overrides: Mapping[str, Value] | None = None, *, testbed: Testbed | None = None
 ) -> LoadedPlaybook:
-    """The same for a file that was read already."""
+    """Load a playbook from a file that was read already."""
     return _load(reading, overrides or {}, testbed, folder=Path(reading.file).parent)
 
 

@@ -90,7 +90,7 @@ def bundled(text: str, files: Mapping[str, str], *, file: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """In double quotes for YAML: JSON, but for characters that end a line there."""
+    """Put a text in double quotes for YAML: JSON, but for characters that end a line there."""
     quoted = json.dumps(text, ensure_ascii=False)
     for char in "\x85\u2028\u2029":
         quoted = quoted.replace(char, f"\\u{ord(char):04x}")

@@ -81,7 +81,7 @@ class ApplyEntry(Entry):
     )
 
     def body(self, what: str) -> PlanBody:
-        """What it asks for. Without steps the step after it waits until it is ready."""
+        """What the entry asks for. Without steps the step after it waits until it is ready."""
         return PlanBody(
             what=what,
             mode=self.mode,
@@ -119,7 +119,7 @@ class RepeatEntry(Entry):
 
 
 class RangeEntry(Entry):
-    """From one value to another, both included where `step` meets it."""
+    """The values from one to another, both included where `step` meets the last one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -149,7 +149,7 @@ class RouteEntry(Entry):
 
 
 class SettingsEntry(Entry):
-    """For editors; `hwd.model.action` reads them."""
+    """The settings of a NIC port, for editors; `hwd.model.action` reads them."""
 
     mtu: Annotated[int, Field(ge=MTU_LEAST, le=MTU_MOST)] | None = None
     autoneg: bool | Literal["on", "off"] | None = None

@@ -37,7 +37,7 @@ _BESIDE = {"repeat": ("steps",), "sweep": ("steps",)}
 
 
 class StepsReader:
-    """One for a playbook."""
+    """The reader of the steps of one playbook."""
 
     def __init__(
         self, files: PlaybookFiles, testbed: Testbed | None, effort: Effort, demands: StoredDemands | None

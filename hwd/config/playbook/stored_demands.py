@@ -21,7 +21,9 @@ class StoredDemands:
     missing: list[DemandKey] = field(default_factory=list)
 
     def find(self, key: DemandKey) -> DemandMatrix | None:
-        """None where it is not known yet. Raises ConfigError where there is none, or the playbook names too many."""
+        """The matrix of a key; None where it is not known yet. Raises ConfigError where there is none, or the playbook
+        names too many.
+        """
         found = self.known.get(key)
         if isinstance(found, str):
             raise ConfigError(found)

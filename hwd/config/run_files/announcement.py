@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Announcement:
-    """One of the files, held by the process that writes it; use it as a context.
+    """A file of the run directory, held by the process that writes it; use it as a context.
 
     with Announcement(run_dir(testbed.name) / "daemon.json") as announcement:
         announcement.write(DaemonPlace(...))     # when ready; the file is removed at the end

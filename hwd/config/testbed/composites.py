@@ -41,7 +41,7 @@ class CompositesReader:
         return found
 
     def _ports(self, name: str, entry: CompositeEntry, where: Where) -> dict[PortSide, FibreEnd] | None:
-        """None where anything is wrong; all problems are reported."""
+        """Read the ports of a composite; None where anything is wrong: all problems are reported."""
         ports: dict[PortSide, FibreEnd] = {}
         sound = True
         for key, text in entry.ports.items():
@@ -74,7 +74,9 @@ class CompositesReader:
         return ports if sound else None
 
     def _element_end(self, text: str) -> FibreEnd | None:
-        """None where the switch has problems of its own; raises ConfigError where there is no such end."""
+        """The end of an element; None where the switch has problems of its own. Raises ConfigError where there is no
+        such end.
+        """
         owner, dot, port = text.partition(".")
         if owner in self.sections.unsure:
             return None

@@ -46,7 +46,9 @@ class ModuleMemories:
 
 
 def _standard(entry: ModuleEntry, lanes: int) -> ModuleStandard:
-    """As stated, else that of the type; for a custom module a QSFP standard where its lanes fit."""
+    """The standard that the entry states, else that of its type; for a custom module a QSFP standard where its lanes
+    fit.
+    """
     if entry.memory is not None:
         return entry.memory
     if entry.type in MODULE_TYPES:

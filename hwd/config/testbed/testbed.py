@@ -82,7 +82,9 @@ def load_read(
     broken: Mapping[str, str] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None,
 ) -> Loaded:
-    """The same for a file that was read already. With an `environment`, missing secrets are reported as warnings."""
+    """Load a testbed from a file that was read already. With an `environment`, missing secrets are reported as
+    warnings.
+    """
     if reading.root is None or is_other_kind(reading, "testbed"):
         return Loaded(None, reading.in_order())
     testbed = _Loader(reading, reading.root, specs, broken, switch_timings, host_timings).load()

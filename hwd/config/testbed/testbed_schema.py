@@ -219,7 +219,9 @@ class InputPowerEntry(InterlockEntry):
 
 
 class WearEntry(InterlockEntry):
-    """By switch: how often each of its elements, or the mirror of each end, may move, in its life and in an hour."""
+    """The limits of wear by switch: how often each element, or the mirror of each end, may move, in its life and in an
+    hour.
+    """
 
     moves: dict[str, Limit] = {}
     moves_per_hour: dict[str, Limit] = {}
@@ -275,7 +277,7 @@ class TransfersEntry(Entry):
 
 
 class RetentionEntry(Entry):
-    """After how many days documents outside of runs are deleted: `history_days` of those that `hwd history` and
+    """The days after which documents outside of runs are deleted: `history_days` of those that `hwd history` and
     `hwd rollback --to` read, `documents_days` of all others. Without a key: never.
     """
 

@@ -53,12 +53,12 @@ def load_topology_text(text: str, *, file: str, testbed: Testbed | None = None) 
 
 
 def read_topology(text: str, *, file: str, testbed: Testbed | None = None) -> LoadedTopology:
-    """The same, with its problems."""
+    """Read a topology file, with its problems."""
     return load_read_topology(parse_tree(text.encode("utf-8", "surrogatepass"), file=file), testbed)
 
 
 def load_read_topology(reading: Reading, testbed: Testbed | None = None) -> LoadedTopology:
-    """The same of a file that was read already."""
+    """Load a topology from a file that was read already."""
     if reading.root is None or is_other_kind(reading, "topology"):
         return LoadedTopology(None, reading.in_order())
     top = validate(TopologyFile, reading.root, (), reading)

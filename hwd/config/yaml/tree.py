@@ -137,8 +137,8 @@ class Reading:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """For work in a thread that makes a million values, none of them garbage: to look through them again and again
-    holds all threads, for half a second each time.
+    """Stop the garbage collector for work in a thread that makes a million values, none of them garbage: to look
+    through them again and again holds all threads, for half a second each time.
     """
     was_enabled = gc.isenabled()
     gc.disable()

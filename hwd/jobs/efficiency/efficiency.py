@@ -37,7 +37,7 @@ BYTES_IN_MBIT: Final = 125_000
 def efficiency(
     record: JobRecord, operations: Iterable[RecordedOperation], *, clock_broke: bool = False
 ) -> JobEfficiency:
-    """Of the whole job, each of its phases and each kind of operation, over these operations.
+    """The efficiency of the whole job, each of its phases and each kind of operation, over these operations.
 
     Operations of one host that overlap in time share its counters, and so do all that another host may pass on at the
     same time. They count together: for the job, and for a phase or a kind where all of them are of it. Operations whose

@@ -17,7 +17,9 @@ class EfficiencyReader:
         self._offload = offload
 
     async def efficiency(self, id: str) -> list[JobEfficiency]:
-        """Of a job by its id, or of all jobs of a run, oldest first; so far where one runs. Raises UnknownError."""
+        """Measure the efficiency of a job by its id, or of all jobs of a run, oldest first; so far where one runs.
+        Raises UnknownError.
+        """
         found = []
         for record in await jobs_of(self._jobs, id):
             found.append(await self._offload(_measured, record, await self._events(record.id)))

@@ -42,8 +42,8 @@ class Counted:
 
 @dataclass(slots=True, kw_only=True)
 class HostCounts:
-    """Of one host. `ports`: its NIC ports that are the job's, and `electrical` those of them on packet switches, named
-    without the host. `packet_switches`: all of the job: over one, each byte is forwarded once.
+    """The counts of one host. `ports`: its NIC ports that are the job's, and `electrical` those of them on packet
+    switches, named without the host. `packet_switches`: all of the job: over one, each byte is forwarded once.
 
     How many bytes a host passed on is estimated: their share of what arrived is that of the datagrams. Linux counts
     the datagrams that it forwards, and no bytes of them (`KernelIpCounters`).
@@ -87,7 +87,7 @@ class HostCounts:
     def _passed_between(
         self, before: BusyTime, after: BusyTime, start: "_Reading", end: "_Reading"
     ) -> Iterator[Passed]:
-        """What it passed on when no rank of it was sending; none where one of the two was not measured."""
+        """What the host passed on when no rank of it was sending; none where one of the readings was not measured."""
         if not start.ports or not end.ports:
             return
         arrived = self._arrived(start, end)
@@ -139,7 +139,7 @@ class _Arrived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """Of the counters of a host; without ports where there is none."""
+    """A reading of the counters of a host; without ports where there is none."""
 
     ports: Mapping[str, PortBytes]
     datagrams: IpDatagrams | None

@@ -44,7 +44,7 @@ class LiveEfficiency:
         self._recent: deque[RecordedOperation] = deque(maxlen=RECENT_MOST)
 
     def take(self, rank: int, operation: Operation, sent: OperationSent) -> None:
-        """One that has ended now, as its agent measured it."""
+        """Take an operation that has ended now, as its agent measured it."""
         now_ns = self._clock.monotonic_ns()
         self._recent.append(
             RecordedOperation(
@@ -57,7 +57,7 @@ class LiveEfficiency:
         )
 
     async def run(self, job: str, over: asyncio.Event) -> None:
-        """Until it is over. `job`: its name, for the log."""
+        """Measure the efficiency until the job is over. `job`: its name, for the log."""
         was_told = False
         while not over.is_set():
             with suppress(TimeoutError):

@@ -55,7 +55,7 @@ class PortRates:
 
 
 def packet_switches(testbed: Testbed, ports: Collection[NicPortId]) -> dict[str, str]:
-    """By NIC port: the packet switch that its fibres lead to, where they lead to one."""
+    """The packet switch that the fibres of each NIC port lead to, for ports whose fibres lead to one."""
     wanted = set(ports)
     return {
         f"{near.owner}.{near.port}": far.owner

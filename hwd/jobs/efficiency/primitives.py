@@ -70,7 +70,7 @@ class Primitive:
 
     @property
     def problem(self) -> str:
-        """Why it cannot be counted; empty where it can."""
+        """Why the primitive cannot be counted; empty where it can."""
         if len(self.operations) < sum(self.here.values()) or any(one.over_ns is None for one in self.operations):
             return "operations have not ended on all their ranks"
         if any(one.sent is None or one.sent.began_ns is None for one in self.operations):
@@ -124,8 +124,8 @@ def primitives_of(record: JobRecord, operations: Iterable[RecordedOperation]) ->
 
 
 def together(primitives: Mapping[Key, Primitive], hosts: Iterable[HostCounts]) -> list[Together]:
-    """Those that are busy on one host at one time share its counters, and so do all that are under way while a host
-    passes something on.
+    """Join primitives that are busy on one host at one time and so share its counters, and all that are under way while
+    a host passes something on.
     """
     counted: list[Counted] = []
     passed: list[Passed] = []

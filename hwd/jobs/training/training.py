@@ -42,7 +42,7 @@ class _Move:
     over_ns: int | None = None
     reconfiguration: str = ""
     ports: frozenset[str] = frozenset()
-    """Those of its region; empty: all of the job."""
+    """The ports of the region that moves; empty: all of the job."""
     why: str = ""
     held_by: list[_Together] = field(default_factory=list)
 
@@ -80,9 +80,7 @@ def training(record: JobRecord, events: Sequence[JobEvent]) -> JobTraining:
 def demand(
     record: JobRecord, events: Sequence[JobEvent], *, iteration: int | None = None, layer: int | None = None
 ) -> JobDemand:
-    """Of each all-to-all between hosts what they had for each other, as its ranks said it: all parts are equal where
-    they did not.
-    """
+    """The demand of each all-to-all between hosts, as its ranks said it: all parts are equal where they did not."""
     hosts = [*dict.fromkeys(rank.host for rank in record.ranks)]
     place = {host: n for n, host in enumerate(hosts)}
     matrices = []
@@ -113,7 +111,7 @@ def demand(
 
 
 def _together(events: Iterable[JobEvent]) -> dict[Key, _Together]:
-    """In the order in which the first rank came to each."""
+    """The operations that ranks make together, in the order in which the first rank came to each."""
     events = [*events]
     found: dict[Key, _Together] = {}
     for event in events:
@@ -132,8 +130,8 @@ def _together(events: Iterable[JobEvent]) -> dict[Key, _Together]:
 
 
 def _moves(record: JobRecord, events: Iterable[JobEvent], together: Mapping[Key, _Together]) -> list[_Move]:
-    """Each with the operations that all ranks had come to while it was under way, and that went after it, of ranks that
-    can send over ports of its region.
+    """The moves of light, each with the operations that all ranks had come to while it was under way, and that went
+    after it, of ranks that can send over ports of its region.
     """
     links: dict[str, frozenset[Link]] = {}
     lit: frozenset[Link] | None = frozenset()

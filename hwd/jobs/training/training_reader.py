@@ -9,7 +9,9 @@ from hwd_drivers.core.offload import Offload
 
 
 class TrainingReader:
-    """Of a job by its id, or of all jobs of a run, oldest first; so far where one runs. Raises UnknownError."""
+    """The reader of the training of a job by its id, or of all jobs of a run, oldest first; so far where one runs.
+    Raises UnknownError.
+    """
 
     def __init__(self, jobs: JobTable, *, events: ReadEvents, offload: Offload) -> None:
         self._jobs = jobs

@@ -37,7 +37,7 @@ class BusyTime:
 
     @property
     def has_start_times(self) -> bool:
-        """Whether it is recorded by when that was counted."""
+        """Whether the counters at the start are recorded with the time of their count."""
         return all(one.sent is not None and one.sent.counted_ns is not None for one in self.operations)
 
     @property
@@ -64,8 +64,9 @@ class BusyTime:
 
 
 def busy_times(operations: Iterable[RecordedOperation]) -> Iterator[BusyTime]:
-    """In the order of their begins. One that has not ended is under way for ever. What ranks make together is under way
-    from the first one's begin to the last one's end: a rank that sends for another one may end before that begins.
+    """The busy times of operations in the order of their begins. One that has not ended is under way for ever. What
+    ranks make together is under way from the first one's begin to the last one's end: a rank that sends for another one
+    may end before that begins.
     """
     by_shared: dict[tuple[str | int, ...], list[RecordedOperation]] = {}
     for one in operations:
@@ -109,11 +110,11 @@ def counted_of_each(before: Mapping[str, PortBytes], after: Mapping[str, PortByt
 
 
 def counted_between(before: Mapping[str, PortBytes], after: Mapping[str, PortBytes]) -> dict[str, PortBytes] | None:
-    """The same of all ports; None where some of them began anew."""
+    """The bytes between two counts, of all ports; None where a port began to count again."""
     found = counted_of_each(before, after)
     return found if found.keys() == before.keys() & after.keys() else None
 
 
 def _is_one(one: PortBytes, other: PortBytes) -> bool:
-    """Whether they may be of one interface."""
+    """Whether two counts may be of one interface."""
     return None in (one.interface, other.interface) or one.interface == other.interface

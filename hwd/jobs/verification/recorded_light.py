@@ -111,10 +111,10 @@ class RecordedLight:
     _births: dict[str, HostBirth] = field(default_factory=dict)
     """By host, the last one."""
     _flaps: int = 0
-    """That the last document was about, and the next one counts among the losses."""
+    """The flaps that the last document was about; the next document counts them among the losses."""
 
     def take(self, documents: Iterable[Document]) -> None:
-        """In the order of recording."""
+        """Take documents in the order of recording."""
         for document in documents:
             at_ns, flaps = document.at_ns, self._flaps
             self._flaps = 0
@@ -231,8 +231,8 @@ class RecordedLight:
         return found
 
     def _paths(self, reconfiguration: str, fibres: Mapping[str, Iterable[str]]) -> Paths:
-        """Of the links that it wanted; of one of crossconnects alone, those at the ports of switches that the fibres of
-        a NIC port lead to.
+        """The crossconnects of the links that a reconfiguration wanted; of one of crossconnects alone, those at the
+        ports of switches that the fibres of a NIC port lead to.
         """
         found: dict[str, frozenset[str]] = {}
         started = self._started.get(reconfiguration)

@@ -41,14 +41,16 @@ class RecordedOperation:
 
     @property
     def began_ns(self) -> int:
-        """When it began at the latest that is known: as measured, else when it was let go."""
+        """When the operation began at the latest that is known: as measured, else when it was let go."""
         if self.sent is None or self.sent.began_ns is None:
             return self.granted_ns
         return self.sent.began_ns
 
     @property
     def over_ns(self) -> int | None:
-        """When it was over: as measured, else when the daemon heard of it; it may have ended any time before that."""
+        """When the operation was over: as measured, else when the daemon heard of it; it may have ended any time before
+        that.
+        """
         return self.ended_ns if self.sent is None else self.sent.ended_ns
 
     @property
@@ -58,7 +60,7 @@ class RecordedOperation:
 
     @property
     def error_ns(self) -> int:
-        """Of these times."""
+        """The error of these times."""
         return 0 if self.sent is None else self.sent.error_ns
 
     def __str__(self) -> str:
@@ -73,7 +75,7 @@ class RecordedOperations:
 
     all: tuple[RecordedOperation, ...]
     reconfigurations: tuple[str, ...]
-    """Those that brought the light to a target."""
+    """The reconfigurations that brought the light to a target."""
     clock_broke: bool
     gaps: bool = False
 
@@ -126,8 +128,8 @@ def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
 
 
 def in_time(sent: OperationSent, let_go_ns: int) -> OperationSent:
-    """How it went without what was counted before it, where that may have been read after its first rank was let go: an
-    agent that was started anew counts first when the rank asks again, and what others sent may have come.
+    """How an operation went without what was counted before it, where that may have been read after its first rank was
+    let go: an agent that was started again counts first when the rank asks again, and what others sent may have come.
     """
     if sent.counted_ns is None or sent.counted_ns <= let_go_ns:
         return sent
@@ -139,5 +141,5 @@ def _in_time(one: RecordedOperation, let_go_ns: int) -> RecordedOperation:
 
 
 def _without(light: Iterable[TargetLight], ports: frozenset[str]) -> tuple[TargetLight, ...]:
-    """Those of which something is left when these ports, or all (empty), go to another target."""
+    """The targets of which something is left when these ports, or all (empty), go to another target."""
     return tuple(one for one in light if ports and not (one.ports and one.ports <= ports))

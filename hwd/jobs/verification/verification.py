@@ -196,7 +196,7 @@ class _Verifier:
     # --- what an operation is
 
     def _over_ns(self, one: RecordedOperation) -> int:
-        """One that is not known to have ended ended with its job at the latest; else with what is recorded."""
+        """The end of an operation; where it is not known, that of its job at the latest, else of what is recorded."""
         return self._end_ns if one.over_ns is None else one.over_ns
 
     def _host(self, one: RecordedOperation) -> str:
@@ -301,5 +301,5 @@ def _port(name: str) -> str:
 
 
 def _names(ports: Iterable[str]) -> frozenset[str]:
-    """Without their hosts."""
+    """The names of ports without their hosts."""
     return frozenset(map(_port, ports))

@@ -1,1 +1,1 @@
-"""From a plan to an outcome: driven, read back, awaited, ended, or recovered after a crash."""
+"""The apply of a plan to its outcome: driven, read back, awaited, ended, or recovered after a crash."""

@@ -76,7 +76,7 @@ class Completion:
         """Reconfigurations that are confirmed as soon as the journal can write it."""
         self._confirm_timers: dict[str, asyncio.Task[None]] = {}
         self._taken_over: list[Reconfiguration] = []
-        """Those of an earlier process whose time is not stopped yet."""
+        """The reconfigurations of an earlier process whose time is not stopped yet."""
 
     async def await_confirm(self, reconfiguration: Reconfiguration) -> None:
         """Roll it back after the `confirm_within_s` of its plan, unless `confirm` comes first; returns at once.

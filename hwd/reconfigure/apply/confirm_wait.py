@@ -30,7 +30,7 @@ class ConfirmTerms:
 
     @classmethod
     def of(cls, plan: Plan, claim: Claim | None) -> "ConfirmTerms | None":
-        """None for a plan that is confirmed as soon as it is ready."""
+        """The terms of a plan; None for a plan that is confirmed as soon as it is ready."""
         if plan.confirm_within_s is None or claim is None:
             return None
         return cls(

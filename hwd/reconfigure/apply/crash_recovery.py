@@ -89,14 +89,16 @@ class CrashRecovery:
         self._last_why: dict[str, str] = {}
         self._turns = SwitchTurns("way back")
         self._trying: dict[str, asyncio.Event] = {}
-        """Those that are tried now; the event tells the end of the try."""
+        """The reconfigurations that are tried now; the event tells the end of the try."""
         for reason in (Reason.CUT_OFF, Reason.IN_DOUBT):
             ledger.report_why(reason, self._why_held)
         now = clock.wall_ns()
         self.awaiting = tuple(
             entry for entry in journal.open if entry.terms and entry.wait and entry.wait.left_s(now) > 0
         )
-        """Those that awaited a confirm when the daemon started, and have time left: `Completion` goes on with them."""
+        """The entries that awaited a confirm when the daemon started, and have time left: `Completion` goes on with
+        them.
+        """
         self._from_before_start = {entry.reconfiguration: entry for entry in journal.open if entry not in self.awaiting}
         for entry in self._from_before_start.values():
             self.claim(entry.reconfiguration, self._ports_of(entry))
@@ -134,7 +136,7 @@ class CrashRecovery:
             raise ExceptionGroup("what the journal holds open", bugs)
 
     def left(self) -> tuple[LeftOpen, ...]:
-        """All that is left open, oldest first."""
+        """What is left open, oldest first."""
         return tuple(
             LeftOpen(
                 reconfiguration=entry.reconfiguration,
@@ -154,7 +156,7 @@ class CrashRecovery:
         return any(self._ledger.get(reason, id) is not None for reason in (Reason.CUT_OFF, Reason.IN_DOUBT))
 
     def texts(self) -> dict[str, str]:
-        """For each one, a sentence with the obstacle and the remedy."""
+        """The obstacle and the remedy of each open reconfiguration, in a sentence."""
         now = self._clock.wall_ns()
         return {claim.id: claim.says(now) for claim in self._claims}
 
@@ -187,7 +189,7 @@ class CrashRecovery:
         )
 
     def switch(self, reconfiguration: Reconfiguration, origin: str) -> None:
-        """As `begin`, of a switch of a prepared set from its target `origin`, without a sync."""
+        """Begin the switch of a prepared set from its target `origin` as `begin` does, without a sync."""
         if self._unwritten and (trouble := self.write_ends()):
             raise OSError(trouble)
         plan, caller, wall_ns = reconfiguration.plan, reconfiguration.caller, self._clock.wall_ns()
@@ -508,7 +510,9 @@ class CrashRecovery:
         self._last_why[entry.reconfiguration] = why
 
     def _open_text(self, entry: OpenEntry, why: str) -> str:
-        """At the start of the daemon its switches are being connected: nothing is wrong yet."""
+        """Say why an entry stays open. At the start of the daemon its switches are being connected: nothing is wrong
+        yet.
+        """
         away = self._switches.away(move.switch for move in entry.moves)
         if away and not entry.doubt and all(one.endswith(f": {NOT_CONNECTED_YET}") for one in away):
             return f"is brought in order once its switches are connected: {', '.join(away)}"

@@ -109,8 +109,8 @@ class Drive:
             await self._read(reconfiguration, read, watches, alone=alone)
 
     async def _check_step(self, reconfiguration: Reconfiguration, moves: Sequence[SwitchMoves], number: int) -> None:
-        """Before a later step: raises FailedError where it was ended meanwhile, or its switches are not as they were
-        left.
+        """Check the reconfiguration before a later step: raises FailedError where it was ended meanwhile, or its
+        switches are not as they were left.
         """
         if reconfiguration.ending is None:
             await self._check_unchanged(reconfiguration, moves, sent=f"step {number} was not begun")
@@ -129,7 +129,7 @@ class Drive:
             self._ledger.check(asker, (), PortAction.CHANGE, now_wall_ns=self._clock.wall_ns())
 
     async def _wait_ready(self, reconfiguration: Reconfiguration, number: int, *, within_s: float) -> None:
-        """Until the links that the steps so far have made are ready. Raises NotReadyError where they are late."""
+        """Wait until the links that the steps so far have made are ready. Raises NotReadyError where they are late."""
         order = reconfiguration.plan.order
         if order is None:
             return
@@ -159,7 +159,7 @@ class Drive:
         )
 
     async def switch(self, reconfiguration: Reconfiguration, *, origin: str) -> None:
-        """The same for a switch of a prepared set from its target `origin`. Nothing is read and synced before it.
+        """Drive the switch of a prepared set from its target `origin`. Nothing is read and synced before it.
 
         Its entry is synced once the switches have answered, and only then something is told of it.
         """

@@ -57,7 +57,9 @@ class Readiness:
         self._hangs = hangs
 
     async def wait(self, reconfiguration: Reconfiguration, *, within_s: float) -> str | None:
-        """Until all links are ready or somebody ends the reconfiguration; returns why they are not ready, else None."""
+        """Wait until all links are ready or somebody ends the reconfiguration; returns why they are not ready, else
+        None.
+        """
         id, loop = reconfiguration.id, asyncio.get_running_loop()
         since_s = loop.time()
         watch = asyncio.create_task(self._agent_watch.keep(reconfiguration), name=f"hwd:reconfigure/observe-{id}")
@@ -219,7 +221,7 @@ def _gone(
 
 
 def _wrong_peers(reconfiguration: Reconfiguration) -> dict[NicPortId, str]:
-    """By end: which port answered its probe in place of the peer."""
+    """The port that answered the probe of each end in place of the peer."""
     return {
         NicPortId(host=event.host, port=event.port): f"the peer is {data.found}, and should be {data.expected}"
         for event in reconfiguration.events

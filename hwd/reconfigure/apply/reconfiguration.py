@@ -45,11 +45,11 @@ class State(StrEnum):
     DRIVEN = "driven"
     """The switches report what was asked for."""
     WAITING = "waiting"
-    """It waits for its links to be ready."""
+    """The reconfiguration waits for its links to be ready."""
     AWAITING_CONFIRM = "awaiting-confirm"
-    """It is rolled back unless somebody confirms it in time."""
+    """The reconfiguration is rolled back unless somebody confirms it in time."""
     CONFIRMING = "confirming"
-    """It is confirmed as soon as the agents' watch has ended and the journal has it."""
+    """The reconfiguration is confirmed as soon as the agents' watch has ended and the journal has it."""
     ROLLING_BACK = "rolling-back"
     """The switches are brought back to the state before it."""
     ENDED = "ended"
@@ -131,7 +131,7 @@ class Reconfiguration:
     override: str = ""
     """Whose right the caller overrode for it, and why."""
     lease_epoch: int | None = None
-    """Of the lease of its plan; None without one."""
+    """The epoch of the lease of the plan; None without one."""
     asked_ns: int | None = None
     """When a switch of a prepared set was asked for; None for any other."""
     state: State = State.PLANNED
@@ -139,7 +139,9 @@ class Reconfiguration:
     why: str = ""
     journaled: bool = False
     resumed: bool = False
-    """It was taken over from an earlier process of the daemon: what that saw of it is in the records alone."""
+    """The reconfiguration was taken over from an earlier process of the daemon: what that saw of it is in the records
+    alone.
+    """
     commanded: list[ReconfigurationCommanded] = field(default_factory=list)
     events: list[HostEvent] = field(default_factory=list)
     sampled: dict[str, Mapping[str, Observation]] = field(default_factory=dict)

@@ -38,12 +38,12 @@ class SwitchDriver(drive.SwitchDriver, Protocol):
 
     @property
     def latest(self) -> tuple[CrossconnectReading, ...] | None:
-        """What it last reported; None before the first report."""
+        """What the switch last reported; None before the first report."""
         ...
 
     @property
     def cause(self) -> str | None:
-        """Why it cannot be reached; None while it can."""
+        """Why the switch cannot be reached; None while it can."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class Switches:
 
     @property
     def connected(self) -> frozenset[str]:
-        """Those of them that can be reached now."""
+        """The switches that can be reached now."""
         return frozenset(name for name, driver in self._drivers.items() if driver.cause is None)
 
     def driver(self, name: str) -> SwitchDriver:
@@ -129,7 +129,9 @@ class Switches:
         return Look(observed=self.latest() | dict(zip(wanted, readings, strict=True)), ended_ns=ended_ns)
 
     async def read_unmoved(self, names: Iterable[str]) -> Look:
-        """As `read`, before the first command: the error says that nothing was moved, and where to look."""
+        """Read switches as `read` does, before the first command: the error says that nothing was moved, and where to
+        look.
+        """
         try:
             return await self.read(names)
         except (DeviceError, LinkError, ProtocolError) as error:
@@ -176,7 +178,7 @@ def raise_joined(errors: Sequence[HwdError]) -> None:
 
 
 def same_fault(error: HwdError, message: str) -> HwdError:
-    """One of the same kind, with other words."""
+    """Make an error of the same kind, with other words."""
     match error:
         case DeviceError():
             return type(error)(message, device=error.device, command=error.command, code=error.code, text=error.text)

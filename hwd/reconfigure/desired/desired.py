@@ -63,7 +63,7 @@ class Desired:
         self._ends: dict[str, DesiredEnds] = {}
         self._crossconnects: dict[str, tuple[Crossconnect, ...]] = {}
         self._left: dict[str, dict[PortSide, DesiredEnd]] = {}
-        """Of ends that the testbed has no more: desired again when it has them again."""
+        """The desired state of ends that the testbed has no more: desired again when it has them again."""
 
     async def load(self, records: Records) -> None:
         """Take the state that earlier processes of the daemon recorded. Ends that the testbed has no more are left."""
@@ -95,7 +95,7 @@ class Desired:
 
     @property
     def switches(self) -> tuple[str, ...]:
-        """Those of which something is wanted, in the order of the testbed file."""
+        """The switches of which something is wanted, in the order of the testbed file."""
         return tuple(name for name in self._testbed.switches if self._ends.get(name))
 
     def of(self, switch: str) -> DesiredEnds:

@@ -133,7 +133,7 @@ class Drift:
         self._changed.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Watch the drift until cancelled."""
         while True:
             again_s = self._next_s()
             try:
@@ -160,7 +160,7 @@ class Drift:
     # --- report
 
     def _differences(self) -> Iterable[SwitchDifference]:
-        """Of the switches that can be reached and were read."""
+        """The differences of the switches that can be reached and were read."""
         latest, connected = self._switches.latest(), self._switches.connected
         for name in self._desired.switches:
             differs = self._desired.difference(name, latest) if name in connected else None

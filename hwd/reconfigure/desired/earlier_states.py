@@ -48,7 +48,7 @@ class EarlierStates:
         return Request(wanted=state, body=body)
 
     def _found(self, id: str, entries: list[HistoryEntry]) -> dict[str, dict[PortSide, Crossconnect | None]]:
-        """By switch and end: what the first of the reconfigurations that changed it found there."""
+        """The crossconnects that the first reconfiguration to change each end of a switch found there."""
         found: dict[str, dict[PortSide, Crossconnect | None]] = {}
         for entry in entries:
             if entry.outcome == ROLLED_BACK or entry.host is not None or entry.reconfiguration is None:

@@ -45,7 +45,7 @@ class History:
 
     @property
     def full(self) -> bool:
-        """Whether it is full: an older turnaround would be dropped at once."""
+        """Whether the history is full: an older turnaround would be dropped at once."""
         return len(self._seconds) == TURNAROUNDS_REMEMBERED
 
     async def load(self, records: Records) -> None:

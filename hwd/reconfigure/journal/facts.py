@@ -52,7 +52,7 @@ def start_from_json(data: Mapping[str, Any], known: Mapping[str, Any]) -> DatedF
 
 
 def end_from_json(data: Mapping[str, Any], known: Mapping[str, Any]) -> DatedFact[EndFact] | None:
-    """As `start_from_json`, of an end."""
+    """Read the fact of an end as `start_from_json` reads that of a start."""
     fact = _fact(data, known)
     return DatedFact(wall_ns=int(data["wall_ns"]), fact=fact) if isinstance(fact, EndFact) else None
 

@@ -339,7 +339,7 @@ class _Log:
         return (set(range(first, self.last + 1)) | self.kept) - self.seen
 
     def take(self, payload: bytes) -> bool:
-        """False for an invalid entry. Raises ConfigError where another version of hwd wrote it."""
+        """Take an entry; False for an invalid one. Raises ConfigError where another version of hwd wrote it."""
         try:
             entry = json.loads(payload)
             version = int(entry.get("v", 1))

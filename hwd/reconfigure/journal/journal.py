@@ -66,7 +66,7 @@ class Journal:
         self._ended: dict[int, tuple[Ended, bytes]] = {}
         """Ends that the records may lack, with their frames, by the number of the begin."""
         self._recorded: list[int] = []
-        """Those that the records have, which the next begin says."""
+        """The ends that the records have, which the next begin says."""
         self._recorded_before: dict[str, str] = {}
         """Outcomes of what is open that the records have already: the end itself could not be written yet."""
         self._may_await: set[str] = set()
@@ -139,7 +139,7 @@ class Journal:
 
     @property
     def trouble(self) -> str:
-        """Why it takes nothing now; empty where no write has failed."""
+        """Why the journal takes nothing now; empty where no write has failed."""
         if not self._is_loaded or not self._is_stale:
             return ""
         return (
@@ -152,7 +152,7 @@ class Journal:
         return tuple(one.entry for one in self._open.values())
 
     def open_entry(self, reconfiguration: str) -> OpenEntry | None:
-        """That of one reconfiguration, None where it is not open."""
+        """The entry of one reconfiguration, None where it is not open."""
         one = self._open.get(reconfiguration)
         return None if one is None else one.entry
 
@@ -166,7 +166,7 @@ class Journal:
 
     @property
     def ended(self) -> tuple[Ended, ...]:
-        """Those that have ended and whose end the records may lack, oldest first."""
+        """The reconfigurations that have ended and whose end the records may lack, oldest first."""
         return tuple(one for one, _ in self._ended.values())
 
     @property

@@ -103,7 +103,7 @@ class Leases:
         return self._records.get(id)
 
     def heard_within_s(self, id: str) -> float | None:
-        """For how long its holder may be silent from now on; None: until it expires."""
+        """How long the holder of a lease may be silent from now on; None: until it expires."""
         if (record := self._records.get(id)) is None or record.silence_s is None:
             return None
         return max(0.0, record.silence_s - (self._clock.monotonic_ns() - self._heard_ns[id]) / 1e9)
@@ -223,7 +223,7 @@ class Leases:
             self._changed.set()
 
     def delete_later(self, id: str) -> None:
-        """As `delete`, without waiting for the records."""
+        """Delete a lease as `delete` does, without waiting for the records."""
         self._to_delete.add(id)
         self._changed.set()
 

@@ -76,12 +76,12 @@ class LeaseRequests:
 
     @property
     def waiting(self) -> tuple[LeaseRequest, ...]:
-        """In the order of their turns."""
+        """The requests that wait, in the order of their turns."""
         return tuple(in_turn(self._of(Reason.WAIT), self._clock.wall_ns()))
 
     @property
     def reserved(self) -> tuple[LeaseRequest, ...]:
-        """In the order of their times."""
+        """The reservations in the order of their times."""
         return tuple(sorted(self._of(Reason.RESERVATION), key=lambda one: (one.at_wall_ns or 0, one.number)))
 
     def get(self, id: str) -> LeaseRequest | None:

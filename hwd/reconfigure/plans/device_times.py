@@ -107,7 +107,7 @@ class DeviceTimes:
         )
 
     def _predicted(self, devices: Iterable[Device]) -> PredictedTime:
-        """Of the largest time of several devices: the product of their empirical distributions."""
+        """Predict the largest time of several devices: the product of their empirical distributions."""
         devices = [*dict.fromkeys(devices)]
         fewest, found = self._fewest(devices)
         known = [quantile for quantile, needs in ((0.5, P50_NEEDS), (0.99, P99_NEEDS)) if fewest >= needs]
@@ -118,7 +118,7 @@ class DeviceTimes:
         return _predicted(quantiles, fewest, self._named(devices))
 
     def _predicted_sum(self, steps: Sequence[Sequence[Device]]) -> PredictedTime:
-        """Of the sum of the largest times of several steps, by draws from what was observed."""
+        """Predict the sum of the largest times of several steps, by draws from what was observed."""
         devices = [*dict.fromkeys(device for step in steps for device in step)]
         fewest, _ = self._fewest(devices)
         quantiles: list[float | None] = []

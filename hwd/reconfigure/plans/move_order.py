@@ -12,7 +12,7 @@ EXACT_GROUPS: Final = 10
 EXACT_STEPS: Final = 8
 """The most groups of which every division into steps is tried: three times as long for each one more."""
 STARTS: Final = 8
-"""Of more groups than `EXACT_GROUPS`, so many are tried as the first."""
+"""The number of groups that are tried as the first, where there are more than `EXACT_GROUPS`."""
 
 Group = int
 """The number of some moves that go together, from 0 on."""
@@ -189,7 +189,7 @@ class _Search:
         return [*{link.number: link for group in part for link in self._of[group]}.values()]
 
     def _best(self, part: Sequence[Group]) -> list[Group]:
-        """By the best way to each set of groups that are done."""
+        """Find the best order by the best way to each set of groups that are done."""
         links = self._links_of(part)
         best: dict[int, tuple[int, list[Group]]] = {0: (0, [])}
         for _ in part:

@@ -79,11 +79,11 @@ class Planner:
         self._now: dict[str, frozenset[Crossconnect]] = {}
 
     def on(self, fabric: Fabric) -> "Planner":
-        """The same for another testbed."""
+        """Make the planner of another testbed."""
         return Planner(fabric.testbed, fabric, self._expect, self._host_readings, self._device_times)
 
     def beside(self) -> "Planner":
-        """The same with the same routes, for another thread."""
+        """Copy the planner with the same routes, for another thread."""
         other = copy.copy(self)
         other._fabric = self._fabric.beside()
         other._interlocks = Interlocks(self._testbed, other._fabric)

@@ -41,7 +41,7 @@ class Routed:
     host_readings: HostReadings
     """The present crossconnects of the switches of hosts; the links need no others of these switches."""
     mark: object = field(default=None, compare=False, repr=False)
-    """That of the router that found it: another router may have another testbed."""
+    """The mark of the router that found the routes: another router may have another testbed."""
 
 
 class Router:
@@ -145,7 +145,7 @@ class Router:
 
 
 def host_crossconnects(host_readings: HostReadings) -> frozenset[SwitchCrossconnect]:
-    """All that the switches of hosts carry."""
+    """The crossconnects that the switches of hosts carry."""
     return frozenset(
         SwitchCrossconnect(switch=name, crossconnect=one.crossconnect)
         for name, found in host_readings.items()

@@ -19,7 +19,7 @@ from hwd_drivers.switching.moves import SwitchMoves
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """All that the order of moves follows from.
+    """A change of crossconnects, from which the order of moves follows.
 
     `before`, `after`: the links that are lit before and after `moves`, with their crossconnects. `elements`: of each
     switch that has some.
@@ -69,7 +69,7 @@ class _Groups:
         self._number: dict[SwitchCrossconnect, Group] = {}
         self._count = self._join(transition)
         self._first: dict[SwitchCrossconnect, frozenset[Group]] = {}
-        """Of each crossconnect to remove: the groups that need it gone. It goes with the first of them."""
+        """The groups that need each crossconnect to remove gone. It goes with the first of them."""
         taken = {(one.switch, end): self._number[one] for one in self._added for end in one.crossconnect.ends}
         for one in self._removed:
             own = {self._number[one]} if one in self._number else set[Group]()

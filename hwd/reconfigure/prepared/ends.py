@@ -49,7 +49,7 @@ class SetEnds:
         return self._ends.get(id)
 
     def unasked(self, now_wall_ns: int) -> Iterator[EndedSet]:
-        """Those of the last `SHOWN_S` that nobody released, oldest first."""
+        """The ends of the last `SHOWN_S` that nobody released, oldest first."""
         for one in self._ends.values():
             if one.why != RELEASED and now_wall_ns - one.ended_wall_ns < SHOWN_S * 1e9:
                 yield one

@@ -46,7 +46,7 @@ class LiveSet:
     ports: frozenset[str] = field(init=False)
     states: dict[str, SetState] = field(init=False)
     links: tuple[Link, ...] = field(init=False)
-    """All that some target wants, in the order of the targets."""
+    """The links that some target wants, in the order of the targets."""
     _plans: dict[tuple[str, str], Plan] = field(default_factory=dict)
     _wanted: dict[tuple[str, str], list[WantedSwitch]] = field(default_factory=dict)
 

@@ -137,7 +137,7 @@ class PreparedSets:
     # --- what there is
 
     def all(self) -> tuple[PreparedSetStatus, ...]:
-        """Those that have not ended, oldest first."""
+        """The sets that have not ended, oldest first."""
         return tuple(map(self._status, self._sets.values()))
 
     def get(self, id: str) -> PreparedSetStatus:
@@ -145,7 +145,9 @@ class PreparedSets:
         return self._status(self._live(id))
 
     def is_settled(self, id: str) -> bool:
-        """Whether it is known where its switches are, after a restart too. Raises RefusedError where there is none."""
+        """Whether the target of the switches of a set is known, after a restart too. Raises RefusedError where there is
+        none.
+        """
         return self._live(id).is_settled
 
     def lease_of(self, id: str) -> str:
@@ -304,7 +306,9 @@ class PreparedSets:
         return None
 
     def _plan_from(self, live: LiveSet, state: SetState, target: str, observed: Observed) -> Plan:
-        """It also touches the ports of what others have put onto the ends of the set, and those of its light."""
+        """Plan a switch of a set, which also touches the ports of what others have put onto the ends of the set, and
+        those of its light.
+        """
         plan = live.plan_from(state, target)
         moved = [
             SwitchCrossconnect(switch=move.switch, crossconnect=one)
@@ -330,7 +334,7 @@ class PreparedSets:
             )
 
     def _claim_switch(self, live: LiveSet, reconfiguration: str, ports: frozenset[str], *, epoch: int | None) -> Claim:
-        """Between the question and the claim nothing is awaited."""
+        """Claim the ports of a switch of a set: between the question and the claim nothing is awaited."""
         now, asker = self._clock.wall_ns(), live.asker(reconfiguration, epoch=epoch)
         if not live.claim.is_in_force(now):
             raise RefusedError(f"prepared set {live.id}: it has expired. Prepare it again")
@@ -423,7 +427,7 @@ class PreparedSets:
         return status
 
     def _end(self, live: LiveSet, why: str) -> None:
-        """On OSError it stands."""
+        """End a set. On OSError it is still in force."""
         at = self._stored(live).at
         self._journal.release(live.id)
         del self._sets[live.id]

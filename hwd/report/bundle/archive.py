@@ -36,7 +36,7 @@ from hwd_drivers.core.user_file import open_user_file
 FILE_BYTES_MAX = 2 * 1024**3
 TOTAL_BYTES_MAX = 2 * RECORD_BYTES_MAX
 DIRECTORY_BYTES_MAX = 2 * 1024**2
-"""Of the list of members at the end of the file, which is read at once."""
+"""The most bytes of the list of members at the end of the file, which is read at once."""
 TIMES_SMALLER_MAX = 250
 """What is packed tighter was made to fill a memory. Our records shrink to a tenth, our figures to a twentieth."""
 SMALL_BYTES = 1024**2
@@ -44,9 +44,9 @@ SMALL_BYTES = 1024**2
 LINE_BYTES_MAX = 64 * 1024**2
 """A document of the record."""
 VALUES_MAX = 4_000_000
-"""Of a JSON member: each takes some hundred bytes of memory."""
+"""The most values of a JSON member: each takes some hundred bytes of memory."""
 DEPTH_MAX = 64
-"""Of a JSON member; a figure has a dozen levels."""
+"""The greatest depth of a JSON member; a figure has a dozen levels."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)?")
 _NAME_LENGTH_MAX = 200
 _END = b"PK\x05\x06"

@@ -1,4 +1,4 @@
-"""All that a report says, as values: its tables, its figures with their data, its page.
+"""The contents of a bundle: all that a report says, as values: its tables, its figures with their data, its page.
 
 Tables and figures are made by the functions that the page is made by: what is new there is in the next bundle.
 """

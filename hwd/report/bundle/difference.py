@@ -49,7 +49,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def equal(first: object, second: object) -> bool:
-    """Of plain values."""
+    """Whether two plain values are equal."""
     if isinstance(first, bool) or isinstance(second, bool):
         return first is second
     if isinstance(first, float) and isinstance(second, int | float):
@@ -60,7 +60,7 @@ def equal(first: object, second: object) -> bool:
 
 
 def value_differences(part: str, at: str, first: Any, second: Any, *, unit: str = "") -> Iterator[Difference]:
-    """Of any JSON; `first` is the one of the bundle."""
+    """Find the differences of any JSON; `first` is the one of the bundle."""
     match first, second:
         case dict(), dict():
             for key in {**second, **first}:
@@ -82,8 +82,8 @@ def row_differences(
     key: Sequence[str],
     units: Mapping[str, str] | None = None,
 ) -> Iterator[Difference]:
-    """Of the rows of a table. Rows are named by their values in the columns of `key` where that tells them apart, else
-    by their number.
+    """Find the differences of the rows of a table. Rows are named by their values in the columns of `key` where that
+    tells them apart, else by their number.
     """
     if not isinstance(first, list) or not all(isinstance(row, dict) for row in first):
         yield Difference(part=part, at=f"{at}: rows" if at else "rows", in_bundle=first, from_records=second)
@@ -113,7 +113,7 @@ def row_differences(
 
 
 def table_differences(part: str, first: Any, second: Mapping[str, Any]) -> Iterator[Difference]:
-    """Of a member of `tables/`."""
+    """Find the differences of a member of `tables/`."""
     if not isinstance(first, dict):
         yield Difference(part=part, in_bundle=first, from_records=second)
         return
@@ -122,7 +122,7 @@ def table_differences(part: str, first: Any, second: Mapping[str, Any]) -> Itera
 
 
 def text_differences(part: str, first: str, second: str) -> Iterator[Difference]:
-    """Of a text, line by line between the equal lines at both ends."""
+    """Find the differences of a text, line by line between the equal lines at both ends."""
     ours, theirs = first.split("\n"), second.split("\n")
     start = _equal_ahead(ours, theirs)
     behind = min(_equal_ahead(ours[::-1], theirs[::-1]), min(len(ours), len(theirs)) - start)

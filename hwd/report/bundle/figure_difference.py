@@ -24,7 +24,9 @@ class _Drawn:
 
 
 def figure_differences(part: str, first: Any, second: Mapping[str, Any]) -> Iterator[Difference]:
-    """Of a member of `figures/`; `first` is the one of the bundle. Names of datasets are not compared."""
+    """Find the differences of a member of `figures/`; `first` is the one of the bundle. Names of datasets are not
+    compared.
+    """
     if not isinstance(first, dict) or not isinstance(first.get("specification"), dict):
         yield from value_differences(part, "", first, second)
         return

@@ -15,10 +15,10 @@ TABLES, FIGURES = "tables/", "figures/"
 
 MEMBERS_MAX = 4096
 MEMBER_BYTES_MAX = 64 * 1024**2
-"""Of a table or a figure: some hundred thousand samples."""
+"""The most bytes of a table or a figure: some hundred thousand samples."""
 PAGE_BYTES_MAX = 128 * 1024**2
 RECORD_BYTES_MAX = 4 * 1024**3
-"""Of run.jsonl: some seven million documents."""
+"""The most bytes of run.jsonl: some seven million documents."""
 LIBRARIES = ("altair", "jinja2", "msgspec", "numpy", "vl-convert-python")
 """Another version of them may change a last digit, or the page."""
 

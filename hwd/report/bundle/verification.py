@@ -27,7 +27,7 @@ from hwd_drivers.core.errors import BugError, ConfigError, ProtocolError
 from hwd_drivers.core.printable import printable
 
 DIFFERENCES_MAX = 1000
-"""Of one part: more say no more."""
+"""The most differences of one part: more say no more."""
 OPEN_MAX = 1000
 """Reconfigurations without an end, each of which takes a share of all that follows it."""
 _BROKEN = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, BugError, ProtocolError)
@@ -138,7 +138,7 @@ def _text(archive: Archive, name: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As it comes back out of a bundle."""
+    """Convert a value to what comes back out of a bundle."""
     return json.loads(encoded(value))
 
 
@@ -148,8 +148,8 @@ def _called(name: str) -> str:
 
 
 def _bounded(documents: Documents) -> Iterator[Document]:
-    """The same documents. Raises ConfigError where more reconfigurations are open than any rack has at once, and where
-    one cannot be read.
+    """Yield the same documents. Raises ConfigError where more reconfigurations are open than any rack has at once, and
+    where one cannot be read.
     """
     began: set[str] = set()
     for document in documents:

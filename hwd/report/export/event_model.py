@@ -30,7 +30,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.devices.facts import SwitchPower
 
 _NAMESPACE = UUID("5d4f6f36-6a55-5d4f-9a3c-0a7f0a6c1a5e")
-"""Of the ids of all documents: the same run has the same ids wherever it is exported."""
+"""The namespace of the ids of all documents: the same run has the same ids wherever it is exported."""
 _EXIT_STATUS = {
     RunOutcome.SUCCEEDED: "success",
     RunOutcome.ABORTED: "abort",

@@ -27,8 +27,8 @@ class Subject(StrEnum):
 
 
 def rows(run: Run, documents: Iterable[Document]) -> Iterator[Row]:
-    """In the order in which reconfigurations ended: the switches that were commanded, then links and their stages in
-    their own order, kept links too.
+    """The rows of a run in the order in which reconfigurations ended: the switches that were commanded, then links and
+    their stages in their own order, kept links too.
     """
     for one in recorded_reconfigurations(run, documents):
         yield from switch_rows(run, one)

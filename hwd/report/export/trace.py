@@ -182,7 +182,9 @@ class _Story:
         self._reconfigurations.give(lane)
 
     def _flows(self, one: RecordedReconfiguration) -> dict[str, list[int]]:
-        """For each switch that was commanded, and for `""`, all of them: a flow for each end that it affected."""
+        """The flows of each switch that was commanded, and for `""`, of all of them: a flow for each end that it
+        affected.
+        """
         commanded = {command.switch for command in one.timeline.commands if _seen(command.commanded)}
         flows: dict[str, list[int]] = {"": []}
         for end in one.timeline.ends:
@@ -197,7 +199,7 @@ class _Story:
         return flows
 
     def _command(self, command: SwitchCommand, one: RecordedReconfiguration, lane: int, flows: Iterable[int]) -> None:
-        """On the switch's own track; on parallel lanes for reconfigurations at the same time."""
+        """Add a command to the switch's own track; to parallel lanes for reconfigurations at the same time."""
         if not _seen(command.commanded):
             return
         timeline = one.timeline

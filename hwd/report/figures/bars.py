@@ -38,8 +38,8 @@ class Bar:
 
 
 def bars(link: LinkTimeline) -> list[Bar]:
-    """Between two instants that were seen is the stage of the later one, unless an unknown one lies between. `ready` is
-    counted from the carrier where rdma is unknown. No bars where no command was seen.
+    """The bars of a link: between two instants that were seen is the stage of the later one, unless an unknown one lies
+    between. `ready` is counted from the carrier where rdma is unknown. No bars where no command was seen.
     """
     commanded = link.instant(InstantName.COMMANDED)
     if commanded.knowledge is not Knowledge.SEEN:

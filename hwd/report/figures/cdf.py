@@ -101,7 +101,7 @@ def cdf_figure(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = ()) -
 def _plots(
     stage: StageName, curves: Mapping[Group, Distribution], groups: Sequence[Group], papers: Sequence[PaperFigure]
 ) -> Iterator[_Plot]:
-    """One of all groups, or one of each where there are many."""
+    """The plots of a stage: a single one of all groups, or one of each where there are many."""
     drawn = [figure for figure in papers if figure.statistic is not Statistic.UP_TO]
     low_s, high_s = _range([*curves.values()], drawn)
     factor, unit = unit_of(high_s)
@@ -232,8 +232,8 @@ def _count(curve: Distribution) -> str:
 
 
 def _names(groups: Sequence[Group]) -> list[str]:
-    """With a number where each has panels of its own, so that colour is not the only sign. Time is named where it is
-    not the same for all.
+    """Name the groups, with a number where each has panels of its own, so that colour is not the only sign. Time is
+    named where it is not the same for all.
     """
     words = [_words(one) if _is_mixed(groups) else " · ".join(one[0]) or "all" for one in groups]
     return [f"{number}: {one}" for number, one in enumerate(words, start=1)] if len(groups) > TOGETHER_MAX else [*words]

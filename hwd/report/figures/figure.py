@@ -124,14 +124,14 @@ def along(channel: type[_Axis], column: str, ends: Iterable[float], title: str |
 
 
 def moved(axis: _Axis, column: str) -> _Axis:
-    """The same scale and axis for another column."""
+    """Move a scale and its axis to another column."""
     found = axis.copy(deep=False)
     found["shorthand"] = column
     return found
 
 
 def fixed_place(channel: Callable[[float], Any], pixels: float) -> Any:
-    """The same pixel for all marks. `alt.value` says it too, in 5 ms: Altair then looks for its type among all."""
+    """Place all marks at the same pixel. `alt.value` says it too, in 5 ms: Altair then looks for its type among all."""
     return channel(pixels)
 
 
@@ -164,7 +164,7 @@ def not_drawn(count: int, most: int, what: str) -> str:
 
 
 def cut(words: str, width: float) -> str:
-    """As much of a text as fits."""
+    """Cut a text to what fits."""
     most = max(1, int(width / CHARACTER))
     return words if len(words) <= most else f"{words[: most - 1]}…"
 

@@ -21,8 +21,8 @@ from hwd.timeline import samples
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Those of a page, in its order, each with a name of its own. `links` by the id of a run; `comparisons` by the runs
-    compared, without those in which no stage was seen in both.
+    """The figures of a page, in its order, each with a name of its own. `links` by the id of a run; `comparisons` by
+    the runs compared, without those in which no stage was seen in both.
     """
 
     typical: Sequence[Figure]
@@ -106,8 +106,8 @@ def pairs_papers(reports: Sequence[RunReport], compare_with: str | None) -> tupl
 
 
 def links(report: RunReport) -> Iterator[Figure]:
-    """Of each sweep value and topology: links by stage, for each range of dwells between which durations differ, and by
-    repeat.
+    """The figures of links of each sweep value and topology: by stage, for each range of dwells between which durations
+    differ, and by repeat.
     """
     parts = [
         (words, what, [one for one in timelines if one.what == what])

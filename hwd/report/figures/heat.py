@@ -211,7 +211,7 @@ def _moved(
 
 
 def _medians(heat: HeatMap) -> list[tuple[float, float]]:
-    """For each column the median of its resolved values, and the logarithm of the ratio that gets full colour."""
+    """The median of the resolved values of each column, and the logarithm of the ratio that gets full colour."""
     values: list[list[float]] = [[] for _ in heat.columns]
     for row in heat.cells:
         for column, cell in zip(values, row, strict=True):
@@ -229,7 +229,7 @@ def _medians(heat: HeatMap) -> list[tuple[float, float]]:
 
 
 def _place(seconds: float, middle: float, full: float) -> float:
-    """From -1 (fastest) to 1 (slowest), 0 at the median, by ratio."""
+    """The place of a duration from -1 (fastest) to 1 (slowest), 0 at the median, by ratio."""
     if middle <= 0:
         return 0.0
     return max(-1.0, min(1.0, math.log(seconds / middle) / full)) if seconds > 0 else -1.0

@@ -30,7 +30,9 @@ def specification(figure: Figure, width: float) -> dict[str, Any]:
 
 
 def specifications(figure: Figure) -> list[dict[str, Any]]:
-    """For a page: one for each width, the widest first; their data is in the first only, by its name."""
+    """The specifications of a figure for a page: one for each width, the widest first; their data is in the first only,
+    by its name.
+    """
     found = [specification(figure, width) for width in SCREEN_WIDTHS]
     datasets: dict[str, Any] = {}
     for one in found:

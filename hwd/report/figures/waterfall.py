@@ -42,7 +42,7 @@ from hwd.timeline import LinkTimeline, StageName, Timeline
 ROWS_MAX = 64
 """Links drawn; more would not be read. The table has them all."""
 WIDTH = 1160.0
-"""Of a waterfall that stands alone, in pixels."""
+"""The width of a waterfall that stands alone, in pixels."""
 
 _NS_IN_S = 1e9
 _STEP, _BAR, _ANSWER = 27, 13, 4
@@ -98,8 +98,8 @@ def waterfall(timeline: Timeline, *, virtual_time: bool) -> str:
 
 
 def waterfall_figure(timeline: Timeline, *, virtual_time: bool, beside: Sequence[Timeline] = ()) -> Figure:
-    """In a narrow figure the scales shrink; where there is no room for three, only the whole is drawn. `beside`: the
-    timelines that it is compared with, so that all have the same scales.
+    """Make the waterfall of a timeline. In a narrow figure the scales shrink; where there is no room for three, only
+    the whole is drawn. `beside`: the timelines that it is compared with, so that all have the same scales.
     """
     return Figure(
         name="waterfall",
@@ -175,8 +175,8 @@ def _panel(
 
 
 def _whole(moved: Sequence[LinkTimeline]) -> _Scale:
-    """To the last instant that was seen of any link, whatever is known of the stages before it. There is some more room
-    where the rest of a link is unknown.
+    """The scale to the last instant that was seen of any link, whatever is known of the stages before it. There is some
+    more room where the rest of a link is unknown.
     """
     all_bars = [bar for link in moved for bar in bars(link)]
     ends_s = [bar.most_s for bar in all_bars if bar.ends is not None] + _of_switch_s(moved)
@@ -186,7 +186,7 @@ def _whole(moved: Sequence[LinkTimeline]) -> _Scale:
 
 
 def _switch(moved: Sequence[LinkTimeline]) -> _Scale | None:
-    """To the last dark, light or answer; None where none was seen."""
+    """The scale to the last dark, light or answer; None where none was seen."""
     longest_s = max(_of_switch_s(moved), default=0.0)
     return _Scale(name="switch", title="switch, after command", low_s=0, high_s=longest_s * 1.12) if longest_s else None
 
@@ -199,8 +199,8 @@ def _of_switch_s(moved: Sequence[LinkTimeline]) -> list[float]:
 
 
 def _host(moved: Sequence[LinkTimeline]) -> _Scale | None:
-    """From the firmware to the last instant that was seen, or from the carrier where nobody saw the firmware of any
-    link; None where there are none.
+    """The scale from the firmware to the last instant that was seen, or from the carrier where nobody saw the firmware
+    of any link; None where there are none.
     """
     for since, title in _HOST:
         longest_s = max((length_s for link in moved for length_s in _after(link, since)), default=0.0)
@@ -259,7 +259,7 @@ def _zero_s(link: LinkTimeline, scale: _Scale) -> float | None:
 
 
 def _after_command_s(link: LinkTimeline, name: InstantName) -> float | None:
-    """None where either was not seen."""
+    """The time from the command to an instant; None where either was not seen."""
     instant, command = link.instant(name), link.instant(InstantName.COMMANDED)
     if instant.knowledge is not Knowledge.SEEN or command.knowledge is not Knowledge.SEEN:
         return None
@@ -287,7 +287,7 @@ def _darks(links: Sequence[LinkTimeline], factor: float) -> list[Row]:
 
 
 def _whiskers(data: Datasets, found: Sequence[Row], visible: float, x: alt.X, y: alt.Y) -> Iterator[Chart]:
-    """Those that are wide enough to be seen; `visible`: in the unit of the axis."""
+    """Draw the whiskers that are wide enough to be seen; `visible`: in the unit of the axis."""
     wide = [one for one in found if float(str(one["most"])) - float(str(one["least"])) >= visible]
     if wide:
         least, most = moved(x, "least:Q"), moved(x, "most:Q")
@@ -335,7 +335,7 @@ def _totals(data: Datasets, links: Sequence[LinkTimeline], y: alt.Y, width: floa
 
 
 def _legend(timeline: Timeline) -> list[str]:
-    """For each stage its name and its median."""
+    """The name of each stage and its median."""
     labels = []
     for stage in _STAGES:
         seen = [one for link in timeline.moved if (one := link.stage(stage)).seconds is not None]
@@ -346,7 +346,7 @@ def _legend(timeline: Timeline) -> list[str]:
 
 
 def _heading(timeline: Timeline) -> Iterator[str]:
-    """What it is of, and its total."""
+    """The lines above a waterfall: what was measured, and the total."""
     dwells_s = [link.dwell_s for link in timeline.moved if link.dwell_s is not None]
     run = f"run {timeline.run}" if timeline.run else ""
     dwell = interval(min(dwells_s), max(dwells_s)) if dwells_s else "unknown"

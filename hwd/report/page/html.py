@@ -186,7 +186,7 @@ def _some(lines: Iterable[str]) -> tuple[int, Sequence[str]]:
 
 
 def cut(text: str) -> str:
-    """As much of a file as a page shows."""
+    """Cut a file to what a page shows."""
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}\n... {len(text) - TEXT_MAX} more characters"
 
 

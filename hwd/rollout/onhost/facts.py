@@ -20,7 +20,7 @@ BEFORE: Final = ".before"
 REACH_S: Final = 4.0
 LOG_LINES: Final = 20
 READ_LINES: Final = 200
-"""Of the journal: a process that ended and the next one."""
+"""The lines of the journal that are read: a process that ended and the next one."""
 SYSTEMD: Final = " systemd[1]: "
 CHATTER: Final = tuple(
     f"{words} "
@@ -170,7 +170,7 @@ def words(lines: list[str]) -> list[str]:
 
 
 def links() -> dict[str, str]:
-    """By interface: "up" or "down" by its carrier, "off" where it is not set up."""
+    """The state of each interface: "up" or "down" by its carrier, "off" where it is not set up."""
     found = {}
     for path in sorted(Path("/sys/class/net").iterdir()):
         try:

@@ -32,11 +32,11 @@ from hwd.rollout.onhost.output_log import OutputLog
 from hwd.rollout.onhost.supervisor import BEATS, GRACE_S, Child, Supervisor, line_of, read
 
 MOST_BYTES: Final = 1 << 20
-"""Of output that nobody has taken."""
+"""The most bytes of output that nobody has taken."""
 LOOK_EVERY_S: Final = 2.0
 """Between two looks whether the socket's file is there."""
 LINES_BYTES: Final = 131_072
-"""Of lines that wait to be written: few, since each goes through the log anew for the next reader."""
+"""The most bytes of lines that wait to be written: few, since each goes through the log again for the next reader."""
 
 
 class LastingSupervisor(Supervisor):
@@ -62,14 +62,14 @@ class LastingSupervisor(Supervisor):
         self._restore = restore
         self._remove = remove
         self._look_s = time.monotonic() + LOOK_EVERY_S
-        """When it looks again whether the file is there."""
+        """When the supervisor looks again whether the file is there."""
         self._log = OutputLog()
         self._is_known = False
         """Whether whoever started it knows that it runs."""
         self._is_unwanted = False
         self._has_said_end = False
         self._callers: dict[socket.socket, bytes] = {}
-        """Those who have not yet said that they attach, and what came of them."""
+        """The callers who have not yet said that they attach, and what came of them."""
         self._connect(starter, None)
 
     def run(self) -> None:
@@ -154,7 +154,7 @@ class LastingSupervisor(Supervisor):
             self._end(f"{why}, and did not know yet that it runs")
 
     def _stop(self, why: str) -> None:
-        """It is a machine that goes down, as a rule: that is not held up."""
+        """Stop the program: as a rule the machine goes down, and that is not held up."""
         super()._stop(why)
         self._waits_s = min(self._waits_s, GRACE_S)
         self._gives_up_s = None
@@ -222,7 +222,7 @@ class LastingSupervisor(Supervisor):
         return min(self._due_s(), max(0.0, self._look_s - time.monotonic()))
 
     def _due_s(self) -> float:
-        """Until something is due that has to do with the program, or with whoever is attached."""
+        """The time until something is due that has to do with the program, or with whoever is attached."""
         if not self._has_ended():
             return super()._wait_s()
         now_s = time.monotonic()

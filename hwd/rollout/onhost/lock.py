@@ -47,7 +47,7 @@ def hold(layout: dict[str, str], who: str) -> dict[str, Any]:
 
 @contextmanager
 def exclusive(path: str, who: str) -> Iterator[str | None]:
-    """None with the lock, or the description of its holder."""
+    """Take the lock at `path`: yields None with the lock, or the description of its holder."""
     waiting = select.poll()
     for last in (*[False] * (ENDING_ROUNDS - 1), True):
         fd = _open(path)

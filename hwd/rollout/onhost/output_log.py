@@ -57,8 +57,8 @@ class OutputLog:
         self._free(self._waiting, self.size_bytes - most_bytes)
 
     def begin(self, taken: int | None) -> tuple[int, int]:
-        """For a new reader, who has all before `taken`; None: what earlier readers took. The place from which it is
-        owed output, and how many bytes from there on are not held any more.
+        """Begin to write for a new reader, who has all before `taken`; None: what earlier readers took. Returns the
+        place from which the reader is owed output, and how many bytes from there on are not held any more.
         """
         end = self._start + self.size_bytes
         self._taken = self._taken if taken is None else min(taken, end)

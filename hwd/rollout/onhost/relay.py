@@ -34,7 +34,7 @@ ROOT_FOLDER: Final = "/run/hwd-programs"
 FOLDER: Final = "/tmp/hwd-programs-{uid}"
 """Anybody can make one of this name: its owner and mode are checked, and no link is followed."""
 CALLERS: Final = 16
-"""That wait to be accepted."""
+"""The most callers that wait to be accepted."""
 CHUNK_BYTES: Final = 65_536
 
 
@@ -115,7 +115,7 @@ def _attach(name: str, taken: int | None) -> None:
 
 
 def _relay(supervisor: socket.socket) -> bool:
-    """Until the supervisor goes. Whether it said anything."""
+    """Relay what the supervisor says until it goes; returns whether it said anything."""
     threading.Thread(target=_pass_on_input, args=(supervisor,), daemon=True).start()
     heard = False
     with contextlib.suppress(ConnectionError):
@@ -136,7 +136,9 @@ def _pass_on_input(supervisor: socket.socket) -> None:
 
 
 def _place() -> str:
-    """Of that folder. Not to be asked for after the program's start, which may make us root of a user namespace."""
+    """The path of that folder. Not to be asked for after the program's start, which may make us root of a user
+    namespace.
+    """
     uid = os.geteuid()
     return FOLDER.format(uid=uid) if uid else ROOT_FOLDER
 
@@ -159,7 +161,7 @@ def _open_folder(place: str) -> int:
 
 @contextlib.contextmanager
 def _locked(folder: int) -> Iterator[None]:
-    """While nobody else looks for a socket in the folder or makes one."""
+    """Lock the folder, so that nobody else looks for a socket in it or makes one."""
     opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX)
@@ -216,13 +218,13 @@ def _restore_door(place: str, name: str) -> socket.socket | None:
 
 
 def _remove_present(place: str, name: str) -> None:
-    """Of the folder that is there now, which may not be the one that it was made in."""
+    """Remove a socket from the folder that is there now, which may not be the one that it was made in."""
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(place, name))
 
 
 def _path(folder: int, name: str) -> str:
-    """Of a socket, whose path may have 107 bytes: through the descriptor of its folder it is always this one's."""
+    """The path of a socket, which may have 107 bytes: through the descriptor of its folder it is always this one's."""
     return f"/proc/self/fd/{folder}/{name}"
 
 

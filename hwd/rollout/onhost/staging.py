@@ -66,7 +66,7 @@ def clear_staging(layout: dict[str, str], *, but: str = "") -> list[str]:
 
 
 def why_foreign(place: Path) -> str:
-    """Why others can write to it; empty for a folder that is ours alone."""
+    """Why other users can write to a folder; empty for one that is ours alone."""
     found = place.lstat()
     if stat.S_ISLNK(found.st_mode):
         return f"is a link to {os.readlink(place)}"

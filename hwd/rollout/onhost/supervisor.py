@@ -74,7 +74,7 @@ class Child:
         self.pipes = {out: "out", err: "err"}
 
     def signal(self, number: int) -> bool:
-        """To its process group; to nobody when that has ended. False where we may not."""
+        """Signal the process group of the child; nothing where that has ended. False where we may not."""
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
@@ -85,7 +85,7 @@ class Child:
 
 
 class Supervisor:
-    """Of one program, for one that started it, over two descriptors that `run` makes non-blocking."""
+    """The supervisor of one program, for one that started it, over two descriptors that `run` makes non-blocking."""
 
     def __init__(self, child: Child, wanted: Mapping[str, Any]) -> None:
         now_s = time.monotonic()
@@ -111,7 +111,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> None:
-        """Until the program and all that it started have ended, and that was said."""
+        """Run until the program and all that it started have ended, and that was said."""
         heard, wakes = os.pipe()
         for descriptor in (heard, wakes):
             os.set_blocking(descriptor, False)
@@ -264,7 +264,7 @@ class Supervisor:
         self._clear_by_s = time.monotonic() + GRACE_S
 
     def _clear(self) -> None:
-        """After the program's end: kill what it started, then take what is in its pipes."""
+        """Clear up after the program's end: kill what it started, then take what is in its pipes."""
         if self._end_of is None:
             return
         if self._clear_by_s is None:
@@ -388,7 +388,9 @@ def _become_it(
     become: bool,
     nested: bool,
 ) -> None:
-    """In the child: never returns but by an error. `nested`: it is root of the user namespace that owns the network."""
+    """Become the program in the child: never returns but by an error. `nested`: it is root of the user namespace that
+    owns the network.
+    """
     os.setsid()
     null = os.open("/dev/null", os.O_RDWR)
     for number, descriptor in enumerate((null, *pipes)):
@@ -477,7 +479,7 @@ def _children() -> list[int]:
 
 
 def read(descriptor: int) -> bytes | None:
-    """None where there is nothing to read now."""
+    """Read what is there; None where there is nothing to read now."""
     try:
         return os.read(descriptor, CHUNK_BYTES)
     except BlockingIOError:

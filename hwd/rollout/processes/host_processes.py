@@ -91,7 +91,9 @@ class HostProcesses:
         return {SOCKET_VARIABLES[name]: str(path) for name, path in found.items()} if isinstance(found, dict) else {}
 
     def _keeper(self, host: Host) -> Path:
-        """Of the network of a twin host. Raises RefusedError where it has none, LinkError where the rack is not up."""
+        """The keeper of the network of a twin host. Raises RefusedError where it has none, LinkError where the rack is
+        not up.
+        """
         if host.twin is None:
             raise RefusedError(f"{host.name}: the testbed file does not say how to reach it: give it ssh: root@ADDRESS")
         if host.twin.machine is not None:

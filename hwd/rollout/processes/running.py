@@ -30,7 +30,7 @@ ENDS_WITHIN_S: Final = 6.0
 """A supervisor ends its program within 2 s, and what that started in another 2."""
 LEAVES_WITHIN_S: Final = 2.0
 ID: Final = re.compile(r"[0-9a-z-]{1,64}")
-"""Of a program that is kept."""
+"""The form of the id of a program that is kept."""
 
 
 def boot(asked: str) -> str:
@@ -69,7 +69,8 @@ def wanted_attach(name: str, taken: int | None) -> str:
 
 
 def socket_name(keep: str, *place: str) -> str:
-    """Of the program of this id at a place: several hosts of a testbed, and racks, may be on one machine.
+    """The name of the socket of the program of this id at a place: several hosts of a testbed, and racks, may be on one
+    machine.
 
     Raises ConfigError for what is no id.
     """
@@ -264,7 +265,7 @@ class SupervisedProgram:
         await self._pipe.write(b'{"taken": %d}\n' % self._processed if self._is_kept else b"\n")
 
     async def _stop_beats(self) -> None:
-        """It is not cancelled while it writes: the pipe is needed."""
+        """Stop the beats. The task is not cancelled while it writes: the pipe is needed."""
         self._is_closing = True
         self._news.set()
         if self._beats is not None:

@@ -92,7 +92,7 @@ class _Spawned:
     asked: str
 
     def pipe(self) -> "_ChildPipe":
-        """To be called in the loop, once."""
+        """Make the pipe to the child, in the loop, once."""
         return _ChildPipe(self.sock, self.process)
 
 

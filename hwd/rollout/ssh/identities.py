@@ -79,7 +79,7 @@ class SshAgent:
 
     def __init__(self, path: str) -> None:
         self.trouble = ""
-        """Why it did not sign."""
+        """Why the agent did not sign."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(AGENT_S)
         try:

@@ -9,7 +9,7 @@ import shlex
 from typing import Final
 
 NOISE_BYTES: Final = 500
-"""Of what is not ours, so many last bytes are shown in an error."""
+"""The last bytes of what is not ours that are shown in an error."""
 BEGIN: Final = b" begin\n"
 STATUS_BYTES: Final = 16
 """Longer than any end of a mark."""

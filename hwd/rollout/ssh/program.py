@@ -60,7 +60,7 @@ class SshProgram:
         self._is_lasting = lasting
         self._out, self._err = marks.stream(lasting=lasting), marks.stream(lasting=lasting)
         self._first = b""
-        """Of our output, what came with the begin and was not read yet."""
+        """The part of our output that came with the begin and was not read yet."""
 
     def __enter__(self) -> Self:
         return self
@@ -178,7 +178,7 @@ class SshProgram:
             self._channel.sendall(data)
 
     def close(self) -> None:
-        """It says so to the far end, which may have gone: then there is nothing to close there."""
+        """Close the channel, which tells the far end; where that has gone there is nothing to close."""
         with contextlib.suppress(*_BROKEN):
             self._channel.close()
 

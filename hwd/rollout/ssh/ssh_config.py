@@ -213,7 +213,7 @@ def _ask(command: Sequence[str], file: Path) -> dict[str, tuple[str, ...]]:
 
 
 def _run(command: Sequence[str], file: Path) -> "subprocess.CompletedProcess[bytes]":
-    """In a group of its own: a program of `Match exec` that hangs is ended with it."""
+    """Run a command in a group of its own: a program of `Match exec` that hangs is ended with it."""
     try:
         with subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0

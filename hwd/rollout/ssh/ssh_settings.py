@@ -14,7 +14,7 @@ from hwd_drivers.core.user import in_home, user_name
 MOST_JUMPS: Final = 8
 """In a row; `ProxyJump via-%h` would name another one each time."""
 FAMILIES: Final = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
-"""Of AddressFamily; any other value is any family."""
+"""The values of AddressFamily; any other value is any family."""
 RSA_LEAST_BITS: Final = 1024
 """The default of RequiredRSASize."""
 AGENT_VARIABLE: Final = "SSH_AUTH_SOCK"

@@ -230,7 +230,7 @@ class Campaign:
         await self._ask_together(together)
 
     async def _ask_on(self, life: Life, daemon: DaemonProcess) -> None:
-        """Until it dies at its write: its operators may have been refused, or answered by fewer writes."""
+        """Ask on until the daemon dies at its write: operators may have been refused, or answered by fewer writes."""
         for ask in more(life.number):
             if daemon.returncode is not None:
                 return
@@ -378,7 +378,7 @@ class Campaign:
                 self._answers.released.add(lease)
 
     async def _records(self, has_come: Callable[[Story], bool]) -> Story:
-        """They are written some 50 ms behind; what has not come within 2 s is not to come."""
+        """Wait for the records, which are written some 50 ms behind; what has not come within 2 s is not to come."""
         story = Story()
         for _ in range(40):
             story = await read_records(self._around.data / "records.db")

@@ -27,13 +27,13 @@ class Boundary(StrEnum):
     TORN = "torn"
     """A part of the frame is in the file."""
     BEFORE_SYNC = "before-sync"
-    """It is in the file, and not synced."""
+    """The entry is in the file, and not synced."""
     AFTER_SYNC = "after-sync"
-    """It is synced, and nobody was told."""
+    """The entry is synced, and has no answer yet."""
 
 
 def die() -> NoReturn:
-    """As SIGKILL does: nothing is flushed, nobody is told."""
+    """Die as by SIGKILL: nothing is flushed, and no answer is sent."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("still alive after SIGKILL")
 

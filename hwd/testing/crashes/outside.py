@@ -80,7 +80,9 @@ def read_journal(path: Path) -> Story:
 
 
 async def read_records(path: Path) -> Story:
-    """By a connection of our own. An end with the outcome `failed` is none: the journal keeps that open."""
+    """Read the records by a connection of our own. An end with the outcome `failed` is none: the journal keeps that
+    open.
+    """
     records = Records(file_url(path), InlineOffload())
     await records.open()
     try:

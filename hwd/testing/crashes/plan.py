@@ -48,7 +48,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_lives(seed: int, kills: int) -> Iterator[Life]:
-    """The same for the same seed, whatever the number of kills."""
+    """Draw the lives, the same for the same seed, whatever the number of kills."""
     draw = random.Random(seed)
     for number in range(kills):
         asks = tuple(_ask(draw, number, place) for place in range(4))

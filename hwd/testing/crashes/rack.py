@@ -50,8 +50,8 @@ class Surroundings:
 
 @contextmanager
 def surroundings() -> Iterator[Surroundings]:
-    """In a folder of their own, gone at the end. Raises ConfigError without Mosquitto, LinkError where one does not
-    start.
+    """Make the surroundings in a folder of their own, gone at the end. Raises ConfigError without Mosquitto, LinkError
+    where one does not start.
     """
     program = shutil.which("mosquitto", path=WHERE_DEBIAN_HAS_IT)
     if program is None:
@@ -86,7 +86,9 @@ def _rack(environment: dict[str, str], processes: Processes) -> RackPlace:
 
 @contextmanager
 def _mosquitto(program: str, folder: Path) -> Iterator[int]:
-    """On a free port of loopback; between the choice and the start somebody may take it, so that it is tried again."""
+    """Start Mosquitto on a free port of loopback; between the choice and the start somebody may take it, so that it is
+    tried again.
+    """
     config, log = folder / "mosquitto.conf", folder / "mosquitto.log"
     for _ in range(5):
         with socket.create_server(("127.0.0.1", 0)) as free:

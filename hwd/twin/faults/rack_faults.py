@@ -138,7 +138,7 @@ class RackFaults:
                 self._rack.switches[switch].faults.clear()
 
     def _set_timing(self, fault: OtherNicTiming) -> None:
-        """Of all NICs of the host, or of none: they may negotiate differently."""
+        """Set the timing of all NICs of the host, or of none: they may negotiate differently."""
         timing, nics = nic_timing(fault.timing), self._nics_of(fault.host)
         if unlike := [nic.id for nic in nics if nic.autoneg is not timing.autoneg]:
             does, do = ("does not negotiate", "do") if timing.autoneg else ("negotiates", "do not")
@@ -150,7 +150,7 @@ class RackFaults:
             nic.timing = timing
 
     def _restore_timing(self, host: str) -> None:
-        """That of the testbed, with the present negotiation where there is a figure for it."""
+        """Restore the timing of the testbed, with the present negotiation where there is a figure for it."""
         twin = self._rack.testbed.hosts[host].twin
         assert twin is not None
         timing = nic_timing(twin.timing)

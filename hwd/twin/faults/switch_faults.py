@@ -71,7 +71,7 @@ def set_switch_fault(fault: SwitchFault, faults: Faults, standing: ActiveFaults)
 
 
 def is_over(fault: Fault, faults: Faults) -> bool:
-    """Whether it was momentary and has happened."""
+    """Whether a fault was momentary and has happened."""
     match fault:
         case Deny():
             return faults.deny_next is None

@@ -52,7 +52,7 @@ class Plug:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Light:
-    """From now on what `from_port` sends arrives at each of `to_ports`; with none it is dark. One direction only."""
+    """What `from_port` sends arrives at each of `to_ports` from now on; with none it is dark. One direction only."""
 
     from_port: str
     to_ports: tuple[str, ...]
@@ -60,7 +60,7 @@ class Light:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carrier:
-    """From now on the NIC at `port` has carrier, or has none; without, it also sends nothing."""
+    """The NIC at `port` has carrier from now on, or has none; without, it also sends nothing."""
 
     port: str
     up: bool

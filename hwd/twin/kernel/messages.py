@@ -63,7 +63,7 @@ _NUD_PERMANENT: Final = 0x80
 _RT_TABLE_MAIN: Final = 254
 _RTNH_F_ONLINK: Final = 4
 RACK_METRIC: Final = 1000
-"""Of the routes that a rack sets by its light: a route of an operator, or of an agent, goes before them."""
+"""The metric of the routes that a rack sets by its light: a route of an operator, or of an agent, goes before them."""
 
 
 def requests_to(keeper: Keeper, namespace: str) -> NetlinkRequests:

@@ -9,7 +9,7 @@ from .crossbar import Crossbar, Plug
 from .keeper import SWITCH
 
 _INDEX: Final = 2_000_000
-"""Of the first bridge: above all fibre ends."""
+"""The index of the first bridge: above all fibre ends."""
 _LONGEST_BYTES: Final = 65_535
 """As its fibres do, it takes frames of any length."""
 

@@ -49,7 +49,7 @@ class MetricCalls:
         self._render = render
 
     async def render(self, accept: Annotated[str, Header()] = "") -> Response:
-        """For Prometheus: the text format, or OpenMetrics with exemplars where `Accept` asks for it."""
+        """Metrics for Prometheus: the text format, or OpenMetrics with exemplars where `Accept` asks for it."""
         exposition = self._render(accept)
         return StreamingResponse(exposition, headers={"Content-Type": exposition.content_type})
 

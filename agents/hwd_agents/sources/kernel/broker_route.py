@@ -81,7 +81,9 @@ class BrokerWay:
                 )
 
     def _find(self, broker: Address) -> _Way | None:
-        """None when no change could cut it: the broker is on this host, or no route leads to it."""
+        """Find the way to the broker; None when no change could cut it: the broker is on this host, or no route leads
+        to it.
+        """
         with NetlinkRequests(self._sockets) as kernel:
             try:
                 used = _route(kernel, broker, 0)

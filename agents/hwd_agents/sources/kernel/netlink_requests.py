@@ -34,7 +34,8 @@ BATCH: Final = 64
 """Requests of one call: their answers, about 800 bytes of kernel memory each, must fit the receive buffer (208 KiB)."""
 
 TRIES: Final = 5
-"""Of a dump that the kernel says is incomplete, since what was read changed meanwhile (NLM_F_DUMP_INTR)."""
+"""The most tries of a dump that the kernel says is incomplete, since what was read changed meanwhile (NLM_F_DUMP_INTR).
+"""
 
 _END: Final = struct.Struct("=16xi")  # struct nlmsghdr, then an int
 _SEQUENCE_AT: Final = 8  # in struct nlmsghdr: after the length, the type and the flags
@@ -127,7 +128,7 @@ class NetlinkRequests:
         self._socket.close()  # pyroute2 does not close a socket that it did not open
 
     def read_as(self, answers: Mapping[int, type[nlmsg]]) -> None:
-        """From now on decode messages of these types by these classes."""
+        """Decode messages of these types by these classes from now on."""
         self._netlink.register_policy(dict(answers))
 
     def ask(self, says: str, message: nlmsg, kind: int, flags: int = 0) -> list[Any]:

@@ -25,7 +25,7 @@ SNMP: Final = Path("/proc/net/snmp")
 """TCP counters of the network that this process is in (RFC 4022, tcpRetransSegs)."""
 
 IFLA_STATS_LINK_64: Final = 1
-"""Of linux/if_link.h; a question names attributes by bits of their numbers."""
+"""The number in linux/if_link.h; a question names attributes by bits of their numbers."""
 _ABSENT: Final = frozenset({errno.ENODEV})
 
 
@@ -71,7 +71,7 @@ class ByteSource(Protocol):
     """Bytes that interfaces of one host have received and sent, read at once."""
 
     def read_bytes(self, interfaces: Collection[str]) -> dict[str, InterfaceBytes]:
-        """By interface; one that does not exist is not there. Takes 0.1 ms, and does not wait.
+        """Read the bytes of interfaces by name; one that does not exist is not there. Takes 0.1 ms, and does not wait.
 
         Raises LinkError.
         """

@@ -42,7 +42,7 @@ class ProcessorPressure:
 
 
 def _opened(path: str) -> int | None:
-    """None where the kernel does not have it, or a container hides it."""
+    """Open a file; None where the kernel does not have it, or a container hides it."""
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -36,7 +36,7 @@ class Route(nlmsg):
 
     @classmethod
     def of(cls, head: bytes, attributes: bytes) -> "Route":
-        """From struct rtmsg and its attributes."""
+        """Read a route from struct rtmsg and its attributes."""
         route = cls(_HEADER.pack(_HEADER.size + len(head) + len(attributes)) + head + attributes)
         route.decode()
         route.reset()

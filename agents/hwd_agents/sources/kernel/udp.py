@@ -126,7 +126,7 @@ class InterfacePort:
         return True
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the port."""
         self._closed = True
         self._drop()
 

@@ -230,7 +230,7 @@ def build_memory(
 
 
 def _thresholds(memory: bytes, multiplier: int) -> ThresholdNote | None:
-    """None when page 02h was not read or its checksum is wrong: no other value depends on it."""
+    """Read the thresholds; None when page 02h was not read or its checksum is wrong: no other value depends on it."""
     if sum(memory[_SUMMED_02H:_SUM_02H]) & 0xFF != memory[_SUM_02H]:
         return None
     return parse_thresholds(memory, multiplier=multiplier, **_THRESHOLDS)

@@ -78,7 +78,7 @@ def has_diagnostics(identity: bytes) -> bool:
 
 
 def is_copper(identity: bytes) -> bool:
-    """Whether it is a direct-attach cable, which has no light and usually no A2h."""
+    """Whether the module is a direct-attach cable, which has no light and usually no A2h."""
     return bool(identity[_CABLE] & _CABLE_BITS)
 
 

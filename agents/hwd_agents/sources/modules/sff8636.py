@@ -152,7 +152,7 @@ def build_memory(
 
 
 def _thresholds(memory: bytes) -> ThresholdNote | None:
-    """None when page 03h was not read, or when page 00h, or zeros, came in its place."""
+    """Read the thresholds; None when page 03h was not read, or when page 00h, or zeros, came in its place."""
     page = memory[PAGE_03H:]
     if (
         is_flat(memory)

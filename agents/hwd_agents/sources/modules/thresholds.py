@@ -32,7 +32,7 @@ def parse_thresholds(
 
 
 def _steps(part: bytes) -> tuple[int, int, int, int]:
-    """From low to high."""
+    """Sort four thresholds from low to high."""
     high_alarm, low_alarm, high_warning, low_warning = struct.unpack(">4H", part)
     return low_alarm, low_warning, high_warning, high_alarm
 

@@ -62,7 +62,7 @@ class TwinDatagrams:
             port.on_datagram(frame.payload, frame.source, self._clock.from_kernel_ns(frame.stamp_ns))
 
     def forget(self, port: "TwinPort") -> None:
-        """It was closed."""
+        """Forget a port that was closed."""
         self._ports.pop((port.interface, port.port), None)
 
     async def _ask(self, interface: str, ip: str, port: int) -> int:
@@ -107,7 +107,7 @@ class TwinPort:
         return self._done(not self._closed and not self._twin.why_not)
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the port."""
         if not self._closed:
             self._closed = True
             self._owner.forget(self)

@@ -56,7 +56,7 @@ class VerbsDatagrams(Protocol):
 
     @property
     def address(self) -> VerbsAddress:
-        """Where others reach it."""
+        """The address where others reach the queue pair."""
         ...
 
     @property

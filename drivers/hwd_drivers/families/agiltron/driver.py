@@ -35,7 +35,7 @@ class AgiltronSwitch(ElementSwitch[Answer]):
 
     @classmethod
     async def open(cls, context: OpenContext) -> "AgiltronSwitch":
-        """Connect. Nothing is sent: every message would move the light."""
+        """Connect to the switch. Nothing is sent: every message would move the light."""
         options = context.options_as(AgiltronOptions)
         connection: OrderedConnection[Answer] = await OrderedConnection.open(
             context.dialer,

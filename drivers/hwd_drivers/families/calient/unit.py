@@ -140,7 +140,7 @@ class Unit:
     # --- connections
 
     def connections(self) -> list[Connection]:
-        """All, in the order of their ports."""
+        """The connections in the order of their ports."""
         return sorted(self._connections.values(), key=lambda each: (each.source, each.destination))
 
     def find(self, name: str) -> Connection:

@@ -18,7 +18,8 @@ from hwd_drivers.families.polatis.tl1.protocol import DEFAULT_PORT
 SERIES_6000_PORTS: Final = 384
 """Inputs and outputs together of the largest unit of the series."""
 SERIES_7000_PORTS: Final = 1152
-"""The same of the large units: 320x320 and 512x512 were seen, 576x576 is the largest that is sold."""
+"""Inputs and outputs together of the large units: 320x320 and 512x512 were seen, 576x576 is the largest that is sold.
+"""
 
 _MATRIX = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})")
 _SINGLE_SIDED = re.compile(r"[1-9][0-9]{0,4}")
@@ -35,7 +36,7 @@ def series_6000(size: str | None) -> Capabilities:
 
 
 def series_7000(size: str | None) -> Capabilities:
-    """As the 6000, larger: 320x320 and more."""
+    """A unit as the 6000, larger: 320x320 and more."""
     return _matrix(size, ports_most=SERIES_7000_PORTS)
 
 

@@ -34,7 +34,7 @@ class Edge(StrEnum):
     HIGH = "HIGH"
     """Light above the high limit."""
     BOTH = "BOTH"
-    """Either."""
+    """Either limit counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +75,9 @@ class FlapState(StrEnum):
     IDLE = "IDLE"
     """No programme."""
     SET = "SET"
-    """Stopped."""
+    """The programme is stopped."""
     ACTIVE = "ACTIVE"
-    """Running."""
+    """The programme is running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

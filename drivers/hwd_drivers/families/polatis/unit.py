@@ -46,18 +46,18 @@ class PortState(StrEnum):
     """State of a port."""
 
     ENABLED = "enabled"
-    """It works."""
+    """The port works."""
     DISABLED = "disabled"
     """Disabled by an operator: no light passes."""
     FAILED = "failed"
-    """It does not work."""
+    """The port does not work."""
 
 
 class BootMode(StrEnum):
     """Crossconnects after power-up."""
 
     DARK = "DARK"
-    """None."""
+    """The unit boots without crossconnects."""
     RESTORE = "REST"
     """Those before."""
     AUTOMATIC = "AUT"
@@ -271,7 +271,7 @@ class Unit:
     # --- inside
 
     def _deny_if_told(self) -> None:
-        """For a change of ports: raises UnitError where the faults deny the next change."""
+        """Check a change of ports: raises UnitError where the faults deny the next change."""
         if (denial := self.faults.take_denial()) is not None:
             raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
 

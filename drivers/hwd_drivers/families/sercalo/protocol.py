@@ -27,14 +27,14 @@ _INFO_BYTES: Final = 29
 
 
 class Code(IntEnum):
-    """Commands."""
+    """The commands of the protocol."""
 
     INFO = 1
     """Vendor, type, versions, date, serial number."""
     WHERE = 2
     """The selected channel, one byte."""
     RESET = 3
-    """Restart."""
+    """Restart the module."""
     SELECT = 4
     """Select the channel of one byte."""
 

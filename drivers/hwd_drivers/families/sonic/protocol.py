@@ -57,7 +57,7 @@ class Mode(StrEnum):
     """What happens to crossconnects that conflict with new ones."""
 
     UPDATE = "update"
-    """They are replaced."""
+    """The old crossconnects are replaced."""
     SAFE = "safe"
     """The new ones are refused."""
     OVERWRITE = "overwrite"

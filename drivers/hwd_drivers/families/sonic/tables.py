@@ -41,7 +41,7 @@ class Tables:
         return frozenset(self.rows) - self.configured
 
     def readings(self) -> tuple[CrossconnectReading, ...]:
-        """At most one crossconnect at each end.
+        """The readings have at most one crossconnect at each end.
 
         A crossconnect that is configured and in the optics has its own state; failed if another one shares an end in
         the optics. One in the optics only is failed. One in the configuration only is failed too, unless the optics

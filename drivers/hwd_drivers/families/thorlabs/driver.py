@@ -71,7 +71,7 @@ class ThorlabsSwitch(ElementSwitch[Answer]):
     async def _move(
         self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
     ) -> Exchange:
-        """Move. The first reading after a set may be the old position; polling continues as for any other."""
+        """Move the light. The first reading after a set may be the old position; polling continues as for any other."""
         wanted = targets[0] + 1
         move: Request[Answer] = Request(
             data=protocol.encode_command(Move(position=wanted)), what=f"S {wanted}", answers=0

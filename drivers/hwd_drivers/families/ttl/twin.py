@@ -95,7 +95,7 @@ class TtlTwin(SequentialTwin[Request, TwinOptions]):
         return targets
 
     def _level(self, line: int) -> bool:
-        """For a contact, whether its part is in its position; for another line, its level."""
+        """The level of a line: for a contact, whether its part is in its position; for another line, its level."""
         for place, part in enumerate(self._parts):
             if part.contacts is not None and line in part.contacts:
                 return self.options.level(line, self._rests(place) == part.contacts.index(line))

@@ -77,7 +77,9 @@ def read_ports(answer: Answer) -> tuple[str, ...]:
 
 
 def read_summary(answer: Answer) -> dict[str, SummaryLine]:
-    """By port, from `"1.1.1:ALIAS=NONE,INPWR=-3.4,OUTPWR=NONE,CONNNAME1=1.1.1>1.1.2,CONNSTATE1=ACT,..."` lines."""
+    """Read the lines of the ports,
+    `"1.1.1:ALIAS=NONE,INPWR=-3.4,OUTPWR=NONE,CONNNAME1=1.1.1>1.1.2,CONNSTATE1=ACT,..."`, by port.
+    """
     found = {}
     for line in answer.lines:
         port, _, rest = line.partition(":")

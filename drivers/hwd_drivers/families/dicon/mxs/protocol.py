@@ -43,7 +43,7 @@ class Status(StrEnum):
     DISCONNECTED = "DISCONNECTED"
     """The switch module cannot be reached."""
     DEFECTIVE = "DEFECTIVE"
-    """It does not work."""
+    """The switch module does not work."""
     UNCONFIGURED = "UNCONFIGURED"
     """Not configured by the factory."""
 

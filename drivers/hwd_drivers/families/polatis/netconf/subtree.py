@@ -56,7 +56,9 @@ def _parts(nodes: Iterable[Element], chosen: set[int]) -> list[Element]:
 
 
 def _is_like(wanted: Element, node: Element) -> bool:
-    """Same name; same namespace where the filter states one; same attributes where it has some."""
+    """Whether a node has the same name; the same namespace where the filter states one; the same attributes where it
+    has some.
+    """
     if xml.name(wanted) != xml.name(node) or xml.namespace(wanted) not in ("", xml.namespace(node)):
         return False
     return all(node.get(key) == value for key, value in wanted.items())

@@ -231,7 +231,7 @@ class PolatisSwitch:
         return tuple(self._attenuation(end, settings[self._number(end)]) for end in ends)
 
     async def attenuate(self, wanted: Sequence[Attenuation], *, deadline_s: float) -> None:
-        """One SET-PORT-ATTEN for each different setting, all in one write."""
+        """Send one SET-PORT-ATTEN for each different setting, all in one write."""
         if not wanted:
             return
         requests = [

@@ -56,7 +56,7 @@ class Tl1Session(TwinSession):
 
     @property
     def hears(self) -> bool:
-        """Whether it gets autonomous messages: it has logged in, and has not muted them."""
+        """Whether the session gets autonomous messages: it has logged in, and has not muted them."""
         return self._logged_in and not self._muted
 
     @override

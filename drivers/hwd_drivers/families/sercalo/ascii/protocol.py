@@ -23,7 +23,7 @@ ACK, NACK = ":ack", ":nack"
 
 
 class Query(StrEnum):
-    """Queries."""
+    """The queries of the protocol."""
 
     IDENTITY = ":iden?"
     """Identity, in several lines."""
