@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from docs.generate.pages import code, table
 from hwd.telemetry import Exposition
-from hwd.web.access import CALLS
+from hwd.web.access import ANSWERS, BODIES, CALLS
 from hwd.web.app import make_app
-from hwd.web.bodies import ANSWERS, BODIES, REFERENCE
+from hwd.web.bodies import REFERENCE
 from hwd.web.hub import Hub
 from hwd.web.problem import problem_of
 from hwd.web.service import Service

@@ -1,10 +1,11 @@
-"""The access of every call: who may make it. Over HTTP by method and path; `ACCESS` has what hosts may say, too."""
+"""All calls of the HTTP API, and the access of every call: who may make it. `ACCESS` has what hosts may say, too."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from hwd.web.calls.call import API, access_of
+from hwd.model.status import Problem
+from hwd.web.calls.call import API, access_of, answers_of, bodies_of
 from hwd.web.calls.demand_calls import DEMANDS
 from hwd.web.calls.event_calls import EVENTS, METRICS
 from hwd.web.calls.job_calls import JOBS, PROGRAMS
@@ -20,6 +21,8 @@ TABLES: Final = (
     *(RACK, TESTBED, LIGHT, SETS, RUNS, LEASES, OVERRIDES, FAULTS, PROGRAMS, JOBS, DEMANDS, EVENTS, PROBES, METRICS),
 )
 """In the order of the OpenAPI document."""
+BODIES: Final = bodies_of(TABLES)
+ANSWERS: Final = answers_of(TABLES, Problem)
 CALLS: Final[Mapping[str, Access]] = MappingProxyType({**access_of(TABLES), f"GET {API}/openapi.json": ANYONE})
 """By method and path."""
 

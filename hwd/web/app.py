@@ -10,12 +10,15 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from typing_extensions import override
 
+from hwd.config.json_schema import struct_schemas
 from hwd.model.demand import FILE_BYTES_MAX
 from hwd.model.limit import Reached
 from hwd.model.status import Problem
 from hwd.telemetry import Exposition
-from hwd.web.bodies import Api, content_of
+from hwd.web.access import ANSWERS, BODIES
+from hwd.web.bodies import REFERENCE, content_of
 from hwd.web.bounds import Bounds
 from hwd.web.calls.call import API
 from hwd.web.calls.demand_calls import DEMANDS, PATH
@@ -37,6 +40,17 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {"description": "A problem document (RFC 9457)", "content": content_of(Problem, MEDIA_TYPE)}
 }
 """What any call may answer with, for the OpenAPI document."""
+
+
+class Api(FastAPI):
+    """FastAPI describes the calls; the schemas of their bodies and answers are ours."""
+
+    @override
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            components = super().openapi().setdefault("components", {}).setdefault("schemas", {})
+            components |= struct_schemas((*BODIES, *ANSWERS), ref_template=REFERENCE)[1]
+        return super().openapi()
 
 
 def make_app(

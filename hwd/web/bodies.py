@@ -6,48 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
-from fastapi import Depends, FastAPI, Request, Response
-from typing_extensions import override
+from fastapi import Depends, Request, Response
 
 from hwd.config.json_schema import struct_schemas
-from hwd.model.bodies import (
-    ActBody,
-    Body,
-    ByBody,
-    EpochBody,
-    FaultBody,
-    JobBody,
-    KickBody,
-    LeaseBody,
-    OverrideBody,
-    PlanBody,
-    PrepareBody,
-    ProgramBody,
-    ReconfigurationBody,
-    ReleaseSetBody,
-    ReloadBody,
-    RenewBody,
-    RunBody,
-    SignalBody,
-    SwitchBody,
-)
-from hwd.model.daemon import JournalGivenUp
-from hwd.model.demand import DemandMatrix, DemandSummary
-from hwd.model.document_list import DocumentList
-from hwd.model.fault_confirmation import FaultConfirmation
+from hwd.model.bodies import Body
 from hwd.model.field_findings import findings
-from hwd.model.host import HostStatus
-from hwd.model.job_status import JobDemand, JobEfficiency, JobOutput, JobStatus, JobTraining, JobVerification
-from hwd.model.lease import HeldLease
-from hwd.model.plan_summary import PlanSummary
-from hwd.model.prepared import PreparedSetStatus
-from hwd.model.program import ProgramStatus
-from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
-from hwd.model.recorded_run import Run, RunSummary
-from hwd.model.reload import ReloadReport
-from hwd.model.run import AbortedRun, AcceptedRun, RunStatus
-from hwd.model.status import Liveness, Problem, Readiness, Status
-from hwd.model.switch import HeldEnds, SwitchStatus
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.structs import from_plain, to_json
@@ -57,58 +20,6 @@ B = TypeVar("B", bound=Body)
 JSON: Final = "application/json"
 NUMBER_MAX: Final = "1.8e308"
 REFERENCE: Final = "#/components/schemas/{name}"
-BODIES: Final = (
-    ActBody,
-    ByBody,
-    EpochBody,
-    FaultBody,
-    JobBody,
-    KickBody,
-    LeaseBody,
-    OverrideBody,
-    PlanBody,
-    PrepareBody,
-    ProgramBody,
-    ReconfigurationBody,
-    ReleaseSetBody,
-    ReloadBody,
-    RenewBody,
-    RunBody,
-    SignalBody,
-    SwitchBody,
-)
-ANSWERS: Final = (
-    AbortedRun,
-    AcceptedRun,
-    DemandMatrix,
-    DemandSummary,
-    DocumentList,
-    FaultConfirmation,
-    HeldEnds,
-    HeldLease,
-    HistoryEntry,
-    HostStatus,
-    JobDemand,
-    JobEfficiency,
-    JobOutput,
-    JobStatus,
-    JobTraining,
-    JobVerification,
-    JournalGivenUp,
-    Liveness,
-    PlanSummary,
-    PreparedSetStatus,
-    Problem,
-    ProgramStatus,
-    Readiness,
-    ReconfigurationStatus,
-    ReloadReport,
-    Run,
-    RunStatus,
-    RunSummary,
-    Status,
-    SwitchStatus,
-)
 
 
 def body_of(kind: type[B], *, needed: bool = True) -> Any:
@@ -169,17 +80,6 @@ def described(
     if answer is not None:
         found["responses"] = {str(status): {"content": content_of(answer)}}
     return found
-
-
-class Api(FastAPI):
-    """FastAPI describes the calls; the schemas of their bodies and answers are ours."""
-
-    @override
-    def openapi(self) -> dict[str, Any]:
-        if self.openapi_schema is None:
-            components = super().openapi().setdefault("components", {}).setdefault("schemas", {})
-            components |= struct_schemas((*BODIES, *ANSWERS), ref_template=REFERENCE)[1]
-        return super().openapi()
 
 
 def content_of(kind: Any, media_type: str = JSON) -> dict[str, Any]:

@@ -56,12 +56,24 @@ class Call:
         """`POST /api/v1/leases/{id}/renew`."""
         return f"{self.method} {self.prefix}{self.path}"
 
+    @property
+    def takes(self) -> type[Body] | None:
+        """The type of its body."""
+        return self.body or next((hint for hint in self._hints.values() if _is_body(hint)), None)
+
+    @property
+    def answers(self) -> Any:
+        """The type of its answer; None where that is no JSON."""
+        answer = self._hints["return"] if self.answer is None else self.answer
+        return None if isinstance(answer, type) and issubclass(answer, Response) else answer
+
+    @property
+    def _hints(self) -> dict[str, Any]:
+        return get_type_hints(self.handler, include_extras=True)
+
     def add_to(self, router: APIRouter, part: Callable[[], Any]) -> None:
         """Add its route. `part()`: whose method its handler is, once it is called."""
-        hints = get_type_hints(self.handler, include_extras=True)
-        answer = hints.pop("return") if self.answer is None else self.answer
-        parameters = [*_parameters(self.handler, hints, needs_body=self.needs_body)]
-        body = self.body or next((hint for hint in hints.values() if _is_body(hint)), None)
+        parameters = [*_parameters(self.handler, self._hints, needs_body=self.needs_body)]
 
         async def respond(**arguments: Any) -> Response:
             found = self.handler(part(), **arguments)
@@ -75,9 +87,7 @@ class Call:
 
         respond.__doc__ = self.handler.__doc__
         vars(respond)["__signature__"] = inspect.Signature(parameters, return_annotation=Response)
-        extra = described(
-            body, needed=self.needs_body, answer=None if _is_response(answer) else answer, status=self.status
-        )
+        extra = described(self.takes, needed=self.needs_body, answer=self.answers, status=self.status)
         router.add_api_route(
             self.path,
             respond,
@@ -114,6 +124,19 @@ def access_of(tables: Iterable[Calls]) -> Mapping[str, Access]:
     return MappingProxyType({call.name: call.access for table in tables for call in table})
 
 
+def bodies_of(tables: Iterable[Calls]) -> tuple[type[Body], ...]:
+    """Each type of a body once, by name."""
+    found = {call.takes for table in tables for call in table}
+    return tuple(sorted((one for one in found if one is not None), key=lambda one: one.__name__))
+
+
+def answers_of(tables: Iterable[Calls], *more: type[msgspec.Struct]) -> tuple[type[msgspec.Struct], ...]:
+    """Each type of an answer once, by name; of lists that of their items. `more`: what any call may answer with."""
+    found = {*more} | {one for table in tables for call in table for one in (call.answers, *get_args(call.answers))}
+    structs = (one for one in found if isinstance(one, type) and issubclass(one, msgspec.Struct))
+    return tuple(sorted(structs, key=lambda one: one.__name__))
+
+
 def name_of(caller: Caller | None, stated: str) -> str:
     """Who asks: as the token says, else as they state."""
     return stated if caller is None else caller.name
@@ -131,7 +154,3 @@ def _parameters(handler: Handler, hints: Mapping[str, Any], *, needs_body: bool)
 
 def _is_body(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, Body)
-
-
-def _is_response(answer: Any) -> bool:
-    return isinstance(answer, type) and issubclass(answer, Response)
