@@ -139,12 +139,10 @@ def test_each_file_of_the_examples_is_listed_there() -> None:
 
 def test_tutorials_name_files_as_they_are_or_as_their_reader_makes_them() -> None:
     name = re.compile(r"(?<![\w/.$*-])([\w./-]+\.(?:yaml|py|toml|json))\b(?!\]\()")
-    unknown: list[tuple[str, str]] = []
-    for page in DOCS.glob("tutorials/*.md"):
-        text = page.read_text(encoding="utf-8")
-        made = {block.file for block in blocks(text)}
-        unknown += [(page.name, one) for one in name.findall(text) if one not in made and not (ROOT / one).exists()]
-    assert unknown == []
+    texts = {page.name: page.read_text(encoding="utf-8") for page in DOCS.glob("tutorials/*.md")}
+    made = {block.file for text in texts.values() for block in blocks(text)}
+    named = {(page, file) for page, text in texts.items() for file in name.findall(text)}
+    assert [(page, file) for page, file in named if file not in made and not (ROOT / file).exists()] == []
 
 
 def test_files_that_a_page_names_are_there() -> None:

@@ -74,7 +74,7 @@ def test_six_lines_print_a_timeline_whose_links_are_ready(
 
 def test_six_lines_are_six() -> None:
     asynchronous, waiting = SIX_LINES
-    assert len(waiting.splitlines()) == 6
+    assert len([line for line in waiting.splitlines() if line]) == 6
     coroutine = re.search(r"^async def main.*\n((?: .*\n)+)", asynchronous, re.MULTILINE)
     assert coroutine is not None
     assert len(coroutine[0].splitlines()) == 6
