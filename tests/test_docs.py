@@ -1,8 +1,10 @@
 """Pages of docs/ against the code and the tree. For the generated parts see tests/docs/test_generate.py."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
+from docs.blocks.page import blocks
 from hwd.config.testbed.module_types import MODULE_TYPES
 from hwd.model.instant import InstantName, Knowledge, Origin
 from hwd.model.recorded_run import RunOutcome
@@ -17,6 +19,11 @@ from hwd_drivers.twins.timing import SWITCH_TIMINGS
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("*/*.md")])
+READ_ON = [page for page in PAGES if page.parent.name != "decisions"] + [ROOT / "CONTRIBUTING.md"]
+"""Pages that end with what to read next."""
+README_MOST, WAY_MOST = 120, 5
+"""Lines of the README; pages of a way in."""
+LINK = re.compile(r"\]\(([^)#]+)\)")
 TREE = ("docs", "examples", "playbooks", "drivers", "agents", "hwd", "tests", "bench", "dashboards")
 """Where a path in backticks begins that means a file of this tree."""
 
@@ -78,6 +85,64 @@ def test_links_lead_somewhere() -> None:
             if heading:
                 headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.MULTILINE)
                 assert heading in {one.lower().replace(" ", "-") for one in headings}, f"{page}: {target}"
+
+
+def last_paragraph(page: Path) -> str:
+    return page.read_text(encoding="utf-8").rstrip("\n").rpartition("\n\n")[2]
+
+
+def linked(page: Path, text: str) -> list[Path]:
+    """The pages of this tree that a part of a page links to."""
+    return [(page.parent / target).resolve() for target in LINK.findall(text) if "://" not in target]
+
+
+def test_each_page_ends_with_what_to_read_next() -> None:
+    ends = {page: last_paragraph(page) for page in READ_ON}
+    assert [page for page, end in ends.items() if not end.startswith("Next: ") or not linked(page, end)] == []
+    assert [page for page, end in ends.items() if page in linked(page, end)] == [], "a page is not its own next one"
+
+
+def ways_of_readme() -> dict[str, list[Path]]:
+    page = ROOT / "README.md"
+    table = page.read_text(encoding="utf-8").partition("## Three ways in\n")[2].partition("\n## ")[0]
+    return {name: linked(page, row) for name, row in re.findall(r"^\| \*\*(.+?)\*\* \|(.*)$", table, re.MULTILINE)}
+
+
+def ways_of_docs() -> dict[str, list[Path]]:
+    page = DOCS / "README.md"
+    part = page.read_text(encoding="utf-8").partition("## Reference\n")[0]
+    found = re.findall(r"^\*\*([^*]+)\*\*\n\n((?:\d\. .*\n)+)", part, re.MULTILINE)
+    return {name[0].lower() + name[1:]: linked(page, pages) for name, pages in found}
+
+
+def test_three_ways_in_lead_from_page_to_page() -> None:
+    ways = ways_of_docs()
+    assert ways == ways_of_readme()
+    assert list(ways) == ["run a rack", "measure and compare", "add a device, a plane, a page"]
+    for name, pages in ways.items():
+        assert 2 <= len(set(pages)) == len(pages) <= WAY_MOST, name
+        for page, following in pairwise(pages):
+            assert following in linked(page, last_paragraph(page)), (name, page)
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_MOST
+
+
+def test_each_file_of_the_examples_is_listed_there() -> None:
+    examples = ROOT / "examples"
+    listed = re.findall(r"^\| `([^`]+)` \|", (examples / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    there = [path.relative_to(examples) for path in examples.rglob("*") if path.is_file()]
+    made = ("__pycache__", "README.md")
+    assert sorted(listed) == sorted(str(path) for path in there if not any(name in path.parts for name in made))
+
+
+def test_tutorials_name_files_as_they_are_or_as_their_reader_makes_them() -> None:
+    name = re.compile(r"(?<![\w/.$*-])([\w./-]+\.(?:yaml|py|toml|json))\b(?!\]\()")
+    texts = {page.name: page.read_text(encoding="utf-8") for page in DOCS.glob("tutorials/*.md")}
+    made = {block.file for text in texts.values() for block in blocks(text)}
+    named = {(page, file) for page, text in texts.items() for file in name.findall(text)}
+    assert [(page, file) for page, file in named if file not in made and not (ROOT / file).exists()] == []
 
 
 def test_files_that_a_page_names_are_there() -> None:

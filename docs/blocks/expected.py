@@ -13,16 +13,20 @@ _CHANGING = re.compile(
     | (?P<id>\b(?=[a-z]*\d)[a-z0-9]{8}\b)
     | (?P<address>127\.0\.0\.1:\d+)
     | (?P<path>(?<![\w.:/])[~/][\w./~-]*/[\w.-]+)
+    | (?P<unresolved>not\ resolved\ \(±\ [^)]+\))
     | (?P<number>[+-]?\d+(\.\d+)?\ (ns|[uµ]s|ms|s|min|h|ppm|dBm)\b | [+-]?\d+\.\d+)""",
     re.VERBOSE,
 )
+_NUMBER = r"[+-]?\d+(\.\d+)?(\ (ns|[uµ]s|ms|s|min|h|ppm|dBm)\b)?"
+_UNRESOLVED = r"not\ resolved\ \(±\ [^)]+\)"
 _LIKE = {
     "hash": r"[0-9a-f]{12}",
     "moment": r"[\d:. -]+",
     "id": r"[a-z0-9]{8}",
     "address": r"127\.0\.0\.1:\d+",
     "path": r"[~/]\S*",
-    "number": r"[+-]?\d+(\.\d+)?(\ (ns|[uµ]s|ms|s|min|h|ppm|dBm)\b)?",
+    "unresolved": f"({_NUMBER}|{_UNRESOLVED})",
+    "number": f"({_NUMBER}|{_UNRESOLVED})",
 }
 
 
