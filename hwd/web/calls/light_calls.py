@@ -93,12 +93,13 @@ class LightCalls:
 
     def _own(self, id: str) -> str | None:
         """The id, None for the only one under way. Raises RefusedError where a job alone may end it."""
-        reconfigurations = self._reconfigurer.under_way
         if id != ONLY:
             self._rights.check_reconfiguration(HELD, id)
-        elif len(reconfigurations) == 1:
-            self._rights.check_reconfiguration(HELD, reconfigurations[0].id)
-        return None if id == ONLY else id
+            return id
+        under_way = self._reconfigurer.under_way
+        if len(under_way) == 1:
+            self._rights.check_reconfiguration(HELD, under_way[0].id)
+        return None
 
 
 LIGHT: Final = Calls(
