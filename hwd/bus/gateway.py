@@ -368,7 +368,7 @@ class Gateway:
         return HostView.of(
             host,
             alignment=self._events.alignment(host.boot),
-            heard_wall_ns=None if host.heard_s is None else self._clock.wall_ns() - silent_ns,
+            heard_wall_ns=None if host.last_message_s is None else self._clock.wall_ns() - silent_ns,
             trouble=self.containment.why(host.name),
         )
 

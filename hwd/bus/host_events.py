@@ -159,8 +159,8 @@ class HostEvents:
         most = SAME_CLOCK_BOOTS_MOST if host.has_clock(clock) else UNALIGNED_BOOTS_MOST
         if boot in unaligned and len(unaligned) > most:
             raise ProtocolError(f"events of more than {plural(most, 'boot')} whose clock was never aligned")
-        heard_of = boot in self._alignments or boot in self._positions[host.name] or not host.is_new(boot)
-        return heard_of or host.allowance.unknown_boot()
+        is_known = boot in self._alignments or boot in self._positions[host.name] or not host.is_new(boot)
+        return is_known or host.allowance.unknown_boot()
 
     def _intake(self, host: HostAgent, boot: str, clock: str) -> Intake:
         if boot not in host.intakes:

@@ -99,7 +99,7 @@ class EventLog:
             raise FailedError(f"events of job {job}: the records have not taken the last {self._count}")
         try:
             if self._is_stale:
-                self._write_anew()
+                self._rewrite()
             self._disk.append(_frame(added))
         except OSError as error:
             raise FailedError(f"events of job {job}: the disk does not take them: {reason_of(error)}") from error
@@ -168,11 +168,11 @@ class EventLog:
 
     def _shorten(self) -> None:
         try:
-            self._write_anew()
+            self._rewrite()
         except OSError as error:
             log.warning("events of jobs: the file cannot be written anew: %s", reason_of(error))
 
-    def _write_anew(self) -> None:
+    def _rewrite(self) -> None:
         """With what the records do not have."""
         self._is_stale = True
         later = (

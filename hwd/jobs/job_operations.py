@@ -12,7 +12,7 @@ from hwd.bus.asks import AskedBy
 from hwd.jobs.agreement import Agreement, DisagreeError
 from hwd.jobs.job_status import named
 from hwd.jobs.operation_sent import sent_of
-from hwd.jobs.played_plane import Told
+from hwd.jobs.replayed_plane import PlaneInput
 from hwd.jobs.verification.recorded_operations import in_time
 from hwd.model.job import JobGranted, JobRankRefused, JobRecord, OperationSent
 from hwd.model.link import Link
@@ -33,7 +33,7 @@ from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.errors import DeadlineError, RefusedError
 from hwd_drivers.core.reason import reason_of
 
-REFUSALS_TOLD: Final = 100
+REFUSALS_RECORDED: Final = 100
 """Refusals of one job that are recorded: a stranger may ask in a loop."""
 
 
@@ -89,7 +89,7 @@ class JobOperations:
         *,
         clock: Clock,
         transfers: Transfers,
-        tell: Callable[[Told], None],
+        tell: Callable[[PlaneInput], None],
         links: Callable[[], Iterable[Link]],
         fail: Callable[[str], None],
         took: Callable[[int, Operation, OperationSent], None],
@@ -318,7 +318,7 @@ class JobOperations:
                 is_known = before is not None and before.operation == sending.operation
                 self._done(rank, self._sent(by, before) if before and is_known else None)
             waiting = self._wait(rank, asked.operation, by)
-            self._tell(Told(event=Intent(rank=rank, operation=asked.operation)))
+            self._tell(PlaneInput(event=Intent(rank=rank, operation=asked.operation)))
         elif waiting.operation != asked.operation:
             why = (
                 f"it asks for {asked.operation}, and its plane was told last that it waits for {waiting.operation}: "
@@ -368,7 +368,7 @@ class JobOperations:
         if is_own:
             self.refused[rank] = why
         self._refusals += 1
-        if self._refusals <= REFUSALS_TOLD:
+        if self._refusals <= REFUSALS_RECORDED:
             self._emit(JobRankRefused, rank=rank, host=by.host, why=why)
         job = f"{self._record}: rank {rank}" if is_own else f"job {self._record.id}"
         raise RefusedError(f"{job}: {why}")
@@ -397,6 +397,6 @@ class JobOperations:
             return  # it was said twice
         if sent is not None:
             self._took(rank, one.operation, sent if one.let_go_ns is None else in_time(sent, one.let_go_ns))
-        self._tell(Told(event=Done(rank=rank), sent=sent))
+        self._tell(PlaneInput(event=Done(rank=rank), sent=sent))
         if not self._sending:
             self._all_ended.set()

@@ -201,7 +201,7 @@ class HostSpool(Shown, frozen=True, kw_only=True):
     trouble: str
 
 
-NEVER_HEARD = "no agent of it was heard since the daemon started"
+NEVER_CONNECTED = "no agent of it was heard since the daemon started"
 BUS_BACK = "nothing was heard of it since the broker is back"
 
 
@@ -242,7 +242,7 @@ class HostStatus(Shown, frozen=True, kw_only=True):
     @property
     def is_known(self) -> bool:
         """Whether it is known that it is up or down: nothing was heard of it yet where this is False."""
-        return self.up or self.cause not in (NEVER_HEARD, BUS_BACK)
+        return self.up or self.cause not in (NEVER_CONNECTED, BUS_BACK)
 
     @property
     def aligned(self) -> bool:

@@ -304,10 +304,10 @@ class Reconfigurer:
                         )
                         await self._drive.run(reconfiguration)
                 except InFlightError as error:
-                    self._transfers.hold_off(id, error.ports, request.wanted.name, by=_owner(run, caller))
+                    self._transfers.block(id, error.ports, request.wanted.name, by=_owner(run, caller))
                     await self._transfers.ended(error.ports, by_s=drain.by_s)
         except BaseException as error:
-            self._transfers.let_on(id)
+            self._transfers.unblock(id)
             if reconfiguration is None:
                 self._ledger.release(Reason.RECONFIGURATION, id)
                 raise
@@ -464,7 +464,7 @@ class Reconfigurer:
             cuts=cuts,
             is_way_back=drain.is_way_back,
         )
-        self._transfers.let_on(id)
+        self._transfers.unblock(id)
         remarks = self._transfers.cut(plan.touches, by=id, what=plan.what, waited_s=waited_s) if cuts else []
         plan = self._isolated(plan)
         if self._note_baseline is not None:

@@ -263,10 +263,12 @@ class Records:
                 raise BugError(f"run {id}: ended as {outcome}, and is not under way in {self.name}")
 
     def _crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
-        heard = (
+        last_wall_ns = (
             sa.select(sa.func.max(documents.c.wall_ns)).where(documents.c.run == runs.c.id).scalar_subquery()
         ).label("heard")
-        query = sa.select(runs, heard).where(runs.c.outcome.is_(None)).order_by(runs.c.started_wall_ns, runs.c.id)
+        query = (
+            sa.select(runs, last_wall_ns).where(runs.c.outcome.is_(None)).order_by(runs.c.started_wall_ns, runs.c.id)
+        )
         with self._store.transaction("find crashed runs") as connection:
             return tuple(
                 replace(

@@ -134,8 +134,8 @@ class Rollout:
             touched = bool(changed or done["started"])
             if births is not None:
                 say("waiting for its birth message")
-                anew = done["started"]
-                birth = await self._born(host.name, remote, births, after=was if anew else None)
+                was_started = done["started"]
+                birth = await self._born(host.name, remote, births, after=was if was_started else None)
                 say(f"connected: version {birth.version}, boot {birth.boot}, {plural(len(birth.ports), 'port')}")
         except (FailedError, LinkError) as error:
             if not touched:

@@ -76,7 +76,7 @@ class Operators:
         """By step: jobs whose start was answered."""
         self._ranks: dict[int, tuple[Rank, str]] = {}
         """By step: a rank with its transfer."""
-        witness.on_document.append(self._hear)
+        witness.on_document.append(self._note_document)
 
     async def do(self, step: Step) -> None:
         """One deed, with its answer or refusal."""
@@ -126,7 +126,7 @@ class Operators:
             case RenewLease(of=of, for_s=for_s) if of in self._leases:
                 await self._call(step.number, service.renew_lease(self._leases[of], for_s=for_s))
             case HearLease(of=of) if of in self._leases:
-                await self._call(step.number, service.hear_lease(self._leases[of]))
+                await self._call(step.number, service.beat_lease(self._leases[of]))
             case PrepareSet(lease=of) if of in self._leases:
                 await self._prepare(service, step.number, step.act, self._leases[of])
             case SwitchSet(of=of, target=target) if of in self._sets:
@@ -290,7 +290,7 @@ class Operators:
         daemon = self._world.daemon
         return None if daemon is None or not self._world.nodes.alive(DAEMON) else daemon.service
 
-    def _hear(self, document: Document) -> None:
+    def _note_document(self, document: Document) -> None:
         match document.fact:
             case ReconfigurationState(reconfiguration=id, state=State.AWAITING_CONFIRM) if id in self._within_s:
                 self._confirm_by_s.setdefault(id, self._witness.now_s + self._within_s[id])

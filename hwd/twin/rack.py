@@ -50,8 +50,8 @@ class KernelSide(Protocol):
         """
         ...
 
-    def carrier(self, port: NicPortId, up: bool, told: Callable[[int, int], None]) -> None:
-        """Set the carrier of a port; `told` gets the stamps before and after, at once or when they are known."""
+    def carrier(self, port: NicPortId, up: bool, on_set: Callable[[int, int], None]) -> None:
+        """Set the carrier of a port; `on_set` gets the stamps before and after, at once or when they are known."""
         ...
 
 
@@ -314,15 +314,15 @@ class TwinRack:
         read at once.
         """
 
-        def told(before_ns: int, after_ns: int) -> None:
+        def publish_truth(before_ns: int, after_ns: int) -> None:
             self._truth(Truth(port=change.port, what=change.what, up=change.up, before_ns=before_ns, after_ns=after_ns))
 
         if change.what is What.CARRIER and self._kernel is not None and self._is_kernel(change.port.host):
-            self._kernel.carrier(change.port, change.up, told)
+            self._kernel.carrier(change.port, change.up, publish_truth)
         elif change.what in (What.CARRIER, What.PHY):
-            told(change.at_ns, change.at_ns)
+            publish_truth(change.at_ns, change.at_ns)
         elif change.what is not What.RDMA or not self._is_machine(change.port.host):  # the RDMA of a machine is its own
-            told(before_ns, after_ns)
+            publish_truth(before_ns, after_ns)
         stamp_ns = self._clock.wall_ns() - (self._clock.monotonic_ns() - change.at_ns)
         self.hosts[change.port.host].changed(change, stamp_ns=stamp_ns)
 

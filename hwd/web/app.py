@@ -466,7 +466,7 @@ def _leases(service: Service) -> APIRouter:
         id: str, body: Annotated[bodies.EpochBody, body_of(bodies.EpochBody, needed=False)]
     ) -> Response:
         """A sign of a holder, who claims a lease by it, or of a client that waits: it answers what became of it."""
-        return encoded(await service.hear_lease(id, epoch=body.epoch))
+        return encoded(await service.beat_lease(id, epoch=body.epoch))
 
     @router.post("/leases/{id}/renew", openapi_extra=described(bodies.RenewBody, answer=HeldLease))
     async def renew(id: str, body: Annotated[bodies.RenewBody, body_of(bodies.RenewBody)]) -> Response:

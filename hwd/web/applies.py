@@ -91,7 +91,9 @@ class Applies:
             raise RefusedError("the daemon is ending; nothing new begins")
         id = body.id or self._ids.token(length=8)
         self._check_new(id)
-        return await self._carry(id, request.wanted.name, self._apply(id, request, planned, Caller.of(caller, body.by)))
+        return await self._run_to_end(
+            id, request.wanted.name, self._apply(id, request, planned, Caller.of(caller, body.by))
+        )
 
     async def prepare(self, body: PrepareBody, caller: Caller | None = None) -> PreparedSetStatus:
         """Make a prepared set of these targets. Raises ConfigError where one means nothing on this testbed."""
@@ -147,7 +149,7 @@ class Applies:
         id = id or self._ids.token(length=8)
         self._check_new(id)
         switch = self._switch(id, prepared_set, target, epoch, Caller.of(caller, by), override)
-        return await self._carry(id, f"prepared set {prepared_set} to {target}", switch, prepared_set=prepared_set)
+        return await self._run_to_end(id, f"prepared set {prepared_set} to {target}", switch, prepared_set=prepared_set)
 
     async def confirm(self, reconfiguration: str | None) -> ReconfigurationStatus:
         one = self._reconfigurer.get(reconfiguration)
@@ -216,7 +218,7 @@ class Applies:
         if id in self._under_way or self._reconfigurer.is_known(id):
             raise RefusedError(f"reconfiguration {id}: there is one of that id; ask with another, or with none")
 
-    async def _carry(
+    async def _run_to_end(
         self,
         id: str,
         what: str,

@@ -251,7 +251,7 @@ class RackStatus:
             version = "" if view.birth is None else view.birth.version
             if version not in skews:
                 skews[version] = skew(self.version, version) if view.birth is not None else ""
-            ports = {port: now.told for port, now in self._ports.of_host(name).items()}
+            ports = {port: now.as_host_port for port, now in self._ports.of_host(name).items()}
             yield view.status(ports, since_wall_ns=self._ports.since_wall_ns(name), skew=skews[version])
 
 

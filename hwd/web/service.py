@@ -224,12 +224,12 @@ class Service:
 
     async def plan(self, body: PlanBody) -> PlanSummary:
         self._rights.check(CALLS["POST /api/v1/plans"], body.lease)
-        await self._hear_holder(body.lease, body.epoch)
+        await self._note_act(body.lease, body.epoch)
         return await self._applies.plan(body)
 
     async def apply(self, body: ReconfigurationBody, caller: Caller | None = None) -> ReconfigurationStatus:
         self._rights.check(CALLS["POST /api/v1/reconfigurations"], body.lease)
-        await self._hear_holder(body.lease, body.epoch)
+        await self._note_act(body.lease, body.epoch)
         return await self._applies.apply(body, caller)
 
     async def history(
@@ -264,7 +264,7 @@ class Service:
 
     async def prepare(self, body: PrepareBody, caller: Caller | None = None) -> PreparedSetStatus:
         self._rights.check(CALLS["POST /api/v1/sets"], body.lease)
-        await self._hear_holder(body.lease, body.epoch)
+        await self._note_act(body.lease, body.epoch)
         return await self._applies.prepare(body, caller)
 
     async def switch(
@@ -359,13 +359,13 @@ class Service:
         self._rights.check(CALLS["POST /api/v1/leases/{id}/renew"], id)
         return self._lease(await self._leases.renew(id, for_s=for_s, epoch=epoch))
 
-    async def hear_lease(self, id: str, *, epoch: int | None = None) -> HeldLease:
+    async def beat_lease(self, id: str, *, epoch: int | None = None) -> HeldLease:
         """A heartbeat: of a holder, who claims a lease by it, or of a client that waits."""
         if (request := self._requests.get(id)) is not None:
-            self._requests.hear(id)
+            self._requests.heartbeat(id)
             return self._request(request)
         self._rights.check(CALLS["POST /api/v1/leases/{id}/heartbeat"], id)
-        return self._lease(await self._leases.hear(id, epoch=epoch))
+        return self._lease(await self._leases.heartbeat(id, epoch=epoch))
 
     async def grant_lease(self, id: str, *, by: str) -> HeldLease:
         """Delegate a switch to its host again, under the next epoch. `told`: whether its agent has the grant.
@@ -411,7 +411,7 @@ class Service:
         fault = parse_fault(data)
         self._rights.check(CALLS["POST /api/v1/faults"], lease)
         ports = harmed(fault, all_ports(self.testbed))
-        await self._hear_holder(lease, epoch)
+        await self._note_act(lease, epoch)
         asker = Asker(lease=lease, epoch=epoch)
         self._leases.ledger.check(asker, ports, PortAction.FAULT, now_wall_ns=self._clock.wall_ns())
         await self._faults.set(fault)
@@ -496,7 +496,7 @@ class Service:
         """Hold fibre ends dark, or release them."""
         self._rights.check(CALLS["POST /api/v1/overrides"], lease)
         found = parse_ends(switch, ends, self.testbed)
-        await self._hear_holder(lease, epoch)
+        await self._note_act(lease, epoch)
         await self._reconfigurer.overrides.set(switch, found, PortOverride(to), lease=lease, epoch=epoch, by=by)
         blocked = [*self._rack.blocked(switch)]
         return HeldEnds(switch=switch, ends=[*found], to=to, blocked=blocked)
@@ -583,7 +583,7 @@ class Service:
             ports=sorted(lease.ports, key=natural_key),
             expires_in_s=lease.left_s(self._clock.wall_ns()),
             epoch=UNSET if lease.epoch is None else lease.epoch,
-            heard_within_s=UNSET if (within_s := self._leases.heard_within_s(lease.id)) is None else within_s,
+            heard_within_s=UNSET if (within_s := self._leases.silence_left_s(lease.id)) is None else within_s,
         )
 
     def _request(self, request: LeaseRequest) -> HeldLease:
@@ -629,10 +629,10 @@ class Service:
             )
         return frozenset(port for name in named for port in known[name])
 
-    async def _hear_holder(self, lease: str | None, epoch: int | None) -> None:
+    async def _note_act(self, lease: str | None, epoch: int | None) -> None:
         """An act under a lease is a sign of its holder. Raises RefusedError where it is not in force."""
         if lease is not None:
-            await self._leases.hear(lease, epoch=epoch)
+            await self._leases.heartbeat(lease, epoch=epoch)
 
     def _delegation(self, lease: Delegation) -> HeldLease:
         ends = self.testbed.ends_of(lease.switch)

@@ -418,7 +418,7 @@ async def test_nobody_begins_anew_on_ports_that_a_reload_waits_for(desk: Desk) -
         assert "held off by a reload of desk.yaml by ada, which waits until 2001-09-09 01:47" in text
     with pytest.raises(RefusedError, match=r"cannot last until then: .*held off by a reload"):
         await desk.service.renew_lease(lease, for_s=600.0)
-    await desk.service.hear_lease(lease)
+    await desk.service.beat_lease(lease)
     for call in (desk.apply("ocs1:1A-6B", lease=lease), _prepare(desk, lease)):
         with pytest.raises(RefusedError, match="held off by a reload"):
             await call
@@ -509,7 +509,7 @@ async def test_who_waited_before_a_reload_is_served_and_ways_back_are_not_held_o
     reload = await desk.draining(drain_s=60.0)
     await asyncio.sleep(10.0)
     assert (await desk.crossconnects("ocs1")) == (), "not confirmed: it went back at its time"
-    assert (await desk.service.hear_lease(ben)).holder == "ben"
+    assert (await desk.service.beat_lease(ben)).holder == "ben"
     assert [one.lease for one in desk.service.leases()] == [ben]
     assert (await reload).done
 

@@ -35,11 +35,11 @@ class Loss:
         self.count += 1
         self.ranges.add(boot, stored.seq, stored.seq)
         if stored.kind == "lost":
-            told = stored.event.data
-            if "ranges" not in told:
+            data = stored.event.data
+            if "ranges" not in data:
                 return
-            self.count += int(told["count"])
-            for each, first, last in told["ranges"]:
+            self.count += int(data["count"])
+            for each, first, last in data["ranges"]:
                 self.ranges.add(each, first, last)
 
 

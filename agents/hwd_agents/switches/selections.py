@@ -62,7 +62,7 @@ class _Change:
     name: str
     supervisor: Supervisor
     moves: SwitchMoves
-    told: SwitchSet
+    answer: SwitchSet
 
 
 class Selections:
@@ -189,7 +189,7 @@ class Selections:
             demand = SwitchDemand(switch=name, wanted=wanted, emptied=not wanted)
             moves = moves_of(demand, capabilities, supervisor.latest)
             before: list[str] = [*moves.before]
-            told = SwitchSet(
+            answer = SwitchSet(
                 epoch=epoch,
                 wanted=sorted(wanted),
                 before=before,
@@ -197,7 +197,7 @@ class Selections:
                 removed=[*moves.remove],
                 added=[*moves.add],
             )
-            changes.append(_Change(name=name, supervisor=supervisor, moves=moves, told=told))
+            changes.append(_Change(name=name, supervisor=supervisor, moves=moves, answer=answer))
         return changes
 
     # --- the switches, then the links
@@ -208,7 +208,7 @@ class Selections:
         begun = Selected(
             outcome="unknown",
             selection=self._name(),
-            switches={change.name: change.told for change in changes},
+            switches={change.name: change.answer for change in changes},
             requested_ns=requested_ns,
             answered_ns=requested_ns,
             id=request.id,
@@ -255,28 +255,28 @@ class Selections:
             for change in moving:
                 del self._driving[change.name]
             under_way.set()
-        whys = [change.told.why for change in moving if change.told.why]
+        whys = [change.answer.why for change in moving if change.answer.why]
         if whys:
-            await asyncio.gather(*(self._read_after_failure(change) for change in moving if not change.told.why))
+            await asyncio.gather(*(self._read_after_failure(change) for change in moving if not change.answer.why))
         return "; ".join(whys)
 
     async def _command(self, change: _Change, watch: LinkUp, until_s: float) -> None:
-        told, ports = change.told, self._switches.ports(change.name)
+        answer, ports = change.answer, self._switches.ports(change.name)
 
         def commanded(at_ns: int) -> None:
-            if told.commanded_ns is None:
-                told.commanded_ns = at_ns
+            if answer.commanded_ns is None:
+                answer.commanded_ns = at_ns
                 watch.moved(ports)
 
-        told.now = None
+        answer.now = None
         try:
             exchange = await send(change.supervisor, change.moves, commanded, until_s=until_s)
         except Exception as error:  # noqa: BLE001 - a bug in a driver must not end the agent or the other switches
-            told.why = _cause(change.name, error)
+            answer.why = _cause(change.name, error)
             await self._read_after_failure(change)
             return
-        told.commanded_ns, told.acknowledged_ns = exchange.commanded_ns, exchange.acknowledged_ns
-        told.commands = exchange.commands
+        answer.commanded_ns, answer.acknowledged_ns = exchange.commanded_ns, exchange.acknowledged_ns
+        answer.commands = exchange.commands
         watch.acknowledged(ports)
 
     async def _wait(self, changes: list[_Change], watch: LinkUp, until_s: float) -> tuple[str, str]:
@@ -295,19 +295,19 @@ class Selections:
             up.cancel()
             await asyncio.wait([up])
         down = [f"{port}: {one.why}" for port, one in watch.result(fall_s=self._config.fall_s).items() if not one.up]
-        stand = ", ".join(f"{change.name} is set to {' '.join(change.told.wanted) or 'dark'}" for change in changes)
+        stand = ", ".join(f"{change.name} is set to {' '.join(change.answer.wanted) or 'dark'}" for change in changes)
         return "not-up", f"not in time: {'; '.join(down)}. {stand}, and is not rolled back"
 
     async def _read_back(self, change: _Change, until_s: float) -> None:
         """Raises FailedError when it does not have what it was set to. Whether light comes is for the links to say."""
 
         def on_read(there: Iterable[Crossconnect]) -> None:
-            change.told.now = [*there]
+            change.answer.now = [*there]
 
         try:
             await read_back(change.supervisor, change.moves, allowed=WITHOUT_LIGHT, until_s=until_s, on_read=on_read)
         except FailedError as error:
-            change.told.why = str(error)
+            change.answer.why = str(error)
             raise
 
     async def _read_after_failure(self, change: _Change) -> None:
@@ -316,9 +316,9 @@ class Selections:
             readings = await change.supervisor.read()
         except Exception as error:  # noqa: BLE001 - as above
             cannot = f"Its present state cannot be read: {_cause(change.name, error)}"
-            change.told.why = f"{change.told.why}. {cannot}" if change.told.why else cannot
+            change.answer.why = f"{change.answer.why}. {cannot}" if change.answer.why else cannot
         else:
-            change.told.now = [one.crossconnect for one in readings]
+            change.answer.now = [one.crossconnect for one in readings]
 
     def _unknown(self, begun: "_Begun") -> Selected:
         """The outcome of a selection whose agent was killed, from the present reports of its switches."""
@@ -326,8 +326,8 @@ class Selections:
         for name, one in begun.what.switches.items():
             found = self._switches.crossconnects(name) if name in self._switches.names else None
             one.now = None if found is None else [each["id"] for each in found]
-            told = "unknown now" if one.now is None else " ".join(one.now) or "dark"
-            stands.append(f"{name}: {told}, where {' '.join(one.wanted) or 'dark'} was asked for")
+            state_text = "unknown now" if one.now is None else " ".join(one.now) or "dark"
+            stands.append(f"{name}: {state_text}, where {' '.join(one.wanted) or 'dark'} was asked for")
         why = f"the agent was killed in the middle of it, and how far it came is not known. {'; '.join(stands)}"
         requested_ns = begun.what.requested_ns
         if not self._clock_name or begun.clock != self._clock_name or requested_ns > now_ns:

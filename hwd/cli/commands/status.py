@@ -469,8 +469,8 @@ def left_open(one: "LeftOpen") -> str:
 def host_row(host: "HostStatus", *, connected: bool) -> tuple[object, ...]:
     """A host in the table of `hwd status`. `connected`: whether there is a broker; without it hosts are unknown."""
     if not host.up:
-        heard_ns = host.heard_wall_ns
-        why = host.cause if heard_ns is None else f"not heard since {time_of_day(heard_ns)}: {host.cause}"
+        last_message_ns = host.heard_wall_ns
+        why = host.cause if last_message_ns is None else f"not heard since {time_of_day(last_message_ns)}: {host.cause}"
         return host.name, "down" if connected and host.is_known else "unknown", why, "unknown"
     clock = host.clock
     aligned = "" if clock is None else f"{clock.offset_ns / 1e9:+.6f} s ± {clock.error_ns / 1e3:.0f} µs"

@@ -105,9 +105,9 @@ class StepsReader:
         key = (id(node), part.within, part.held if kind == "lease" else None, part.branch, values)
         if (known := self._known.get(key)) is not None:
             return known
-        told = len(part.reading.problems)
+        problems_before = len(part.reading.problems)
         steps = self._leaves.read(kind, node, where, part)
-        if len(part.reading.problems) == told:
+        if len(part.reading.problems) == problems_before:
             self._known[key] = steps
         return steps
 
@@ -132,7 +132,7 @@ class StepsReader:
                 part.reading.add(
                     (*where, "sweep", name), "is the name of a parameter or of a sweep around it; choose another"
                 )
-        told: list[tuple[str, list[Problem]]] = []
+        problems_by_round: list[tuple[str, list[Problem]]] = []
         rounds = []
         start = len(part.reading.problems)
         for values in combinations(variables):
@@ -140,9 +140,9 @@ class StepsReader:
             steps = self._list(below, (*where, "steps"), replace(part, scope={**part.scope, **values}))
             round = SweepRound(values=values, steps=steps)
             rounds.append(round)
-            told.append((str(round), part.reading.problems[start:]))
+            problems_by_round.append((str(round), part.reading.problems[start:]))
             del part.reading.problems[start:]
-        part.reading.problems += _of_rounds(told)
+        part.reading.problems += _of_rounds(problems_by_round)
         return (SweepStep(rounds=tuple(rounds)),)
 
     def _parallel(self, node: Node, where: Where, part: Part) -> tuple[Step, ...]:
@@ -262,11 +262,11 @@ def _used(kind: str, node: Node) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _of_rounds(told: Iterable[tuple[str, list[Problem]]]) -> list[Problem]:
+def _of_rounds(problems_by_round: Iterable[tuple[str, list[Problem]]]) -> list[Problem]:
     """Problems of a sweep: once where every round has it, else once a place, with the values of the first round that
     has one there.
     """
-    rounds = list(told)
+    rounds = list(problems_by_round)
     everywhere = set.intersection(*(set(problems) for _, problems in rounds)) if rounds else set()
     found: list[Problem] = list(
         dict.fromkeys(problem for _, problems in rounds for problem in problems if problem in everywhere)

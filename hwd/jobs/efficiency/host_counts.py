@@ -70,7 +70,7 @@ class HostCounts:
 
     def _take(self, busy: BusyTime, start: "_Reading") -> None:
         arrived = self._arrived(start, _Reading.after(busy))
-        if self.ports & busy.anew:
+        if self.ports & busy.reset_ports:
             arrived = f"the counters of {self.host} began anew"
         if not isinstance(arrived, str) and arrived.electrical_bytes > STRAY_BYTES and len(self.packet_switches) > 1:
             arrived = f"how many of the packet switches {', '.join(self.packet_switches)} bytes passed is not known"

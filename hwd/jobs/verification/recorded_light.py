@@ -273,15 +273,15 @@ class RecordedLight:
                     self.unsure.add(key)
                 self.ready[key] = min(self.ready.get(key, event.earliest_ns), event.earliest_ns)
 
-    def _is_of_one_agent(self, event: HostEvent, told: CarrierData) -> bool:
+    def _is_of_one_agent(self, event: HostEvent, data: CarrierData) -> bool:
         """Whether the kernel has counted all these changes since its agent described the port at its birth."""
         birth = self._births.get(event.host)
-        if birth is None or birth.boot != event.boot or told.carrier_changes is UNSET:
+        if birth is None or birth.boot != event.boot or data.carrier_changes is UNSET:
             return False
         port = birth.ports.get(event.port or "")
         if port is None or port.carrier is None or port.carrier_changes is None:
             return False
-        return told.carrier_changes - port.carrier_changes >= (told.unseen or 0) + (told.carrier != port.carrier)
+        return data.carrier_changes - port.carrier_changes >= (data.unseen or 0) + (data.carrier != port.carrier)
 
     def _take_commanded(self, commanded: ReconfigurationCommanded) -> None:
         started = self._started.get(commanded.reconfiguration)

@@ -290,8 +290,8 @@ class CrashRecovery:
 
     def _end(self, fact: EndFact) -> None:
         id = fact.reconfiguration
-        told: DatedFact[EndFact] = DatedFact(wall_ns=self._clock.wall_ns(), fact=self._journal.bounded(id, fact))
-        self._journal.end(id, outcome=outcome_of(fact), told=told)
+        dated: DatedFact[EndFact] = DatedFact(wall_ns=self._clock.wall_ns(), fact=self._journal.bounded(id, fact))
+        self._journal.end(id, outcome=outcome_of(fact), dated=dated)
 
     def _give_up(self, id: str, by: str, reason: str) -> JournalGivenUp:
         left = [entry for entry in self._journal.open if self._is_left_open(entry)]

@@ -85,7 +85,7 @@ class Planner:
     def beside(self) -> "Planner":
         """The same with the same routes, for another thread."""
         other = copy.copy(self)
-        other._fabric = self._fabric.beside()
+        other._fabric = self._fabric.for_thread()
         other._interlocks = Interlocks(self._testbed, other._fabric)
         other._read, other._now = LastSeen(), {}
         return other

@@ -197,15 +197,15 @@ def switch(layout: dict[str, str], staging: str, id: str, made: bool = False) ->
             changed.append("unit")
         if point(root / "current", id, keep=root / f"current{BEFORE}") or made:
             changed.append("environment")
-        active = bool(layout["unit"]) and start(anew=bool(changed))
+        active = bool(layout["unit"]) and start(restart=bool(changed))
         return {"changed": changed, "started": active}
 
 
-def start(*, anew: bool) -> bool:
+def start(*, restart: bool) -> bool:
     """Start the unit, now and at each boot of the host. Returns whether it was started; raises Failure with the end of
     its log where it does not start.
     """
-    if not anew and service().get("ActiveState") == "active":
+    if not restart and service().get("ActiveState") == "active":
         return False
     say(step="starting hwd-agent")
     run(["systemctl", "daemon-reload"])
@@ -228,7 +228,7 @@ def back(layout: dict[str, str]) -> dict[str, Any]:
         if kept.is_symlink():
             os.replace(kept, root / "current")
         if layout["unit"]:
-            start(anew=True)
+            start(restart=True)
         return {"current": os.readlink(root / "current")}
 
 
@@ -311,25 +311,25 @@ def sync_folder(folder: Path) -> None:
 def remove(layout: dict[str, str], keep_spool: bool, leave_settings: bool) -> dict[str, Any]:
     """Stop the agent, restore what runs have set, and remove everything. Returns {back: [...], removed: [...]}."""
     root, config, unit = Path(layout["root"]), Path(layout["config"]), Path(layout["unit"] or "/nowhere")
-    told: dict[str, Any] = {"back": [], "removed": []}
+    report: dict[str, Any] = {"back": [], "removed": []}
     with held(root) if root.exists() else contextlib.nullcontext():
         if layout["unit"] and service().get("LoadState") == "loaded":
             say(step="stopping hwd-agent")
             run(["systemctl", "disable", "--now", "--quiet", UNIT])
         journal = Path(layout["state"]) / "settings"
         if not leave_settings and config.exists() and journal.exists() and journal.stat().st_size:
-            told["back"] = put_back(root / "current", config)
+            report["back"] = put_back(root / "current", config)
         if layout["unit"]:
-            gone(unit, told["removed"])
-            gone(Path(str(unit) + BEFORE), told["removed"])
+            gone(unit, report["removed"])
+            gone(Path(str(unit) + BEFORE), report["removed"])
             run(["systemctl", "daemon-reload"])
             run(["systemctl", "reset-failed", UNIT], fails=True)
-        gone(config, told["removed"])
-        gone(Path(str(config) + BEFORE), told["removed"])
+        gone(config, report["removed"])
+        gone(Path(str(config) + BEFORE), report["removed"])
         if not keep_spool:
-            gone(Path(layout["state"]), told["removed"])
-        gone(root, told["removed"])
-    told["removed"] += clear_staging(layout)
+            gone(Path(layout["state"]), report["removed"])
+        gone(root, report["removed"])
+    report["removed"] += clear_staging(layout)
     made = [config.parent]
     if layout["prefix"]:
         made += [above for path in (config, root, Path(layout["state"])) for above in path.parents]
@@ -337,7 +337,7 @@ def remove(layout: dict[str, str], keep_spool: bool, leave_settings: bool) -> di
         if layout["prefix"] == "" or str(folder).startswith(layout["prefix"]):
             with contextlib.suppress(OSError):  # not empty: it is not ours alone
                 folder.rmdir()
-    return told
+    return report
 
 
 def put_back(environment: Path, config: Path) -> list[str]:

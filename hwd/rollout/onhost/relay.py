@@ -105,26 +105,26 @@ def _attach(name: str, taken: int | None) -> None:
     except OSError as error:
         _say({"failed": f"{name.split('.')[0]}: {error.strerror or error}"})
         return
-    heard = False
+    has_answered = False
     if supervisor is not None:
         with contextlib.suppress(OSError):
             supervisor.sendall(line_of({"attach": taken}))
-        heard = _relay(supervisor)
-    if not heard:  # it was about to go away
+        has_answered = _relay(supervisor)
+    if not has_answered:  # it was about to go away
         _say({"unknown": f"no program of this id is there, or somebody has taken its end: {name.split('.')[0]}"})
 
 
 def _relay(supervisor: socket.socket) -> bool:
     """Until the supervisor goes. Whether it said anything."""
     threading.Thread(target=_pass_on_input, args=(supervisor,), daemon=True).start()
-    heard = False
+    has_answered = False
     with contextlib.suppress(ConnectionError):
         while data := supervisor.recv(CHUNK_BYTES):
-            heard = True
+            has_answered = True
             with contextlib.suppress(OSError):  # the daemon has gone; the supervisor is told so by the other thread
                 while data:
                     data = data[os.write(1, data) :]
-    return heard
+    return has_answered
 
 
 def _pass_on_input(supervisor: socket.socket) -> None:

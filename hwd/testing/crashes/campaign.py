@@ -335,8 +335,8 @@ class Campaign:
                 if id not in awaiting and not said:
                     self._breach("promise-kept", f"{id} awaited its confirm, and is gone")
             elif said != [answer]:
-                told = ", ".join(said) or "without an end"
-                self._breach("one-story", f"{id} was answered as {answer}, and is {told} in the records")
+                outcomes_text = ", ".join(said) or "without an end"
+                self._breach("one-story", f"{id} was answered as {answer}, and is {outcomes_text} in the records")
         now = await self._light()
         expected = self._expected(records, awaiting)
         for switch in SWITCHES:

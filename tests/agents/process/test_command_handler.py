@@ -202,7 +202,7 @@ async def test_observations_that_nobody_settles_are_forgotten_beyond_some(agent:
 
 
 async def test_refresh_reads_what_the_kernel_did_not_tell(agent: Asked) -> None:
-    agent.host.carrier("eth0", up=True, flaps=2, told=False)
+    agent.host.carrier("eth0", up=True, flaps=2, notice=False)
     fresh = await agent.do("refresh")
     assert fresh.data["ports"]["eth0"]["carrier_changes"] == 3
     assert fresh.data["states"]["eth0"] == {"light": False, "firmware": False, "carrier": True, "rdma": None}

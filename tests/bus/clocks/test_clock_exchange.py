@@ -32,7 +32,7 @@ class Asker:
         self.exchange.begin_burst()
         if overdue is not None:
             assert self.exchange.take(overdue, self._now_ns)
-            assert not self.exchange.heard
+            assert not self.exchange.has_reply
         for there_us, back_us in ways_us:
             t1_ns, self._now_ns = self._now_ns, self._now_ns + 7 * MS
             offset_ns = OFFSET_NS + t1_ns * self._drift_ppm // 1_000_000

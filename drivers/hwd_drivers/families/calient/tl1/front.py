@@ -119,7 +119,7 @@ class _Session(TwinSession):
 
     @override
     def data_received(self, data: bytes) -> None:
-        self.heard()
+        self.note_input()
         try:
             texts = self._decoder.feed(data)
         except ProtocolError as error:
