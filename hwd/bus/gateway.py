@@ -209,7 +209,7 @@ class Gateway:
             arguments=to_plain(arguments),
         )
         try:
-            with self._pending.waiting(id, host=host, boot=agent.boot) as reply:
+            with self._pending.wait(id, host=host, boot=agent.boot) as reply:
                 async with asyncio.timeout(within_s):
                     await self._bus.publish(topic(self._testbed, host, "command"), encode(command), qos=1)
                     replied = await reply

@@ -145,7 +145,7 @@ class HostEvents:
                     failed = None
                 if failed is not None:  # it is acknowledged with the events behind it
                     self._emit_lost(host, boot, 1, f"the daemon failed on event {failed.seq}; its log says why")
-        if (upto := intake.owed()) is not None:
+        if (upto := intake.next_ack()) is not None:
             self._acks.owe(host.name, boot, upto)
         if intake.held and intake.gap is not None and self._tasks is not None:
             self._gaps.fill(host, boot, self._tasks)

@@ -54,7 +54,7 @@ from hwd.rack.nic_ports import NicPorts
 from hwd.rack.ready_links import ReadyLinks
 from hwd.rack.switches import ReportedSwitches
 from hwd.reconfigure.apply.switches import Switches
-from hwd.reconfigure.desired.desired import Desired
+from hwd.reconfigure.desired.desired_state import DesiredState
 from hwd.reconfigure.desired.drift import Drift
 from hwd.reconfigure.desired.earlier_states import EarlierStates
 from hwd.reconfigure.desired.history import History, Outcomes
@@ -163,7 +163,7 @@ class Daemon:
         await outcomes.load(records)
         move_counts = MoveCounts(testbed, clock)
         await move_counts.load(records)
-        desired = Desired(testbed, ledger, self._recorder.flush)
+        desired = DesiredState(testbed, ledger, self._recorder.flush)
         await desired.load(records)
 
         self._driven = driven = DrivenSwitches(testbed, self._rack.open_switch, machine=machine, sink=sink)
@@ -189,7 +189,7 @@ class Daemon:
             sink=sink,
             event_store=EventStore(
                 alignments={boot: Alignment.of(fact) for (_, boot), fact in alignments.items()},
-                positions=await records.seen(),
+                positions=await records.event_positions(),
                 flush=self._recorder.flush,
                 full=self._recorder.full,
             ),

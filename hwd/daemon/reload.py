@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Protocol
 
-from hwd.config.testbed.testbed import Loaded
+from hwd.config.testbed.testbed import LoadedTestbed
 from hwd.config.yaml.tree import Reading, parse_tree, uncollected
 from hwd.daemon.driven_switches import DrivenSwitches
 from hwd.fabric.fabric import Fabric
@@ -59,7 +59,7 @@ class TestbedFile:
 
     name: str
     read: Callable[[], bytes]
-    load: Callable[[Reading], Loaded]
+    load: Callable[[Reading], LoadedTestbed]
     offload: Offload
 
 

@@ -1,7 +1,7 @@
 """SetSwitchAsks: hosts ask to switch a prepared set that has a port of theirs; it is switched as over HTTP."""
 
 from hwd.bus.asks import AskedBy
-from hwd.model.prepared import PreparedSetStatus
+from hwd.model.prepared_set import PreparedSetStatus
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.web.service import Service
 from hwd_agents.wire import PreparedSetSwitched, SwitchPreparedSet

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from hwd.fabric.composite import Compiled, CompositeSwitch
+from hwd.fabric.composite import CompiledDemands, CompositeSwitch
 from hwd.fabric.conflict import ConflictError
 from hwd.fabric.followed_light import FollowedLight, LightChange, Ways
 from hwd.fabric.graph import Graph, Leg, at_switch
@@ -19,7 +19,7 @@ from hwd.fabric.input_power import InputPower, InputPowers
 from hwd.fabric.light import LightMap
 from hwd.fabric.loss_budget import fits
 from hwd.fabric.obstacle import explain
-from hwd.fabric.path import Path, Taken, find_path
+from hwd.fabric.path import EndsInUse, Path, find_path
 from hwd.fabric.reach import carries, reached
 from hwd.fabric.state import State
 from hwd.model.circuit import Circuit, RoutedLink
@@ -120,7 +120,7 @@ class _LightCache:
 
 
 class Fabric:
-    """The optics of one testbed. What it says of a state does not depend on what it was asked before; see `beside`.
+    """The optics of one testbed. What it says of a state does not depend on what it was asked before; see `for_thread`.
 
     It is quick where the state differs at few switches from the one that it was asked about last.
     """
@@ -222,7 +222,7 @@ class Fabric:
                 raise conflict from None
         return ways
 
-    def routed(self, ways: Iterable[LinkWays], compiled: Mapping[str, Compiled]) -> tuple[RoutedLink, ...]:
+    def routed(self, ways: Iterable[LinkWays], compiled: Mapping[str, CompiledDemands]) -> tuple[RoutedLink, ...]:
         """The same links with the elements that composites use for them, whatever they lose."""
         return tuple(
             RoutedLink(
@@ -376,8 +376,8 @@ class Fabric:
     def _port(self, id: NicPortId) -> NicPort:
         return self._ports[id] if id in self._ports else self.testbed.port(id)
 
-    def _taken(self, beside: Mapping[str, Iterable[Crossconnect]], *, careful: bool) -> Taken:
-        taken = Taken(careful=careful)
+    def _taken(self, beside: Mapping[str, Iterable[Crossconnect]], *, careful: bool) -> EndsInUse:
+        taken = EndsInUse(careful=careful)
         for name, demands in beside.items():
             ports = self.testbed.composites[name].ports
             for demand in demands:
@@ -387,7 +387,7 @@ class Fabric:
                 taken.ways |= {(ports[demand.b], ports[demand.a]), (ports[demand.a], ports[demand.b])}
         return taken
 
-    def _route(self, link: Link, taken: Taken, barred: Mapping[FibreEnd, str]) -> LinkWays:
+    def _route(self, link: Link, taken: EndsInUse, barred: Mapping[FibreEnd, str]) -> LinkWays:
         a, b = (self._port(end) for end in link.ends)
         if not fits(a.module, b.module):
             raise ConfigError(
@@ -406,10 +406,10 @@ class Fabric:
                 paths.append(path)
         return LinkWays(link=link, paths=tuple(paths))
 
-    def _wholes(self, ways: LinkWays, compiled: Mapping[str, Compiled]) -> tuple[Path, ...]:
+    def _wholes(self, ways: LinkWays, compiled: Mapping[str, CompiledDemands]) -> tuple[Path, ...]:
         return tuple(self._whole(path, compiled) for path in ways.paths)
 
-    def _whole(self, path: Path, compiled: Mapping[str, Compiled]) -> Path:
+    def _whole(self, path: Path, compiled: Mapping[str, CompiledDemands]) -> Path:
         """The same path with the elements of composites in it."""
         legs, crossconnects = [path.legs[0]], list[SwitchCrossconnect]()
         for one, after in zip(path.crossconnects, path.legs[1:], strict=True):

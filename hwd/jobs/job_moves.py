@@ -188,7 +188,7 @@ class JobMoves:
 
     def _left(self, id: str, target: Target) -> str:
         links = {end for link in target.links for end in link.ends}
-        return self._light.left(self._record(), id, target, frozenset(target.ports or links))
+        return self._light.how_it_left(self._record(), id, target, frozenset(target.ports or links))
 
     async def _go(self, id: str, target: Target, reconfiguration: str) -> None:
         """Waits while another move of the job is in the way: light of before it may go from one region to another. And

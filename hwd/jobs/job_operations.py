@@ -44,7 +44,7 @@ class Emit(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _FirstAsk:
     """The first ask of a boot of an agent for an operation, and when the daemon had it: it had counted before."""
 
     boot: str
@@ -52,7 +52,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sending:
+class _SendingRank:
     """What a rank was let go for, over these `links` of its group where it says its parts. `by` and `transfer` None:
     it did not get the answer yet. `asked`: before it was let go; None: of an earlier process of the daemon.
     """
@@ -61,17 +61,17 @@ class _Sending:
     links: tuple[str, ...] = ()
     by: AskedBy | None = None
     transfer: str | None = None
-    asked: _Asked | None = None
+    asked: _FirstAsk | None = None
     let_go_ns: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
-class _Waiting:
+class _WaitingRank:
     """A rank that waits for its plane, since `since_s` of the loop's clock."""
 
     operation: Operation
     since_s: float
-    asked: _Asked | None
+    asked: _FirstAsk | None
     answered: "asyncio.Future[str]"
     """Empty: it may go; else why not."""
 
@@ -111,8 +111,8 @@ class JobOperations:
         self._view: View | None = None
         self._over: str | None = None
         """Why the job is ending, empty for one that is done; None while it is not."""
-        self._waiting: dict[int, _Waiting] = {}
-        self._sending: dict[int, _Sending] = {}
+        self._waiting: dict[int, _WaitingRank] = {}
+        self._sending: dict[int, _SendingRank] = {}
         self._all_ended = asyncio.Event()
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._refusals = 0
@@ -136,7 +136,7 @@ class JobOperations:
         one sends.
         """
         self._sending = {
-            rank: _Sending(operation=operation, links=self._links(view, operation, over.get(rank, ())))
+            rank: _SendingRank(operation=operation, links=self._links(view, operation, over.get(rank, ())))
             for rank, operation in sending.items()
         }
         for rank, operation in waiting.items():
@@ -175,7 +175,9 @@ class JobOperations:
             if not why:
                 operation = waiting.operation
                 links = self._links(self._view, operation, self._lit_links()) if self._view is not None else ()
-                self._sending[rank] = _Sending(operation=operation, links=links, asked=waiting.asked, let_go_ns=now_ns)
+                self._sending[rank] = _SendingRank(
+                    operation=operation, links=links, asked=waiting.asked, let_go_ns=now_ns
+                )
             waiting.answered.set_result(why)
 
     async def all_ended(self, *, within_s: float) -> None:
@@ -327,7 +329,7 @@ class JobOperations:
             )
             self._refuse(by, rank, why)
         elif waiting.asked is None or waiting.asked.boot != by.boot:
-            waiting.asked = _Asked(boot=by.boot, at_ns=self._clock.monotonic_ns())
+            waiting.asked = _FirstAsk(boot=by.boot, at_ns=self._clock.monotonic_ns())
         if not waiting.answered.done():
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(by.by_s):
@@ -338,10 +340,10 @@ class JobOperations:
             self.refused[rank] = why
             raise RefusedError(f"{asked.operation}: {why}")
 
-    def _wait(self, rank: int, operation: Operation, by: AskedBy | None = None) -> _Waiting:
+    def _wait(self, rank: int, operation: Operation, by: AskedBy | None = None) -> _WaitingRank:
         loop = asyncio.get_running_loop()
-        asked = None if by is None else _Asked(boot=by.boot, at_ns=self._clock.monotonic_ns())
-        waiting = _Waiting(operation=operation, since_s=loop.time(), asked=asked, answered=loop.create_future())
+        asked = None if by is None else _FirstAsk(boot=by.boot, at_ns=self._clock.monotonic_ns())
+        waiting = _WaitingRank(operation=operation, since_s=loop.time(), asked=asked, answered=loop.create_future())
         self._waiting[rank] = waiting
         return waiting
 

@@ -30,7 +30,7 @@ from hwd.jobs.training.training import training
 from hwd.model.job import JobOverridden, JobRank, JobRecord, JobState
 from hwd.model.job_status import JobStatus
 from hwd.model.lease import LeaseReleased
-from hwd.model.prepared import SetSettled
+from hwd.model.prepared_set import SetSettled
 from hwd.model.program import Processes, ProgramEnd
 from hwd.model.reconfiguration import ReconfigurationEnded, WantedSwitch
 from hwd.model.request import Caller

@@ -43,7 +43,7 @@ LEFT_LEAST_S = 0.001
 
 
 @dataclass(slots=True, kw_only=True)
-class Shared:
+class LaneContext:
     """What the lanes of one run share."""
 
     run: str
@@ -75,7 +75,7 @@ class Shared:
 class Lane:
     """One line of steps. `lease` is its own; without one it acts under that of the outer lane."""
 
-    def __init__(self, shared: Shared, *, name: str = "", outer: "Lane | None" = None) -> None:
+    def __init__(self, shared: LaneContext, *, name: str = "", outer: "Lane | None" = None) -> None:
         self.name = name
         self.lease: Claim | None = None
         self.outer = outer

@@ -89,7 +89,7 @@ class Rollout:
             self.progress(host.name, words)
 
         say(f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
-        async with RemoteHost.open(host, self.layout, say, home=self.home) as remote, remote.alone():
+        async with RemoteHost.open(host, self.layout, say, home=self.home) as remote, remote.exclude_others():
             facts = await remote.look()
             say(f"{facts['system']}, Python {facts['python']}, {facts['machine']}")
             broker = self.brokers.for_host(host.name, facts, towards=remote.local_address)

@@ -53,7 +53,7 @@ class WorldReport(msgspec.Struct, frozen=True, kw_only=True):
     lasted_s: float
 
     @property
-    def kept(self) -> WorldPlan:
+    def plan_to_shrink(self) -> WorldPlan:
         """The plan with its departures as values, so that it can be shrunk."""
         return replace(self.plan, departures=self.departures)
 

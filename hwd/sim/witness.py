@@ -12,7 +12,7 @@ from msgspec import UNSET
 from hwd.model.daemon import DaemonRecovered, DaemonStarted, JournalGivenUp
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
-from hwd.model.prepared import FINISH, SetReleased, SetSettled
+from hwd.model.prepared_set import FINISH, SetReleased, SetSettled
 from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
@@ -210,7 +210,7 @@ class Witness:
         changed = before ^ now
         if self._outside or by_power:
             self.touch(switch, frozenset(end for one in changed for end in one.ends))
-        elif switch in self._rack.driven:
+        elif switch in self._rack.driven_switches:
             self._check_change(switch, before - now, now - before)
             self._check_dark()
         else:
@@ -404,7 +404,7 @@ class Witness:
                         dark_at_once=started.dark_at_once,
                     )
             case ReconfigurationEnded(reconfiguration=id, outcome=outcome, why=why) if (
-                not self.troubled and outcome != "confirmed" and why.partition(":")[0] in self._rack.driven
+                not self.troubled and outcome != "confirmed" and why.partition(":")[0] in self._rack.driven_switches
             ):
                 self.end(id, outcome, EVENT_STREAM)
                 self.breach("no-failure-without-cause", f"{id} is {outcome}: {why}")

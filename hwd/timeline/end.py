@@ -45,7 +45,7 @@ def end_timeline(link: Link, port: PortObserved, *, since_ns: int, kept: bool) -
         end=port.id,
         instants=tuple(chosen),
         observations=tuple(observations),
-        rc=UNSET if port.rc is None else port.rc.beside(carrier),
+        rc=UNSET if port.rc is None else port.rc.with_carrier(carrier),
     )
 
 

@@ -22,7 +22,7 @@ from hwd.model.testbed import Host, Testbed
 from hwd.twin.host_twin import HostTwin
 from hwd.twin.nic import Nic, NicChange, What
 from hwd.twin.nic_timing import nic_timing
-from hwd.twin.rays import Rays, Touched
+from hwd.twin.rays import AffectedEnds, Rays
 from hwd.twin.truth import Truth
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_drivers.core.clock import Clock
@@ -124,8 +124,8 @@ class TwinRack:
             addresses[name] = listener.address
         now_ns = self._clock.monotonic_ns()
         for name, twin in self.switches.items():
-            self._rays.pass_through(name, twin.mirror.passing(now_ns))  # elements join something from the start
-        self._light_changed(now_ns, self._rays.everything())
+            self._rays.pass_through(name, twin.mirror.lit_paths(now_ns))  # elements join something from the start
+        self._light_changed(now_ns, self._rays.all_affected())
         return addresses
 
     @property
@@ -160,17 +160,17 @@ class TwinRack:
         change(self.nics[id], now_ns)
         self._settle(now_ns, [id, *others], lambda: None)
 
-    def change_light(self, change: Callable[[Rays], Touched]) -> None:
+    def change_light(self, change: Callable[[Rays], AffectedEnds]) -> None:
         """Change the light, and apply the effects."""
         self._light_changed(self._clock.monotonic_ns(), change(self._rays))
 
     # --- light
 
     def _mirror_changed(self, switch: str, now_ns: int) -> None:
-        passing = self.switches[switch].mirror.passing(now_ns)
+        passing = self.switches[switch].mirror.lit_paths(now_ns)
         self._light_changed(now_ns, self._rays.pass_through(switch, passing))
 
-    def _light_changed(self, now_ns: int, touched: Touched) -> None:
+    def _light_changed(self, now_ns: int, touched: AffectedEnds) -> None:
         """Update ports and monitors with the light that arrives now. Losses take effect before the kernel's light is
         redirected, gains after it.
         """
@@ -190,7 +190,7 @@ class TwinRack:
         self._apply(now_ns, others)
         self._settle(now_ns, ids + others, lambda: self._redirect(ids + electrical, lost))
 
-    def _light_of_packet_switches(self, touched: Touched) -> tuple[list[NicPortId], list[NicPortId]]:
+    def _light_of_packet_switches(self, touched: AffectedEnds) -> tuple[list[NicPortId], list[NicPortId]]:
         """Senders that a port of a packet switch receives no more, and its ports among the receivers."""
         lost: list[NicPortId] = []
         found: list[NicPortId] = []

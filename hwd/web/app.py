@@ -29,7 +29,7 @@ from hwd.model.job_status import JobDemand, JobEfficiency, JobOutput, JobStatus,
 from hwd.model.lease import HeldLease
 from hwd.model.limit import Reached
 from hwd.model.plan_summary import PlanSummary
-from hwd.model.prepared import PreparedSetStatus
+from hwd.model.prepared_set import PreparedSetStatus
 from hwd.model.program import ProgramStatus
 from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary

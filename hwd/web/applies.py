@@ -13,13 +13,13 @@ from hwd.fabric.in_use import InUse
 from hwd.model.bodies import File, PlanBody, PrepareBody, ReconfigurationBody
 from hwd.model.circuit import Topology
 from hwd.model.plan_summary import PlanSummary
-from hwd.model.prepared import PreparedSetStatus
+from hwd.model.prepared_set import PreparedSetStatus
 from hwd.model.reconfiguration import ReconfigurationStatus
 from hwd.model.request import Caller, Request, WantedState
 from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.desired.earlier_states import EarlierStates
 from hwd.reconfigure.desired.restores import Restores
-from hwd.reconfigure.plans.planner import Planned
+from hwd.reconfigure.plans.planner import PlanWithInputs
 from hwd.reconfigure.prepared.preparation import SetTerms
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.web.demands import Demands
@@ -58,7 +58,7 @@ class Applies:
         self._earlier = earlier
         self._demands = demands
         self._ids = ids
-        self._planned: dict[str, Planned] = {}
+        self._planned: dict[str, PlanWithInputs] = {}
         self._under_way: dict[str, asyncio.Task[ReconfigurationStatus]] = {}
         self._refused_switches = RefusedSwitches()
         self._closing = False
@@ -265,7 +265,7 @@ class Applies:
 
         return WantedState(name=PurePath(file.name).name, links=(await self._offload(load)).links)
 
-    def _held(self, body: ReconfigurationBody) -> Planned | None:
+    def _held(self, body: ReconfigurationBody) -> PlanWithInputs | None:
         """The plan that is named by its hash; None without a hash."""
         if body.hash is None:
             return None
@@ -280,7 +280,7 @@ class Applies:
         return planned
 
     async def _apply(
-        self, id: str, request: Request, planned: Planned | None, caller: Caller | None
+        self, id: str, request: Request, planned: PlanWithInputs | None, caller: Caller | None
     ) -> ReconfigurationStatus:
         return await self._complete(await self._reconfigurer.begin(request, planned=planned, id=id, caller=caller))
 

@@ -12,7 +12,7 @@ from hwd.bus.host_switches.delegations import Delegations
 from hwd.bus.host_view import HostView
 from hwd.bus.skew import skew
 from hwd.fabric.in_use import InUse
-from hwd.model.desired import DesiredEnds, SwitchDesired, UnlitLink, crossconnects_of, difference, free_ends_of
+from hwd.model.desired_state import DesiredEnds, SwitchDesired, UnlitLink, crossconnects_of, difference, free_ends_of
 from hwd.model.host import HostStatus
 from hwd.model.lease import SwitchLease
 from hwd.model.status import Alert, BusStatus, DiskSpace, Readiness, StorageStatus

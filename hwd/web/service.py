@@ -38,7 +38,7 @@ from hwd.model.host import HostStatus
 from hwd.model.job_status import JobDemand, JobEfficiency, JobOutput, JobStatus, JobTraining, JobVerification
 from hwd.model.lease import RESERVED, WAITING, HeldLease, HeldSettings
 from hwd.model.plan_summary import PlanSummary
-from hwd.model.prepared import PreparedSetStatus
+from hwd.model.prepared_set import PreparedSetStatus
 from hwd.model.program import ProgramStatus
 from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary
@@ -167,7 +167,7 @@ class Service:
             jobs=self._jobs.under_way(),
             sets=self.sets(),
             ended_sets=[*self._reconfigurer.sets.ends.unasked(self._clock.wall_ns())],
-            held=self.held(),
+            held=self.held_settings(),
             reconfigurations=[*moving.values()],
             open=[*self._reconfigurer.left_open],
             runs=[
@@ -212,12 +212,12 @@ class Service:
         waiting = [self._waiting(one, places[one.id]) for one in self._requests.waiting]
         return [*waiting, *(self._reserved(one) for one in self._requests.reserved)]
 
-    def held(self) -> list[HeldSettings]:
+    def held_settings(self) -> list[HeldSettings]:
         """Settings of ended runs still in force."""
         now = self._clock.wall_ns()
         return [
             HeldSettings(hold=one.id, run=str(one.run), ports=sorted(one.ports, key=natural_key), why=one.text(now))
-            for one in self._settings.left
+            for one in self._settings.claims_of_ended_runs
         ]
 
     # --- plan, apply, confirm, roll back: see `Applies`

@@ -42,14 +42,14 @@ WITHOUT_LIGHT: Final = (CrossconnectState.BLOCKED, CrossconnectState.TUNING)
 log = logging.getLogger(__name__)
 
 
-class _Begun(msgspec.Struct, frozen=True, kw_only=True):
+class _BegunSelection(msgspec.Struct, frozen=True, kw_only=True):
     """The record of a selection before its first command. `clock` names the clock of its times; empty when unnamed."""
 
     clock: str
     what: Selected
 
     @classmethod
-    def of(cls, data: object) -> "_Begun | None":
+    def of(cls, data: object) -> "_BegunSelection | None":
         """None when this agent cannot parse it."""
         try:
             return from_plain(data, cls)
@@ -130,7 +130,7 @@ class Selections:
 
         Afterwards it does nothing until it is cancelled.
         """
-        left = {selection: _Begun.of(data) for selection, data in self._intents.left.items()}
+        left = {selection: _BegunSelection.of(data) for selection, data in self._intents.unreported_selections.items()}
         names = {name for begun in left.values() if begun is not None for name in begun.what.switches}
         names.intersection_update(self._switches.names)
         async with self._turns.take(names):
@@ -145,7 +145,7 @@ class Selections:
                     self._tell(self._unknown(begun))
         await asyncio.Event().wait()
 
-    async def driven(self, switch: str) -> None:
+    async def until_idle(self, switch: str) -> None:
         """Wait until no command to this switch is in progress."""
         while (under_way := self._driving.get(switch)) is not None:
             await under_way.wait()
@@ -248,7 +248,7 @@ class Selections:
                 moving,
                 lambda change: self._command(change, watch, until_s),
                 begin=lambda: self._intents.begin(
-                    begun.selection, to_plain(_Begun(clock=self._clock_name, what=begun))
+                    begun.selection, to_plain(_BegunSelection(clock=self._clock_name, what=begun))
                 ),
             )
         finally:
@@ -320,7 +320,7 @@ class Selections:
         else:
             change.answer.now = [one.crossconnect for one in readings]
 
-    def _unknown(self, begun: "_Begun") -> Selected:
+    def _unknown(self, begun: "_BegunSelection") -> Selected:
         """The outcome of a selection whose agent was killed, from the present reports of its switches."""
         now_ns, stands = self._clock.monotonic_ns(), []
         for name, one in begun.what.switches.items():

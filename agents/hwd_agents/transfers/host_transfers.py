@@ -70,7 +70,7 @@ Verb = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
+class _GrantedTransfer:
     """A transfer that was granted. `until_s`: the end of its longest time, `loop.time()`; the daemon's is later."""
 
     client: Client
@@ -112,7 +112,7 @@ class HostTransfers:
         self._ports = ports
         self._clock = clock
         self._number = 0
-        self._standing: dict[str, _Standing] = {}
+        self._standing: dict[str, _GrantedTransfer] = {}
         self._clients: dict[Client, set[str]] = {}
         """By client: its transfers, asked for or granted."""
         self._gone: set[Client] = set()
@@ -269,7 +269,7 @@ class HostTransfers:
         if client in self._gone:
             self._end_later(id, latest_s)
             return AnswerLine(id=line_id, outcome="refused", transfer=id, why="its process is gone")
-        self._standing[id] = _Standing(
+        self._standing[id] = _GrantedTransfer(
             client=client,
             ports=ports,
             phase=phase,

@@ -6,9 +6,9 @@ from typing import Final
 
 from hwd_drivers.conformance import Check, ConformanceError
 from hwd_drivers.conformance.bench import Bench, bench_of
-from hwd_drivers.conformance.driver_files import beside
+from hwd_drivers.conformance.driver_files import file_results
 from hwd_drivers.conformance.quality import Outcome, Quality, Result, cases, needed_for
-from hwd_drivers.conformance.twin_choice import Simulated
+from hwd_drivers.conformance.twin_choice import TwinUnderTest
 from hwd_drivers.conformance.uncaught_errors import collect_uncaught, what_and_where
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import Draws
@@ -27,10 +27,10 @@ REAL_CHECK_S: Final = 180.0
 
 
 def examine(
-    spec: DriverSpec, *, up_to: Quality = Quality.PLATINUM, on: Sequence[Simulated] | None = None
+    spec: DriverSpec, *, up_to: Quality = Quality.PLATINUM, on: Sequence[TwinUnderTest] | None = None
 ) -> Iterator[Result]:
     """Yield the result of each check, for each model or these twins on each kind of connection; then those of files."""
-    twins = [Simulated.of(spec, model) for model in spec.models] if on is None else on
+    twins = [TwinUnderTest.of(spec, model) for model in spec.models] if on is None else on
     wanted = [(twin, way, check) for twin in twins for way, check in cases(up_to=up_to)]
     printed: set[str] = set()
     if spec.threads:
@@ -38,23 +38,23 @@ def examine(
     else:
         yield from (run_virtual(_examined(*each, printed)) for each in wanted)
     known = list(Quality)
-    yield from (one for one in beside(spec) if known.index(one.needed_for) <= known.index(up_to))
+    yield from (one for one in file_results(spec) if known.index(one.needed_for) <= known.index(up_to))
 
 
 def examine_one(spec: DriverSpec, model: str, way: Way, check: Check) -> Result:
     """Run one check on a twin of the driver that is made for it only."""
-    main = _examined(Simulated.of(spec, model), way, check, set())
+    main = _examined(TwinUnderTest.of(spec, model), way, check, set())
     return asyncio.run(main) if spec.threads else run_virtual(main)
 
 
-def _in_real_time(wanted: Sequence[tuple[Simulated, Way, Check]], printed: set[str]) -> Iterator[Result]:
+def _in_real_time(wanted: Sequence[tuple[TwinUnderTest, Way, Check]], printed: set[str]) -> Iterator[Result]:
     """Yield results as checks end. Many run at once; those on rough ways are longest and start first."""
 
     async def begin() -> tuple[list[asyncio.Task[None]], asyncio.Queue[Result]]:
         ended: asyncio.Queue[Result] = asyncio.Queue()
         room = asyncio.Semaphore(AT_ONCE)
 
-        async def one(twin: Simulated, way: Way, check: Check) -> None:
+        async def one(twin: TwinUnderTest, way: Way, check: Check) -> None:
             async with room:
                 await ended.put(await _examined(twin, way, check, printed))
 
@@ -73,7 +73,7 @@ async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks)
 
 
-async def _examined(twin: Simulated, way: Way, check: Check, printed: set[str]) -> Result:
+async def _examined(twin: TwinUnderTest, way: Way, check: Check, printed: set[str]) -> Result:
     return await _result(twin.spec.name, twin.model, way, check, lambda: _on_twin(twin, way, check), printed)
 
 
@@ -86,7 +86,7 @@ def name_of(check: Check) -> str:
     return check.__name__.removeprefix("check_")
 
 
-async def _on_twin(twin: Simulated, way: Way, check: Check) -> str | None:
+async def _on_twin(twin: TwinUnderTest, way: Way, check: Check) -> str | None:
     loop = asyncio.get_running_loop()
     virtual = isinstance(loop, VirtualLoop)
     async with bench_of(

@@ -9,7 +9,7 @@ from typing import Final
 from hwd_drivers.conformance.answer_tap import TappedDialer
 from hwd_drivers.conformance.basics import GLASS, blind_exchange
 from hwd_drivers.conformance.bench import Bench
-from hwd_drivers.conformance.session import arrange, at_rest, expect, expect_exactly, found, switch_of
+from hwd_drivers.conformance.session import arrange, at_rest, expect, expect_exactly, read_arrangement, switch_of
 from hwd_drivers.conformance.uncaught_errors import UncaughtErrors, collect_uncaught
 from hwd_drivers.core.errors import BugError, HwdError
 from hwd_drivers.core.ids import Draws
@@ -242,7 +242,7 @@ async def _fill(bench: Bench) -> None:
     """Make crossconnects, so that answers have content."""
     device = await bench.open()
     try:
-        await arrange(device, await found(device, bench), bench.arrangements.full)
+        await arrange(device, await read_arrangement(device, bench), bench.arrangements.full)
     finally:
         await device.close()
 

@@ -143,7 +143,7 @@ class ClockExchange:
         self._samples += 1
         return True
 
-    def left(self, id: int, t3_ns: int) -> None:
+    def correct_sent(self, id: int, t3_ns: int) -> None:
         """Correct the time at which the newest reply was sent, if it has this id: not before `t3_ns`.
 
         Raises ProtocolError for an impossible time.

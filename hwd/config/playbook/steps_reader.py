@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from hwd.config.playbook.effort import Effort, TooMuchError
 from hwd.config.playbook.expression import Value, names_in
-from hwd.config.playbook.leaf_steps import LeafReader, Part, some
-from hwd.config.playbook.parameters import defaults, fill, given
+from hwd.config.playbook.leaf_steps import LeafReader, Part, few
+from hwd.config.playbook.parameters import defaults, fill, parameter_value
 from hwd.config.playbook.playbook_files import PlaybookFiles
 from hwd.config.playbook.playbook_schema import BRANCHES_MAX, IncludeEntry, PlaybookFile, RepeatEntry, StepItem
 from hwd.config.playbook.step_claims import claimed
@@ -168,7 +168,7 @@ class StepsReader:
                 if both := mine & theirs:
                     part.reading.add(
                         (*where, name),
-                        f"claims {some(both)}, as branch {other} does; branches run at once, each on ports of its own",
+                        f"claims {few(both)}, as branch {other} does; branches run at once, each on ports of its own",
                     )
             claims[name] = mine
         return (ParallelStep(branches=tuple(branches)),)
@@ -199,7 +199,7 @@ class StepsReader:
         parameters = defaults(reading, root)
         for key, value in entry.given.items():
             try:
-                parameters[key] = given(key, tuple(value) if isinstance(value, list) else value, parameters)
+                parameters[key] = parameter_value(key, tuple(value) if isinstance(value, list) else value, parameters)
             except ConfigError as error:
                 part.reading.add((*where, "with", key), f"{entry.file}: {key}: {error}")
         read_top(root, parameters, reading, self._effort)

@@ -29,10 +29,10 @@ from functools import cache
 from typing import Any, Final
 
 from hwd.model.daemon import JournalGivenUp
-from hwd.model.desired import wanted_of
+from hwd.model.desired_state import wanted_of
 from hwd.model.plan import Plan
 from hwd.model.plural import plural
-from hwd.model.prepared import PreparedSet, SetSwitch
+from hwd.model.prepared_set import PreparedSet, SetSwitch
 from hwd.model.reconfiguration import EndFact, ReconfigurationStarted, WantedSwitch, outcome_of
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import facts as journal_facts
@@ -167,7 +167,7 @@ def read(data: bytes, known: str | None) -> Contents:
     def may_have_ended(number: int) -> bool:
         return all_unsure or any(missing > number for missing in unsettled)
 
-    def doubted(one: NumberedEntry) -> NumberedEntry:
+    def with_doubt(one: NumberedEntry) -> NumberedEntry:
         return _doubted(one, words) if may_have_ended(one.number) else one
 
     def doubted_set(one: StoredSet) -> StoredSet:
@@ -175,7 +175,7 @@ def read(data: bytes, known: str | None) -> Contents:
 
     return Contents(
         id=log.header,
-        open=tuple(map(doubted, log.open.values())),
+        open=tuple(map(with_doubt, log.open.values())),
         ended=tuple(log.ended.values()) if known in (None, log.header) else (),
         sets=tuple(map(doubted_set, log.sets.values())),
         next=max(log.last + 1, log.next),

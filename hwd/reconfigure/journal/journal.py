@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from hwd.model.desired import wanted_of
+from hwd.model.desired_state import wanted_of
 from hwd.model.plan import Plan
-from hwd.model.prepared import PreparedSet, SetSwitch
+from hwd.model.prepared_set import PreparedSet, SetSwitch
 from hwd.model.reconfiguration import EndFact, ReconfigurationStarted, WantedSwitch, outcome_of
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import file as journal_file

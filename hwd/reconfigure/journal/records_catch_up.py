@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Missing:
+class _MissingDocument:
     """A document that the records lack."""
 
     reconfiguration: str
@@ -40,7 +40,7 @@ class RecordsCatchUp:
         self._journal = journal
         self._documents = documents
         self._clock = clock
-        self._missing: list[_Missing] = []
+        self._missing: list[_MissingDocument] = []
         self._cut_off: list[DaemonRecovered] = []
 
     async def read(self) -> None:
@@ -57,7 +57,7 @@ class RecordsCatchUp:
                 self._journal.note_recorded(dated.fact)  # it was recorded, and deleted with others of its age
             else:
                 await self._add_start(entry.reconfiguration, entry.started)
-                self._missing.append(_Missing(reconfiguration=entry.reconfiguration, dated=dated))
+                self._missing.append(_MissingDocument(reconfiguration=entry.reconfiguration, dated=dated))
         for entry in self._journal.open:
             await self._add_start(entry.reconfiguration, entry.started)
         unended = await self._documents.unended()
@@ -81,7 +81,7 @@ class RecordsCatchUp:
 
     async def _add_start(self, id: str, started: DatedFact[ReconfigurationStarted] | None) -> None:
         if started is not None and not await self._documents.of(id, started.fact.KIND):
-            self._missing.append(_Missing(reconfiguration=id, dated=started))
+            self._missing.append(_MissingDocument(reconfiguration=id, dated=started))
 
 
 def _cut_off(started: ReconfigurationStarted) -> DaemonRecovered:

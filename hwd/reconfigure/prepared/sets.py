@@ -21,7 +21,7 @@ from hwd.model.host import HostBirth, HostUp
 from hwd.model.lease import LeaseReleased
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
-from hwd.model.prepared import (
+from hwd.model.prepared_set import (
     BEFORE,
     FINISH,
     PreparedSet,
@@ -296,7 +296,7 @@ class PreparedSets:
         disturbed = live.disturbed
         look = await self._switches.read_unmoved(live.switches)
         live.read_ns = dict(look.ended_ns)
-        state = live.seen(look.observed)
+        state = live.state_from(look.observed)
         at = self._stored(self._live(live.id)).at
         if live.target_of(state, first=at) != at:
             return self._plan_from(live, state, target, look.observed)
@@ -609,7 +609,7 @@ class PreparedSets:
                 if live.id not in self._sets:
                     return  # it was released meanwhile
                 live.read_ns, live.looked = dict(look.ended_ns), disturbed
-                state = live.seen(look.observed)
+                state = live.state_from(look.observed)
                 found = live.target_of(state, first=stored.at)
                 goal = goal or found or (stored.at if live.prepared.rule == FINISH else live.prepared.rule)
                 if found == goal or live.states[goal] == state:
@@ -753,7 +753,7 @@ class PreparedSets:
         stored, prepared = self._stored(live), live.prepared
         is_settled = live.is_settled and not stored.doubt
         expires_ns = prepared.expires_wall_ns
-        left = live.left(stored.at, self._switches.latest()) if is_settled and live.switching is None else ""
+        left = live.how_it_left(stored.at, self._switches.latest()) if is_settled and live.switching is None else ""
         return PreparedSetStatus(
             prepared_set=live.id,
             lease=prepared.lease,

@@ -1,7 +1,7 @@
 """The program that a daemon runs on a host for each program there: a supervisor, or a relay to one.
 
-This text comes first over its input, then JSON (`hwd.rollout.processes.running.boot`), then lines. On its command line
-every user of the host could read that JSON.
+This text comes first over its input, then JSON (`hwd.rollout.processes.supervised_program.boot`), then lines. On its
+command line every user of the host could read that JSON.
 
 JSON without `keep` and `attach`: it is the supervisor itself (`hwd.rollout.onhost.supervisor`). With `keep`, the name
 of a socket, it starts a supervisor in a session of its own (`hwd.rollout.onhost.lasting_supervisor`), and passes the

@@ -39,7 +39,7 @@ RULES: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
+class BrokenRule:
     """A breach of a rule in a life."""
 
     life: int
@@ -104,7 +104,7 @@ class Campaign:
     """Use it as `async with campaign() as one`."""
 
     def __init__(self, around: Surroundings, *, loses_writes: bool = False) -> None:
-        self.broken: list[Broken] = []
+        self.broken: list[BrokenRule] = []
         self.died_at: dict[str, int] = {}
         """How often the daemon died where."""
         self._around = around
@@ -406,7 +406,7 @@ class Campaign:
         return daemon.log.read_text(errors="replace") if daemon.log.exists() else ""
 
     def _breach(self, rule: str, what: str) -> None:
-        self.broken.append(Broken(life=self._life, rule=rule, what=what))
+        self.broken.append(BrokenRule(life=self._life, rule=rule, what=what))
 
 
 @asynccontextmanager

@@ -39,7 +39,7 @@ class Asker:
             t2_ns = t1_ns + there_us * US + offset_ns
             id = self.exchange.ask(t1_ns)
             if self._before is not None:
-                self.exchange.left(*self._before)
+                self.exchange.correct_sent(*self._before)
             reply = ClockReply(boot="boot", seq=id, id=id, t1_ns=t1_ns, t2_ns=t2_ns, t3_ns=t2_ns + 30 * US)
             assert self.exchange.take(reply, t2_ns + 30 * US - offset_ns + back_us * US)
             self._before = id, t2_ns + 30 * US + 100

@@ -165,7 +165,7 @@ async def test_run_waits_for_what_the_one_before_left_set(lab: Lab) -> None:
     why = f"h0.eth0: settings of run {first} are not put back yet: its agent is down"
     (waits_for,) = (await lab.state(second))["waits_for"]
     assert waits_for.startswith(why)
-    (held,) = lab.service.held()
+    (held,) = lab.service.held_settings()
     assert (held.run, held.ports, held.hold) == (first, ["h0.eth0"], f"settings-{first}-h0")
     assert str(held.why).startswith(why)
     with pytest.raises(RefusedError, match=why):
@@ -176,7 +176,7 @@ async def test_run_waits_for_what_the_one_before_left_set(lab: Lab) -> None:
     lab.world.start_agent("h0")
     await lab.until(RunStarted, since=0, run=second)
     assert order(lab) == [("run.started", first), ("run.host", first), ("run.started", second)]
-    assert not lab.service.held()
+    assert not lab.service.held_settings()
     await lab.until(ReconfigurationEnded, since=0, outcome="confirmed")
     assert (is_set(lab), is_lit(lab)) == (False, True)
     for _ in range(100):

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from msgspec.structs import replace as changed
 
 from hwd.model.daemon import JournalGivenUp
-from hwd.model.desired import wanted_of
+from hwd.model.desired_state import wanted_of
 from hwd.model.link import Link
 from hwd.model.plan import Plan
 from hwd.model.reconfiguration import EndFact, ReconfigurationEnded, WantedSwitch

@@ -48,7 +48,7 @@ def boot(asked: str) -> str:
     )
 
 
-def wanted(
+def start_request(
     command: Sequence[str],
     *,
     user: str,
