@@ -188,7 +188,7 @@ class MqttBus:
             self._lost()
 
     async def _run_once(self) -> None:
-        """Serve one connection. Raises _ConnectionLost at its end or where it cannot be made, and what handlers raise."""
+        """Serve one connection. Raises _ConnectionLost at its end or without one, and what handlers raise."""
         failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         client = self._new_client(failure)
         await _enter(client)

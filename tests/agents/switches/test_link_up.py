@@ -54,7 +54,7 @@ STORIES: dict[str, tuple[bool, Happens, tuple[bool, bool, str], float]] = {
     "it fell and came again": (True, {0.1: {"up": False}, 0.6: {"up": True}}, (True, False, ""), 0.6),
     "a flap that the kernel counted and did not tell": (
         True,
-        {0.1: {"up": True, "flaps": 2, "told": False}},
+        {0.1: {"up": True, "flaps": 2, "notice": False}},
         (True, False, ""),
         0.1,
     ),
