@@ -20,7 +20,7 @@ from hwd.ports.rules import Reason
 from hwd.reconfigure.transfers import InFlightError
 from hwd.rollout.deploy import _RolledBackError
 from hwd.rollout.host_report import CutOffError
-from hwd_agents.bus.mqtt import _Lost
+from hwd_agents.bus.mqtt import _ConnectionLost
 from hwd_agents.sources.kernel.netlink_requests import KernelRefusal
 from hwd_drivers.codecs.scpi import ScpiError
 from hwd_drivers.core.errors import DeviceError, LoginError, NotRolledBackError
@@ -51,7 +51,7 @@ EXAMPLES: dict[type[BaseException], BaseException] = {
         InFlightError("sends", frozenset({"ocs1.1"})),
         CutOffError("h0", "Deploy it again"),
         _RolledBackError("the earlier agent runs", "0.1.0"),
-        _Lost("cannot connect", refused=True),
+        _ConnectionLost("cannot connect", refused=True),
         KernelRefusal("no such port", number=19),
         ScpiError(-113, "OSW"),
         calient.UnitError(next(iter(calient.Wrong)), "no port", code="IIAC"),

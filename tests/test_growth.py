@@ -284,7 +284,7 @@ EXEMPT: Mapping[str, str] = {
     "hwd.twin.twin_settings": "words of the operator's own command line, bounded by the system",
     "hwd_agents.sources.modules.thresholds": "a part of a module's memory, which is fed whole",
     "hwd_agents.sources.twin.hostwire_server": "names of settings, looked up; the frames are fed",
-    "hwd_agents.sources.twin.played": "names of settings, looked up",
+    "hwd_agents.sources.twin.manual_host": "names of settings, looked up",
     "hwd_agents.switches.target": "one word of a job, looked up; its line is at most 64 kB",
     "hwd_agents.wire.events": "reads what the decoder of messages made, which is fed",
     "hwd_drivers.conformance.answer_tap": "hands bytes on",

@@ -11,7 +11,7 @@ from bench.progress import Progress
 from hwd_agents.process.config import ModuleTiming, PortConfig, SamplingConfig
 from hwd_agents.process.priority import ask_for_real_time
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
-from hwd_agents.sources.twin.played import PlayedHost
+from hwd_agents.sources.twin.manual_host import ManualHost
 from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_agents.watchers.optics_watcher import OpticsWatcher
 from hwd_drivers.core.clock import SystemClock
@@ -34,7 +34,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
 
 async def _burst(folder: Path, progress: Progress, ports: int, seconds: float, given: str) -> Bar:
     progress.say(f"light: {ports} ports observed for {seconds:g} s")
-    clock, dialer, host = SystemClock(), TcpDialer(), PlayedHost(HOST)
+    clock, dialer, host = SystemClock(), TcpDialer(), ManualHost(HOST)
     names = [f"eth{number}" for number in range(ports)]
     for name in names:
         host.plug(name)

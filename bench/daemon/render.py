@@ -185,15 +185,15 @@ _PORT = HostPort(
 def _documents(switches: int, hosts: int) -> Iterator[Document]:
     for number in range(switches):
         switch = f"ocs{number}"
-        yield _told(SwitchUp(switch=switch, vendor="", model="", serial="", firmware="", down_s=0.0))
+        yield _document_of(SwitchUp(switch=switch, vendor="", model="", serial="", firmware="", down_s=0.0))
         yield _power(switch, -1.0)
         for verb in ("ENT-PATCH", "DLT-PATCH", "RTRV-PATCH", "RTRV-PORT-POWER"):
             yield _command(switch, verb)
     for number in range(hosts):
         host, names = f"h{number}", [f"eth{port}" for port in range(PORTS)]
         ports = {name: msgspec.structs.replace(_PORT, interface=name) for name in names}
-        yield _told(HostBirth(host=host, boot="b", version="", ports=ports))
-        yield _told(
+        yield _document_of(HostBirth(host=host, boot="b", version="", ports=ports))
+        yield _document_of(
             ClockAligned(
                 host=host, boot="b", offset_ns=1, drift_ppm=0, error_ns=1, agent_ns=1, samples=9, round_trip_ns=1
             )
@@ -209,7 +209,7 @@ def _documents(switches: int, hosts: int) -> Iterator[Document]:
         for number in range(0, hosts, 2)
         for port in range(PORTS)
     ]
-    yield _told(Timeline(reconfiguration="r1", run=None, what="", commands=[], ends=[], links=links, breaches=[]))
+    yield _document_of(Timeline(reconfiguration="r1", run=None, what="", commands=[], ends=[], links=links, breaches=[]))
 
 
 def _touch(metrics: Metrics, turn: int) -> None:
@@ -219,13 +219,13 @@ def _touch(metrics: Metrics, turn: int) -> None:
 
 
 def _command(switch: str, verb: str) -> Document:
-    return _told(SwitchCommand(switch=switch, verb=verb, outcome="done", seconds=0.2, code="", text=""))
+    return _document_of(SwitchCommand(switch=switch, verb=verb, outcome="done", seconds=0.2, code="", text=""))
 
 
 def _power(switch: str, power_dbm: float) -> Document:
     powers: dict[str, float | None] = {f"{end // 2}{'AB'[end % 2]}": power_dbm for end in range(ENDS)}
-    return _told(SwitchPower(switch=switch, power_dbm={PortSide.parse(end): power for end, power in powers.items()}))
+    return _document_of(SwitchPower(switch=switch, power_dbm={PortSide.parse(end): power for end, power in powers.items()}))
 
 
-def _told(fact: Fact) -> Document:
+def _document_of(fact: Fact) -> Document:
     return Document(at_ns=0, wall_ns=0, fact=fact)

@@ -11,7 +11,7 @@ from bench.lab import INSTALLED, Lab
 from bench.measure import Bar, Summary, alternate
 from bench.progress import Progress
 from hwd.config.run_files.places import records_path
-from hwd.config.shipped import shipped
+from hwd.config.shipped_file import shipped_file
 from hwd.model.host import HostEvent
 from hwd.model.instant import Origin
 from hwd.model.link import Link
@@ -88,8 +88,8 @@ async def _record(data: Path, count: int, links: int) -> None:
         testbed="opus-testbed",
         version="0",
         started_wall_ns=1_800_000_000_000_000_000,
-        testbed_text=shipped("examples", "opus-testbed").read_text(encoding="utf-8"),
-        playbook_text=shipped("playbooks", "reconfiguration-timeline").read_text(encoding="utf-8"),
+        testbed_text=shipped_file("examples", "opus-testbed").read_text(encoding="utf-8"),
+        playbook_text=shipped_file("playbooks", "reconfiguration-timeline").read_text(encoding="utf-8"),
     )
     await records.start_run(run)
     draw = random.Random(7)

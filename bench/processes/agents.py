@@ -21,7 +21,7 @@ from hwd_agents.process.config import AgentConfig, PortConfig, SourcesConfig, Sp
 from hwd_agents.process.seams import Seams, Storage
 from hwd_agents.sources.link_source import LinkReading, OperState, Origin
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
-from hwd_agents.sources.twin.played import PlayedHost
+from hwd_agents.sources.twin.manual_host import ManualHost
 from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_agents.wire import SourceNote
 from hwd_drivers.core.clock import SystemClock
@@ -101,7 +101,7 @@ class Fleet:
                 tasks.create_task(agent.run())
 
     async def _agent(self, host: str, links: PlayedLinks) -> Agent:
-        played, clock = PlayedHost(host), self._clock
+        played, clock = ManualHost(host), self._clock
         for index in range(PORTS):
             played.plug(f"eth{index}", ifindex=index + 2)
         await self._dialer.listen(lambda: HostWireServer(played, clock), f"mem:{host}")

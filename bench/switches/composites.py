@@ -7,7 +7,7 @@ from random import Random
 from bench.measure import Bar, Summary
 from bench.progress import Progress
 from hwd.daemon.installed_drivers import load
-from hwd.fabric.composite import Compiled, CompositeSwitch
+from hwd.fabric.composite import CompiledDemands, CompositeSwitch
 from hwd.fabric.graph import Graph
 from hwd.fabric.state import State
 from hwd.model.testbed import Composite, Strand, Switch, Testbed
@@ -92,7 +92,7 @@ def _at_rest(composite: CompositeSwitch) -> State:
     return state
 
 
-def _after(composite: CompositeSwitch, state: State, compiled: Compiled) -> State:
+def _after(composite: CompositeSwitch, state: State, compiled: CompiledDemands) -> State:
     """The states of the elements after the plan; an element moves only where it must."""
     before = {
         switch: frozenset(one for one in found if isinstance(one, Crossconnect)) for switch, found in state.items()

@@ -19,7 +19,7 @@ from hwd.rack.links import Links
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.switches import ReportedSwitches
 from hwd.reconfigure.apply.switches import Switches
-from hwd.reconfigure.desired.desired import Desired
+from hwd.reconfigure.desired.desired_state import DesiredState
 from hwd.reconfigure.desired.history import History, Outcomes
 from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.plans.move_counts import MoveCounts
@@ -117,7 +117,7 @@ class DrivenRack:
             sink=sink,
             outcomes=Outcomes(clock),
             move_counts=MoveCounts(testbed, clock),
-            desired=Desired(testbed, ledger, no_records),
+            desired=DesiredState(testbed, ledger, no_records),
             transfers=Transfers(
                 ledger,
                 testbed,

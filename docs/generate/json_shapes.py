@@ -24,7 +24,7 @@ from hwd.model.job_status import (
 )
 from hwd.model.lease import HeldLease
 from hwd.model.plan_summary import PlanSummary
-from hwd.model.prepared import PreparedSetStatus
+from hwd.model.prepared_set import PreparedSetStatus
 from hwd.model.program import ProgramEnd, ProgramOutput, ProgramStarted
 from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary

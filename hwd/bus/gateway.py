@@ -209,7 +209,7 @@ class Gateway:
             arguments=to_plain(arguments),
         )
         try:
-            with self._pending.waiting(id, host=host, boot=agent.boot) as reply:
+            with self._pending.wait(id, host=host, boot=agent.boot) as reply:
                 async with asyncio.timeout(within_s):
                     await self._bus.publish(topic(self._testbed, host, "command"), encode(command), qos=1)
                     replied = await reply
@@ -368,7 +368,7 @@ class Gateway:
         return HostView.of(
             host,
             alignment=self._events.alignment(host.boot),
-            heard_wall_ns=None if host.heard_s is None else self._clock.wall_ns() - silent_ns,
+            heard_wall_ns=None if host.last_message_s is None else self._clock.wall_ns() - silent_ns,
             trouble=self.containment.why(host.name),
         )
 

@@ -10,7 +10,7 @@ from hwd.bus.birth_data import troubles, wall_clock
 from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd.bus.intake import Intake, Losses
 from hwd.bus.rival import Rival
-from hwd.model.host import BUS_BACK, NEVER_HEARD, HostBirth, HostDown, HostPort, HostUp
+from hwd.model.host import BUS_BACK, NEVER_CONNECTED, HostBirth, HostDown, HostPort, HostUp
 from hwd_agents.wire import Birth, Event, PortNote, State, encode
 from hwd_agents.wire.events import RdmaData
 from hwd_drivers.core.documents import Fact
@@ -47,8 +47,8 @@ class HostAgent:
         self.birth: Birth | None = None
         self.up = False
         self.stale = True
-        self.cause = NEVER_HEARD
-        self.heard_s: float | None = None
+        self.cause = NEVER_CONNECTED
+        self.last_message_s: float | None = None
         self.exchange: ClockExchange | None = None
         self.intakes: dict[str, Intake] = {}
         self.losses = Losses()
@@ -124,7 +124,7 @@ class HostAgent:
         if not (self._ended and rival.birth.boot not in self._past):
             if rival.refused and not self._ended:
                 return None
-            if not self._ended and rival.was_answered(self.heard_s):
+            if not self._ended and rival.was_answered(self.last_message_s):
                 self._refuse(rival)
                 return None
             if rival.has_to_wait(now_s):
@@ -180,7 +180,7 @@ class HostAgent:
 
     def alive(self, now_s: float) -> None:
         """A message of the current boot came, so its agent runs."""
-        before_s, self.heard_s = self.heard_s, now_s
+        before_s, self.last_message_s = self.last_message_s, now_s
         self._ended = False
         if not self.up and self.boot is not None:
             if self._warned and before_s is not None:
@@ -190,7 +190,7 @@ class HostAgent:
 
     def silent_s(self, now_s: float) -> float:
         """How long ago its last message came; 0 where none came yet."""
-        return 0.0 if self.heard_s is None else now_s - self.heard_s
+        return 0.0 if self.last_message_s is None else now_s - self.last_message_s
 
     def event(self, event: Event) -> None:
         """Take an event of the current boot, of a carrier, an interface or an RDMA device."""
@@ -223,7 +223,7 @@ class HostAgent:
     @property
     def why_down(self) -> str:
         """Why no command can be sent to it, in words."""
-        return self.cause if self.cause in (NEVER_HEARD, BUS_AWAY) else f"its agent is down: {self.cause}"
+        return self.cause if self.cause in (NEVER_CONNECTED, BUS_AWAY) else f"its agent is down: {self.cause}"
 
     def end(self, cause: str) -> None:
         """Mark it down until its next message."""
@@ -326,6 +326,6 @@ def _without_states(birth: Birth) -> Birth:
 
 def _after(note: PortNote, event: Event) -> PortNote:
     """The note of a port, changed by an event."""
-    told = to_plain(event.data)
-    changed = {key: told[key] for key in ("carrier", "carrier_changes", "present") if key in told}
+    fields = to_plain(event.data)
+    changed = {key: fields[key] for key in ("carrier", "carrier_changes", "present") if key in fields}
     return from_plain({**to_plain(note), **changed}, PortNote)

@@ -145,7 +145,7 @@ class HostEvents:
                     failed = None
                 if failed is not None:  # it is acknowledged with the events behind it
                     self._emit_lost(host, boot, 1, f"the daemon failed on event {failed.seq}; its log says why")
-        if (upto := intake.owed()) is not None:
+        if (upto := intake.next_ack()) is not None:
             self._acks.owe(host.name, boot, upto)
         if intake.held and intake.gap is not None and self._tasks is not None:
             self._gaps.fill(host, boot, self._tasks)
@@ -159,8 +159,8 @@ class HostEvents:
         most = SAME_CLOCK_BOOTS_MOST if host.has_clock(clock) else UNALIGNED_BOOTS_MOST
         if boot in unaligned and len(unaligned) > most:
             raise ProtocolError(f"events of more than {plural(most, 'boot')} whose clock was never aligned")
-        heard_of = boot in self._alignments or boot in self._positions[host.name] or not host.is_new(boot)
-        return heard_of or host.allowance.unknown_boot()
+        is_known = boot in self._alignments or boot in self._positions[host.name] or not host.is_new(boot)
+        return is_known or host.allowance.unknown_boot()
 
     def _intake(self, host: HostAgent, boot: str, clock: str) -> Intake:
         if boot not in host.intakes:

@@ -7,7 +7,7 @@ from typing import Self
 from hwd.bus.birth_data import selection_trouble, spool_of, wall_clock
 from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd.bus.host_agent import HostAgent
-from hwd.model.host import NEVER_HEARD, HostPort, HostStatus
+from hwd.model.host import NEVER_CONNECTED, HostPort, HostStatus
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Birth
 
@@ -27,7 +27,7 @@ class HostView:
     host: str
     boot: str | None = None
     up: bool = False
-    cause: str = NEVER_HEARD
+    cause: str = NEVER_CONNECTED
     heard_wall_ns: int | None = None
     birth: Birth | None = None
     alignment: Alignment | None = None

@@ -90,7 +90,7 @@ class Intake:
         self.held.clear()
         return first, self.upto
 
-    def owed(self) -> int | None:
+    def next_ack(self) -> int | None:
         """The sequence number to acknowledge; None where it was returned before.
 
         It is returned again where the agent has repeated an event that was acknowledged.

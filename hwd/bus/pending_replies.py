@@ -10,7 +10,7 @@ from hwd_drivers.core.errors import LinkError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Waiting:
+class _PendingReply:
     host: str
     boot: str
     reply: asyncio.Future[Reply]
@@ -20,13 +20,13 @@ class PendingReplies:
     """Pairs replies with commands by id. A reply counts only from the host and the boot that was asked."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _PendingReply] = {}
 
     @contextmanager
-    def waiting(self, id: str, *, host: str, boot: str) -> Iterator[asyncio.Future[Reply]]:
+    def wait(self, id: str, *, host: str, boot: str) -> Iterator[asyncio.Future[Reply]]:
         """Yield the future of the reply to command `id`."""
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._waiting[id] = _Waiting(host=host, boot=boot, reply=reply)
+        self._waiting[id] = _PendingReply(host=host, boot=boot, reply=reply)
         try:
             yield reply
         finally:

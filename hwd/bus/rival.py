@@ -33,9 +33,9 @@ class Rival:
         if self.refused:
             self.asked_s, self.refused = now_s, False
 
-    def was_answered(self, heard_s: float | None) -> bool:
-        """Whether the current boot, last heard at `heard_s`, has answered since it was asked."""
-        return heard_s is not None and heard_s >= self.asked_s + ON_ITS_WAY_S
+    def was_answered(self, last_message_s: float | None) -> bool:
+        """Whether the current boot, last heard at `last_message_s`, has answered since it was asked."""
+        return last_message_s is not None and last_message_s >= self.asked_s + ON_ITS_WAY_S
 
     def has_to_wait(self, now_s: float) -> bool:
         """Whether the current boot may still answer."""

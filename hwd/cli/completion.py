@@ -23,7 +23,7 @@ def _offered(ask: Callable[[Any], Iterable[str]]) -> Callable[[str], list[str]]:
 
 def playbooks(incomplete: str) -> list[str]:
     """Playbooks that are part of hwd; the shell completes files itself."""
-    from hwd.config.shipped import names_of
+    from hwd.config.shipped_file import names_of
 
     return [name for name in names_of("playbooks") if name.startswith(incomplete)]
 

@@ -28,7 +28,7 @@ class Output:
 
     json: bool
 
-    def say(self, *parts: "str | Styled") -> None:
+    def say(self, *parts: "str | StyledText") -> None:
         """Print one line of these parts. Control characters of foreign text are escaped; JSON has the original."""
         typer.echo(_rendered(parts), err=self.json, color=self._colour(sys.stderr if self.json else sys.stdout))
 
@@ -37,7 +37,7 @@ class Output:
         for line in text.split("\n"):
             self.say(line)
 
-    def note(self, *parts: "str | Styled") -> None:
+    def note(self, *parts: "str | StyledText") -> None:
         """Print progress or a remark, which is no result: always to stderr, one line."""
         typer.echo(_rendered(parts), err=True, color=self._colour(sys.stderr))
 
@@ -61,9 +61,9 @@ class Output:
         """Columns under headings; words for good or bad states are coloured."""
         cells = [tuple("" if cell is None else printable(str(cell)) for cell in row) for row in rows]
         widths = [max([len(heading), *(len(row[column]) for row in cells)]) for column, heading in enumerate(headings)]
-        self.say(Styled(_line(headings, widths), bold=True))
+        self.say(StyledText(_line(headings, widths), bold=True))
         for row in cells:
-            line: list[str | Styled] = []
+            line: list[str | StyledText] = []
             for cell, width in zip(row, widths, strict=True):
                 line += [coloured(cell), " " * (width - len(cell) + 2)]
             while line and not str(line[-1]).strip():
@@ -81,7 +81,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Styled:
+class StyledText:
     """Words in a colour, or bold: the only escape sequences in the output."""
 
     text: str
@@ -92,18 +92,18 @@ class Styled:
         return self.text
 
 
-def coloured(word: str) -> Styled:
+def coloured(word: str) -> StyledText:
     """Colour a word for a good or bad state."""
     for words, colour in ((GOOD, typer.colors.GREEN), (BAD, typer.colors.RED), (MIDDLING, typer.colors.YELLOW)):
         if word in words:
-            return Styled(word, colour)
-    return Styled(word)
+            return StyledText(word, colour)
+    return StyledText(word)
 
 
-def _rendered(parts: Sequence[str | Styled]) -> str:
+def _rendered(parts: Sequence[str | StyledText]) -> str:
     return "".join(
         typer.style(printable(part.text), fg=part.colour, bold=part.bold)
-        if isinstance(part, Styled) and (part.colour or part.bold)
+        if isinstance(part, StyledText) and (part.colour or part.bold)
         else printable(str(part))
         for part in parts
     )

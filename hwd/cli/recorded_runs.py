@@ -24,7 +24,7 @@ PAGE = 32
 """Documents read at a time: some megabytes, since the timeline of a large rack alone is half a megabyte."""
 
 
-class Recorded(Protocol):
+class RunSource(Protocol):
     """A source of runs. A run is named by its `id` or a prefix of it."""
 
     def runs(self, limit: int) -> Sequence[RunSummary]:
@@ -43,7 +43,7 @@ class Recorded(Protocol):
 
 
 @contextlib.contextmanager
-def recorded(url: str | None, data: str | None) -> Generator[Recorded, None, None]:
+def recorded(url: str | None, data: str | None) -> Generator[RunSource, None, None]:
     """The records of a data directory where one is named, else those of the daemon."""
     if data is None:
         from hwd.client import Client
@@ -61,7 +61,7 @@ def recorded(url: str | None, data: str | None) -> Generator[Recorded, None, Non
     yield _Directory(path)
 
 
-def run_reports(source: Recorded, ids: Sequence[str], *, observations: bool = False) -> "tuple[RunReport, ...]":
+def run_reports(source: RunSource, ids: Sequence[str], *, observations: bool = False) -> "tuple[RunReport, ...]":
     """The data of reports; a run that is named twice counts once. `observations`: as for `of_documents`."""
     from hwd.report.run_report import kinds_of, of_documents
 

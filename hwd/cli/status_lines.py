@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hwd.cli.output import Styled, coloured, seconds
+from hwd.cli.output import StyledText, coloured, seconds
 from hwd.model.daemon import DISK_EACH_S
 from hwd.model.local_time import local_time
 from hwd.model.plural import plural
@@ -27,12 +27,12 @@ def since(wall_ns: int | None, now_wall_ns: int | None) -> str:
     return "" if wall_ns is None else local_time(wall_ns, now_wall_ns=now_wall_ns)
 
 
-def alert_lines(alerts: "Sequence[Alert]", now_wall_ns: int | None) -> list[tuple[str | Styled, ...]]:
+def alert_lines(alerts: "Sequence[Alert]", now_wall_ns: int | None) -> list[tuple[str | StyledText, ...]]:
     """`alert SwitchDown (critical) ocs1: has no session: refused; since 12:03:05`.
 
     A long text is cut, and one that an alert above has too is replaced by the name of its subject.
     """
-    lines: list[tuple[str | Styled, ...]] = []
+    lines: list[tuple[str | StyledText, ...]] = []
     reasons: dict[str, str] = {}
     for one in alerts[:SHOWN_ALERTS]:
         summary = one.summary
@@ -60,9 +60,9 @@ def _when(alert: "Alert", now_wall_ns: int | None) -> str:
     return f"at {first}" if last == first else f"{first} to {last}"
 
 
-def storage_lines(journal: "StorageStatus", records: "StorageStatus") -> list[tuple[str | Styled, ...]]:
+def storage_lines(journal: "StorageStatus", records: "StorageStatus") -> list[tuple[str | StyledText, ...]]:
     """What of journal and records cannot be written now."""
-    lines: list[tuple[str | Styled, ...]] = []
+    lines: list[tuple[str | StyledText, ...]] = []
     if not journal.writable:
         lines.append((coloured("failed"), f": {journal.why}"))
     if not records.writable:
@@ -93,11 +93,11 @@ def change_lines(switches: "Sequence[SwitchStatus]", now_wall_ns: int | None) ->
     return [line for _, line in sorted(lines)]
 
 
-def disk_line(disk: "DiskSpace | None", now_wall_ns: int | None) -> tuple[str | Styled, ...]:
+def disk_line(disk: "DiskSpace | None", now_wall_ns: int | None) -> tuple[str | StyledText, ...]:
     """How much is free; loud only where it is little, or unknown. Empty where no disk was read."""
     if disk is None:
         return ()
-    loud: tuple[str | Styled, ...] = ()
+    loud: tuple[str | StyledText, ...] = ()
     if disk.free_bytes is None:
         loud = (coloured("unknown"), ": ")
     elif disk.is_little:

@@ -19,7 +19,7 @@ SIGNALS_EVERY_S = 0.2
 
 
 @dataclass(slots=True)
-class _Serving:
+class _ProcessLoop:
     """The loop of one process, and the thread that it runs in."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -36,7 +36,7 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._of_process: dict[int, _Serving] = {}
+        self._of_process: dict[int, _ProcessLoop] = {}
         self._closed = False
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -118,15 +118,15 @@ class LoopThread:
                 serving.loop = self._start(serving)
             serving.loop.call_soon_threadsafe(callback)
 
-    def _start(self, serving: _Serving) -> asyncio.AbstractEventLoop:
+    def _start(self, serving: _ProcessLoop) -> asyncio.AbstractEventLoop:
         started: Future[asyncio.AbstractEventLoop] = Future()
         serving.thread = threading.Thread(target=_serve, args=(started,), name=self._name, daemon=True)
         serving.thread.start()
         return started.result()
 
-    def _serving(self) -> _Serving:
+    def _serving(self) -> _ProcessLoop:
         process = os.getpid()
-        return self._of_process.get(process) or self._of_process.setdefault(process, _Serving())
+        return self._of_process.get(process) or self._of_process.setdefault(process, _ProcessLoop())
 
 
 def _waited_for(ended: Future[T]) -> T:

@@ -10,9 +10,9 @@ def read_playbook(playbook: str | Path, parameters: Mapping[str, str]) -> tuple[
     Raises ConfigError with every problem that can be found without a testbed.
     """
     from hwd.config.playbook.playbook import bundle_playbook
-    from hwd.config.shipped import shipped
+    from hwd.config.shipped_file import shipped_file
 
     path = Path(playbook)
     if not path.is_file() and "/" not in str(playbook):
-        path = shipped("playbooks", str(playbook))
+        path = shipped_file("playbooks", str(playbook))
     return str(path.absolute()), bundle_playbook(path.absolute(), parameters)

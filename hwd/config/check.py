@@ -7,7 +7,7 @@ from pathlib import Path
 from hwd.config.file_kind import KINDS, kind_of
 from hwd.config.playbook.playbook import load_read_playbook
 from hwd.config.scenario import load_read_scenario
-from hwd.config.testbed.testbed import Loaded
+from hwd.config.testbed.testbed import LoadedTestbed
 from hwd.config.testbed.topology_file import load_read_topology
 from hwd.config.yaml.file_problem import Problem, nearest
 from hwd.config.yaml.tree import Reading, read_tree
@@ -15,7 +15,7 @@ from hwd.model.fault_check import check_fault
 from hwd.model.testbed import Testbed
 
 
-def check_files(paths: Sequence[str | Path], load: Callable[[Reading], Loaded]) -> tuple[Problem, ...]:
+def check_files(paths: Sequence[str | Path], load: Callable[[Reading], LoadedTestbed]) -> tuple[Problem, ...]:
     """All problems of files, each file read once; `load` reads testbeds. Where exactly one testbed is among the files,
     the others are checked against it.
     """

@@ -6,7 +6,7 @@ import msgspec
 
 from hwd.bus.birth_data import troubles
 from hwd.bus.gateway import Gateway
-from hwd.model.host import NEVER_HEARD
+from hwd.model.host import NEVER_CONNECTED
 from hwd.model.nic_port import NicPortId
 from hwd_agents.wire import Arguments, VerbsAddress
 from hwd_drivers.core.errors import FailedError
@@ -41,7 +41,7 @@ class GatewayAgents:
             return "the broker is not connected"
         view = self._gateway.hosts().get(host)
         if view is None or view.boot is None:
-            return NEVER_HEARD
+            return NEVER_CONNECTED
         if not view.up:
             return "its agent is down"
         return None if view.alignment is not None else "its clock is not aligned yet"

@@ -7,7 +7,7 @@ from typing import Any
 
 from hwd.config import planes
 from hwd.config.check import check_files
-from hwd.config.testbed.testbed import Loaded, load_read
+from hwd.config.testbed.testbed import LoadedTestbed, load_read
 from hwd.config.yaml.file_problem import Problem
 from hwd.config.yaml.tree import Reading, parse_tree, read_tree
 from hwd.jobs.job_check import job_obstacle
@@ -16,17 +16,17 @@ from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
 
 
-def load(path: str | Path) -> Loaded:
+def load(path: str | Path) -> LoadedTestbed:
     """The testbed of a file and everything that is wrong in it."""
     return load_reading(read_tree(path))
 
 
-def load_reading(reading: Reading) -> Loaded:
+def load_reading(reading: Reading) -> LoadedTestbed:
     """Load a testbed from a file that was read already."""
     return load_read(reading, **_known())
 
 
-def load_text(text: str, *, file: str) -> Loaded:
+def load_text(text: str, *, file: str) -> LoadedTestbed:
     """Load a testbed from a text as `load` does from a file; `file` is its name in problems."""
     return load_reading(parse_tree(text.encode(), file=file))
 
@@ -37,7 +37,7 @@ def check(paths: Sequence[str | Path], environment: Mapping[str, str] = os.envir
     """
     known = _known()
 
-    def load_checked(reading: Reading) -> Loaded:
+    def load_checked(reading: Reading) -> LoadedTestbed:
         loaded = load_read(reading, environment=environment, **known)
         if loaded.testbed is None:
             return loaded
@@ -47,7 +47,7 @@ def check(paths: Sequence[str | Path], environment: Mapping[str, str] = os.envir
         for name, entry in loaded.testbed.jobs.items():
             if entry.plane in planes.names() and (why := job_obstacle(entry, loaded.testbed)) is not None:
                 reading.add(("jobs", name, "plane"), why)
-        return Loaded(loaded.testbed, reading.in_order())
+        return LoadedTestbed(loaded.testbed, reading.in_order())
 
     return check_files(paths, load_checked)
 

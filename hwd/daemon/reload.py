@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Protocol
 
-from hwd.config.testbed.testbed import Loaded
+from hwd.config.testbed.testbed import LoadedTestbed
 from hwd.config.yaml.tree import Reading, parse_tree, uncollected
 from hwd.daemon.driven_switches import DrivenSwitches
 from hwd.fabric.fabric import Fabric
@@ -59,7 +59,7 @@ class TestbedFile:
 
     name: str
     read: Callable[[], bytes]
-    load: Callable[[Reading], Loaded]
+    load: Callable[[Reading], LoadedTestbed]
     offload: Offload
 
 
@@ -154,7 +154,7 @@ class Reload:
             raise RefusedError(f"{self._name}: it was changed after it was shown. Look at it again: hwd reload")
         self._check_obstacles(proposal)
         try:
-            self._hold_off(proposal, body.drain_s, by)
+            self._block_claims(proposal, body.drain_s, by)
             drained_s = await self._drain(proposal, body.drain_s)
             self._swap(proposal)
         finally:
@@ -214,7 +214,7 @@ class Reload:
         if self._is_stopped:
             raise RefusedError(f"{self._name}: the daemon ends, and nothing was changed: its next start reads the file")
 
-    def _hold_off(self, proposal: _Proposal, within_s: float, by: Caller | None) -> None:
+    def _block_claims(self, proposal: _Proposal, within_s: float, by: Caller | None) -> None:
         """Let nobody claim anew what changes, until this ends: new holders one after the other would starve it."""
         now_ns = self._clock.wall_ns()
         self._ledger.claim(

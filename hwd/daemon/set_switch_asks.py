@@ -3,7 +3,7 @@
 from hwd.bus.asks import AskedBy
 from hwd.fabric.in_use import InUse
 from hwd.model.bodies import SwitchBody
-from hwd.model.prepared import PreparedSetStatus
+from hwd.model.prepared_set import PreparedSetStatus
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.web.calls.set_calls import SetCalls
 from hwd_agents.wire import PreparedSetSwitched, SwitchPreparedSet

@@ -56,7 +56,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
+class CompiledDemands:
     """Demands as crossconnects of elements. `moves`: the elements that change; where not `proven`, the minimum is at
     least `moves_at_least`.
     """
@@ -76,7 +76,7 @@ class Compiled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class PresentDemand:
     """A demand that the elements' present states make, and the state that the switches report for it."""
 
     demand: Crossconnect
@@ -137,7 +137,7 @@ class CompositeSwitch:
             known = self._losses[entry] = least
         return known
 
-    def standing(self, state: State) -> tuple[Standing, ...]:
+    def present_demands(self, state: State) -> tuple[PresentDemand, ...]:
         """The demands that the present states of the elements make, in the order of the ports. Switches that are not in
         `state` join nothing.
         """
@@ -157,7 +157,7 @@ class CompositeSwitch:
             states = {worst[entry, out] for entry, out in way}
             said = next((one for one in _WORST_FIRST if one in states), CrossconnectState.TUNED)
             demand = Crossconnect.of(port, far)
-            found.append(Standing(demand=demand, state=said, way=tuple(way), passage=self._passage(way)))
+            found.append(PresentDemand(demand=demand, state=said, way=tuple(way), passage=self._passage(way)))
         return tuple(found)
 
     def compile(
@@ -165,11 +165,11 @@ class CompositeSwitch:
         demands: Iterable[Crossconnect],
         present: State,
         *,
-        stay: Iterable[Standing] = (),
+        stay: Iterable[PresentDemand] = (),
         needed: Iterable[SwitchCrossconnect] = (),
         effort: int = EFFORT,
         explain: bool = True,
-    ) -> Compiled:
+    ) -> CompiledDemands:
         """Paths for all demands at once, with the fewest moves from `present`. Demands in `stay` keep their path;
         crossconnects in `needed` must exist too.
 
@@ -195,7 +195,7 @@ class CompositeSwitch:
                     at_least = moves = self.moves_of(ways, given)
             except ExhaustedError:
                 pass  # the answer itself says that it is not proven
-        return Compiled(
+        return CompiledDemands(
             composite=self.name,
             passages={demand: self._passage(ways[place], demand) for place, demand in enumerate(wanted)},
             moves=moves,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from hwd.fabric.composite import Compiled, CompositeSwitch
+from hwd.fabric.composite import CompiledDemands, CompositeSwitch
 from hwd.fabric.conflict import ConflictError
 from hwd.fabric.followed_light import FollowedLight, LightChange, Ways
 from hwd.fabric.graph import Graph, Leg, at_switch
@@ -19,7 +19,7 @@ from hwd.fabric.input_power import InputPower, InputPowers
 from hwd.fabric.light import LightMap
 from hwd.fabric.loss_budget import fits
 from hwd.fabric.obstacle import explain
-from hwd.fabric.path import Path, Taken, find_path
+from hwd.fabric.path import EndsInUse, Path, find_path
 from hwd.fabric.reach import carries, reached
 from hwd.fabric.state import State
 from hwd.model.circuit import Circuit, RoutedLink
@@ -56,7 +56,7 @@ class LinkWays:
         return frozenset(one for path in self.paths for one in path.crossconnects)
 
 
-class _Asked:
+class _LightCache:
     """The light of the state that was asked about last; none before the first question."""
 
     def __init__(self, new_light: Callable[[], FollowedLight]) -> None:
@@ -66,8 +66,8 @@ class _Asked:
         """The routed links of the light, as far as they were asked for."""
         self._in_order: tuple[Link, ...] | None = None
 
-    def anew(self) -> "_Asked":
-        return _Asked(self._new_light)
+    def empty_copy(self) -> "_LightCache":
+        return _LightCache(self._new_light)
 
     @property
     def light(self) -> FollowedLight:
@@ -120,7 +120,7 @@ class _Asked:
 
 
 class Fabric:
-    """The optics of one testbed. What it says of a state does not depend on what it was asked before; see `beside`.
+    """The optics of one testbed. What it says of a state does not depend on what it was asked before; see `for_thread`.
 
     It is quick where the state differs at few switches from the one that it was asked about last.
     """
@@ -140,14 +140,14 @@ class Fabric:
         self._barred = {end: str(note) for end, note in self.set_aside.items()}
         self._input_powers = InputPowers(testbed)
         loss_db = {name: one.capabilities.loss_db_typical for name, one in testbed.switches.items()}
-        self._asked = _Asked(
+        self._cache = _LightCache(
             lambda: FollowedLight(self._light, loss_db=loss_db, owners=self._owners, is_whole=self._is_whole)
         )
 
-    def beside(self) -> "Fabric":
+    def for_thread(self) -> "Fabric":
         """Copy the fabric for another thread, with a light of its own."""
         other = copy.copy(self)
-        other._asked = self._asked.anew()
+        other._cache = self._cache.empty_copy()
         return other
 
     @cached_property
@@ -222,7 +222,7 @@ class Fabric:
                 raise conflict from None
         return ways
 
-    def routed(self, ways: Iterable[LinkWays], compiled: Mapping[str, Compiled]) -> tuple[RoutedLink, ...]:
+    def routed(self, ways: Iterable[LinkWays], compiled: Mapping[str, CompiledDemands]) -> tuple[RoutedLink, ...]:
         """Route the same links with the elements that composites use for them, whatever they lose."""
         return tuple(
             RoutedLink(
@@ -269,23 +269,23 @@ class Fabric:
 
     def lit(self, state: State) -> LitLinks:
         """The links that these crossconnects light, with all mirrors settled."""
-        light = self._asked.about(state)
+        light = self._cache.about(state)
         pairs = {Link.of(source, target) for source, target in light.ways}
-        return LitLinks(links=self._asked.links, half=_in_order(pairs - light.links))
+        return LitLinks(links=self._cache.links, half=_in_order(pairs - light.links))
 
     def links_of(self, state: State) -> tuple[Link, ...]:
         """The links that these crossconnects make, both ways and on every lane."""
-        self._asked.about(state)
-        return self._asked.links
+        self._cache.about(state)
+        return self._cache.links
 
     def lost(self, now: State, changed: State) -> frozenset[Link]:
         """The links that are made now, and no more once these switches carry something else."""
-        self._asked.about(now)
-        return self._asked.change(changed).went
+        self._cache.about(now)
+        return self._cache.change(changed).went
 
     def routed_in(self, link: Link, state: State) -> RoutedLink:
         """A link with the circuits that it has in this state; raises ConfigError where the state does not make it."""
-        if not self._is_whole(link, self._asked.about(state).ways):
+        if not self._is_whole(link, self._cache.about(state).ways):
             raise ConfigError(
                 f"{link}: the crossconnects do not make this link; light must pass both ways, on every lane"
             )
@@ -293,14 +293,14 @@ class Fabric:
 
     def routed_of(self, state: State) -> tuple[RoutedLink, ...]:
         """The links that these crossconnects make, with their circuits."""
-        self._asked.about(state)
-        return tuple(map(self._routed_by, self._asked.links))
+        self._cache.about(state)
+        return tuple(map(self._routed_by, self._cache.links))
 
     def follow(self, state: State, *, switches_at_once: int) -> Iterator[None]:
         """Go over to this state a part at a time, so that `routed_of` it is quick."""
-        yield from self._asked.about_in_parts(state, switches_at_once)
-        for number, link in enumerate(self._asked.links, 1):
-            if link in self._asked.light.links:  # else somebody asked of another state
+        yield from self._cache.about_in_parts(state, switches_at_once)
+        for number, link in enumerate(self._cache.links, 1):
+            if link in self._cache.light.links:  # else somebody asked of another state
                 self._routed_by(link)
             if number % switches_at_once == 0:
                 yield
@@ -308,13 +308,13 @@ class Fabric:
     def routed_through(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> tuple[RoutedLink, ...]:
         """The links of `routed_of` whose light passes one of these crossconnects."""
         wanted = frozenset(crossconnects)
-        return tuple(map(self._routed_by, _in_order(self._asked.about(state).links_through(wanted))))
+        return tuple(map(self._routed_by, _in_order(self._cache.about(state).links_through(wanted))))
 
     def circuits(self, state: State) -> Mapping[tuple[NicPortId, NicPortId], frozenset[SwitchCrossconnect]]:
         """Light from NIC port to NIC port, one way, with the crossconnects that it passes on all lanes."""
         return {
             pair: frozenset(one for trace in lanes.values() for one in trace.crossconnects)
-            for pair, lanes in self._asked.about(state).ways.items()
+            for pair, lanes in self._cache.about(state).ways.items()
         }
 
     def ports_reached(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[NicPortId]:
@@ -330,7 +330,7 @@ class Fabric:
         """The strongest light that can enter each switch at the ends of these crossconnects, where some can; `state` as
         for `lit`.
         """
-        light = self._asked.about(state)
+        light = self._cache.about(state)
         return {
             switch: {
                 end: self._input_powers.of(traces)
@@ -376,8 +376,8 @@ class Fabric:
     def _port(self, id: NicPortId) -> NicPort:
         return self._ports[id] if id in self._ports else self.testbed.port(id)
 
-    def _taken(self, beside: Mapping[str, Iterable[Crossconnect]], *, careful: bool) -> Taken:
-        taken = Taken(careful=careful)
+    def _taken(self, beside: Mapping[str, Iterable[Crossconnect]], *, careful: bool) -> EndsInUse:
+        taken = EndsInUse(careful=careful)
         for name, demands in beside.items():
             ports = self.testbed.composites[name].ports
             for demand in demands:
@@ -387,7 +387,7 @@ class Fabric:
                 taken.ways |= {(ports[demand.b], ports[demand.a]), (ports[demand.a], ports[demand.b])}
         return taken
 
-    def _route(self, link: Link, taken: Taken, barred: Mapping[FibreEnd, str]) -> LinkWays:
+    def _route(self, link: Link, taken: EndsInUse, barred: Mapping[FibreEnd, str]) -> LinkWays:
         a, b = (self._port(end) for end in link.ends)
         if not fits(a.module, b.module):
             raise ConfigError(
@@ -406,10 +406,10 @@ class Fabric:
                 paths.append(path)
         return LinkWays(link=link, paths=tuple(paths))
 
-    def _wholes(self, ways: LinkWays, compiled: Mapping[str, Compiled]) -> tuple[Path, ...]:
+    def _wholes(self, ways: LinkWays, compiled: Mapping[str, CompiledDemands]) -> tuple[Path, ...]:
         return tuple(self._whole(path, compiled) for path in ways.paths)
 
-    def _whole(self, path: Path, compiled: Mapping[str, Compiled]) -> Path:
+    def _whole(self, path: Path, compiled: Mapping[str, CompiledDemands]) -> Path:
         """Put the elements of composites into a path."""
         legs, crossconnects = [path.legs[0]], list[SwitchCrossconnect]()
         for one, after in zip(path.crossconnects, path.legs[1:], strict=True):
@@ -443,7 +443,7 @@ class Fabric:
         )
 
     def _routed_by(self, link: Link) -> RoutedLink:
-        asked = self._asked
+        asked = self._cache
         if (routed := asked.routed.get(link)) is None:
             ways = asked.light.ways
             circuits = [

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 
 from hwd.fabric.graph import Graph
 from hwd.fabric.hops import Hops
-from hwd.fabric.path import Taken, find_path
+from hwd.fabric.path import EndsInUse, find_path
 from hwd_drivers.core.values import FibreEnd, natural_key
 
 SWAPPED = "Are its two fibres swapped?"
 
 
-def explain(hops: Hops, source: FibreEnd, target: FibreEnd, *, taken: Taken, barred: Mapping[FibreEnd, str]) -> str:
+def explain(hops: Hops, source: FibreEnd, target: FibreEnd, *, taken: EndsInUse, barred: Mapping[FibreEnd, str]) -> str:
     """One sentence with a remedy; for circuits without a path."""
     graph = hops.graph
     for end in (source, target):
@@ -27,9 +27,9 @@ def explain(hops: Hops, source: FibreEnd, target: FibreEnd, *, taken: Taken, bar
     if not lasts:
         return f"the fibre of {target} comes from {_far(graph, target)}, where no light can leave. {SWAPPED}"
     entries, outs = [leg.end for leg in starts], [leg.start for leg in lasts]
-    if find_path(hops, source, target, taken=Taken(), barred=barred):
+    if find_path(hops, source, target, taken=EndsInUse(), barred=barred):
         return _in_use(taken, entries, outs)
-    if find_path(hops, source, target, taken=Taken(), barred={}):
+    if find_path(hops, source, target, taken=EndsInUse(), barred={}):
         return _out_of_order(graph, barred, entries, outs)
     return _not_joined(hops, entries, outs)
 
@@ -39,7 +39,7 @@ def _far(graph: Graph, end: FibreEnd) -> FibreEnd:
     return strand.other(end) if strand else end
 
 
-def _in_use(taken: Taken, entries: Iterable[FibreEnd], outs: Iterable[FibreEnd]) -> str:
+def _in_use(taken: EndsInUse, entries: Iterable[FibreEnd], outs: Iterable[FibreEnd]) -> str:
     for end in (*entries, *outs):
         if crossconnect := taken.ends.get(end):
             return f"{end} is used by {crossconnect} of another wanted link"

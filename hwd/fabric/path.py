@@ -22,7 +22,7 @@ class Path:
 
 
 @dataclass(slots=True)
-class Taken:
+class EndsInUse:
     """Switch ends in use by the circuits routed so far. A crossconnect may be used once each way, as with circulators.
 
     `careful`: composites are asked at each step whether they can meet all demands; else at the end.
@@ -61,7 +61,7 @@ class _Step:
 
 
 def find_path(
-    hops: Hops, source: FibreEnd, target: FibreEnd, *, taken: Taken, barred: Mapping[FibreEnd, str]
+    hops: Hops, source: FibreEnd, target: FibreEnd, *, taken: EndsInUse, barred: Mapping[FibreEnd, str]
 ) -> Path | None:
     """The best path from a transmitter to a receiver, or None. `barred` are switch ends that planned paths
     must not use.
@@ -98,7 +98,7 @@ def find_path(
     return None
 
 
-def _beside(one: SwitchCrossconnect, taken: Taken, step: _Step) -> Iterator[SwitchCrossconnect]:
+def _beside(one: SwitchCrossconnect, taken: EndsInUse, step: _Step) -> Iterator[SwitchCrossconnect]:
     """The other crossconnects that the same station has to carry."""
     yield from taken.of_station.get(one.switch, ())
     for earlier in step.back():

@@ -46,7 +46,7 @@ class EventStore(Protocol):
         ...
 
 
-class _Added(msgspec.Struct, frozen=True, kw_only=True):
+class _EventFrame(msgspec.Struct, frozen=True, kw_only=True):
     """One frame of the file."""
 
     job: str
@@ -82,7 +82,7 @@ class EventLog:
         known = await self._store.ids() if frames.payloads else frozenset()
         for payload in frames.payloads:
             try:
-                added = from_json(payload, _Added)
+                added = from_json(payload, _EventFrame)
             except msgspec.MsgspecError as error:
                 raise ConfigError(
                     f"events of jobs: written by another version of hwd: {reason_of(error)}. Start and end that one "
@@ -94,12 +94,12 @@ class EventLog:
 
     def add(self, job: str, first: int, events: Sequence[JobEvent]) -> None:
         """Add events of a job, numbered from `first` on. Raises FailedError where the disk does not take them."""
-        added = _Added(job=job, first=first, events=[*events])
+        added = _EventFrame(job=job, first=first, events=[*events])
         if self._count + len(events) > LATER_MOST or self._disk.size() > CUT_BYTES + LATER_BYTES:
             raise FailedError(f"events of job {job}: the records have not taken the last {self._count}")
         try:
             if self._is_stale:
-                self._write_anew()
+                self._rewrite()
             self._disk.append(_frame(added))
         except OSError as error:
             raise FailedError(f"events of job {job}: the disk does not take them: {reason_of(error)}") from error
@@ -143,7 +143,7 @@ class EventLog:
                 self._came.set()
                 await asyncio.sleep(RETRY_S)
 
-    def _keep(self, added: _Added) -> None:
+    def _keep(self, added: _EventFrame) -> None:
         first, events = self._later.get(added.job, (added.first, []))
         if first + len(events) != added.first:  # a power cut took the ones between, which the records have
             self._count -= len(events)
@@ -168,15 +168,15 @@ class EventLog:
 
     def _shorten(self) -> None:
         try:
-            self._write_anew()
+            self._rewrite()
         except OSError as error:
             log.warning("events of jobs: the file cannot be written anew: %s", reason_of(error))
 
-    def _write_anew(self) -> None:
+    def _rewrite(self) -> None:
         """Write the file again with what the records do not have."""
         self._is_stale = True
         later = (
-            _Added(job=job, first=number, events=[event])
+            _EventFrame(job=job, first=number, events=[event])
             for job, (first, events) in self._later.items()
             for number, event in enumerate(events, first)
         )
@@ -184,5 +184,5 @@ class EventLog:
         self._is_stale = False
 
 
-def _frame(added: _Added) -> bytes:
+def _frame(added: _EventFrame) -> bytes:
     return encode_frame(to_json(added))

@@ -21,25 +21,25 @@ Part = NicPortId | str
 
 
 class JobFailures:
-    """`told`: the parts that its plane knows to have failed, also from an earlier process of the daemon.
+    """`failed`: the parts that its plane knows to have failed, also from an earlier process of the daemon.
 
     A port that lost its carrier has recovered when it has one again, which takes a target that lights it: without light
     on it nobody knows. One that was set aside, or whose switch was away, has when that is over.
     """
 
-    def __init__(self, job: Job, view: View, health: RackHealth, told: Collection[Part] = ()) -> None:
+    def __init__(self, job: Job, view: View, health: RackHealth, failed: Collection[Part] = ()) -> None:
         self._parts: tuple[Part, ...] = (*job.hosts, *sorted(view.ports, key=NicPortId.sort_key))
         self._health = health
-        self._told = set(told)
-        self._dark = set(self._told)
+        self._failed = set(failed)
+        self._dark = set(self._failed)
         """Failed ports that only a carrier can clear; after a restart all, as it is not recorded which."""
         self._since: dict[tuple[Part, bool, float], float] = {}
         """When each finding that its plane does not know began. Its words may change: each attempt may fail anew."""
 
     @property
-    def told(self) -> list[str]:
+    def failed_parts(self) -> list[str]:
         """What its plane knows to have failed: hosts, then NIC ports."""
-        return [str(part) for part in self._parts if part in self._told]
+        return [str(part) for part in self._parts if part in self._failed]
 
     def look(self, lit: Collection[NicPortId], now_s: float) -> list[Failure | Recovery]:
         """What has failed and recovered since the last look. `lit`: the ports that have light by the plane's target,
@@ -52,7 +52,7 @@ class JobFailures:
             if (finding := self._found(part, lit)) is None:
                 continue
             why, hold_s = finding
-            if bool(why) is (part in self._told):
+            if bool(why) is (part in self._failed):
                 continue
             key = part, bool(why), hold_s
             since[key] = self._since.get(key, now_s)
@@ -60,10 +60,10 @@ class JobFailures:
                 continue
             if why:
                 failed.setdefault(why, []).append(part)
-                self._told.add(part)
+                self._failed.add(part)
             else:
                 recovered.append(part)
-                self._told.discard(part)
+                self._failed.discard(part)
                 self._dark.discard(part)
         self._since = since
         events: list[Failure | Recovery] = [
@@ -85,7 +85,7 @@ class JobFailures:
         if why := health.why_unsteerable(part):
             return why, AWAY_S
         carrier = health.carrier(part)
-        if carrier and part not in self._told:
+        if carrier and part not in self._failed:
             self._dark.discard(part)
         if carrier is False and part in lit:
             self._dark.add(part)

@@ -12,7 +12,7 @@ from hwd.model.job import JobRecord
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Target, View
-from hwd.model.prepared import BEFORE, FINISH, TARGETS_MOST, PreparedSetStatus
+from hwd.model.prepared_set import BEFORE, FINISH, TARGETS_MOST, PreparedSetStatus
 from hwd.model.reconfiguration import ReconfigurationStatus
 from hwd.model.request import Request
 from hwd.model.testbed import Testbed
@@ -173,7 +173,7 @@ class JobLight:
         lease = self._leases.ledger.get(Reason.LEASE, record.lease)
         return frozenset() if lease is None else lease.ports
 
-    def left(self, record: JobRecord, id: str, target: Target, ports: Collection[NicPortId]) -> str:
+    def how_it_left(self, record: JobRecord, id: str, target: Target, ports: Collection[NicPortId]) -> str:
         """How the light of these ports has left a target, by the last reports of its switches; empty where it has not,
         or where that is not known.
         """

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from hwd.jobs.job_light import SETTLED_WITHIN_S, JobLight
 from hwd.jobs.job_operations import Emit
 from hwd.jobs.job_routes import JobRoutes
-from hwd.jobs.played_plane import Told
+from hwd.jobs.replayed_plane import PlaneInput
 from hwd.model.job import JobRecord, JobSwitched
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Applied, Event, NotReady, Target
@@ -46,7 +46,7 @@ class JobMoves:
         ids: Ids,
         until_recorded: Callable[[], Coroutine[Any, Any, None]],
         is_over: Callable[[], bool],
-        tell: Callable[[Told], None],
+        tell: Callable[[PlaneInput], None],
         emit: Emit,
     ) -> None:
         self.has_outgrown_set = False
@@ -184,11 +184,11 @@ class JobMoves:
             seconds=loop.time() - began_s,
             fallback=fallback or UNSET,
         )
-        self._tell(Told(event=event, reconfiguration=reconfiguration))
+        self._tell(PlaneInput(event=event, reconfiguration=reconfiguration))
 
     def _left(self, id: str, target: Target) -> str:
         links = {end for link in target.links for end in link.ends}
-        return self._light.left(self._record(), id, target, frozenset(target.ports or links))
+        return self._light.how_it_left(self._record(), id, target, frozenset(target.ports or links))
 
     async def _go(self, id: str, target: Target, reconfiguration: str) -> None:
         """Waits while another move of the job is in the way: light of before it may go from one region to another. And

@@ -12,7 +12,7 @@ from hwd.bus.asks import AskedBy
 from hwd.jobs.agreement import Agreement, DisagreeError
 from hwd.jobs.job_status import named
 from hwd.jobs.operation_sent import sent_of
-from hwd.jobs.played_plane import Told
+from hwd.jobs.replayed_plane import PlaneInput
 from hwd.jobs.verification.recorded_operations import in_time
 from hwd.model.job import JobGranted, JobRankRefused, JobRecord, OperationSent
 from hwd.model.link import Link
@@ -33,7 +33,7 @@ from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.errors import DeadlineError, RefusedError
 from hwd_drivers.core.reason import reason_of
 
-REFUSALS_TOLD: Final = 100
+REFUSALS_RECORDED: Final = 100
 """Refusals of one job that are recorded: a stranger may ask in a loop."""
 
 
@@ -44,7 +44,7 @@ class Emit(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _FirstAsk:
     """The first ask of a boot of an agent for an operation, and when the daemon had it: it had counted before."""
 
     boot: str
@@ -52,7 +52,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sending:
+class _SendingRank:
     """What a rank was let go for, over these `links` of its group where it says its parts. `by` and `transfer` None:
     it did not get the answer yet. `asked`: before it was let go; None: of an earlier process of the daemon.
     """
@@ -61,17 +61,17 @@ class _Sending:
     links: tuple[str, ...] = ()
     by: AskedBy | None = None
     transfer: str | None = None
-    asked: _Asked | None = None
+    asked: _FirstAsk | None = None
     let_go_ns: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
-class _Waiting:
+class _WaitingRank:
     """A rank that waits for its plane, since `since_s` of the loop's clock."""
 
     operation: Operation
     since_s: float
-    asked: _Asked | None
+    asked: _FirstAsk | None
     answered: "asyncio.Future[str]"
     """Empty: it may go; else why not."""
 
@@ -89,7 +89,7 @@ class JobOperations:
         *,
         clock: Clock,
         transfers: Transfers,
-        tell: Callable[[Told], None],
+        tell: Callable[[PlaneInput], None],
         links: Callable[[], Iterable[Link]],
         fail: Callable[[str], None],
         took: Callable[[int, Operation, OperationSent], None],
@@ -111,8 +111,8 @@ class JobOperations:
         self._view: View | None = None
         self._over: str | None = None
         """Why the job is ending, empty for one that is done; None while it is not."""
-        self._waiting: dict[int, _Waiting] = {}
-        self._sending: dict[int, _Sending] = {}
+        self._waiting: dict[int, _WaitingRank] = {}
+        self._sending: dict[int, _SendingRank] = {}
         self._all_ended = asyncio.Event()
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._refusals = 0
@@ -136,7 +136,7 @@ class JobOperations:
         one sends.
         """
         self._sending = {
-            rank: _Sending(operation=operation, links=self._links(view, operation, over.get(rank, ())))
+            rank: _SendingRank(operation=operation, links=self._links(view, operation, over.get(rank, ())))
             for rank, operation in sending.items()
         }
         for rank, operation in waiting.items():
@@ -175,7 +175,9 @@ class JobOperations:
             if not why:
                 operation = waiting.operation
                 links = self._links(self._view, operation, self._lit_links()) if self._view is not None else ()
-                self._sending[rank] = _Sending(operation=operation, links=links, asked=waiting.asked, let_go_ns=now_ns)
+                self._sending[rank] = _SendingRank(
+                    operation=operation, links=links, asked=waiting.asked, let_go_ns=now_ns
+                )
             waiting.answered.set_result(why)
 
     async def all_ended(self, *, within_s: float) -> None:
@@ -318,7 +320,7 @@ class JobOperations:
                 is_known = before is not None and before.operation == sending.operation
                 self._done(rank, self._sent(by, before) if before and is_known else None)
             waiting = self._wait(rank, asked.operation, by)
-            self._tell(Told(event=Intent(rank=rank, operation=asked.operation)))
+            self._tell(PlaneInput(event=Intent(rank=rank, operation=asked.operation)))
         elif waiting.operation != asked.operation:
             why = (
                 f"it asks for {asked.operation}, and its plane was told last that it waits for {waiting.operation}: "
@@ -327,7 +329,7 @@ class JobOperations:
             )
             self._refuse(by, rank, why)
         elif waiting.asked is None or waiting.asked.boot != by.boot:
-            waiting.asked = _Asked(boot=by.boot, at_ns=self._clock.monotonic_ns())
+            waiting.asked = _FirstAsk(boot=by.boot, at_ns=self._clock.monotonic_ns())
         if not waiting.answered.done():
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(by.by_s):
@@ -338,10 +340,10 @@ class JobOperations:
             self.refused[rank] = why
             raise RefusedError(f"{asked.operation}: {why}")
 
-    def _wait(self, rank: int, operation: Operation, by: AskedBy | None = None) -> _Waiting:
+    def _wait(self, rank: int, operation: Operation, by: AskedBy | None = None) -> _WaitingRank:
         loop = asyncio.get_running_loop()
-        asked = None if by is None else _Asked(boot=by.boot, at_ns=self._clock.monotonic_ns())
-        waiting = _Waiting(operation=operation, since_s=loop.time(), asked=asked, answered=loop.create_future())
+        asked = None if by is None else _FirstAsk(boot=by.boot, at_ns=self._clock.monotonic_ns())
+        waiting = _WaitingRank(operation=operation, since_s=loop.time(), asked=asked, answered=loop.create_future())
         self._waiting[rank] = waiting
         return waiting
 
@@ -368,7 +370,7 @@ class JobOperations:
         if is_own:
             self.refused[rank] = why
         self._refusals += 1
-        if self._refusals <= REFUSALS_TOLD:
+        if self._refusals <= REFUSALS_RECORDED:
             self._emit(JobRankRefused, rank=rank, host=by.host, why=why)
         job = f"{self._record}: rank {rank}" if is_own else f"job {self._record.id}"
         raise RefusedError(f"{job}: {why}")
@@ -397,6 +399,6 @@ class JobOperations:
             return  # it was said twice
         if sent is not None:
             self._took(rank, one.operation, sent if one.let_go_ns is None else in_time(sent, one.let_go_ns))
-        self._tell(Told(event=Done(rank=rank), sent=sent))
+        self._tell(PlaneInput(event=Done(rank=rank), sent=sent))
         if not self._sending:
             self._all_ended.set()

@@ -27,7 +27,7 @@ from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import JobRoutes
 from hwd.jobs.job_status import named, status_of
 from hwd.jobs.light_watch import MOVES_KEPT, LightWatch
-from hwd.jobs.played_plane import PlayedPlane, Told
+from hwd.jobs.replayed_plane import PlaneInput, ReplayedPlane
 from hwd.model.job import JobArrived, JobEnded, JobFailure, JobMeasured, JobRecord, JobResumed, JobStarted, JobState
 from hwd.model.job_status import JobEfficiencyRow, JobStatus
 from hwd.model.link import Link
@@ -113,7 +113,7 @@ class JobRun:
         self._announce = Emitter(clock, announce)
         self._job = record.job
         self._places = JobPlaces(testbed, record.job, rates)
-        self._plane: PlayedPlane | None = None
+        self._plane: ReplayedPlane | None = None
         self._efficiency = LiveEfficiency(self._with_rates, clock=clock, offload=offload, tell=self._tell_efficiency)
         self.operations = JobOperations(
             record,
@@ -158,7 +158,7 @@ class JobRun:
             clock=clock,
             emit=self._emit,
         )
-        self._unheard: list[Told] = []
+        self._deferred: list[PlaneInput] = []
         """What its plane is to hear once its light is back."""
         self._outcome: tuple[JobState, str] | None = None
         self._left_moved: list[str] = []
@@ -184,7 +184,7 @@ class JobRun:
             at=", ".join(filter(None, at)),
             moving="" if actor is None else ", ".join(actor.moving),
             not_ready="; ".join(self._moves.not_ready),
-            failed=[] if self._failures is None else self._failures.told,
+            failed=[] if self._failures is None else self._failures.failed_parts,
             moved="; ".join(moved.values()),
             states=self.operations.states,
         )
@@ -259,7 +259,7 @@ class JobRun:
         actor = self._made()
         every_s = find(record.plane).demand_s
         demand = None if every_s is None else AnnouncedDemand(self._job, every_s=every_s)
-        plane = PlayedPlane(actor, record.id, log=self._log, clock=self._clock, demand=demand)
+        plane = ReplayedPlane(actor, record.id, log=self._log, clock=self._clock, demand=demand)
         if record.state is JobState.RUNNING:
             await self._resume(plane)
             return
@@ -283,7 +283,7 @@ class JobRun:
         await self._save(lambda record: replace(record, state=JobState.RUNNING))
         await self._ranks.start(address=self._places.meeting_address())
 
-    def _open(self, plane: PlayedPlane) -> None:
+    def _open(self, plane: ReplayedPlane) -> None:
         self._plane = plane
         self.operations.open(self._places.view)
 
@@ -296,26 +296,28 @@ class JobRun:
             self._routes.check(target.routes)
         return actor
 
-    async def _resume(self, plane: PlayedPlane) -> None:
+    async def _resume(self, plane: ReplayedPlane) -> None:
         """Tell the plane all that was told before, and go on from there."""
-        played = await plane.play_again()
-        self._moves.has_outgrown_set = played.has_prepared
-        self.operations.stand(self._places.view, sending=played.sending, over=played.over, waiting=plane.actor.waiting)
-        self._failures = JobFailures(self._job, self._places.view, self._health, played.failed)
-        self._emit(JobResumed, events=played.events)
+        replay = await plane.replay()
+        self._moves.has_outgrown_set = replay.has_prepared
+        self.operations.stand(self._places.view, sending=replay.sending, over=replay.over, waiting=plane.actor.waiting)
+        self._failures = JobFailures(self._job, self._places.view, self._health, replay.failed)
+        self._emit(JobResumed, events=replay.events)
         await self._ranks.attach()
         if self._have_all_ended():
             self._open(plane)
         await self._judge_ends()
         if self._outcome is not None:
             return
-        self._has_set_routes = bool(played.routed)
-        if played.routed or any(target.routes for target in plane.actor.targets.values()):
-            told = [rank for rank in played.sending if played.behind[rank] <= self.record.routed]
-            busy = {self.record.ranks[rank].host for rank in told}  # the others wait behind a route that was cut off
+        self._has_set_routes = bool(replay.routed)
+        if replay.routed or any(target.routes for target in plane.actor.targets.values()):
+            released_ranks = [rank for rank in replay.sending if replay.behind[rank] <= self.record.routed]
+            busy = {
+                self.record.ranks[rank].host for rank in released_ranks
+            }  # the others wait behind a route that was cut off
             await self._until_recorded()
             await self._routes.resume(self.record, plane.actor.routes, busy, is_over=self._is_over)
-            await self._save(lambda record: replace(record, routed=played.routed))
+            await self._save(lambda record: replace(record, routed=replay.routed))
         self._open(plane)  # only now: ranks that waited behind a route may go by what is recorded
         self._watching.resume()
         for target, about in plane.actor.moving.items():  # where it was done already, nothing moves now
@@ -358,16 +360,16 @@ class JobRun:
                 async with asyncio.timeout(TICK_S):
                     await self._is_decided.wait()
 
-    def _tell_plane(self, *all_told: Told) -> None:
+    def _tell_plane(self, *inputs: PlaneInput) -> None:
         """Tell the plane what has happened, and do what it asks for; nothing where the job is ending."""
         if self._outcome is not None:
             return
         if self._watching.is_held:
-            self._unheard += all_told
+            self._deferred += inputs
             return
         assert self._plane is not None
         with self._or_fail():
-            for command in self._plane.tell(*all_told, at_s=self._lasted_s()):
+            for command in self._plane.tell(*inputs, at_s=self._lasted_s()):
                 self._has_set_routes |= isinstance(command, SetRoutes)
                 if self._held or isinstance(command, SetRoutes) or self._waits_for_records(command):
                     self._held += 1
@@ -378,9 +380,9 @@ class JobRun:
     def _go_on(self) -> None:
         """Its light is at its targets: its plane hears what came meanwhile."""
         self.operations.go_on()
-        unheard, self._unheard = self._unheard, []
-        if unheard:
-            self._tell_plane(*unheard)
+        deferred, self._deferred = self._deferred, []
+        if deferred:
+            self._tell_plane(*deferred)
 
     async def _do_all(self) -> None:
         """Do the commands one after the other. What waits for a host that is away does not keep the plane from hearing
@@ -441,7 +443,7 @@ class JobRun:
             why=whole.why,
         )
 
-    def _failed(self) -> list[Told]:
+    def _failed(self) -> list[PlaneInput]:
         """What has failed of the job's part of the rack, or recovered, since the last look."""
         assert self._plane is not None
         assert self._failures is not None
@@ -453,7 +455,7 @@ class JobRun:
             level, word = (logging.INFO, "recovered") if isinstance(one, Recovery) else (logging.WARNING, "failed")
             log.log(level, "%s: %s: %s%s", self.record, ", ".join((*ports, *hosts)), word, why and f": {why}")
             self._emit(JobFailure, ports=ports, hosts=hosts, why=why, is_over=isinstance(one, Recovery))
-        return [Told(event=one) for one in found]
+        return [PlaneInput(event=one) for one in found]
 
     def _lit_ports(self, actor: PlaneActor) -> frozenset[NicPortId]:
         """The ports that have light by the plane's targets, none of them on its way."""

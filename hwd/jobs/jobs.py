@@ -30,7 +30,7 @@ from hwd.jobs.training.training import training
 from hwd.model.job import JobOverridden, JobRank, JobRecord, JobState
 from hwd.model.job_status import JobStatus
 from hwd.model.lease import LeaseReleased
-from hwd.model.prepared import SetSettled
+from hwd.model.prepared_set import SetSettled
 from hwd.model.program import Processes, ProgramEnd
 from hwd.model.reconfiguration import ReconfigurationEnded, WantedSwitch
 from hwd.model.request import Caller
@@ -72,7 +72,7 @@ CLOSE_WITHIN_S: Final = 8.0
 """For the jobs of runs to end when the daemon ends; the next one goes on with their ends."""
 SHOWN: Final = 100
 """Jobs that a list shows, newest first."""
-NOBODY: Final = "a caller of the HTTP API"
+UNNAMED_CALLER: Final = "a caller of the HTTP API"
 LOG_BYTES: Final = 1024 * 1024
 """The most bytes of the output of a rank in one answer."""
 
@@ -173,7 +173,7 @@ class Jobs:
         """Start a job of a run: see `hwd.playbook.effects.RunJobs`."""
         return (await self.start(name, arguments, Caller(name=holder_of(run), is_verified=True), run=run)).id
 
-    async def carry(self, job: str, arguments: Sequence[str], *, run: str, sweep: Mapping[str, Json]) -> None:
+    async def wait_for_end(self, job: str, arguments: Sequence[str], *, run: str, sweep: Mapping[str, Json]) -> None:
         """Wait for the end of a job of a run: see `hwd.playbook.effects.RunJobs`."""
         task = self._tasks[job]
         try:
@@ -217,7 +217,7 @@ class Jobs:
         """
         entry = self._entry(name, words)
         make(entry.plane, entry.plane_arguments)  # raises ConfigError for one that is not installed
-        by = NOBODY if caller is None else str(caller)
+        by = UNNAMED_CALLER if caller is None else str(caller)
         record = JobRecord(
             id=self._ids.token(length=8),
             entry=entry.name,
@@ -322,7 +322,7 @@ class Jobs:
                         prepared_set=prepared_set,
                         target=target or UNSET,
                         reconfiguration=reconfiguration or UNSET,
-                        by=NOBODY if caller is None else caller.name,
+                        by=UNNAMED_CALLER if caller is None else caller.name,
                         verified=caller is not None and caller.is_verified,
                         why=why,
                     )
@@ -558,7 +558,7 @@ class Jobs:
 
 def _words(caller: Caller | None, why: str) -> str:
     """`ada (unverified): measures the loss`."""
-    return f"{NOBODY if caller is None else caller}{why and f': {why}'}"
+    return f"{UNNAMED_CALLER if caller is None else caller}{why and f': {why}'}"
 
 
 def _ends_of(wanted: WantedSwitch) -> Iterator[PortSide]:

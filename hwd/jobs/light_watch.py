@@ -155,7 +155,7 @@ class LightWatch:
         moving = frozenset[NicPortId]().union(*actor.moving.values())
         found = {}
         for id, ports in actor.at.items():
-            if (own := ports - moving) and (how := self._light.left(self._record(), id, actor.targets[id], own)):
+            if (own := ports - moving) and (how := self._light.how_it_left(self._record(), id, actor.targets[id], own)):
                 found[id] = actor.targets[id], own, how
         return found
 

@@ -43,7 +43,7 @@ OVER_REMEMBERED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _Description:
     """What documents and answers say of a program."""
 
     id: str
@@ -93,13 +93,13 @@ class Programs:
             raise RefusedError(
                 f"{host}: {program.name}: {MOST} programs run already, the most at a time. End one first"
             )
-        there = sum(run.told.host == host for run in self._runs.values())
+        there = sum(run.description.host == host for run in self._runs.values())
         if there + sum(one == host for one in self._starting.values()) >= MOST_ON_HOST:
             raise RefusedError(
                 f"{host}: {program.name}: {MOST_ON_HOST} programs run on {host} already, the most on one host at a "
                 "time. End one first"
             )
-        told = _Told(
+        description = _Description(
             id=self._ids.token(length=ID_LENGTH),
             host=host,
             program=program,
@@ -107,7 +107,9 @@ class Programs:
             by="a caller of the HTTP API" if caller is None else str(caller),
         )
         starting = asyncio.ensure_future(
-            self._processes.start(testbed.hosts[host], told.command, user=program.user, within_s=program.within_s)
+            self._processes.start(
+                testbed.hosts[host], description.command, user=program.user, within_s=program.within_s
+            )
         )
         self._starting[starting] = host
         try:
@@ -118,8 +120,8 @@ class Programs:
         if starting.cancelled():
             raise RefusedError(f"{host}: {program.name}: the daemon is ending")
         running = starting.result()
-        run = self._runs[told.id] = ProgramRun(told, running, self._clock, self._ended)
-        self._emit(HostProgramStarted(**_fields(told), pid=running.pid))
+        run = self._runs[description.id] = ProgramRun(description, running, self._clock, self._ended)
+        self._emit(HostProgramStarted(**_fields(description), pid=running.pid))
         return run
 
     async def signal(self, id: str, name: Signal) -> ProgramStatus:
@@ -150,13 +152,17 @@ class Programs:
         )
 
     def _ended(self, run: "ProgramRun", end: ProgramEnd, seconds: float) -> None:
-        if self._runs.pop(run.told.id, None) is not None:
-            self._over[run.told.id] = None
+        if self._runs.pop(run.description.id, None) is not None:
+            self._over[run.description.id] = None
             if len(self._over) > OVER_REMEMBERED:
                 del self._over[next(iter(self._over))]
             self._emit(
                 HostProgramEnded(
-                    **_fields(run.told), status=end.status, signal=end.signal, why=end.why, seconds=round(seconds, 3)
+                    **_fields(run.description),
+                    status=end.status,
+                    signal=end.signal,
+                    why=end.why,
+                    seconds=round(seconds, 3),
                 )
             )
 
@@ -166,33 +172,33 @@ class ProgramRun:
 
     def __init__(
         self,
-        told: _Told,
+        description: _Description,
         running: RunningProgram,
         clock: Clock,
         ended: "Callable[[ProgramRun, ProgramEnd, float], None]",
     ) -> None:
-        self.told = told
+        self.description = description
         self.running = running
         self._clock = clock
         self._began_ns = clock.monotonic_ns()
         self._ended = ended
 
     def status(self) -> ProgramStatus:
-        told = self.told
+        description = self.description
         return ProgramStatus(
-            id=told.id,
-            host=told.host,
-            name=told.program.name,
-            command=[*told.command],
-            user=told.program.user,
+            id=description.id,
+            host=description.host,
+            name=description.program.name,
+            command=[*description.command],
+            user=description.program.user,
             pid=self.running.pid,
             since_s=self._seconds(),
-            by=told.by,
+            by=description.by,
         )
 
     async def news(self) -> AsyncGenerator[ProgramNews | None, None]:
         """Yield that the program has started, what it writes, and how it ended; None after each `BEAT_S` of silence."""
-        yield ProgramStarted(id=self.told.id, host=self.told.host, pid=self.running.pid)
+        yield ProgramStarted(id=self.description.id, host=self.description.host, pid=self.running.pid)
         pieces = aiter(self.running.output())
         piece = asyncio.ensure_future(anext(pieces, None))
         try:
@@ -219,13 +225,13 @@ class ProgramRun:
         return (self._clock.monotonic_ns() - self._began_ns) / 1e9
 
 
-def _fields(told: _Told) -> dict[str, Any]:
+def _fields(description: _Description) -> dict[str, Any]:
     """The fields of a `ProgramFact`."""
     return {
-        "program": told.id,
-        "host": told.host,
-        "name": told.program.name,
-        "command": [*told.command],
-        "user": told.program.user,
-        "by": told.by,
+        "program": description.id,
+        "host": description.host,
+        "name": description.program.name,
+        "command": [*description.command],
+        "user": description.program.user,
+        "by": description.by,
     }

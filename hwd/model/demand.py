@@ -7,8 +7,8 @@ from typing import Final
 
 from typing_extensions import override
 
+from hwd.model.api_value import ApiValue
 from hwd.model.plural import plural
-from hwd.model.shown import Shown
 from hwd_drivers.core.errors import ConfigError
 
 FILE_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -39,7 +39,7 @@ DEMANDS_MAX: Final = 256
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
-class DemandSummary(Shown, frozen=True, kw_only=True):
+class DemandSummary(ApiValue, frozen=True, kw_only=True):
     """A stored demand. `by`: who added it. `experts`: how many its file was of; null where it was of hosts.
 
     It has `matrices` matrices, hosts x hosts, of these `layers` and `microbatches`; `total_bytes` is their sum, and
@@ -124,7 +124,7 @@ def check_name(name: str) -> None:
         )
 
 
-class DemandMatrix(Shown, frozen=True, kw_only=True):
+class DemandMatrix(ApiValue, frozen=True, kw_only=True):
     """One matrix of a stored demand: `bytes[i][j]` go from `hosts[i]` to `hosts[j]`."""
 
     name: str
@@ -154,7 +154,7 @@ class DemandMatrix(Shown, frozen=True, kw_only=True):
         )
 
 
-class HostLinks(Shown, frozen=True, kw_only=True):
+class HostLinks(ApiValue, frozen=True, kw_only=True):
     """How many links two hosts have."""
 
     one: str
@@ -162,7 +162,7 @@ class HostLinks(Shown, frozen=True, kw_only=True):
     count: int
 
 
-class DemandLinks(Shown, frozen=True, kw_only=True):
+class DemandLinks(ApiValue, frozen=True, kw_only=True):
     """The links that mFabric's ReconfigureOCS gives to a demand, and how long an all-to-all of it takes over them and
     the packet switches: `completion_s`.
 

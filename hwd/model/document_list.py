@@ -5,12 +5,12 @@ from typing import Any, Self
 from msgspec import field
 from typing_extensions import override
 
+from hwd.model.api_value import ApiValue
 from hwd.model.plural import plural
-from hwd.model.shown import Shown
 from hwd_drivers.core.documents import Document
 
 
-class DocumentJson(Shown, frozen=True, kw_only=True):
+class DocumentJson(ApiValue, frozen=True, kw_only=True):
     """A document as it is sent. `data`: the fields of its kind; see `Document` for the rest."""
 
     kind: str
@@ -29,7 +29,7 @@ class DocumentJson(Shown, frozen=True, kw_only=True):
         return Document(at_ns=self.at_ns, wall_ns=self.wall_ns, fact=read_fact(self.kind, self.data))
 
 
-class DocumentList(Shown, frozen=True, kw_only=True):
+class DocumentList(ApiValue, frozen=True, kw_only=True):
     """Documents after an id that the event stream retains.
 
     `last`: the id to continue after; `missed`: how many are no longer retained. `sent` is `documents` in the JSON.

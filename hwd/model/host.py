@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, field
 from typing_extensions import override
 
-from hwd.model.shown import Shown
+from hwd.model.api_value import ApiValue
 from hwd_agents.wire import HeldSetting, Inventory, PortNote, WallClock
 from hwd_agents.wire.events import DATA
 from hwd_drivers.core.documents import Fact
@@ -164,7 +164,7 @@ class ClockStepped(HostFact, frozen=True, kw_only=True):
     latest_ns: int
 
 
-class ClockStepReport(Shown, frozen=True, kw_only=True):
+class ClockStepReport(ApiValue, frozen=True, kw_only=True):
     """A step of the clock of a host: by how much, with its bound, and between which two times of the daemon's clock."""
 
     by_ns: int
@@ -173,7 +173,7 @@ class ClockStepReport(Shown, frozen=True, kw_only=True):
     latest_ns: int
 
 
-class HostClock(Shown, frozen=True, kw_only=True):
+class HostClock(ApiValue, frozen=True, kw_only=True):
     """The clock of a host against the daemon's, and how it is measured.
 
     `via`: how the last requests were sent, or null. `steps`: of its clock in this boot; `step`: the last of them.
@@ -193,7 +193,7 @@ class HostClock(Shown, frozen=True, kw_only=True):
     step: ClockStepReport | None
 
 
-class HostSpool(Shown, frozen=True, kw_only=True):
+class HostSpool(ApiValue, frozen=True, kw_only=True):
     """The spool of an agent. `trouble`: what is wrong with it and its remedy, or empty."""
 
     bytes: int | None
@@ -201,11 +201,11 @@ class HostSpool(Shown, frozen=True, kw_only=True):
     trouble: str
 
 
-NEVER_HEARD = "no agent of it was heard since the daemon started"
+NEVER_CONNECTED = "no agent of it was heard since the daemon started"
 BUS_BACK = "nothing was heard of it since the broker is back"
 
 
-class HostStatus(Shown, frozen=True, kw_only=True):
+class HostStatus(ApiValue, frozen=True, kw_only=True):
     """A host, as its agent reports it.
 
     `cause`: why it is not up. `since_wall_ns`: since when its agent is connected or disconnected, None where the daemon
@@ -242,7 +242,7 @@ class HostStatus(Shown, frozen=True, kw_only=True):
     @property
     def is_known(self) -> bool:
         """Whether the host is known to be up or down: nothing was heard of it yet where this is False."""
-        return self.up or self.cause not in (NEVER_HEARD, BUS_BACK)
+        return self.up or self.cause not in (NEVER_CONNECTED, BUS_BACK)
 
     @property
     def aligned(self) -> bool:

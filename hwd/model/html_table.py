@@ -8,8 +8,8 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, caption:
     """An HTML table; every text is escaped, None is an empty cell."""
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
-    told = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<table>{told}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    caption_html = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{caption_html}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _cell(value: object) -> str:

@@ -181,7 +181,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
             at_ns=at_ns,
             wall_ns=wall_ns,
             event=_named(event),
-            actions=told(actions),
+            actions=recorded_actions(actions),
             ticked_s=ticked_s,
             reconfiguration=reconfiguration,
             ports=[*ports],
@@ -189,7 +189,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def told(self) -> Event:
+    def plane_event(self) -> Event:
         """The event itself."""
         ((name, fields),) = self.event.items()
         if name == "demand":
@@ -197,7 +197,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
         return cast("Event", from_plain(fields, _EVENTS[name]))
 
 
-def told(actions: tuple[Action, ...]) -> list[dict[str, Any]]:
+def recorded_actions(actions: tuple[Action, ...]) -> list[dict[str, Any]]:
     """Actions as they are recorded, `{"grant": {"ranks": [0, 1]}}`."""
     return [_named(action) for action in actions]
 

@@ -5,11 +5,11 @@ from statistics import median
 from msgspec import field
 from typing_extensions import override
 
+from hwd.model.api_value import ApiValue
 from hwd.model.plural import plural
-from hwd.model.shown import Shown
 
 
-class JobRankStatus(Shown, frozen=True, kw_only=True):
+class JobRankStatus(ApiValue, frozen=True, kw_only=True):
     """A rank. `state`: `starting`, `running`, `waiting` for its plane, `sending`, or how it ended."""
 
     rank: int
@@ -19,7 +19,7 @@ class JobRankStatus(Shown, frozen=True, kw_only=True):
     operation: str = ""
 
 
-class JobOutput(Shown, frozen=True, kw_only=True):
+class JobOutput(ApiValue, frozen=True, kw_only=True):
     """What a rank has written, both streams as they came, from byte `first` on; `next`: where to go on."""
 
     data: bytes
@@ -27,7 +27,7 @@ class JobOutput(Shown, frozen=True, kw_only=True):
     next: int
 
 
-class JobStatus(Shown, frozen=True, kw_only=True):
+class JobStatus(ApiValue, frozen=True, kw_only=True):
     """A job. `at`: the target that its light is at, empty where it is at none, or where its prepared set has left it or
     does not know; `moving`: where it is on the way to. Where its plane moves regions, all of them, with commas.
 
@@ -66,7 +66,7 @@ class JobStatus(Shown, frozen=True, kw_only=True):
         return f"job {self.id} of {self.by}: {self.entry}, {plural(len(self.ranks), 'rank')}, {self.state}{why}"
 
 
-class JobBreach(Shown, frozen=True, kw_only=True):
+class JobBreach(ApiValue, frozen=True, kw_only=True):
     """A promise that was not kept in an operation of a rank.
 
     `kind`: `early` (it began before its plane let it go), `dark` (its light was not there), `moving` (its light was
@@ -86,7 +86,7 @@ class JobBreach(Shown, frozen=True, kw_only=True):
         return f"{self.kind}: rank {self.rank} on {self.host}, {self.operation}: {self.what}"
 
 
-class JobVerification(Shown, frozen=True, kw_only=True):
+class JobVerification(ApiValue, frozen=True, kw_only=True):
     """Whether a job kept its promises, from the records. `measured`: operations that an agent saw from begin to end, or
     to the end; `unshown`: what the records do not show. Of long lists the first ones; the totals are of all.
     """
@@ -113,7 +113,7 @@ class JobVerification(Shown, frozen=True, kw_only=True):
         return f"job {self.job} ({self.entry}), {self.state}: {counts}: {'holds' if self.holds else 'does not hold'}"
 
 
-class JobEfficiencyRow(Shown, frozen=True, kw_only=True):
+class JobEfficiencyRow(ApiValue, frozen=True, kw_only=True):
     """How much of the capacity of a job's network became data that its ranks go on with: `eta` = `gamma` x `delta` x
     `theta`, of the `job`, of one `phase` or of one `kind` of operation (`scope`).
 
@@ -143,7 +143,7 @@ class JobEfficiencyRow(Shown, frozen=True, kw_only=True):
         return self.gamma, self.delta, self.theta, self.eta
 
 
-class JobEfficiency(Shown, frozen=True, kw_only=True):
+class JobEfficiency(ApiValue, frozen=True, kw_only=True):
     """The efficiency of a job, so far where it has not ended. `operations`: all between hosts, each once for all its
     ranks. `unshown`: why operations were left out, and how many.
     """
@@ -167,7 +167,7 @@ class JobEfficiency(Shown, frozen=True, kw_only=True):
         return f"job {self.job} ({self.entry}), {self.state}: {counts}, in {whole.seconds:.3f} s"
 
 
-class JobIteration(Shown, frozen=True, kw_only=True):
+class JobIteration(ApiValue, frozen=True, kw_only=True):
     """An iteration of a job's training, as its program says it. `seconds`: to the begin of the next one, of the last
     one to its last end; null while that is open. `held_s`: how long its operations waited for their plane in all, once
     all their ranks had come.
@@ -179,7 +179,7 @@ class JobIteration(Shown, frozen=True, kw_only=True):
     held_s: float
 
 
-class JobMove(Shown, frozen=True, kw_only=True):
+class JobMove(ApiValue, frozen=True, kw_only=True):
     """A move of a job's light, `at_s` after the first thing that its plane was told. `links`: new ones; null where its
     plane had declared the target, or one before it, beforehand. `held_s`: how long operations waited for it whose
     ranks had all come; the rest of `seconds` is hidden behind what ranks did. `held`: the one that waited longest.
@@ -196,7 +196,7 @@ class JobMove(Shown, frozen=True, kw_only=True):
     why: str
 
 
-class JobTraining(Shown, frozen=True, kw_only=True):
+class JobTraining(ApiValue, frozen=True, kw_only=True):
     """The iterations of a job, and the moves of its light, so far where it has not ended."""
 
     job: str
@@ -223,7 +223,7 @@ class JobTraining(Shown, frozen=True, kw_only=True):
         return f"job {self.job} ({self.entry}), {self.state}: {iterations}{middle}; {moved}"
 
 
-class JobDemandMatrix(Shown, frozen=True, kw_only=True):
+class JobDemandMatrix(ApiValue, frozen=True, kw_only=True):
     """What hosts had for each other in an all-to-all: `size_bytes[sender][receiver]`."""
 
     group: str
@@ -233,7 +233,7 @@ class JobDemandMatrix(Shown, frozen=True, kw_only=True):
     size_bytes: list[list[int]]
 
 
-class JobDemand(Shown, frozen=True, kw_only=True):
+class JobDemand(ApiValue, frozen=True, kw_only=True):
     """The demand of a job's all-to-alls, in the order in which they came. `hosts`: of the rows and columns."""
 
     job: str

@@ -16,7 +16,7 @@ from hwd.model import (
     job,
     lease,
     plan_summary,
-    prepared,
+    prepared_set,
     program,
     reconfiguration,
     run_facts,
@@ -123,9 +123,9 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         job.JobEnded,
     ),
     "prepared sets": (
-        prepared.SetPrepared,
-        prepared.SetSettled,
-        prepared.SetReleased,
+        prepared_set.SetPrepared,
+        prepared_set.SetSettled,
+        prepared_set.SetReleased,
     ),
     "runs": (
         run_facts.RunStarted,

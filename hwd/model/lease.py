@@ -6,8 +6,8 @@ from typing import ClassVar, Final, Literal
 from msgspec import UNSET, UnsetType, field
 from typing_extensions import override
 
+from hwd.model.api_value import ApiValue
 from hwd.model.plural import plural
-from hwd.model.shown import Shown
 from hwd_drivers.core.documents import Fact
 
 
@@ -137,7 +137,7 @@ WAITING: Final = "waiting"
 RESERVED: Final = "reserved"
 
 
-class SwitchLease(Shown, frozen=True, kw_only=True):
+class SwitchLease(ApiValue, frozen=True, kw_only=True):
     """The lease under which a host drives its switch. `epoch`: counts the grants; an agent refuses commands of an older
     one. `why`: why it is not granted, or empty.
     """
@@ -148,7 +148,7 @@ class SwitchLease(Shown, frozen=True, kw_only=True):
     why: str = ""
 
 
-class HeldLease(Shown, frozen=True, kw_only=True):
+class HeldLease(ApiValue, frozen=True, kw_only=True):
     """A lease of ports (`kind` claim), of a switch that is delegated to its host (`kind` delegated), or one that is not
     granted yet (`kind` waiting: in the queue; `kind` reserved: from a time on).
 
@@ -208,7 +208,7 @@ class HeldLease(Shown, frozen=True, kw_only=True):
         return f"lease {self.id} of {self.holder} on {plural(len(self.ports), 'port')}, {self.left_s:.0f} s left"
 
 
-class HeldSettings(Shown, frozen=True, kw_only=True):
+class HeldSettings(ApiValue, frozen=True, kw_only=True):
     """Settings of an ended run that are still in force; a kick of the hold frees the ports."""
 
     hold: str

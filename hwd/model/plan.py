@@ -23,7 +23,7 @@ from hwd.model.plan_summary import (
     PlanSummary,
 )
 from hwd.model.prediction import PlanPrediction
-from hwd.model.prepared import SetSwitch
+from hwd.model.prepared_set import SetSwitch
 from hwd.model.reconfiguration import StartedLink
 from hwd_drivers.core.errors import BugError
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves

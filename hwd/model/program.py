@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hwd.model.testbed import Host
 from typing import ClassVar
 
-from hwd.model.shown import Shown
+from hwd.model.api_value import ApiValue
 from hwd_drivers.core.documents import Fact
 
 Signal = Literal["INT", "TERM", "KILL", "HUP", "USR1", "USR2", "STOP", "CONT"]
@@ -183,7 +183,7 @@ class HostProgramEnded(ProgramFact, frozen=True, kw_only=True):
     seconds: float
 
 
-class ProgramStatus(Shown, frozen=True, kw_only=True):
+class ProgramStatus(ApiValue, frozen=True, kw_only=True):
     """A program that runs on a host now, since `since_s`, as process `pid` there. `by`: who started it."""
 
     id: str

@@ -67,7 +67,7 @@ class RcRecovery(msgspec.Struct, frozen=True, kw_only=True):
         best, rest = sorted((self, other), key=lambda one: (order.index(one.outcome), one.latest_ns))
         return replace(best, why=best.why or rest.why) if best.outcome is RcOutcome.RE_MADE else best
 
-    def beside(self, carrier: Instant) -> Self:
+    def with_carrier(self, carrier: Instant) -> Self:
         """Add the time since the carrier came."""
         if self.outcome is RcOutcome.FAILED or carrier.knowledge is not Knowledge.SEEN:
             return self

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, field
 from typing_extensions import override
 
+from hwd.model.api_value import ApiValue
 from hwd.model.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.hang import Hang
 from hwd.model.interlock import Interlock
@@ -15,7 +16,6 @@ from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.plan_summary import PlanSummary
 from hwd.model.plural import plural
 from hwd.model.prediction import PlanPrediction
-from hwd.model.shown import Shown
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.values import Crossconnect, PortSide, natural_key
 
@@ -180,7 +180,7 @@ def outcome_of(fact: EndFact) -> str:
     return "given-up" if isinstance(fact, JournalGivenUp) else fact.outcome
 
 
-class ReconfigurationStatus(Shown, frozen=True, kw_only=True):
+class ReconfigurationStatus(ApiValue, frozen=True, kw_only=True):
     """A reconfiguration: its outcome, or its progress.
 
     `outcome` is None while it is under way or awaits a confirm. `not_ready`: links that were not measured ready within
@@ -221,7 +221,7 @@ class ReconfigurationStatus(Shown, frozen=True, kw_only=True):
         return f"{self.id} ({self.what}) {self.outcome or self.state}{why}, {plural(len(self.links), 'link')}"
 
 
-class LeftOpen(Shown, frozen=True, kw_only=True):
+class LeftOpen(ApiValue, frozen=True, kw_only=True):
     """A reconfiguration that a crash or a failure cut off, and that is not undone yet.
 
     `why`: the obstacle; `tried_wall_ns`: the end of the last try, None before the first. `ports` are held until it is
@@ -250,7 +250,7 @@ class LeftOpen(Shown, frozen=True, kw_only=True):
         return f"{self.id} ({self.what}) left open: {self.why}, {plural(len(self.ports), 'port')} held"
 
 
-class HistoryEntry(Shown, frozen=True, kw_only=True):
+class HistoryEntry(ApiValue, frozen=True, kw_only=True):
     """One reconfiguration, or with `reconfiguration` None what was found at a switch and adopted as desired, a reload
     of the testbed file, the place from which on only those of runs are left, as older ones were deleted, or the place
     up to which the records have all, while they take no more.

@@ -3,10 +3,10 @@
 from msgspec import field
 from typing_extensions import override
 
-from hwd.model.shown import Shown
+from hwd.model.api_value import ApiValue
 
 
-class TestbedChangeReport(Shown, frozen=True, kw_only=True):
+class TestbedChangeReport(ApiValue, frozen=True, kw_only=True):
     """One difference of the file. `kind`: added, removed or changed. `what`: what of `subject` differs.
 
     `ports`: those that nobody may hold while it is taken. `obstacle`: why a running daemon cannot take it; empty where
@@ -26,7 +26,7 @@ class TestbedChangeReport(Shown, frozen=True, kw_only=True):
         return f"{self.subject} {self.kind}{f': {self.what}' if self.what else ''}"
 
 
-class ReloadReport(Shown, frozen=True, kw_only=True):
+class ReloadReport(ApiValue, frozen=True, kw_only=True):
     """What a reload changed, or with `done` false what it would change. `hash`: of the file's text.
 
     `hides`: links that are lit and that the new file knows no fibres for: their crossconnects stay, in words.

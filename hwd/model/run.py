@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Meta
 from typing_extensions import override
 
+from hwd.model.api_value import ApiValue
 from hwd.model.plural import plural
-from hwd.model.shown import Shown
 from hwd_drivers.core.documents import Fact
 
 Treatment = Literal["a", "b"]
@@ -112,7 +112,7 @@ class RunProgress(RunStatus, frozen=True, kw_only=True):
     total: int
 
 
-class AcceptedRun(Shown, frozen=True, kw_only=True):
+class AcceptedRun(ApiValue, frozen=True, kw_only=True):
     """A run that was accepted: it is running, or in the queue.
 
     `due_wall_ns`, `waits_for`: see RunStatus. `after`: an id of the event stream,
@@ -148,7 +148,7 @@ class AcceptedRun(Shown, frozen=True, kw_only=True):
         return f"run {self.id} of {self.playbook}, {plural(self.steps, 'step')}"
 
 
-class AbortedRun(Shown, frozen=True, kw_only=True):
+class AbortedRun(ApiValue, frozen=True, kw_only=True):
     """The end of a run that was aborted. `outcome`: its final state. `safe_state`: where it left the switches."""
 
     run: str

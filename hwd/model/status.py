@@ -5,18 +5,18 @@ from typing import Literal
 from msgspec import UNSET, UnsetType, field
 from typing_extensions import override
 
-from hwd.model.desired import SwitchDesired, UnlitLink
+from hwd.model.api_value import ApiValue
+from hwd.model.desired_state import SwitchDesired, UnlitLink
 from hwd.model.host import HostStatus
 from hwd.model.html_table import table
 from hwd.model.job_status import JobStatus
 from hwd.model.lease import HeldLease, HeldSettings
 from hwd.model.local_time import local_time
 from hwd.model.plural import plural
-from hwd.model.prepared import EndedSet, PreparedSetStatus
+from hwd.model.prepared_set import EndedSet, PreparedSetStatus
 from hwd.model.program import ProgramStatus
 from hwd.model.reconfiguration import LeftOpen, ReconfigurationStatus
 from hwd.model.run import RunProgress, RunStatus
-from hwd.model.shown import Shown
 from hwd.model.switch import CompositeStatus, LinkStatus, SwitchChange, SwitchStatus
 from hwd.model.transfer import TransferStatus
 
@@ -25,7 +25,7 @@ LITTLE_FREE_BYTES = 1_000_000_000
 three minutes, at half a kilobyte each. The alert DiskSpaceLow has the same limit."""
 
 
-class Alert(Shown, frozen=True, kw_only=True):
+class Alert(ApiValue, frozen=True, kw_only=True):
     """An alert of `dashboards/prometheus/alerts.yml` that is in force by what the daemon knows.
 
     `subject`: the switch, host, port, link, run, job or limit that it is about. `since_wall_ns`: when its condition
@@ -45,7 +45,7 @@ class Alert(Shown, frozen=True, kw_only=True):
         return f"{self.name} ({self.severity}) {self.subject}: {self.summary}"
 
 
-class DiskSpace(Shown, frozen=True, kw_only=True):
+class DiskSpace(ApiValue, frozen=True, kw_only=True):
     """The file system of the data folder, which holds records and journal, as it was read last.
 
     `free_bytes`: what the daemon may still write. Both sizes are None where they could not be read; `why` says why.
@@ -70,7 +70,7 @@ class DiskSpace(Shown, frozen=True, kw_only=True):
         return f"{self.free_bytes / 1e9:.1f} of {self.total_bytes / 1e9:.1f} GB free at {self.path}"
 
 
-class Problem(Shown, frozen=True, kw_only=True):
+class Problem(ApiValue, frozen=True, kw_only=True):
     """An error. `type`: a tag URI that names its kind. `exit_status`: what the command line ends with.
 
     `problems`: of a refused file or body, one text each. `device`, `command`, `code` and `text`: of a device that
@@ -90,7 +90,7 @@ class Problem(Shown, frozen=True, kw_only=True):
     switches: list[str] | UnsetType = UNSET
 
 
-class BusStatus(Shown, frozen=True, kw_only=True):
+class BusStatus(ApiValue, frozen=True, kw_only=True):
     """The broker, and whether the daemon is connected to it. `since_wall_ns`: since when it is, or is not; None until
     the first attempt to connect has ended.
     """
@@ -100,27 +100,27 @@ class BusStatus(Shown, frozen=True, kw_only=True):
     since_wall_ns: int | None = None
 
 
-class StorageStatus(Shown, frozen=True, kw_only=True):
+class StorageStatus(ApiValue, frozen=True, kw_only=True):
     """Whether records or journal can be written, and why not."""
 
     writable: bool
     why: str | None
 
 
-class Liveness(Shown, frozen=True, kw_only=True):
+class Liveness(ApiValue, frozen=True, kw_only=True):
     """The process runs and its event loop answers."""
 
     alive: bool
 
 
-class Readiness(Shown, frozen=True, kw_only=True):
+class Readiness(ApiValue, frozen=True, kw_only=True):
     """Whether the daemon is ready, and what is not."""
 
     ready: bool
     why: list[str]
 
 
-class Status(Shown, frozen=True, kw_only=True):
+class Status(ApiValue, frozen=True, kw_only=True):
     """What `hwd status` shows: switches, hosts, links, leases, runs and reconfigurations.
 
     `lit` is `links` in the JSON: the links that crossconnects make now. `reconfigurations`: those under way. `open`:

@@ -6,11 +6,11 @@ from typing import ClassVar, Literal
 from msgspec import UNSET, UnsetType, field
 from typing_extensions import override
 
+from hwd.model.api_value import ApiValue
 from hwd.model.hang import Hang
 from hwd.model.lease import SwitchLease
 from hwd.model.link import Link
 from hwd.model.plural import plural
-from hwd.model.shown import Shown
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PortSide
 from hwd_drivers.devices.facts import SwitchFact
 
@@ -67,7 +67,7 @@ NOT_ENDED = "not ended"
 """The outcome of a reconfiguration that was cut off and whose end is not known."""
 
 
-class SwitchChange(Shown, frozen=True, kw_only=True):
+class SwitchChange(ApiValue, frozen=True, kw_only=True):
     """The last change of the crossconnects of a switch, and who made it.
 
     `origin`: `reconfiguration`, of this daemon; `host`, whose job set it; `restart`, in which it lost crossconnects;
@@ -118,7 +118,7 @@ class SwitchChange(Shown, frozen=True, kw_only=True):
         return ", ".join(filter(None, (f"reconfiguration {self.reconfiguration}{what}", self.outcome, self.by)))
 
 
-class OverrunReport(Shown, frozen=True, kw_only=True):
+class OverrunReport(ApiValue, frozen=True, kw_only=True):
     """An overrun. `lost`: crossconnects of another client that it made between the daemon's read and its write, which
     are `window_s` apart, and that the write removed.
     """
@@ -129,7 +129,7 @@ class OverrunReport(Shown, frozen=True, kw_only=True):
     window_s: float
 
 
-class RestartReport(Shown, frozen=True, kw_only=True):
+class RestartReport(ApiValue, frozen=True, kw_only=True):
     """A restart of a switch between two sessions. `sign`: `uptime` where the switch reports it, `at-rest` where it has
     none of its crossconnects, which is likely a restart. `lost`: the crossconnects that it had. `unheard_s`: since it
     was last read. `missing`: those of `lost` whose ends are still free.
@@ -143,7 +143,7 @@ class RestartReport(Shown, frozen=True, kw_only=True):
     missing: list[Crossconnect]
 
 
-class HeldEnds(Shown, frozen=True, kw_only=True):
+class HeldEnds(ApiValue, frozen=True, kw_only=True):
     """Fibre ends of a switch that an override holds dark (`to` force-blocked), or releases (normal).
 
     `blocked`: all ends that the switch holds dark since.
@@ -159,7 +159,7 @@ class HeldEnds(Shown, frozen=True, kw_only=True):
         return f"{self.switch}: {', '.join(self.ends)} {self.to}, {plural(len(self.blocked), 'end')} held dark"
 
 
-class SwitchStatus(Shown, frozen=True, kw_only=True):
+class SwitchStatus(ApiValue, frozen=True, kw_only=True):
     """One switch as it was reported last; `up` false says that this may be old.
 
     `up` is None for a switch of a host whose state is unknown. `owner`: that host; None for a switch of the daemon.
@@ -201,7 +201,7 @@ class SwitchStatus(Shown, frozen=True, kw_only=True):
         return f"{self.name} {state}, {plural(len(self.readings), 'crossconnect')}{dark}"
 
 
-class CompositeStatus(Shown, frozen=True, kw_only=True):
+class CompositeStatus(ApiValue, frozen=True, kw_only=True):
     """A composite switch: the crossconnects that its elements make together, `crossconnects` in the JSON.
 
     `switches`: those of its elements; `away`: those of them that are down.
@@ -226,7 +226,7 @@ class CompositeStatus(Shown, frozen=True, kw_only=True):
         return f"{self.name} {state}, {plural(len(self.readings), 'crossconnect')}"
 
 
-class LinkStatus(Shown, frozen=True, kw_only=True):
+class LinkStatus(ApiValue, frozen=True, kw_only=True):
     """A link that crossconnects make now. `carrier`: both ends have it.
 
     `away`: switches on its way that are down. Nobody knows then whether there is light, and `carrier` is None.

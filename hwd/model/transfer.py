@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from hwd.model.shown import Shown
+from hwd.model.api_value import ApiValue
 from hwd_drivers.core.documents import Fact
 
 
@@ -52,7 +52,7 @@ class TransferCut(TransferFact, frozen=True, kw_only=True):
     waited_s: float
 
 
-class TransferStatus(Shown, frozen=True, kw_only=True):
+class TransferStatus(ApiValue, frozen=True, kw_only=True):
     """What a process of a host says that it is sending now, since `since_s`, for another `left_s` at most.
 
     `drained_by`: the reconfiguration that waits for its end. `transfer` empty: the host has not said since the start of

@@ -6,7 +6,7 @@ Planes do not import each other.
 from hwd.planes.actor import Breach, PlaneActor, PlaneError
 from hwd.planes.demand import AnnouncedDemand
 from hwd.planes.gathering import Gathering
-from hwd.planes.joined import are_joined
+from hwd.planes.joined_hosts import are_joined
 from hwd.planes.regional_light import RegionalLight
 
 __all__ = ["AnnouncedDemand", "Breach", "Gathering", "PlaneActor", "PlaneError", "RegionalLight", "are_joined"]

@@ -38,7 +38,7 @@ from hwd.model.plane import (
     Target,
     View,
 )
-from hwd.planes.joined import are_joined
+from hwd.planes.joined_hosts import are_joined
 from hwd_agents.wire import Operation
 from hwd_drivers.core.errors import BugError, FailedError, HwdError
 

@@ -28,7 +28,7 @@ class AnnouncedDemand:
         }
         """By group: how many ranks it has, in all and by host."""
         self._bytes: dict[tuple[str, str], float] = {}
-        self._told_s = 0.0
+        self._announced_s = 0.0
 
     def take(self, event: Event, *, at_s: float) -> None:
         """The plane was told this."""
@@ -36,10 +36,10 @@ class AnnouncedDemand:
             case Intent(rank=rank, operation=operation):
                 self._count(self._hosts[rank], operation)
             case Demand():
-                self._bytes, self._told_s = {}, at_s
+                self._bytes, self._announced_s = {}, at_s
 
     def due(self, *, at_s: float) -> Demand | None:
-        if not self._bytes or at_s - self._told_s < self._every_s:
+        if not self._bytes or at_s - self._announced_s < self._every_s:
             return None
         return Demand(bytes_between=dict(self._bytes))
 

@@ -37,7 +37,7 @@ from hwd.model.plane import (
     View,
 )
 from hwd.planes.gathering import Gathering
-from hwd.planes.joined import are_joined
+from hwd.planes.joined_hosts import are_joined
 from hwd.planes.regional_light import Region, RegionalLight
 from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.errors import ConfigError, FailedError
@@ -89,7 +89,7 @@ class _Experts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
+class _HeldOperation:
     """An operation whose ranks have all come. `demand` None: it is no all-to-all of several hosts."""
 
     group: str
@@ -115,7 +115,7 @@ class MFabric:
         self._light = RegionalLight()
         self._sending: dict[int, str] = {}
         """Ranks that were let go, and in which group."""
-        self._held: list[_Held] = []
+        self._held: list[_HeldOperation] = []
         self._failed: set[NicPortId | str] = set()
 
     def targets(self, job: Job, view: View) -> Mapping[str, Target]:
@@ -163,16 +163,16 @@ class MFabric:
 
     # --- operations
 
-    def _arrived(self, operation: Operation, ranks: tuple[int, ...]) -> _Held:
+    def _arrived(self, operation: Operation, ranks: tuple[int, ...]) -> _HeldOperation:
         group = operation.group
-        held = _Held(group=group, operation=operation, ranks=ranks)
+        held = _HeldOperation(group=group, operation=operation, ranks=ranks)
         if operation.kind is not OperationKind.ALL_TO_ALL or len({self._hosts[rank] for rank in ranks}) < 2:
             return held
         if group not in self._experts:
             self._experts[group] = self._experts_of(group, ranks)
         asked = [self._asked[rank] for rank in ranks]
         parts = [one.parts or (one.size_bytes / len(ranks),) * len(ranks) for one in asked]
-        return _Held(group=group, operation=operation, ranks=ranks, demand=np.array(parts, dtype=np.float64))
+        return _HeldOperation(group=group, operation=operation, ranks=ranks, demand=np.array(parts, dtype=np.float64))
 
     def _experts_of(self, group: str, ranks: Sequence[int]) -> _Experts:
         hosts = tuple(dict.fromkeys(self._hosts[rank] for rank in ranks))
@@ -262,7 +262,7 @@ class MFabric:
                 yield self._answer(held)
         yield from self._switch()
 
-    def _settle(self, held: _Held) -> None:
+    def _settle(self, held: _HeldOperation) -> None:
         """What an all-to-all that has come wants, where that is open, or a port of it has failed since."""
         if held.demand is None:
             return
@@ -305,7 +305,7 @@ class MFabric:
                 kept |= other.region
         return kept
 
-    def _answer(self, held: _Held) -> Action:
+    def _answer(self, held: _HeldOperation) -> Action:
         """Let an operation go whose light does not move any more."""
         why = self._problem(held, self._light.links)
         if held.demand is not None:
@@ -345,7 +345,7 @@ class MFabric:
         """Whether a link of the group has a port that has failed."""
         return any(not experts.region.isdisjoint(link.ends) and not all(map(self._works, link.ends)) for link in links)
 
-    def _problem(self, held: _Held, light: Iterable[Link]) -> str:
+    def _problem(self, held: _HeldOperation, light: Iterable[Link]) -> str:
         """Hosts that neither light nor packet switches join, as they have to be; empty where there are none."""
         hosts = [*dict.fromkeys(self._hosts[rank] for rank in held.ranks)]
         without = [host for host in hosts if not self._has_eps(host)]

@@ -47,7 +47,7 @@ class RunJobs(Protocol):
         """Start one; returns its id before anything of it moves. Raises RefusedError where it may not be started."""
         ...
 
-    async def carry(self, job: str, arguments: Sequence[str], *, run: str, sweep: Mapping[str, Json]) -> None:
+    async def wait_for_end(self, job: str, arguments: Sequence[str], *, run: str, sweep: Mapping[str, Json]) -> None:
         """Wait for the end of one. Cancelled, it stops the job and waits for its end. `arguments` and `sweep`: values
         in force, for the record. Raises FailedError where it did not succeed.
         """

@@ -53,7 +53,7 @@ async def record_end(
 
 async def _recorded(end: RunEnd, run: str, recorder: RecordingSink) -> RunEnd:
     """`end`, or a failure where not all documents of the run are recorded."""
-    failure = await recorder.held(run)
+    failure = await recorder.why_not_on_disk(run)
     if failure is None or (end.outcome is RunOutcome.FAILED and str(failure) in end.why):
         return end
     why = f"{end.why}; {failure}" if end.why else why_failed(failure)

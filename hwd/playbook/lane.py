@@ -43,7 +43,7 @@ LEFT_LEAST_S = 0.001
 
 
 @dataclass(slots=True, kw_only=True)
-class Shared:
+class LaneContext:
     """What the lanes of one run share."""
 
     run: str
@@ -75,7 +75,7 @@ class Shared:
 class Lane:
     """One line of steps. `lease` is its own; without one it acts under that of the outer lane."""
 
-    def __init__(self, shared: Shared, *, name: str = "", outer: "Lane | None" = None) -> None:
+    def __init__(self, shared: LaneContext, *, name: str = "", outer: "Lane | None" = None) -> None:
         self.name = name
         self.lease: Claim | None = None
         self.outer = outer
@@ -161,7 +161,7 @@ class Lane:
                 await self._harm(step)
             case JobStep():
                 await self._confirm()
-                await self._carry(step)
+                await self._run_job(step)
             case AssertStep():
                 await self._confirm()
                 self._assert(step)
@@ -215,12 +215,12 @@ class Lane:
                 )
             )
 
-    async def _carry(self, step: JobStep) -> None:
+    async def _run_job(self, step: JobStep) -> None:
         effects, run = self._shared.effects, self._shared.run
         job = await effects.jobs.start_of(run, step.name, step.arguments)
         effects.light.follow(job)
         self.jobs.append(job)
-        await effects.jobs.carry(job, step.arguments, run=run, sweep=self._swept)
+        await effects.jobs.wait_for_end(job, step.arguments, run=run, sweep=self._swept)
 
     async def _harm(self, step: FaultStep) -> None:
         self._check(harmed(step.fault, self._shared.all_ports), PortAction.FAULT)

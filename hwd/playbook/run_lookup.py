@@ -21,7 +21,7 @@ class RunLookup:
             return known
         match self._live(id) if id else []:
             case [run]:
-                return self.known(run)
+                return self.status_on_board(run)
             case [_, *_] as several:
                 raise ConfigError(f"run {id}: several under way start so ({', '.join(several)}). Write more of it")
         summary = await self._records.run(id)
@@ -38,7 +38,7 @@ class RunLookup:
             case several:
                 raise RefusedError(f"run {id}: several under way start so ({', '.join(several)}). Write more of it")
 
-    def known(self, id: str) -> RunStatus:
+    def status_on_board(self, id: str) -> RunStatus:
         """The state of a run that is on the board."""
         if (status := self._board.get(id)) is None:
             raise FailedError(f"run {id}: has no state")

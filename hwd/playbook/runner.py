@@ -19,11 +19,11 @@ from hwd.model.recorded_run import RunOutcome
 from hwd.model.run_facts import RunFault
 from hwd.model.stage import StageName
 from hwd.playbook.effects import Effects, HostActions, RunJobs
-from hwd.playbook.lane import Lane, Shared
+from hwd.playbook.lane import Lane, LaneContext
 from hwd.playbook.light_of_jobs import LightOfJobs
 from hwd.playbook.measures import Tally
 from hwd.playbook.pause import Brake
-from hwd.playbook.safe_state import Left, SafeState, left_by
+from hwd.playbook.safe_state import SafeState, SafeStates, left_by
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.testbed_ports import all_ports
 from hwd.reconfigure.apply.reconfiguration import State
@@ -93,7 +93,7 @@ class Runner:
         self._clock = access.clock
         self._emit = Emitter(access.clock, access.sink)
         self._brake = Brake()
-        self._shared = Shared(
+        self._shared = LaneContext(
             run=id,
             reconfigurer=access.reconfigurer,
             leases=access.leases,
@@ -251,7 +251,7 @@ class Runner:
             clearing.exception()  # `_undo` reports the error, or clears again and reports that result
         self._stop_once()
 
-    async def _undo(self, why: str) -> tuple[Left, list[str], list[str]]:
+    async def _undo(self, why: str) -> tuple[SafeStates, list[str], list[str]]:
         """Clear faults, restore NIC settings, roll back and release leases.
 
         Returns where the switches were left, what could not be undone in time, and the switches that cannot be read.

@@ -220,7 +220,7 @@ class Runs:
             end = replace_field(
                 runner.end, why=f"{runner.end.why}; the records do not answer, and do not have its end yet"
             )
-            return ended_status(self._lookup.known(id), end, by=by, ended_wall_ns=self._clock.wall_ns())
+            return ended_status(self._lookup.status_on_board(id), end, by=by, ended_wall_ns=self._clock.wall_ns())
         waits_for = "the records" if runner is None else runner.waits_for
         self._emit(RunOverdue(run=id, by=by, waits_for=waits_for, within_s=within_s))
         why = f"run {id}: not ended within {within_s:g} s of its abort: it waits for {waits_for}"
@@ -237,7 +237,7 @@ class Runs:
             runner.abort(by)
         if (task := self._tasks.get(id)) is not None:
             await asyncio.shield(task)
-        return self._lookup.known(id)
+        return self._lookup.status_on_board(id)
 
     def pause(self, id: str, *, by: str) -> RunStatus:
         """Pause before the next step, with all leases; its state is `paused` when that is reached."""
@@ -245,7 +245,7 @@ class Runs:
         runner.pause(by)
         self.board.look(runner.id)
         log.info("run %s: is to pause, by %s", runner.id, by)
-        return self._lookup.known(runner.id)
+        return self._lookup.status_on_board(runner.id)
 
     def resume(self, id: str, *, by: str) -> RunStatus:
         """End a pause; raises RefusedError for a run that is not paused."""
@@ -255,7 +255,7 @@ class Runs:
         log.info("run %s: resumed by %s", runner.id, by)
         runner.resume()
         self.board.look(runner.id)
-        return self._lookup.known(runner.id)
+        return self._lookup.status_on_board(runner.id)
 
     # --- the queue
 
@@ -290,7 +290,7 @@ class Runs:
             self._ended[queued.id] = asyncio.Event()
             self.board.put(waiting.status(RunState.QUEUED, waits_for=waits_for))
             self._changed.set()
-            return self._lookup.known(queued.id)
+            return self._lookup.status_on_board(queued.id)
 
     async def _start_due(self) -> float | None:
         """Start every run that can start; returns seconds until the next look, None if only a change matters."""
@@ -350,7 +350,7 @@ class Runs:
         await self._records.start_run(record)
         self._dequeue(waiting.id)
         self._end(waiting, why, by=by, ended_wall_ns=record.ended_wall_ns)
-        return self._lookup.known(waiting.id)
+        return self._lookup.status_on_board(waiting.id)
 
     def _enqueue(self, waiting: WaitingRun) -> None:
         self._queue.add(waiting)
@@ -400,7 +400,7 @@ class Runs:
             )
         )
         self._tasks[runner.id] = asyncio.create_task(self._go(waiting), name=f"hwd:run/{runner.id}/main")
-        return self._lookup.known(runner.id)
+        return self._lookup.status_on_board(runner.id)
 
     async def _go(self, waiting: WaitingRun) -> None:
         runner = waiting.runner
@@ -408,7 +408,7 @@ class Runs:
         del self._active[runner.id]
         self._ledger.release(Reason.RUN, runner.id)
         ended_ns = self._clock.wall_ns()
-        status, aborted_by = self._lookup.known(runner.id), self._aborted_by.pop(runner.id, DAEMON_END)
+        status, aborted_by = self._lookup.status_on_board(runner.id), self._aborted_by.pop(runner.id, DAEMON_END)
 
         def last(end: RunEnd) -> tuple[Document, ...]:
             by = aborted_by if end.outcome is RunOutcome.ABORTED else None
@@ -455,7 +455,7 @@ class Runs:
 
     def _get_active(self, id: str) -> Runner:
         if id not in self._active:
-            raise RefusedError(f"run {id}: is {self._lookup.known(id).state}, and does not go on")
+            raise RefusedError(f"run {id}: is {self._lookup.status_on_board(id).state}, and does not go on")
         return self._active[id]
 
     def _paused_by(self, id: str) -> str | None:

@@ -33,7 +33,7 @@ class SafeState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class SafeStates:
     """The safe state of the whole run, and of each branch or job that moved anything."""
 
     state: SafeState
@@ -44,7 +44,7 @@ class Left:
         return ", ".join(f"{branch} {state}" for branch, state in self.by_branch.items())
 
 
-def left_by(lanes: Sequence[Lane], last: Mapping[str, Reconfiguration], light: LightOfJobs) -> Left:
+def left_by(lanes: Sequence[Lane], last: Mapping[str, Reconfiguration], light: LightOfJobs) -> SafeStates:
     """`lanes`: those open at the end, the run's own first. `last`: the last reconfiguration of each, by its name.
     `light`: that of their jobs.
     """
@@ -75,7 +75,7 @@ def left_by(lanes: Sequence[Lane], last: Mapping[str, Reconfiguration], light: L
             if not moves:
                 yield lane.name, state
 
-    return Left(state=(lanes and state_of(lanes[0])) or SafeState.UNTOUCHED, by_branch=dict(branches()))
+    return SafeStates(state=(lanes and state_of(lanes[0])) or SafeState.UNTOUCHED, by_branch=dict(branches()))
 
 
 def _state_after(outcome: str | None) -> SafeState:

@@ -74,7 +74,7 @@ class PortAction(StrEnum):
 class Pass(Flag):
     """Who may act in spite of a claim."""
 
-    NOBODY = 0
+    NONE = 0
     ITSELF = auto()
     """Who acts under this lease, or is this reconfiguration, this request for a lease or this prepared set."""
     ITS_RUN = auto()
@@ -103,7 +103,7 @@ class Rule:
     claims that are in force at any time of the action bar it, else those that are in force now.
     """
 
-    passes: Pass = Pass.NOBODY
+    passes: Pass = Pass.NONE
     whole: bool = False
     spans: bool = False
 

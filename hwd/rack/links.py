@@ -10,7 +10,7 @@ from hwd.fabric.diagnosis import Diagnosis, EndState, Transfers
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.last_seen import LastSeen
 from hwd.model.circuit import RoutedLink
-from hwd.model.desired import UnlitLink
+from hwd.model.desired_state import UnlitLink
 from hwd.model.hang import Hang
 from hwd.model.host import HostBirth, HostDown, HostEvent
 from hwd.model.link import Link, SwitchCrossconnect
@@ -28,7 +28,7 @@ MONITORED_NS = 6 * 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Looked:
+class _LinkLook:
     """A link as it was when it was looked at. `lasts`: until a document of an end or a switch of it; else a time makes
     it another one.
     """
@@ -72,7 +72,7 @@ class Links:
     def use_testbed(self, fabric: Fabric) -> None:
         """Go on with the testbed of this fabric."""
         self._fabric = fabric
-        self._looked: dict[Link, _Looked] = {}
+        self._looked: dict[Link, _LinkLook] = {}
         self._of: dict[str, dict[Link, None]] = {}
         """By NIC port, host and switch: the links that were looked at."""
         self._carried = LastSeen[frozenset[Crossconnect]]()
@@ -216,7 +216,8 @@ class Links:
                 switches=[*composite.inside.switches],
                 away=[one for one in composite.inside.switches if not switches[one].up],
                 readings=[
-                    CrossconnectReading(crossconnect=one.demand, state=one.state) for one in composite.standing(state)
+                    CrossconnectReading(crossconnect=one.demand, state=one.state)
+                    for one in composite.present_demands(state)
                 ],
             )
             for name, composite in self._fabric.composites.items()
@@ -237,7 +238,7 @@ class Links:
             if not links:
                 del self._of[name]
 
-    def _look(self, routed: RoutedLink) -> _Looked:
+    def _look(self, routed: RoutedLink) -> _LinkLook:
         reports = {one.switch: self._switches.report(one.switch) for one in routed.crossconnects}
         away = [one for one in reports.values() if one is not None and one.up is False]
         carriers = [*map(self._ports.carrier, routed.link.ends)]
@@ -251,7 +252,7 @@ class Links:
             hang=hang,
             made_wall_ns=max(self._made(routed), default=None),
         )
-        return _Looked(routed=routed, status=status, lasts=lasts)
+        return _LinkLook(routed=routed, status=status, lasts=lasts)
 
     def _hang(self, routed: RoutedLink, transfers: Transfers | None = None) -> tuple[Hang | None, bool]:
         """Where a link hangs, and whether that lasts until a document comes."""

@@ -69,7 +69,7 @@ class NicPortNow:
     dark_wall_ns: int | None = None
 
     @property
-    def told(self) -> HostPort:
+    def as_host_port(self) -> HostPort:
         """The port as its agent would tell of it now; the count of its carrier is of its birth."""
         return replace(
             self.born,
@@ -154,14 +154,14 @@ class NicPorts:
 
 
 def _born(before: NicPortNow | None, birth: HostBirth, name: str) -> NicPortNow:
-    told = birth.ports[name]
+    host_port = birth.ports[name]
     known = Inventory() if birth.inventory is UNSET else birth.inventory
     states: Mapping[str, bool | None] = (known.states or {}).get(name, {})
     port = NicPortNow(
-        born=told,
-        present=told.present,
-        carrier=told.carrier,
-        rdma=told.rdma,
+        born=host_port,
+        present=host_port.present,
+        carrier=host_port.carrier,
+        rdma=host_port.rdma,
         light=states.get("light"),
         firmware=states.get("firmware"),
         states_rdma=states.get("rdma"),
@@ -172,15 +172,15 @@ def _born(before: NicPortNow | None, birth: HostBirth, name: str) -> NicPortNow:
         port.why_down = _why_down(link)
     if before is not None:
         port.lost_wall_ns, port.dark_wall_ns, port.was = before.lost_wall_ns, before.dark_wall_ns, before.was
-    if told.carrier is None:  # what it was when it was last known is kept: it may be found unchanged
+    if host_port.carrier is None:  # what it was when it was last known is kept: it may be found unchanged
         return port
     was = port.was
-    same = was is not None and (was.boot, was.there) == (birth.boot, told.carrier)
-    counted = was is not None and was.changes is not None and was.changes == told.carrier_changes
+    same = was is not None and (was.boot, was.there) == (birth.boot, host_port.carrier)
+    counted = was is not None and was.changes is not None and was.changes == host_port.carrier_changes
     port.was = Carrier(
         boot=birth.boot,
-        there=told.carrier,
-        changes=told.carrier_changes,
+        there=host_port.carrier,
+        changes=host_port.carrier_changes,
         since_wall_ns=was.since_wall_ns if was is not None and same and counted else None,
     )
     return port

@@ -65,8 +65,8 @@ class ReadyLinks:
                 self._away(host)
             case HostBirth(host=host, ports=ports):
                 self._away(host)
-                for port, told in ports.items():
-                    if told.carrier is not None:
+                for port, host_port in ports.items():
+                    if host_port.carrier is not None:
                         self._see(NicPortId(host=host, port=port))
             case ReconfigurationStarted() as started:
                 self._begin(started)

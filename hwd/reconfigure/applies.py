@@ -13,14 +13,14 @@ from hwd.fabric.in_use import InUse
 from hwd.model.bodies import File, PlanBody, PrepareBody, ReconfigurationBody
 from hwd.model.circuit import Topology
 from hwd.model.plan_summary import PlanSummary
-from hwd.model.prepared import PreparedSetStatus
+from hwd.model.prepared_set import PreparedSetStatus
 from hwd.model.reconfiguration import ReconfigurationStatus
 from hwd.model.request import Caller, Request, WantedState
 from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.demands import Demands
 from hwd.reconfigure.desired.earlier_states import EarlierStates
 from hwd.reconfigure.desired.restores import Restores
-from hwd.reconfigure.plans.planner import Planned
+from hwd.reconfigure.plans.planner import PlanWithInputs
 from hwd.reconfigure.prepared.preparation import SetTerms
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.refused_switches import RefusedSwitches
@@ -58,7 +58,7 @@ class Applies:
         self._earlier = earlier
         self._demands = demands
         self._ids = ids
-        self._planned: dict[str, Planned] = {}
+        self._planned: dict[str, PlanWithInputs] = {}
         self._under_way: dict[str, asyncio.Task[ReconfigurationStatus]] = {}
         self._refused_switches = RefusedSwitches()
         self._closing = False
@@ -91,7 +91,9 @@ class Applies:
             raise RefusedError("the daemon is ending; nothing new begins")
         id = body.id or self._ids.token(length=8)
         self._check_new(id)
-        return await self._carry(id, request.wanted.name, self._apply(id, request, planned, Caller.of(caller, body.by)))
+        return await self._run_to_end(
+            id, request.wanted.name, self._apply(id, request, planned, Caller.of(caller, body.by))
+        )
 
     async def prepare(self, body: PrepareBody, caller: Caller | None = None) -> PreparedSetStatus:
         """Make a prepared set of these targets. Raises ConfigError where one means nothing on this testbed."""
@@ -147,7 +149,7 @@ class Applies:
         id = id or self._ids.token(length=8)
         self._check_new(id)
         switch = self._switch(id, prepared_set, target, epoch, Caller.of(caller, by), override)
-        return await self._carry(id, f"prepared set {prepared_set} to {target}", switch, prepared_set=prepared_set)
+        return await self._run_to_end(id, f"prepared set {prepared_set} to {target}", switch, prepared_set=prepared_set)
 
     async def confirm(self, reconfiguration: str | None) -> ReconfigurationStatus:
         one = self._reconfigurer.get(reconfiguration)
@@ -216,7 +218,7 @@ class Applies:
         if id in self._under_way or self._reconfigurer.is_known(id):
             raise RefusedError(f"reconfiguration {id}: there is one of that id; ask with another, or with none")
 
-    async def _carry(
+    async def _run_to_end(
         self,
         id: str,
         what: str,
@@ -263,7 +265,7 @@ class Applies:
 
         return WantedState(name=PurePath(file.name).name, links=(await self._offload(load)).links)
 
-    def _held(self, body: ReconfigurationBody) -> Planned | None:
+    def _held(self, body: ReconfigurationBody) -> PlanWithInputs | None:
         """The plan that is named by its hash; None without a hash."""
         if body.hash is None:
             return None
@@ -278,7 +280,7 @@ class Applies:
         return planned
 
     async def _apply(
-        self, id: str, request: Request, planned: Planned | None, caller: Caller | None
+        self, id: str, request: Request, planned: PlanWithInputs | None, caller: Caller | None
     ) -> ReconfigurationStatus:
         return await self._complete(await self._reconfigurer.begin(request, planned=planned, id=id, caller=caller))
 

@@ -12,7 +12,7 @@ from hwd.records.demand_table import DemandTable
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.offload import Offload
 
-NOBODY = "a caller of the HTTP API"
+UNNAMED_CALLER = "a caller of the HTTP API"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Demands:
         terms = DemandTerms(
             hosts=asked.hosts, experts_per_gpu=asked.experts_per_gpu, gpus_per_server=asked.gpus_per_server
         )
-        by = str(Caller.of(caller, asked.by) or NOBODY)
+        by = str(Caller.of(caller, asked.by) or UNNAMED_CALLER)
         known = tuple(self._in_use.testbed.hosts)
 
         def read() -> NewDemand:

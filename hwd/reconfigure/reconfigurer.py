@@ -17,7 +17,7 @@ from typing import ClassVar
 from hwd.fabric.in_use import InUse
 from hwd.model.circuit import Observed
 from hwd.model.daemon import JournalGivenUp
-from hwd.model.desired import wanted_of
+from hwd.model.desired_state import wanted_of
 from hwd.model.host import ClockAligned, ClockStepped, HostBirth, HostEvent, HostUp
 from hwd.model.interlock import InterlockName, in_order, refusal, refused
 from hwd.model.plan import Plan
@@ -36,12 +36,12 @@ from hwd.reconfigure.apply.drive import Drive, Overrides
 from hwd.reconfigure.apply.readiness import Hangs, Readiness, not_ready_error
 from hwd.reconfigure.apply.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.apply.switches import Look, Switches, same_fault
-from hwd.reconfigure.desired.desired import Desired
+from hwd.reconfigure.desired.desired_state import DesiredState
 from hwd.reconfigure.desired.history import HostSettings, Outcomes
 from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.plans.move_counts import MoveCounts
-from hwd.reconfigure.plans.planner import BackgroundPlanner, Planned, relied_ports
-from hwd.reconfigure.plans.route import Routed
+from hwd.reconfigure.plans.planner import BackgroundPlanner, PlanWithInputs, relied_ports
+from hwd.reconfigure.plans.route import RoutedRequest
 from hwd.reconfigure.prepared.sets import PreparedSets
 from hwd.reconfigure.transfers import InFlightError, Transfers
 from hwd.timeline.clock_step import ClockStep
@@ -84,7 +84,7 @@ class Reconfigurer:
         ledger: Ledger,
         outcomes: Outcomes,
         move_counts: MoveCounts,
-        desired: Desired,
+        desired: DesiredState,
         transfers: Transfers,
         clock: Clock,
         ids: Ids,
@@ -183,7 +183,7 @@ class Reconfigurer:
     @property
     def left_open(self) -> tuple[LeftOpen, ...]:
         """Reconfigurations that were cut off and that the journal still has open."""
-        return self._recovery.left()
+        return self._recovery.left_open()
 
     @property
     def journal_trouble(self) -> str:
@@ -250,7 +250,7 @@ class Reconfigurer:
         """Whether a reconfiguration of this id is in progress, left open, or ended lately."""
         return id in self._under_way or self._recovery.has(id) or self.became(id) is not None
 
-    async def plan(self, request: Request) -> Planned:
+    async def plan(self, request: Request) -> PlanWithInputs:
         """Read the switches and plan; emits `plan.made`, and `interlock.refused` where the plan has such."""
         routed = await self._planner.route(request)
         planned = await self._planned(routed, await self._switches.read_unmoved(routed.switches))
@@ -269,7 +269,7 @@ class Reconfigurer:
         self,
         request: Request,
         *,
-        planned: Planned | None = None,
+        planned: PlanWithInputs | None = None,
         run: str | None = None,
         branch: str = "",
         sweep: Mapping[str, Json] | None = None,
@@ -304,10 +304,10 @@ class Reconfigurer:
                         )
                         await self._drive.run(reconfiguration)
                 except InFlightError as error:
-                    self._transfers.hold_off(id, error.ports, request.wanted.name, by=_owner(run, caller))
+                    self._transfers.block(id, error.ports, request.wanted.name, by=_owner(run, caller))
                     await self._transfers.ended(error.ports, by_s=drain.by_s)
         except BaseException as error:
-            self._transfers.let_on(id)
+            self._transfers.unblock(id)
             if reconfiguration is None:
                 self._ledger.release(Reason.RECONFIGURATION, id)
                 raise
@@ -419,8 +419,8 @@ class Reconfigurer:
     async def _prepare(
         self,
         id: str,
-        routed: Routed,
-        planned: Planned | None,
+        routed: RoutedRequest,
+        planned: PlanWithInputs | None,
         *,
         run: str | None,
         branch: str,
@@ -464,7 +464,7 @@ class Reconfigurer:
             cuts=cuts,
             is_way_back=drain.is_way_back,
         )
-        self._transfers.let_on(id)
+        self._transfers.unblock(id)
         remarks = self._transfers.cut(plan.touches, by=id, what=plan.what, waited_s=waited_s) if cuts else []
         plan = self._isolated(plan)
         if self._note_baseline is not None:
@@ -491,14 +491,14 @@ class Reconfigurer:
             self._last_of_run.setdefault(run, {})[branch] = reconfiguration
         return reconfiguration
 
-    async def _planned(self, routed: Routed, look: Look, before: Planned | None = None) -> Planned:
+    async def _planned(self, routed: RoutedRequest, look: Look, before: PlanWithInputs | None = None) -> PlanWithInputs:
         """Plan, unless a plan was made before from the same."""
         blocked, motion = self._switches.blocked(routed.switches), self._move_counts.of(routed.switches)
         planned_from = (routed, look.observed, blocked, motion)
         if before is not None and (before.routed, before.observed, before.blocked, before.motion) == planned_from:
             return before
         plan = await self._planner.plan(*planned_from)
-        return Planned(routed=routed, observed=look.observed, blocked=blocked, motion=motion, plan=plan)
+        return PlanWithInputs(routed=routed, observed=look.observed, blocked=blocked, motion=motion, plan=plan)
 
     def _drain(self, request: Request) -> "_Drain":
         now_s = asyncio.get_running_loop().time()
@@ -558,7 +558,7 @@ class Reconfigurer:
     def _claim(
         self,
         id: str,
-        routed: Routed,
+        routed: RoutedRequest,
         *,
         run: str | None,
         caller: Caller | None,

@@ -242,12 +242,12 @@ class Transfers:
                 found[claim.id] = claim.text(now, shared)
         return found
 
-    def hold_off(self, reconfiguration: str, ports: frozenset[str], what: str, *, by: str) -> None:
-        """Let no new transfer onto these ports until `let_on`."""
+    def block(self, reconfiguration: str, ports: frozenset[str], what: str, *, by: str) -> None:
+        """Let no new transfer onto these ports until `unblock`."""
         self._ledger.claim(Claim(id=reconfiguration, reason=Reason.DRAIN, owner=by, ports=ports, what=what))
 
-    def let_on(self, reconfiguration: str) -> None:
-        """The end of `hold_off`; no error where there was none."""
+    def unblock(self, reconfiguration: str) -> None:
+        """The end of `block`; no error where there was none."""
         self._ledger.release(Reason.DRAIN, reconfiguration)
 
     async def ended(self, ports: frozenset[str], *, by_s: float) -> bool:
@@ -263,12 +263,12 @@ class Transfers:
     def cut(self, ports: frozenset[str], *, by: str, what: str, waited_s: float) -> list[str]:
         """End the transfers on these ports, whose light is taken now: a line on each, for the record of `by`."""
         lines: list[str] = []
-        told: dict[str, list[str]] = {}
+        ids_by_host: dict[str, list[str]] = {}
         for one in [one for one in self._transfers.values() if one.ports & ports]:
             why = f"reconfiguration {by} ({what}) cut it"
             self._end(one, why)
             self._emit(TransferCut(**_fields(one), reconfiguration=by, what=what, waited_s=waited_s))
-            told.setdefault(one.host, []).append(one.id)
+            ids_by_host.setdefault(one.host, []).append(one.id)
             lines.append(f"{one} was cut, after a wait of {waited_s:.1f} s for its end")
             log.warning("%s: %s", by, lines[-1])
         for claim in self._ledger.all(Reason.UNREPORTED):
@@ -285,7 +285,7 @@ class Transfers:
                 log.warning("%s: %s", by, lines[-1])
         self._to_tell += [
             (host, CutTransfers(transfers=ids, why=f"reconfiguration {by} ({what}) cut it"))
-            for host, ids in told.items()
+            for host, ids in ids_by_host.items()
         ]
         self._changed.set()
         return lines

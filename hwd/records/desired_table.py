@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
-from hwd.model.desired import DesiredEnd, wanting
+from hwd.model.desired_state import DesiredEnd, ends_after
 from hwd.model.reconfiguration import WantedSwitch
 from hwd.records.store_access import Access
 from hwd.records.tables import desired
@@ -42,7 +42,7 @@ def put_wanted(connection: sa.Connection, wanted: Sequence[tuple[WantedSwitch, s
     before = _read(connection, sa.select(desired).where(desired.c.switch.in_(switches)))
     after = dict(before)
     for one, by in wanted:
-        after[one.switch] = wanting(after.get(one.switch, {}), one, by=by)
+        after[one.switch] = ends_after(after.get(one.switch, {}), one, by=by)
     rows = [
         {"switch": switch, "end": end, "crossconnect": one.crossconnect, "by": one.by}
         for switch in switches

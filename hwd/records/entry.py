@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from hwd.model.desired import wanted_by
+from hwd.model.desired_state import wanted_by
 from hwd.model.host import ClockAligned, HostEvent
 from hwd.model.kinds import UnreadFact, read_fact
 from hwd.model.reconfiguration import EndFact, ReconfigurationEnded, WantedSwitch

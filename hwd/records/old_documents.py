@@ -84,7 +84,7 @@ class OldDocuments:
         groups, after, length = set(last.groups & cutoffs.keys()), last.after, 0
         found: list[_Old] = []
         with self._store.transaction("look for old documents") as connection:
-            wanted = _Wanted(connection, needed)
+            wanted = _Retention(connection, needed)
             rows = [_Old(*row) for row in connection.execute(query)]
             for row in rows:
                 after, group = row.id, DocumentGroup.of(row.kind)
@@ -109,7 +109,7 @@ class OldDocuments:
                 put_gap(connection, group, Gap(upto=row.id, wall_ns=row.wall_ns, why=cutoffs[group].why))
 
 
-class _Named(msgspec.Struct):
+class _NamedParts(msgspec.Struct):
     """What a document names; another version of hwd may have written it, so nothing is sure of its types."""
 
     reconfiguration: object = None
@@ -120,7 +120,7 @@ class _Named(msgspec.Struct):
     free: object = None
 
 
-class _Wanted:
+class _Retention:
     """What may not be deleted: documents that name what has not ended, and those that made the desired state."""
 
     def __init__(self, connection: sa.Connection, needed: Set[str]) -> None:
@@ -132,7 +132,7 @@ class _Wanted:
     def names(self, row: _Old) -> bool:
         if row.data is None:
             return False
-        named = from_json(row.data, _Named)
+        named = from_json(row.data, _NamedParts)
         if self._needed & {one for one in (named.reconfiguration, named.prepared_set) if isinstance(one, str)}:
             return True
         if DocumentGroup.of(row.kind) is not DocumentGroup.HISTORY:
@@ -142,7 +142,7 @@ class _Wanted:
         )
 
 
-def _ends(named: _Named) -> Iterable[str]:
+def _ends(named: _NamedParts) -> Iterable[str]:
     """The fibre ends that a document about a switch wants something of."""
     if isinstance(named.free, list):
         yield from map(str, named.free)

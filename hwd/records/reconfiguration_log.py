@@ -12,7 +12,7 @@ from hwd.model.daemon import DaemonRecovered, JournalGivenUp, TestbedReloaded
 from hwd.model.reconfiguration import HistoryEntry, ReconfigurationEnded, ReconfigurationStarted, StartedMove
 from hwd.model.switch import SwitchAdopted
 from hwd.records.gaps import DocumentGroup, Gap
-from hwd.records.records import Records, Stored
+from hwd.records.records import Records, StoredDocument
 from hwd_drivers.core.errors import FailedError, HwdError, UnknownError
 
 KINDS: Final = (
@@ -120,7 +120,7 @@ class ReconfigurationLog:
             yield _deleted(gap)
 
 
-def _take(stored: Stored, ends: dict[str, HistoryEntry]) -> HistoryEntry | None:
+def _take(stored: StoredDocument, ends: dict[str, HistoryEntry]) -> HistoryEntry | None:
     """The entry that this document completes, None for an end, which is put into `ends`: the newest of each counts."""
     wall_ns = stored.document.wall_ns
     match stored.document.fact:

@@ -139,7 +139,7 @@ class RecordingSink:
             if self._buffer or self._ends:
                 await to_its_end(self._write_all(), name="hwd:records/flush")
 
-    async def held(self, run: str) -> HwdError | None:
+    async def why_not_on_disk(self, run: str) -> HwdError | None:
         """Why not all documents of a run are on the disk; None when they are."""
         try:
             await self.flush()
@@ -156,7 +156,7 @@ class RecordingSink:
 
         An end that cannot be written now is written when the database can be.
         """
-        failure = await self.held(id)
+        failure = await self.why_not_on_disk(id)
         if failure is not None and str(failure) not in why:
             outcome, why = RunOutcome.FAILED, f"{why}; {failure}" if why else str(failure)
         self._ends[id] = _End(outcome=outcome, why=why, ended_wall_ns=ended_wall_ns, safe_state=safe_state)
@@ -185,7 +185,7 @@ class RecordingSink:
         """All documents of a run, oldest first, read page by page; while the database cannot be written, with those
         that wait for it.
         """
-        if (failure := await self.held(run)) is not None:
+        if (failure := await self.why_not_on_disk(run)) is not None:
             log.debug("run %s: read while not all of it is held: %s", run, failure)
         after, more = 0, True
         waiting: list[Entry] = []

@@ -34,7 +34,7 @@ from hwd.records.store_access import Access
 from hwd.records.tables import alignments, documents, queue, runs, seen
 from hwd.records.transfer_table import TransferTable
 from hwd.records.twinfaults import TwinFaultTable
-from hwd.records.unfinished import UnfinishedSelections
+from hwd.records.unfinished_selections import UnfinishedSelections
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import BugError, ConfigError, FailedError, UnknownError
 from hwd_drivers.core.offload import Offload
@@ -57,7 +57,7 @@ LONG_COLUMNS = frozenset({"playbook_text", "testbed_text", "inventory"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredDocument:
     """A document in the records; `id` grows in the order of recording."""
 
     id: int
@@ -178,13 +178,15 @@ class Records:
 
     async def documents(
         self, *, run: str | None = None, kinds: Iterable[str] = (), after: int = 0, limit: int | None = None
-    ) -> tuple[Stored, ...]:
+    ) -> tuple[StoredDocument, ...]:
         """Read documents in the order of recording. `run` None: of all runs and of none; `kinds` empty: all; `after`:
         an id.
         """
         return await self._access.read(self._documents, run, tuple(kinds), after, limit)
 
-    async def newest(self, kinds: Iterable[str], *, limit: int, before: int | None = None) -> tuple[Stored, ...]:
+    async def newest(
+        self, kinds: Iterable[str], *, limit: int, before: int | None = None
+    ) -> tuple[StoredDocument, ...]:
         """Read documents of these kinds, of all runs and of none, newest first. `before`: an id; only older ones."""
         return await self._access.read(self._newest, tuple(kinds), limit, before)
 
@@ -192,7 +194,7 @@ class Records:
         """Read documents of these kinds, `limit` of each at most, oldest first, from where none of them can be missing:
         what is older than the oldest of a kind that has more, or than a gap, is left out.
         """
-        found: list[Stored] = []
+        found: list[StoredDocument] = []
         known_from = 1 + max((gap.upto for gap in (await self.gaps.all()).values()), default=-1)
         for kind in kinds:
             newest = await self.newest([kind], limit=limit)
@@ -207,7 +209,7 @@ class Records:
 
     # --- agents
 
-    async def seen(self) -> Mapping[tuple[str, str], int]:
+    async def event_positions(self) -> Mapping[tuple[str, str], int]:
         """Read the number up to which events are recorded, for each (host, boot). The newest boots of each host, the
         oldest of these first.
         """
@@ -267,10 +269,12 @@ class Records:
                 raise BugError(f"run {id}: ended as {outcome}, and is not under way in {self.name}")
 
     def _crashed(self, now_wall_ns: int) -> tuple[Run, ...]:
-        heard = (
+        last_wall_ns = (
             sa.select(sa.func.max(documents.c.wall_ns)).where(documents.c.run == runs.c.id).scalar_subquery()
         ).label("heard")
-        query = sa.select(runs, heard).where(runs.c.outcome.is_(None)).order_by(runs.c.started_wall_ns, runs.c.id)
+        query = (
+            sa.select(runs, last_wall_ns).where(runs.c.outcome.is_(None)).order_by(runs.c.started_wall_ns, runs.c.id)
+        )
         with self._store.transaction("find crashed runs") as connection:
             return tuple(
                 replace(
@@ -366,7 +370,9 @@ class Records:
         old = sa.select(ranked.c.host, ranked.c.boot).where(ranked.c.place > SEEN_BOOTS_KEPT)
         connection.execute(sa.delete(seen).where(sa.tuple_(seen.c.host, seen.c.boot).in_(old)))
 
-    def _documents(self, run: str | None, kinds: tuple[str, ...], after: int, limit: int | None) -> tuple[Stored, ...]:
+    def _documents(
+        self, run: str | None, kinds: tuple[str, ...], after: int, limit: int | None
+    ) -> tuple[StoredDocument, ...]:
         query = sa.select(documents).where(documents.c.id > after).order_by(documents.c.id).limit(limit)
         if run is not None:
             query = query.where(documents.c.run == run)
@@ -375,7 +381,7 @@ class Records:
         with self._store.transaction("read documents") as connection:
             return tuple(map(self._stored, connection.execute(query)))
 
-    def _newest(self, kinds: tuple[str, ...], limit: int, before: int | None) -> tuple[Stored, ...]:
+    def _newest(self, kinds: tuple[str, ...], limit: int, before: int | None) -> tuple[StoredDocument, ...]:
         query = sa.select(documents).where(documents.c.kind.in_(kinds)).order_by(documents.c.id.desc()).limit(limit)
         if before is not None:
             query = query.where(documents.c.id < before)
@@ -388,8 +394,8 @@ class Records:
             row = connection.execute(sa.select(documents).where(mine).order_by(documents.c.id.desc()).limit(1)).first()
             return None if row is None else self._document(row)
 
-    def _stored(self, row: sa.Row[Any]) -> Stored:
-        return Stored(id=row.id, run=row.run, document=self._document(row))
+    def _stored(self, row: sa.Row[Any]) -> StoredDocument:
+        return StoredDocument(id=row.id, run=row.run, document=self._document(row))
 
     def _document(self, row: sa.Row[Any]) -> Document:
         return Document(at_ns=row.at_ns, wall_ns=row.wall_ns, fact=self._read_fact(row.kind, row.data))

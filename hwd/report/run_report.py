@@ -24,7 +24,7 @@ from hwd.model.switch import SwitchOverrun
 from hwd.records import Records
 from hwd.report.conditions import RunTimings
 from hwd.report.reconfigurations import Reassembly, RecordedReconfiguration
-from hwd.report.switch_commands import Commanded, commanded
+from hwd.report.switch_commands import SwitchCommands, commanded
 from hwd.report.write_windows import WriteWindows
 from hwd.timeline import Stage, Timeline
 from hwd.timeline.clock_step import ClockStep
@@ -86,7 +86,7 @@ class RunReport:
     lab: RunTimings
     events_lost: int
     steps_failed: tuple[str, ...]
-    commands: tuple[Commanded, ...] = ()
+    commands: tuple[SwitchCommands, ...] = ()
     guard: WriteWindows = field(default_factory=WriteWindows)
     clock_steps: tuple[str, ...] = ()
     jobs: tuple[RunJob, ...] = ()
@@ -143,7 +143,7 @@ class _Gathering:
         self._reassembly = Reassembly(run)
         self._timelines: list[Timeline] = []
         self._endings: list[Ending] = []
-        self._commands: list[Commanded] = []
+        self._commands: list[SwitchCommands] = []
         self._events_lost = 0
         self._steps_failed: list[str] = []
         self._guard = WriteWindows()

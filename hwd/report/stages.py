@@ -11,7 +11,7 @@ from hwd.report.grouping import USUAL, group_samples, swept
 from hwd.report.papers import PaperFigure, figures, of_stage
 from hwd.report.quantity import MISSING, bound, interval, is_resolved, only_resolved, resolved, stated
 from hwd.report.run_report import RunReport
-from hwd.report.switch_commands import Commanded, PairsRow, pairs_table
+from hwd.report.switch_commands import PairsRow, SwitchCommands, pairs_table
 from hwd.timeline import StageName, StageStatistics, summarise
 
 FITTED = "[fitted to it]"
@@ -66,7 +66,7 @@ def pairs_rows(reports: Sequence[RunReport]) -> tuple[PairsRow, ...]:
     rows: list[PairsRow] = []
     for report in reports:
         sweeps = {one.reconfiguration: swept(one.sweep) for one in report.timelines}
-        parts: dict[str, list[Commanded]] = {}
+        parts: dict[str, list[SwitchCommands]] = {}
         for command in report.commands:
             parts.setdefault(sweeps.get(command.reconfiguration, ""), []).append(command)
         counts = [one for commands in parts.values() for one in {command.pairs for command in commands} if one]

@@ -16,7 +16,7 @@ _NS_IN_S = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commanded:
+class SwitchCommands:
     """The commands of one switch in one reconfiguration. `pairs`: crossconnects that it made; `commands`: the number of
     commands. `control_s` None: no answer.
     """
@@ -56,13 +56,13 @@ class PairsRow:
         return f"{f'{self.of}, ' if self.of else ''}{'virtual' if self.virtual_time else 'real'} time"
 
 
-def commanded(one: RecordedReconfiguration) -> tuple[Commanded, ...]:
+def commanded(one: RecordedReconfiguration) -> tuple[SwitchCommands, ...]:
     found = []
     for command in one.timeline.commands:
         sent, answered = command.commanded, command.acknowledged
         seen = sent.knowledge is Knowledge.SEEN and answered.knowledge is Knowledge.SEEN
         found.append(
-            Commanded(
+            SwitchCommands(
                 reconfiguration=one.timeline.reconfiguration,
                 switch=command.switch,
                 pairs=one.made.get(command.switch, 0) if command.made is UNSET else command.made,
@@ -77,21 +77,21 @@ def commanded(one: RecordedReconfiguration) -> tuple[Commanded, ...]:
 
 
 def pairs_table(
-    taken: Iterable[tuple[Commanded, bool]], *, resamples: int = RESAMPLES, of: str = ""
+    taken: Iterable[tuple[SwitchCommands, bool]], *, resamples: int = RESAMPLES, of: str = ""
 ) -> tuple[PairsRow, ...]:
     """A row for each number of pairs in each kind of time; the bool of each command says whether its time was virtual.
 
     Only reconfigurations with a single command count: several commands take the time of several. A command that only
     removed made no pair, and does not count either.
     """
-    cells: dict[tuple[bool, int], list[Commanded]] = {}
+    cells: dict[tuple[bool, int], list[SwitchCommands]] = {}
     for command, virtual_time in taken:
         if command.control_s is not None and command.commands == 1 and command.pairs:
             cells.setdefault((virtual_time, command.pairs), []).append(command)
     return tuple(replace(_row(*key, cells[key], resamples), of=of) for key in sorted(cells))
 
 
-def _row(virtual_time: bool, pairs: int, cell: Sequence[Commanded], resamples: int) -> PairsRow:
+def _row(virtual_time: bool, pairs: int, cell: Sequence[SwitchCommands], resamples: int) -> PairsRow:
     seconds = np.array([one.control_s for one in cell], dtype=float)
     origin = cell[0].origin
     for one in cell[1:]:

@@ -89,7 +89,7 @@ class Rollout:
             self.progress(host.name, words)
 
         say(f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
-        async with RemoteHost.open(host, self.layout, say, home=self.home) as remote, remote.alone():
+        async with RemoteHost.open(host, self.layout, say, home=self.home) as remote, remote.exclude_others():
             facts = await remote.look()
             say(f"{facts['system']}, Python {facts['python']}, {facts['machine']}")
             broker = self.brokers.for_host(host.name, facts, towards=remote.local_address)
@@ -134,8 +134,8 @@ class Rollout:
             touched = bool(changed or done["started"])
             if births is not None:
                 say("waiting for its birth message")
-                anew = done["started"]
-                birth = await self._born(host.name, remote, births, after=was if anew else None)
+                was_started = done["started"]
+                birth = await self._born(host.name, remote, births, after=was if was_started else None)
                 say(f"connected: version {birth.version}, boot {birth.boot}, {plural(len(birth.ports), 'port')}")
         except (FailedError, LinkError) as error:
             if not touched:

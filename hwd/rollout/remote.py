@@ -92,7 +92,7 @@ class RemoteHost:
         return self._ssh.local_address
 
     @asynccontextmanager
-    async def alone(self) -> AsyncGenerator[None]:
+    async def exclude_others(self) -> AsyncGenerator[None]:
         """Exclude other roll-outs to the host. Raises RefusedError that names the other one; where the connection
         breaks the host is released.
         """

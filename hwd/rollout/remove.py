@@ -49,7 +49,7 @@ class Removal:
             self.progress(host.name, words)
 
         say(f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
-        async with RemoteHost.open(host, self.layout, say, home=self.home) as remote, remote.alone():
+        async with RemoteHost.open(host, self.layout, say, home=self.home) as remote, remote.exclude_others():
             done = await remote.do("remove", keep_spool=self.keep_spool, leave_settings=self.leave_settings)
         changed = [f"restored {one}" for one in done["back"]] + [f"removed {path}" for path in done["removed"]]
         if self.broker is not None:

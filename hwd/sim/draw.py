@@ -172,7 +172,7 @@ def _apply(draw: random.Random, rack: Rack, leases: list[int]) -> Apply:
 
 
 def _lease(draw: random.Random, rack: Rack) -> TakeLease:
-    switch = draw.choice(rack.driven)
+    switch = draw.choice(rack.driven_switches)
     ports = [f"{switch}.{number}" for number in range(1, 7)] + sorted(rack.attached.values())
     chosen = draw.sample(ports, draw.randint(1, 4))
     return TakeLease(ports=tuple(draw.choice((chosen, ["all"]))), for_s=draw.choice((1.0, 4.0, 30.0)))
@@ -193,7 +193,7 @@ def _claims(draw: random.Random, rack: Rack, *, first: int, times: list[float]) 
     for _ in range(draw.choice((0, draw.randint(1, 5)))):
         at_s = max(0.0, draw.choice((draw.choice(times) + draw.uniform(-0.3, 1.5), draw.uniform(0.0, LASTS_S))))
         if draw.random() < 0.3:
-            some = draw.sample(sorted([*rack.attached.values(), *rack.driven]), 1)
+            some = draw.sample(sorted([*rack.attached.values(), *rack.driven_switches]), 1)
             ports = tuple(draw.choice(([], some)))
             acts.append((at_s, Apply(what=draw.choice(rack.wanted))))
             at_s += draw.uniform(0.5, 2.0)
@@ -231,7 +231,7 @@ def _lost(draw: random.Random, rack: Rack) -> dict[str, Any]:
     """A front panel takes ends of crossconnects that may be desired."""
     ends = range(1, 5)
     pairs = [f"{source}A-{target}B" for source, target in zip(draw.sample(ends, 2), draw.sample(ends, 2), strict=True)]
-    return {"switch": draw.choice(rack.driven), "fault": "panel", "add": pairs}
+    return {"switch": draw.choice(rack.driven_switches), "fault": "panel", "add": pairs}
 
 
 def _transfers(draw: random.Random, rack: Rack, *, first: int, times: list[float]) -> list[tuple[float, AnyAct]]:
@@ -314,7 +314,7 @@ def _trouble(draw: random.Random, rack: Rack) -> AnyAct:
 
 
 def _switch_fault(draw: random.Random, rack: Rack) -> dict[str, Any]:
-    switch = draw.choice(rack.driven)
+    switch = draw.choice(rack.driven_switches)
     ends = [f"{draw.randint(1, 4)}{draw.choice('AB')}"]
     fault: dict[str, Any] = draw.choice(
         (

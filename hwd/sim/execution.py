@@ -53,7 +53,7 @@ class WorldReport(msgspec.Struct, frozen=True, kw_only=True):
     lasted_s: float
 
     @property
-    def kept(self) -> WorldPlan:
+    def plan_to_shrink(self) -> WorldPlan:
         """The plan with its departures as values, so that it can be shrunk."""
         return replace(self.plan, departures=self.departures)
 
@@ -118,7 +118,7 @@ class _Scene:
         self._folder = folder
         self._make_daemon = make_daemon
         self.witness = Witness(self._rack)
-        self.witness.on_document.append(self._hear)
+        self.witness.on_document.append(self._note_document)
 
     def tell(self, text: str) -> None:
         self.story.append((self.witness.now_s, text))
@@ -162,7 +162,7 @@ class _Scene:
             await last_look.look(tasks, jobs=operators.jobs.values())
             self.lasted_s = self.witness.now_s - self.start_s
 
-    def _hear(self, document: Document) -> None:
+    def _note_document(self, document: Document) -> None:
         match document.fact:
             case DaemonStarted():
                 self.witness.read_journal()

@@ -13,7 +13,7 @@ from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.records.records import Records
 from hwd.records.records_file import DatabaseUrl
 from hwd.sim.racks import Rack
-from hwd.sim.witness import Seen, Witness
+from hwd.sim.witness import SeenReconfiguration, Witness
 from hwd.sim.world import DAEMON, World
 from hwd.twin.nic import What
 from hwd.web.service import Service
@@ -268,7 +268,7 @@ class LastLook:
         finally:
             records.close()
         self._witness.leases.check_stored(leases, requests)
-        wanted: dict[tuple[str, PortSide], tuple[Seen, Crossconnect | None]] = {}
+        wanted: dict[tuple[str, PortSide], tuple[SeenReconfiguration, Crossconnect | None]] = {}
         for seen in sorted(self._witness.seen.values(), key=lambda one: one.at_s):
             if next(iter(seen.outcomes.values()), None) != "confirmed":
                 continue
@@ -302,21 +302,21 @@ class LastLook:
             stored = await records.documents(kinds=[one.KIND for one in ENDS])
         finally:
             records.close()
-        told: dict[str, str] = {}
+        outcomes: dict[str, str] = {}
         for one in stored:
             match one.document.fact:
                 case ReconfigurationEnded(reconfiguration=id, outcome="confirmed" | "rolled-back" as outcome):
-                    told[id] = outcome
+                    outcomes[id] = outcome
                 case DaemonRecovered(reconfiguration=id, outcome=outcome):
-                    told[id] = outcome
+                    outcomes[id] = outcome
                 case JournalGivenUp(reconfiguration=id):
-                    told[id] = "given-up"
+                    outcomes[id] = "given-up"
         for end in ends:
-            if end["entry"] == "end" and told.get(end["reconfiguration"]) != end["outcome"]:
+            if end["entry"] == "end" and outcomes.get(end["reconfiguration"]) != end["outcome"]:
                 self._witness.breach(
                     "one-story",
                     f"{end['reconfiguration']} is {end['outcome']} in the journal, "
-                    f"and {told.get(end['reconfiguration'], 'without an end')} in the records",
+                    f"and {outcomes.get(end['reconfiguration'], 'without an end')} in the records",
                 )
 
 

@@ -91,7 +91,7 @@ class Operators:
         """By step: jobs whose start was answered."""
         self._ranks: dict[int, tuple[Rank, str]] = {}
         """By step: a rank with its transfer."""
-        witness.on_document.append(self._hear)
+        witness.on_document.append(self._note_document)
 
     async def do(self, step: Step) -> None:
         """One deed, with its answer or refusal."""
@@ -309,7 +309,7 @@ class Operators:
         daemon = self._world.daemon
         return None if daemon is None or not self._world.nodes.alive(DAEMON) else daemon.service
 
-    def _hear(self, document: Document) -> None:
+    def _note_document(self, document: Document) -> None:
         match document.fact:
             case ReconfigurationState(reconfiguration=id, state=State.AWAITING_CONFIRM) if id in self._within_s:
                 self._confirm_by_s.setdefault(id, self._witness.now_s + self._within_s[id])

@@ -25,7 +25,7 @@ class SimProcesses:
     def __init__(self, nodes: Nodes, programs: Mapping[str, Program]) -> None:
         self._nodes = nodes
         self._programs = programs
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _SimulatedProgram] = {}
         self._started = 0
 
     async def start(
@@ -37,20 +37,20 @@ class SimProcesses:
         within_s: float,
         environment: Mapping[str, str] = MappingProxyType({}),
         keep: str | None = None,
-    ) -> "_Running":
+    ) -> "_SimulatedProgram":
         if (program := self._programs.get(command[0])) is None:
             raise FailedError(f"{host.name}: {command[0]}: there is no such program")
         self._started += 1
         id = keep or f"program-{self._started}"
         if id in self._running:
             raise RefusedError(f"{host.name}: there is a program {id} already")
-        running = self._running[id] = _Running(
+        running = self._running[id] = _SimulatedProgram(
             self._nodes, id, self._started, closed=lambda: self._running.pop(id, None)
         )
         running.begin(program(host.name, command, environment), within_s=within_s)
         return running
 
-    async def attach(self, host: Host, keep: str, *, user: str, taken: int | None = None) -> "_Running":
+    async def attach(self, host: Host, keep: str, *, user: str, taken: int | None = None) -> "_SimulatedProgram":
         if (running := self._running.get(keep)) is None:
             raise UnknownError(f"{host.name}: there is no program {keep}")
         return running
@@ -65,7 +65,7 @@ class SimProcesses:
         self._running[id].end_by("SIGKILL")
 
 
-class _Running:
+class _SimulatedProgram:
     """Implements `RunningProgram`."""
 
     def __init__(self, nodes: Nodes, id: str, pid: int, *, closed: Callable[[], object]) -> None:

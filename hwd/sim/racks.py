@@ -70,7 +70,7 @@ class Rack:
         return {name: switch.owner for name, switch in self.testbed.switches.items() if switch.owner is not None}
 
     @property
-    def driven(self) -> tuple[str, ...]:
+    def driven_switches(self) -> tuple[str, ...]:
         """The switches that the daemon drives."""
         return tuple(name for name, switch in self.testbed.switches.items() if switch.owner is None)
 

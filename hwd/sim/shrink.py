@@ -32,7 +32,7 @@ def shrink(report: WorldReport, play: Play, *, tell: Callable[[str], None] = lam
         tell(f"{len(again.plan.steps)} steps, {len(again.plan.departures or ())} overtakings break {rule} too")
         return True
 
-    plan = report.kept
+    plan = report.plan_to_shrink
     if fails(replace(plan, departures=())):  # most failures need no order of their own
         plan = replace(plan, departures=())
     steps = fewest(plan.steps, lambda some: fails(replace(plan, steps=tuple(some))))

@@ -54,8 +54,8 @@ class Sweep:
         # not ProcessPoolExecutor: with max_tasks_per_child that of Python 3.11 stops for ever at the first renewal
         context = multiprocessing.get_context("spawn")
         with context.Pool(self._workers, maxtasksperchild=self._tasks_a_process) as pool:
-            for found, played in pool.imap_unordered(broken, tasks):
-                done, failed = done + played, failed + len(found)
+            for found, worlds in pool.imap_unordered(broken, tasks):
+                done, failed = done + worlds, failed + len(found)
                 yield from found.items()
                 now_ns = self._clock.monotonic_ns()
                 if now_ns - shown_ns > 1e9 or done == self._count:

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from hwd.model.daemon import DaemonRecovered, DaemonStarted, JournalGivenUp
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
-from hwd.model.prepared import FINISH, SetReleased, SetSettled
+from hwd.model.prepared_set import FINISH, SetReleased, SetSettled
 from hwd.model.reconfiguration import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
@@ -77,7 +77,7 @@ class SetPromise:
 
 
 @dataclass(slots=True, kw_only=True)
-class Seen:
+class SeenReconfiguration:
     """A reconfiguration: what it removes and adds by switch, and what became of it by whom."""
 
     id: str
@@ -110,7 +110,7 @@ class Witness:
         self.leases = LeaseWatch(lambda: self.world.clock.wall_ns(), self.breach)
         self.transfers: dict[int, InFlight] = {}
         """By step: transfers that a rank was let go and has not ended."""
-        self.seen: dict[str, Seen] = {}
+        self.seen: dict[str, SeenReconfiguration] = {}
         self._moving: set[str] = set()
         """Reconfigurations that may move something now, as this process of the daemon tells it."""
         self.sets: dict[str, SetPromise] = {}
@@ -210,7 +210,7 @@ class Witness:
         changed = before ^ now
         if self._outside or by_power:
             self.touch(switch, frozenset(end for one in changed for end in one.ends))
-        elif switch in self._rack.driven:
+        elif switch in self._rack.driven_switches:
             self._check_change(switch, before - now, now - before)
             self._check_dark()
         else:
@@ -264,7 +264,7 @@ class Witness:
                 names = ", ".join(sorted(filter(None, shared)))
                 self.breach("transfer-kept", f"{claimed.transfer} was let onto {names}, which {seen.id} moves")
 
-    def _hear_state(self, fact: Fact) -> None:
+    def _note_state(self, fact: Fact) -> None:
         match fact:
             case DaemonStarted():
                 self.up_s = self.now_s
@@ -351,7 +351,7 @@ class Witness:
             moves = {move.switch: (frozenset(move.remove), frozenset(move.add)) for move in entry.moves}
             self.seen.setdefault(
                 entry.reconfiguration,
-                Seen(
+                SeenReconfiguration(
                     id=entry.reconfiguration,
                     run=entry.run,
                     at_s=self.now_s,
@@ -368,7 +368,7 @@ class Witness:
 
     def take(self, document: Document) -> None:
         """A sink: what the daemon tells, held against the optics at once."""
-        self._hear_state(document.fact)
+        self._note_state(document.fact)
         self.leases.take(document.fact)
         match document.fact:
             case (
@@ -382,7 +382,7 @@ class Witness:
             case ReconfigurationStarted(reconfiguration=id, run=run, moves=moves) as started if not started.source:
                 if str(started.by).startswith(OF_A_RULE):
                     self.cuts.pop(id, None)
-                self.seen[id] = Seen(
+                self.seen[id] = SeenReconfiguration(
                     id=id,
                     run=run,
                     at_s=self.now_s,
@@ -404,7 +404,7 @@ class Witness:
                         dark_at_once=started.dark_at_once,
                     )
             case ReconfigurationEnded(reconfiguration=id, outcome=outcome, why=why) if (
-                not self.troubled and outcome != "confirmed" and why.partition(":")[0] in self._rack.driven
+                not self.troubled and outcome != "confirmed" and why.partition(":")[0] in self._rack.driven_switches
             ):
                 self.end(id, outcome, EVENT_STREAM)
                 self.breach("no-failure-without-cause", f"{id} is {outcome}: {why}")
@@ -439,20 +439,20 @@ class Witness:
                 self._let_go(claimed)
             case TransferCut() as cut:
                 self._cut(cut)
-        for hear in self.on_document:
-            hear(document)
+        for call in self.on_document:
+            call(document)
 
     def end(self, id: str, outcome: str, by: str) -> None:
         """Somebody tells an outcome of a reconfiguration."""
         seen = self.seen.get(id)
         if seen is None:
             return
-        told = seen.outcomes.setdefault(by, outcome)
+        first_outcome = seen.outcomes.setdefault(by, outcome)
         others = {who: what for who, what in seen.outcomes.items() if what != outcome}
-        if others or told != outcome:
-            self.breach("one-story", f"{id} is {outcome} to {by}, and was {others or told} before")
+        if others or first_outcome != outcome:
+            self.breach("one-story", f"{id} is {outcome} to {by}, and was {others or first_outcome} before")
 
-    def check_optics(self, seen: Seen, outcome: str, rule: str) -> None:
+    def check_optics(self, seen: SeenReconfiguration, outcome: str, rule: str) -> None:
         """Whether the twins have what the outcome says: the paths, lit or not, as not every protocol tells that."""
         if outcome == "given-up":
             return
@@ -469,7 +469,7 @@ class Witness:
                 if one in unwanted and one in there:
                     self.breach(rule, f"{seen.id} is {outcome}, and {switch} still carries {one}")
 
-    def _check_plan(self, seen: Seen) -> None:
+    def _check_plan(self, seen: SeenReconfiguration) -> None:
         """Whether a plan that begins was made from what is there."""
         since_s = max(0.0, self.now_s - PLAN_WITHIN_S)
         for switch, (removed, added) in seen.moves.items():
@@ -540,12 +540,12 @@ class _TappedBus:
         return self._bus.connected
 
     def subscribe(self, topic_filter: str, handler: Callable[[Incoming], None]) -> None:
-        def hear(incoming: Incoming) -> None:
+        def receive(incoming: Incoming) -> None:
             if incoming.topic.endswith("/command"):
                 self._witness.command_came(incoming, self._clock)
             handler(incoming)
 
-        self._bus.subscribe(topic_filter, hear)
+        self._bus.subscribe(topic_filter, receive)
 
     def on_up(self, call: Callable[[], None]) -> None:
         self._bus.on_up(call)

@@ -56,7 +56,7 @@ from hwd.model.timeline import Timeline
 from hwd.ports.claim import utc
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.ready_links import ReadyLinks
-from hwd.records.records import Records, Stored
+from hwd.records.records import Records, StoredDocument
 from hwd.telemetry.alert_rules import RULES, WORST_FIRST
 from hwd.telemetry.carrier_flaps import WITHIN_NS as FLAPS_WITHIN_NS
 from hwd.telemetry.carrier_flaps import CarrierFlaps
@@ -149,7 +149,7 @@ class Alerts:
         Their ages are of the wall clock: one that was set back keeps an alert for its whole time, at most.
         """
         now_ns, now_wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
-        found: list[Stored] = []
+        found: list[StoredDocument] = []
         for fact in EVENTS:
             newest = await records.newest([fact.KIND], limit=READ_MOST)
             found += [one for one in newest if now_wall_ns - one.document.wall_ns <= LONGEST_S * 1e9]

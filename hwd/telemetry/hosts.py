@@ -124,7 +124,7 @@ class Hosts:
             case InterfaceData(present=False):
                 for series in (self._carrier, self._carrier_changes, self._rdma):
                     series.drop(host, device)
-                self._optics.gone(host, device)
+                self._optics.forget_port(host, device)
             case MonitorData() as monitors:
                 self._optics.take(host, device, monitors)
             case LightData(lanes=lanes):

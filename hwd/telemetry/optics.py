@@ -71,7 +71,7 @@ class Optics:
         for series in self:
             series.drop(host)
 
-    def gone(self, host: str, device: str) -> None:
+    def forget_port(self, host: str, device: str) -> None:
         """A port does not exist any more."""
         self._light.pop((host, device), None)
         for series in self:

@@ -62,7 +62,7 @@ def check_plane(make: MakePlane, *, jobs: int = 60, seed: int = 0) -> int:
 
     Raises PlaneError at the first breach, and ConfigError where it could take none: its topologies need other hosts.
     """
-    played = 0
+    passed = 0
     why = ""
     for number in range(jobs):
         try:
@@ -70,10 +70,10 @@ def check_plane(make: MakePlane, *, jobs: int = 60, seed: int = 0) -> int:
         except ConfigError as error:  # these hosts cannot have its topology
             why = str(error)
         else:
-            played += 1
-    if not played:
+            passed += 1
+    if not passed:
         raise ConfigError(f"none of the {jobs} drawn jobs has hosts for this plane; of the last one: {why}")
-    return played
+    return passed
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class _World:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
         self._story: list[str] = []
-        self._told: list[tuple[Event, tuple[Action, ...]]] = []
+        self._taken_events: list[tuple[Event, tuple[Action, ...]]] = []
         self._had_fault = False
         self._refused = False
         testbed, self._job = _drawn_job(draws)
@@ -133,8 +133,8 @@ class _World:
                 self._look_for_silence()
             self._play_again()
         except PlaneError as error:
-            told = "\n".join(self._story[-STORY_LINES:])
-            raise PlaneError(error.breach, f"{error.what}\n{self._name}, at {self._now_s:.3f} s\n{told}") from error
+            story = "\n".join(self._story[-STORY_LINES:])
+            raise PlaneError(error.breach, f"{error.what}\n{self._name}, at {self._now_s:.3f} s\n{story}") from error
 
     # --- the ranks
 
@@ -247,7 +247,7 @@ class _World:
         plane = self._make()
         if dict(plane.targets(self._job, self._view)) != self._declared:
             raise PlaneError(Breach.NOT_DETERMINISTIC, "its targets are others the second time")
-        for event, before in self._told:
+        for event, before in self._taken_events:
             try:
                 now = (*plane.on(event),)
             except Exception as error:
@@ -260,7 +260,7 @@ class _World:
     def _tell(self, event: Event) -> None:
         commands = self._actor.take(event)
         self._demand.take(event, at_s=self._now_s)
-        self._told.append((event, self._actor.actions))
+        self._taken_events.append((event, self._actor.actions))
         if commands or not isinstance(event, Tick):
             self._story.append(f"{self._now_s:9.3f} s  {event}")
             self._story += [f"             -> {action}" for action in self._actor.actions]

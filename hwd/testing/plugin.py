@@ -147,8 +147,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def pytest_assertrepr_compare(config: pytest.Config, op: str, left: object, right: object) -> list[str] | None:
     """Show the stages of all links below a stage that took too long."""
     for value in (left, right):
-        if (told := getattr(value, "hwd_table", None)) is not None:
-            return [f"{left!r} {op} {right!r}", *str(told).splitlines()]
+        if (table := getattr(value, "hwd_table", None)) is not None:
+            return [f"{left!r} {op} {right!r}", *str(table).splitlines()]
     return None
 
 

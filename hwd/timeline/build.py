@@ -11,7 +11,7 @@ from hwd.model.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timelin
 from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.end import end_timeline, falls_after_ready, falls_of_kept
 from hwd.timeline.host_action import HostAction
-from hwd.timeline.port_observation import Observed
+from hwd.timeline.port_observation import PortObserver
 from hwd.timeline.rules import breaches
 from hwd.timeline.stage import stages
 from hwd_agents.wire import Observation
@@ -36,12 +36,12 @@ def build_timeline(
     """Build it from the documents of a reconfiguration and of its hosts, and what the agents say that they sampled.
 
     Each link of `started` names its `switches`, or its `crossconnects` (`ocs1:1A-2B`): only a switch that had to add
-    something for it counts; a link that names neither waits for every switch that moved. `sampled`: see `Observed`.
+    something for it counts; a link that names neither waits for every switch that moved. `sampled`: see `PortObserver`.
     `switch_origins`: the origin of the answers of each switch, since a twin's are drawn; a switch that is missing is
     hardware. `actions`: settings of NIC ports that were changed meanwhile. `dwells_s` by link text. `clock_steps`: by
     host; each is reported as a breach, with the violations of order that it causes, and widens no bound to hide them.
     """
-    observed = Observed(started.reconfiguration, events, sampled)
+    observed = PortObserver(started.reconfiguration, events, sampled)
     by_step = _commands(commanded, switch_origins)
     commands = [command for of_step in by_step.values() for command in of_step]
     since_ns = min((command.commanded.earliest_ns or 0 for command in commands), default=0)

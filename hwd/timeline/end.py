@@ -45,7 +45,7 @@ def end_timeline(link: Link, port: PortObserved, *, since_ns: int, kept: bool) -
         end=port.id,
         instants=tuple(chosen),
         observations=tuple(observations),
-        rc=UNSET if port.rc is None else port.rc.beside(carrier),
+        rc=UNSET if port.rc is None else port.rc.with_carrier(carrier),
     )
 
 
@@ -72,7 +72,7 @@ def falls_after_ready(end: EndTimeline, port: PortObserved, actions: Sequence[Ho
                 count = plural(len(falls), "time")
                 return f"{end.end}: {name} fell again {after_ms:.3f} ms after ready ({source}, {count})"
 
-            found.append(_told(falls, end.link, actions, words))
+            found.append(_split_falls(falls, end.link, actions, words))
     return Falls(
         broken=tuple(text for one in found for text in one.broken),
         explained=tuple(text for one in found for text in one.explained),
@@ -82,12 +82,12 @@ def falls_after_ready(end: EndTimeline, port: PortObserved, actions: Sequence[Ho
 def falls_of_kept(link: Link, port: PortObserved, *, since_ns: int, actions: Sequence[HostAction]) -> Falls:
     """The first fall after `since_ns` on a kept link."""
     falls = [change for change in port.changes if not change.up and change.earliest_ns >= since_ns]
-    return _told(
+    return _split_falls(
         falls, link, actions, lambda falls: f"{port.id}: kept link {link} lost its {falls[0].name} ({falls[0].source})"
     )
 
 
-def _told(
+def _split_falls(
     falls: Iterable[Change], link: Link, actions: Sequence[HostAction], words: Callable[[Sequence[Change]], str]
 ) -> Falls:
     broken: list[Change] = []

@@ -105,7 +105,7 @@ class PortObserved:
     rc: RcRecovery | None = None
 
 
-class Observed:
+class PortObserver:
     """Reads the events of hosts during one reconfiguration, and what was sampled.
 
     `sampled`, by NIC port (`h0.eth0`): what its agent answered to `settle` of light, firmware, carrier, rdma, ready.

@@ -79,7 +79,7 @@ class KernelNetwork:
             for port in self._ports.values():
                 self._plug(port)
                 if (monitor := self._monitors.get(port.id.host)) is not None:
-                    monitor.set(f"{NIC_PREFIX}{port.id.port}", up=False, told=lambda before_ns, after_ns: None)
+                    monitor.set(f"{NIC_PREFIX}{port.id.port}", up=False, on_set=lambda before_ns, after_ns: None)
             self._plug_packet_switches(testbed)
             addresses = {
                 _ip(port): self._plugs[port.id].address for port in self._ports.values() if port.ip is not None
@@ -111,18 +111,18 @@ class KernelNetwork:
                 at_host.setdefault(id.host, {})[ip] = Way(port=id)
         self._set_routes(at_host)
         if self._reroute is None:
-            self._reroute = asyncio.get_running_loop().call_later(ROUTES_AFTER_S, self._route_anew)
+            self._reroute = asyncio.get_running_loop().call_later(ROUTES_AFTER_S, self._set_changed_routes)
 
-    def carrier(self, port: NicPortId, up: bool, told: Callable[[int, int], None]) -> None:
-        """Set the carrier of a port; `told` gets the stamps before and after, of a virtual machine when it
+    def carrier(self, port: NicPortId, up: bool, on_set: Callable[[int, int], None]) -> None:
+        """Set the carrier of a port; `on_set` gets the stamps before and after, of a virtual machine when it
         has answered.
         """
         if (monitor := self._monitors.get(port.host)) is not None:
-            monitor.set(f"{NIC_PREFIX}{port.port}", up=up, told=told)
+            monitor.set(f"{NIC_PREFIX}{port.port}", up=up, on_set=on_set)
             return
         brackets: list[Bracket] = []
         if self._stands(lambda: brackets.append(self._crossbar.carrier(port, up))):
-            told(brackets[0].before_ns, brackets[0].after_ns)
+            on_set(brackets[0].before_ns, brackets[0].after_ns)
 
     async def run(self) -> None:
         """Stay connected with the virtual machines until cancelled."""
@@ -192,7 +192,7 @@ class KernelNetwork:
                 )
                 self._plugs |= {id: bridge.plug(id, int(id.port)) for id in ports}
 
-    def _route_anew(self) -> None:
+    def _set_changed_routes(self) -> None:
         """Set the routes that are not as they were set last."""
         self._reroute = None
         routes = self._ways.routes()

@@ -28,7 +28,7 @@ class MachineMonitor:
 
     monitor = MachineMonitor("h0", run_dir / "h0.monitor", clock)
     task = asyncio.create_task(monitor.run())
-    monitor.set("hwd-eth0", up=True, told=lambda before_ns, after_ns: ...)
+    monitor.set("hwd-eth0", up=True, on_set=lambda before_ns, after_ns: ...)
     """
 
     def __init__(self, host: str, path: Path, clock: Clock) -> None:
@@ -40,16 +40,16 @@ class MachineMonitor:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Callable[[], None]] = {}
 
-    def set(self, nic: str, *, up: bool, told: Callable[[int, int], None]) -> None:
-        """Connect the cable of a NIC, or disconnect it; `told` gets the stamps before and after. Immediately, while no
-        machine is connected.
+    def set(self, nic: str, *, up: bool, on_set: Callable[[int, int], None]) -> None:
+        """Connect the cable of a NIC, or disconnect it; `on_set` gets the stamps before and after. Immediately, while
+        no machine is connected.
         """
         self._cables[nic] = up
         before_ns = self._clock.monotonic_ns()
         if self._writer is None:
-            told(before_ns, before_ns)
+            on_set(before_ns, before_ns)
         else:
-            self._ask("set_link", {"name": nic, "up": up}, lambda: told(before_ns, self._clock.monotonic_ns()))
+            self._ask("set_link", {"name": nic, "up": up}, lambda: on_set(before_ns, self._clock.monotonic_ns()))
 
     async def run(self) -> None:
         """Stay connected until cancelled."""

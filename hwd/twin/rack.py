@@ -22,7 +22,7 @@ from hwd.model.testbed import Host, Testbed
 from hwd.twin.host_twin import HostTwin
 from hwd.twin.nic import Nic, NicChange, What
 from hwd.twin.nic_timing import nic_timing
-from hwd.twin.rays import Rays, Touched
+from hwd.twin.rays import AffectedEnds, Rays
 from hwd.twin.truth import Truth
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_drivers.core.clock import Clock
@@ -50,8 +50,8 @@ class KernelSide(Protocol):
         """
         ...
 
-    def carrier(self, port: NicPortId, up: bool, told: Callable[[int, int], None]) -> None:
-        """Set the carrier of a port; `told` gets the stamps before and after, at once or when they are known."""
+    def carrier(self, port: NicPortId, up: bool, on_set: Callable[[int, int], None]) -> None:
+        """Set the carrier of a port; `on_set` gets the stamps before and after, at once or when they are known."""
         ...
 
 
@@ -124,8 +124,8 @@ class TwinRack:
             addresses[name] = listener.address
         now_ns = self._clock.monotonic_ns()
         for name, twin in self.switches.items():
-            self._rays.pass_through(name, twin.mirror.passing(now_ns))  # elements join something from the start
-        self._light_changed(now_ns, self._rays.everything())
+            self._rays.pass_through(name, twin.mirror.lit_paths(now_ns))  # elements join something from the start
+        self._light_changed(now_ns, self._rays.all_affected())
         return addresses
 
     @property
@@ -160,17 +160,17 @@ class TwinRack:
         change(self.nics[id], now_ns)
         self._settle(now_ns, [id, *others], lambda: None)
 
-    def change_light(self, change: Callable[[Rays], Touched]) -> None:
+    def change_light(self, change: Callable[[Rays], AffectedEnds]) -> None:
         """Change the light, and apply the effects."""
         self._light_changed(self._clock.monotonic_ns(), change(self._rays))
 
     # --- light
 
     def _mirror_changed(self, switch: str, now_ns: int) -> None:
-        passing = self.switches[switch].mirror.passing(now_ns)
+        passing = self.switches[switch].mirror.lit_paths(now_ns)
         self._light_changed(now_ns, self._rays.pass_through(switch, passing))
 
-    def _light_changed(self, now_ns: int, touched: Touched) -> None:
+    def _light_changed(self, now_ns: int, touched: AffectedEnds) -> None:
         """Update ports and monitors with the light that arrives now. Losses take effect before the kernel's light is
         redirected, gains after it.
         """
@@ -190,7 +190,7 @@ class TwinRack:
         self._apply(now_ns, others)
         self._settle(now_ns, ids + others, lambda: self._redirect(ids + electrical, lost))
 
-    def _light_of_packet_switches(self, touched: Touched) -> tuple[list[NicPortId], list[NicPortId]]:
+    def _light_of_packet_switches(self, touched: AffectedEnds) -> tuple[list[NicPortId], list[NicPortId]]:
         """Senders that a port of a packet switch receives no more, and its ports among the receivers."""
         lost: list[NicPortId] = []
         found: list[NicPortId] = []
@@ -314,15 +314,15 @@ class TwinRack:
         read at once.
         """
 
-        def told(before_ns: int, after_ns: int) -> None:
+        def publish_truth(before_ns: int, after_ns: int) -> None:
             self._truth(Truth(port=change.port, what=change.what, up=change.up, before_ns=before_ns, after_ns=after_ns))
 
         if change.what is What.CARRIER and self._kernel is not None and self._is_kernel(change.port.host):
-            self._kernel.carrier(change.port, change.up, told)
+            self._kernel.carrier(change.port, change.up, publish_truth)
         elif change.what in (What.CARRIER, What.PHY):
-            told(change.at_ns, change.at_ns)
+            publish_truth(change.at_ns, change.at_ns)
         elif change.what is not What.RDMA or not self._is_machine(change.port.host):  # the RDMA of a machine is its own
-            told(before_ns, after_ns)
+            publish_truth(before_ns, after_ns)
         stamp_ns = self._clock.wall_ns() - (self._clock.monotonic_ns() - change.at_ns)
         self.hosts[change.port.host].changed(change, stamp_ns=stamp_ns)
 

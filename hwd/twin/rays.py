@@ -18,7 +18,7 @@ modules are not stated.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Touched:
+class AffectedEnds:
     """The receivers and switch ends that a change affected; each once, in a deterministic order."""
 
     receivers: tuple[NicPortId, ...] = ()
@@ -26,7 +26,7 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class ReceivedLight:
     """The light at one port: the power of each lane, None where it is dark, and its sender: None for no sender, or more
     than one.
     """
@@ -70,14 +70,14 @@ class Rays:
         self._deaf: dict[NicPortId, None] = {}
         self._follow(self._rays)
 
-    def weaken(self, id: NicPortId, loss_db: float) -> Touched:
+    def weaken(self, id: NicPortId, loss_db: float) -> AffectedEnds:
         """Reduce the power of a port by so much."""
         self._weaker_db[id] = loss_db
         rays = [ray for source, ray in self._rays.items() if port_of(source) == id]
         receivers = dict.fromkeys(port_of(end) for ray in rays for end in ray.receivers)
-        return Touched(receivers=tuple(receivers), switch_ends=tuple(end for ray in rays for end in ray.entered))
+        return AffectedEnds(receivers=tuple(receivers), switch_ends=tuple(end for ray in rays for end in ray.entered))
 
-    def silence(self, id: NicPortId, on: bool) -> Touched:
+    def silence(self, id: NicPortId, on: bool) -> AffectedEnds:
         """Keep all of a port's light out of its fibre, or (`on` false) let it in again."""
         if on:
             self._silent[id] = None
@@ -85,19 +85,19 @@ class Rays:
             self._silent.pop(id, None)
         return self._follow([source for source in self._rays if port_of(source) == id])
 
-    def deafen(self, id: NicPortId, on: bool) -> Touched:
+    def deafen(self, id: NicPortId, on: bool) -> AffectedEnds:
         """Keep all light of a port's fibre from its receiver, or (`on` false) let it in again."""
         if on:
             self._deaf[id] = None
         else:
             self._deaf.pop(id, None)
-        return Touched(receivers=(id,))
+        return AffectedEnds(receivers=(id,))
 
-    def pass_through(self, switch: str, passing: Mapping[Crossconnect, float]) -> Touched:
+    def pass_through(self, switch: str, passing: Mapping[Crossconnect, float]) -> AffectedEnds:
         """Let these crossconnects of a switch pass light, each with its loss in dB, and no others."""
         before = self._passing.get(switch, {})
         if before == passing:
-            return Touched()
+            return AffectedEnds()
         moved = before.items() ^ passing.items()
         self._passing[switch] = dict(passing)
         for crossconnect, _ in moved:
@@ -112,11 +112,11 @@ class Rays:
             dict.fromkeys(source for source in self._rays if not ends.isdisjoint(self._rays[source].entered))
         )
 
-    def everything(self) -> Touched:
+    def all_affected(self) -> AffectedEnds:
         """All receivers and switch ends that have light now."""
-        return Touched(receivers=tuple(dict.fromkeys(map(port_of, self._lit))), switch_ends=tuple(self._through))
+        return AffectedEnds(receivers=tuple(dict.fromkeys(map(port_of, self._lit))), switch_ends=tuple(self._through))
 
-    def received(self, id: NicPortId) -> Received:
+    def received(self, id: NicPortId) -> ReceivedLight:
         """The light at a NIC port now."""
         port = self._ports[id]
         lanes_dbm: list[float | None] = []
@@ -127,7 +127,7 @@ class Rays:
             lanes_dbm += self._lanes(arriving, port.module, end)
         owners = {port_of(source) for source in senders}
         garbled = len(owners) != 1 or len(senders) > len(port.ends(Side.RX))
-        return Received(
+        return ReceivedLight(
             sender=None if garbled else next(iter(owners)),
             lanes_dbm=tuple((lanes_dbm + [None] * port.module.lanes)[: port.module.lanes]),
         )
@@ -151,7 +151,7 @@ class Rays:
     def is_packet_switch(self, id: NicPortId) -> bool:
         return id.host in self._packet_switches
 
-    def _follow(self, sources: Iterable[FibreEnd]) -> Touched:
+    def _follow(self, sources: Iterable[FibreEnd]) -> AffectedEnds:
         sources = list(sources)
         fresh: dict[FibreEnd, _Ray] = {source: _Ray() for source in sources}
         for trace in self._map.follow(self._joined, [one for one in sources if port_of(one) not in self._silent]):
@@ -164,7 +164,7 @@ class Rays:
                 port_of(end) for end in _replace(self._lit, source, old.receivers, ray.receivers)
             )
             switch_ends |= dict.fromkeys(_replace(self._through, source, old.entered, ray.entered))
-        return Touched(receivers=tuple(receivers), switch_ends=tuple(switch_ends))
+        return AffectedEnds(receivers=tuple(receivers), switch_ends=tuple(switch_ends))
 
     def _enter(self, ray: _Ray, trace: Trace) -> None:
         (ray.receivers if trace.end.side is Side.RX else ray.entered)[trace.end] = trace.loss_db

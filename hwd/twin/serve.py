@@ -57,7 +57,7 @@ from hwd_drivers.twins.terminal import TerminalDialer
 
 AGENTS_AT_ONCE_PER_CORE = 2
 """So many start at a time."""
-AGENTS_TOLD = 20
+PROGRESS_FROM_AGENTS = 20
 """From so many agents on, their progress is logged."""
 ANNOUNCE_AGAIN_S = 0.5
 
@@ -290,7 +290,7 @@ class _Rack:
         if host in self._up:
             return  # it was started anew
         self._up.add(host)
-        if is_told(up := len(self._up), total := len(self._agents)):
+        if is_progress_logged(up := len(self._up), total := len(self._agents)):
             log.info("twin rack %s: %d of %d agents are up", self.testbed.name, up, total)
 
     def _write_config(self, host: str, mqtt_from: Path) -> Path:
@@ -333,9 +333,9 @@ def _places(address: str, protocols: Mapping[str, str]) -> str:
     return ", ".join([address, *(f"{name} {place}" for name, place in protocols.items() if place != address)])
 
 
-def is_told(up: int, agents: int) -> bool:
+def is_progress_logged(up: int, agents: int) -> bool:
     """Whether the log says that so many agents are up: with each tenth of many."""
-    return agents >= AGENTS_TOLD and up * 10 // agents > (up - 1) * 10 // agents
+    return agents >= PROGRESS_FROM_AGENTS and up * 10 // agents > (up - 1) * 10 // agents
 
 
 def without_kernel(testbed: Testbed) -> Testbed:

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class RunningTwin:
     """A running twin. `address`: that of its own protocol. `addresses`: all of them, by protocol."""
 
     name: str
@@ -91,7 +91,7 @@ class SingleFaults:
 
 async def serve_single(
     settings: TwinSettings,
-    say: Callable[[Serving], None],
+    say: Callable[[RunningTwin], None],
     *,
     listen: str,
     name: str | None = None,
@@ -135,7 +135,7 @@ async def serve_single(
                 protocols={name: dict(twin.addresses)},
             )
         )
-        say(Serving(name=name, address=address, addresses=dict(twin.addresses)))
+        say(RunningTwin(name=name, address=address, addresses=dict(twin.addresses)))
         async with asyncio.TaskGroup() as group:
             group.create_task(RunFiles(announcement, [control]).watch(), name="hwd:run-files")
             if plan is not None:

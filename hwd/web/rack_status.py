@@ -12,7 +12,7 @@ from hwd.bus.host_switches.delegations import Delegations
 from hwd.bus.host_view import HostView
 from hwd.bus.skew import skew
 from hwd.fabric.in_use import InUse
-from hwd.model.desired import DesiredEnds, SwitchDesired, UnlitLink, crossconnects_of, difference, free_ends_of
+from hwd.model.desired_state import DesiredEnds, SwitchDesired, UnlitLink, crossconnects_of, difference, free_ends_of
 from hwd.model.host import HostStatus
 from hwd.model.lease import SwitchLease
 from hwd.model.status import Alert, BusStatus, DiskSpace, Readiness, StorageStatus
@@ -251,7 +251,7 @@ class RackStatus:
             version = "" if view.birth is None else view.birth.version
             if version not in skews:
                 skews[version] = skew(self.version, version) if view.birth is not None else ""
-            ports = {port: now.told for port, now in self._ports.of_host(name).items()}
+            ports = {port: now.as_host_port for port, now in self._ports.of_host(name).items()}
             yield view.status(ports, since_wall_ns=self._ports.since_wall_ns(name), skew=skews[version])
 
 

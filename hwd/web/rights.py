@@ -29,7 +29,7 @@ class Rights:
         """Check an act under a lease, which is a sign of its holder. Raises RefusedError where it is not in force."""
         self.check(access, lease)
         if lease is not None:
-            await self._leases.hear(lease, epoch=epoch)
+            await self._leases.heartbeat(lease, epoch=epoch)
 
     def check(
         self,

@@ -12,7 +12,7 @@ import pytest
 from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
-from hwd_agents.sources.twin.played import PlayedHost
+from hwd_agents.sources.twin.manual_host import ManualHost
 from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_agents.spool.spool import Mark
 from hwd_agents.watchers.link_watcher import LinkWatcher
@@ -100,14 +100,14 @@ class Stage:
     def __init__(self) -> None:
         self.clock = VirtualClock(running_loop(), wall_start_ns=1_800_000_000 * 10**9)
         self.dialer = MemoryDialer(MemoryNet(latency_s=LATENCY_S))
-        self.hosts: dict[str, PlayedHost] = {}
+        self.hosts: dict[str, ManualHost] = {}
         self.sources: dict[str, Sources] = {}
         self.changes = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._listeners: dict[str, Listener] = {}
 
-    async def add(self, name: str, *, ports: int = 1) -> PlayedHost:
-        host = self.hosts[name] = PlayedHost(name)
+    async def add(self, name: str, *, ports: int = 1) -> ManualHost:
+        host = self.hosts[name] = ManualHost(name)
         for number in range(ports):
             host.plug(f"eth{number}", ip=ip(name, number), rdma=f"mlx5_{number}", ifindex=100 + number)
         await self.rack_up(name)

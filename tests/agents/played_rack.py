@@ -8,7 +8,7 @@ from hwd_agents.process.agent import Agent
 from hwd_agents.process.config import AgentConfig, make_config
 from hwd_agents.process.seams import Seams, Storage
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
-from hwd_agents.sources.twin.played import PlayedHost
+from hwd_agents.sources.twin.manual_host import ManualHost
 from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_drivers.core.clock import ShiftedClock
 from hwd_drivers.core.disk import MemoryDisk
@@ -42,7 +42,7 @@ class PlayedRack:
         self.clock = VirtualClock(running_loop(), wall_start_ns=1_800_000_000 * 10**9)
         self.broker = MemoryBroker(latency_s=lambda: LATENCY_S, nodes=self.nodes)
         self.dialer = MemoryDialer(MemoryNet(latency_s=LATENCY_S, nodes=self.nodes))
-        self.hosts = {name: PlayedHost(name) for name in ("h0", "h1")}
+        self.hosts = {name: ManualHost(name) for name in ("h0", "h1")}
         self.disks = {name: (MemoryDisk(), MemoryDisk()) for name in self.hosts}
         self.agents: dict[str, Agent] = {}
         self.lives: dict[str, asyncio.Task[None]] = {}

@@ -302,7 +302,7 @@ async def test_events_wait_in_the_spool_while_the_records_are_full(world: World)
     await world.agreed(peer, "boot-1", 11)
     kept = [stored.document.fact.to_data()["seq"] for stored in await records.documents(kinds=("host.event",))]
     assert kept == list(range(1, 12))
-    assert await records.seen() == {("h0", "boot-1"): 11}
+    assert await records.event_positions() == {("h0", "boot-1"): 11}
     records.close()
 
 

@@ -18,7 +18,7 @@ from hwd.cli.output import words as words_of
 from hwd.cli.run_command import text_of
 from hwd.cli.run_steps import Step, folded, steps_of, switches_left
 from hwd.config import topologies
-from hwd.config.shipped import names_of
+from hwd.config.shipped_file import names_of
 from hwd.daemon.installed_drivers import load
 from hwd.model import testbed_diff
 from hwd.model.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
@@ -26,7 +26,7 @@ from hwd.model.kinds import UnreadFact
 from hwd.model.lease import HeldLease
 from hwd.model.plan_summary import PlanComposite
 from hwd.model.prediction import PredictedTime
-from hwd.model.prepared import PreparedSetStatus, SetTarget
+from hwd.model.prepared_set import PreparedSetStatus, SetTarget
 from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStep
 from hwd.model.run_facts import RunStep
 from hwd.model.switch import HeldEnds, SwitchOverrun

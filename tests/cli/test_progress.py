@@ -7,7 +7,7 @@ import pytest
 from hwd.cli.apply_progress import ApplyProgress
 from hwd.cli.output import Output
 from hwd.client.reconfiguration_follower import ReconfigurationFollower
-from hwd.config.shipped import shipped
+from hwd.config.shipped_file import shipped_file
 from hwd.model.document_list import DocumentJson, DocumentList
 from hwd.model.reconfiguration import ReconfigurationState, ReconfigurationStep
 from hwd_drivers.core.documents import Document, Fact
@@ -59,7 +59,10 @@ def test_a_follower_tells_every_step_and_the_present_state_of_its_reconfiguratio
 @pytest.mark.usefixtures("places")
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(("sim", "--seed", "2"), b"playing seed 2"), (("check", str(shipped("examples", "two-hosts"))), b"reading files")],
+    [
+        (("sim", "--seed", "2"), b"playing seed 2"),
+        (("check", str(shipped_file("examples", "two-hosts"))), b"reading files"),
+    ],
 )
 def test_a_long_command_says_what_it_does(arguments: tuple[str, ...], words: bytes) -> None:
     assert words in seen_on_a_terminal(*arguments)
@@ -67,6 +70,6 @@ def test_a_long_command_says_what_it_does(arguments: tuple[str, ...], words: byt
 
 @pytest.mark.usefixtures("places")
 def test_install_service_says_that_it_reads(tmp_path: Path) -> None:
-    words = ("install-service", str(shipped("examples", "two-hosts")), "--units", str(tmp_path), "--uninstall")
+    words = ("install-service", str(shipped_file("examples", "two-hosts")), "--units", str(tmp_path), "--uninstall")
     seen = seen_on_a_terminal(*words, status=2)
     assert seen.index(b"reading ") < seen.index(b"there is no such unit")

@@ -13,7 +13,7 @@ import pytest
 
 from hwd.cli.run_command import run
 from hwd.client import Client
-from hwd.config.shipped import shipped
+from hwd.config.shipped_file import shipped_file
 from hwd_drivers.core.errors import BugError, ConfigError, LinkError, NotReadyError, NotRolledBackError, RefusedError
 
 from ..answers import check_answers
@@ -24,12 +24,12 @@ FILES = {
     "fro.yaml": PLAYBOOK,
     "t.yaml": "topology: t\nlinks:\n  - h0.eth0 <-> h1.eth0\n",
     "scenario.yaml": "scenario: s\nfaults:\n  - {at_s: 0, switch: ocs9, fault: reset}\n",
-    **{f"{name}.yaml": shipped("examples", name).read_text() for name in ("opus-testbed", "two-hosts")},
+    **{f"{name}.yaml": shipped_file("examples", name).read_text() for name in ("opus-testbed", "two-hosts")},
     "jobs.yaml": (
         "playbook: jobs\nshows: x\nsteps:\n  - job: {name: trian}\n"
         "  - job: {name: train, arguments: [a]}\n  - job: {name: free, arguments: [a]}\n"
     ),
-    "smoke.yaml": shipped("playbooks", "smoke").read_text(),
+    "smoke.yaml": shipped_file("playbooks", "smoke").read_text(),
 }
 
 
@@ -51,7 +51,7 @@ def test_what_cannot_be_is_refused_in_the_words_of_the_file(
     def said(line: str) -> list[str]:
         found = hwd(*shlex.split(line), *(("--data", data) if scene == "on_records" else ()))
         words = (found.out + found.err).replace(str(tmp_path), "HERE")
-        words = words.replace(str(shipped("playbooks", "smoke").parent), "PLAYBOOKS")
+        words = words.replace(str(shipped_file("playbooks", "smoke").parent), "PLAYBOOKS")
         words = re.sub(r"it is [-\d]+ [:\d]+ now", "it is NOW", words)
         words = re.sub(r"(There are|known): .*", r"\1: ...", words)  # of models, settings and kinds, which become more
         lines = [line for line in words.splitlines() if line and "INFO    HTTP" not in line]

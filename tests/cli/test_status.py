@@ -28,10 +28,10 @@ from hwd.cli.commands.status import (
     with_joint_advice,
 )
 from hwd.cli.status_lines import SHOWN_ALERTS, alert_lines, change_lines, disk_line, since, storage_lines
-from hwd.model.desired import SwitchDesired, UnlitLink
+from hwd.model.desired_state import SwitchDesired, UnlitLink
 from hwd.model.host import HostStatus
 from hwd.model.link import Link
-from hwd.model.prepared import PreparedSetStatus
+from hwd.model.prepared_set import PreparedSetStatus
 from hwd.model.reconfiguration import LeftOpen, ReconfigurationStatus
 from hwd.model.run import RunProgress, RunState
 from hwd.model.status import Alert, DiskSpace, StorageStatus

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from hwd.cli.output import Output, Styled, coloured, words
+from hwd.cli.output import Output, StyledText, coloured, words
 from hwd.cli.progress import Progress
 from hwd.daemon.process_main import log_to_stderr
 
@@ -45,7 +45,7 @@ def test_only_our_own_colours_are_written_to_a_terminal(
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    Output(json=False).say("h0 ", Styled("down", "red"), f" \x1b[32mup\x1b[0m {coloured('failed')}")
+    Output(json=False).say("h0 ", StyledText("down", "red"), f" \x1b[32mup\x1b[0m {coloured('failed')}")
     assert capsys.readouterr().out == "h0 \x1b[31mdown\x1b[0m \\x1b[32mup\\x1b[0m failed\n"
 
 

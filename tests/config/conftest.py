@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from hwd.config.testbed.equipment import DriverSpecLike
-from hwd.config.testbed.testbed import Loaded, load_testbed
+from hwd.config.testbed.testbed import LoadedTestbed, load_testbed
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, PortSide
@@ -70,10 +70,10 @@ def specs() -> dict[str, DriverSpecLike]:
 
 
 @pytest.fixture
-def load(tmp_path: Path, specs: dict[str, DriverSpecLike]) -> Callable[[str], Loaded]:
+def load(tmp_path: Path, specs: dict[str, DriverSpecLike]) -> Callable[[str], LoadedTestbed]:
     """Loads a testbed from its text."""
 
-    def load(text: str) -> Loaded:
+    def load(text: str) -> LoadedTestbed:
         path = tmp_path / "testbed.yaml"
         path.write_text(text)
         return load_testbed(
@@ -89,6 +89,6 @@ def opus(specs: dict[str, DriverSpecLike]) -> Testbed:
     return load_testbed(Path(__file__).parents[2] / "examples" / "opus-testbed.yaml", specs).require()
 
 
-def said(loaded: Loaded) -> list[str]:
+def said(loaded: LoadedTestbed) -> list[str]:
     """Problems without the name of the file."""
     return [str(problem).partition("testbed.yaml:")[2] for problem in loaded.problems]

@@ -16,14 +16,14 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hwd.config import shipped as module
+from hwd.config import shipped_file as module
 from hwd.config.check import check_file, check_files
 from hwd.config.json_schema import json_schema
 from hwd.config.playbook.playbook import load_playbook, load_playbook_text
 from hwd.config.scenario import load_scenario, read_scenario
-from hwd.config.shipped import shipped
+from hwd.config.shipped_file import shipped_file
 from hwd.config.testbed.equipment import DriverSpecLike
-from hwd.config.testbed.testbed import Loaded, load_read, load_testbed
+from hwd.config.testbed.testbed import LoadedTestbed, load_read, load_testbed
 from hwd.config.testbed.topology_file import load_topology
 from hwd.config.yaml.tree import Reading, read_tree
 from hwd.daemon.installed_drivers import load_text
@@ -64,7 +64,7 @@ def test_a_testbed_is_loaded_once_whatever_stands_beside_it(tmp_path: Path, spec
     (tmp_path / "p.yaml").write_text("topology: t\nlinks: [h0.eth0 <-> h9.eth0]\n")
     read: list[str] = []
 
-    def load(reading: Reading) -> Loaded:
+    def load(reading: Reading) -> LoadedTestbed:
         read.append(reading.file)
         return load_read(reading, specs)
 
@@ -313,7 +313,7 @@ def installed(tmp_path: Path) -> ModuleType:
     """The module as site-packages has it: the files inside the package, nothing beside it but other packages."""
     package = tmp_path / "site-packages" / "hwd"
     (package / "config").mkdir(parents=True)
-    copy = package / "config" / "shipped.py"
+    copy = package / "config" / "shipped_file.py"
     shutil.copy(str(module.__file__), copy)
     for kind in ("playbooks", "examples"):
         shutil.copytree(TREE / kind, package / f"_{kind}")
@@ -329,16 +329,16 @@ def test_a_file_is_found_with_and_without_its_suffix_and_a_wrong_name_says_which
     installed: ModuleType,
 ) -> None:
     for kind, name in (("playbooks", "smoke"), ("examples", "two-hosts")):
-        assert shipped(kind, name) == shipped(kind, f"{name}.yaml") == TREE / kind / f"{name}.yaml"
+        assert shipped_file(kind, name) == shipped_file(kind, f"{name}.yaml") == TREE / kind / f"{name}.yaml"
         for path in (TREE / kind).glob("*.yaml"):
-            found = installed.shipped(kind, path.stem)
+            found = installed.shipped_file(kind, path.stem)
             assert found.read_bytes() == path.read_bytes()
             assert found.parent.name == f"_{kind}"
-    for find in (shipped, installed.shipped):
+    for find in (shipped_file, installed.shipped_file):
         with pytest.raises(
             ConfigError, match=r"x: no such file here, and none .* playbooks .*reconfiguration-timeline, .*smoke"
         ):
             find("playbooks", "x")
     for name in ("smok", "smok.yaml"):
         with pytest.raises(ConfigError, match=f"^{name}: no such file here, .*; did you mean smoke\\?$"):
-            shipped("playbooks", name)
+            shipped_file("playbooks", name)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.shipped import shipped
+from hwd.config.shipped_file import shipped_file
 from hwd.daemon.installed_drivers import check, load
 from hwd_drivers.devices import registry
 
@@ -106,14 +106,14 @@ TOPOLOGY = "topology: t\nlinks:\n  - h0.eth0 <-> h9.eth0\n"
 
 def test_shipped_testbeds_fit_what_is_installed_and_a_timing_that_nobody_has_is_a_problem(tmp_path: Path) -> None:
     for name in ("opus-testbed", "mfabric-testbed"):
-        loaded = load(shipped("examples", name))
+        loaded = load(shipped_file("examples", name))
         assert loaded.testbed is not None
         assert [str(problem) for problem in loaded.problems if not problem.warning] == []
-    text = shipped("examples", "opus-testbed").read_text().replace("polatis-opus", "polatis-warp")
+    text = shipped_file("examples", "opus-testbed").read_text().replace("polatis-opus", "polatis-warp")
     (tmp_path / "bad.yaml").write_text(text)
     assert any("polatis-warp" in problem.text for problem in load(tmp_path / "bad.yaml").problems)
     (tmp_path / "t.yaml").write_text(TOPOLOGY)
-    opus = shipped("examples", "opus-testbed")
+    opus = shipped_file("examples", "opus-testbed")
     assert check([tmp_path / "t.yaml"]) == ()
     [problem] = check([tmp_path / "t.yaml", opus])
     assert (problem.line, "h9.eth0" in problem.text) == (3, True)

@@ -17,11 +17,11 @@ from hwd_drivers.conformance import (
     checks_for,
 )
 from hwd_drivers.conformance.bench import twin_bench
-from hwd_drivers.conformance.driver_files import beside, readme_of
+from hwd_drivers.conformance.driver_files import file_results, readme_of
 from hwd_drivers.conformance.examine import examine, examine_one
 from hwd_drivers.conformance.quality import QUALITIES, Outcome, Quality, Result
 from hwd_drivers.conformance.quality_table import row, rows_of
-from hwd_drivers.conformance.twin_choice import Simulated
+from hwd_drivers.conformance.twin_choice import TwinUnderTest
 from hwd_drivers.core.errors import DeadlineError, LinkError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices import registry
@@ -71,7 +71,7 @@ def results_of(driver: str) -> tuple[Result, ...]:
     first, *others = spec.models
     whole = itertools.product(others, checks_for(Way.WHOLE))
     return (
-        *examine(spec, on=[Simulated.of(spec, first)]),
+        *examine(spec, on=[TwinUnderTest.of(spec, first)]),
         *(examine_one(spec, model, Way.WHOLE, check) for model, check in whole),
     )
 
@@ -194,7 +194,9 @@ def test_the_table_reports_the_files_of_a_driver(spec: DriverSpec) -> None:
     cells = rows[spec.name]
     known = row(spec, [])
     assert (cells[0], cells[1], cells[3]) == (known[0], known[1], known[3])
-    missing = [each for each in beside(spec) if each.outcome is Outcome.MISSING and each.needed_for is Quality.GOLD]
+    missing = [
+        each for each in file_results(spec) if each.outcome is Outcome.MISSING and each.needed_for is Quality.GOLD
+    ]
     is_gold = QUALITIES.index(Quality(cells[2])) >= QUALITIES.index(Quality.GOLD)
     assert not (missing and is_gold), missing
     assert is_gold or not spec.name.startswith(FIRST_CLASS)

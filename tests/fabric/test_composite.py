@@ -109,7 +109,7 @@ class Case:
         )
 
     def made_by(self, state: State) -> set[Crossconnect]:
-        return {one.demand for one in self.composite.standing(state)}
+        return {one.demand for one in self.composite.present_demands(state)}
 
     @cached_property
     def every_state(self) -> list[tuple[int, set[Crossconnect]]]:
@@ -229,7 +229,7 @@ def test_the_smallest_of_all_sets_that_conflict_is_named(case: Case) -> None:
 @settings(max_examples=40, deadline=None)
 @given(cases())
 def test_what_stays_keeps_its_way(case: Case) -> None:
-    standing = case.composite.standing(case.present)
+    standing = case.composite.present_demands(case.present)
     ends = {end for demand in case.demands for end in demand.ends}
     stay = [one for one in standing if not ends.intersection(one.demand.ends)]
     asked = {one for each in stay for one in each.passage.crossconnects}
@@ -318,7 +318,7 @@ def test_a_row_of_selectors_of_any_length_is_a_matter_of_a_moment() -> None:
     demands = [pair(f"{number}A-{3 * number}B") for number in range(1, 1025)]
     compiled = composite.compile(demands, present, effort=STEPS_OF_A_MOMENT)
     assert (compiled.moves, compiled.proven) == (1024, True)
-    assert composite.compile(demands[:1], present, stay=composite.standing(present)[1:]).moves == 1
+    assert composite.compile(demands[:1], present, stay=composite.present_demands(present)[1:]).moves == 1
 
 
 def test_a_benes_fabric_of_56_elements_has_any_order_with_the_fewest_moves() -> None:
@@ -346,7 +346,7 @@ def test_a_benes_fabric_of_832_elements_has_any_order() -> None:
         for part in composite.inside.parts
         if part.element
     }
-    assert {one.demand for one in composite.standing(state)} == set(demands)
+    assert {one.demand for one in composite.present_demands(state)} == set(demands)
 
 
 def test_where_the_effort_does_not_last_the_answer_says_so_or_it_is_an_error_and_no_conflict() -> None:

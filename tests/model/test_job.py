@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from hwd.model.job import JobEvent, JobRecord, JobState, operation_of, told
+from hwd.model.job import JobEvent, JobRecord, JobState, operation_of, recorded_actions
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
@@ -77,11 +77,11 @@ def test_event_and_actions_are_the_same_before_and_after_the_records() -> None:
         before = recorded(event)
         after = stored(before)
         assert after == before
-        assert before.told == after.told == event
-        assert repr(after.told) == repr(event), "tuples are no lists"
+        assert before.plane_event == after.plane_event == event
+        assert repr(after.plane_event) == repr(event), "tuples are no lists"
     for action in ACTIONS:  # a daemon that goes on with a job tells its plane the events again, and compares these
         after = stored(recorded(Tick(at_s=1.0), action))
-        assert after.actions == told((action,))
+        assert after.actions == recorded_actions((action,))
         assert list(after.actions[0]) == [type(action).__name__.lower()]
     whole = stored(recorded(EVENTS[0], *ACTIONS))
     names = [name for action in whole.actions for name in action]
@@ -113,7 +113,7 @@ def test_record_and_operation_are_the_same_after_the_records_and_actions_that_di
         (Switch(target="a"), Switch(target="b")),
         (Fallback(why="a"), Switch(target="a")),
     ]
-    assert [(one, other) for one, other in pairs if told((one,)) == told((other,))] == []
+    assert [(one, other) for one, other in pairs if recorded_actions((one,)) == recorded_actions((other,))] == []
 
 
 def test_job_of_a_record_is_the_one_that_its_plane_knows() -> None:

@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.model.desired import DesiredEnd, crossconnects_of, difference, free_ends_of, wanted_of, wanting
+from hwd.model.desired_state import DesiredEnd, crossconnects_of, difference, ends_after, free_ends_of, wanted_of
 from hwd.model.document_list import DocumentList
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
 from hwd.model.kinds import read_fact
@@ -108,7 +108,7 @@ def wanted(crossconnects: str = "", free: str = "") -> WantedSwitch:
 def ends(*after: WantedSwitch) -> dict[PortSide, DesiredEnd]:
     found: dict[PortSide, DesiredEnd] = {}
     for number, one in enumerate(after):
-        found = wanting(found, one, by=f"r{number}")
+        found = ends_after(found, one, by=f"r{number}")
     return found
 
 

@@ -84,7 +84,7 @@ class Rack:
     def shown(self) -> dict[str, str]:
         """Links by name, the port that stories are about, and hosts."""
         known = self.ports.of_host("h1").get("eth0")
-        port = NO_PORT if known is None else known.told
+        port = NO_PORT if known is None else known.as_host_port
         return {
             **{one.link: "".join(_words(one)) for one in self.links.each()},
             "port h1.eth0": f"present {port.present}, carrier {port.carrier}, rdma {port.rdma}",

@@ -15,7 +15,7 @@ from hwd.model.bodies import LeaseBody, PrepareBody, ReconfigurationBody, RunBod
 from hwd.model.daemon import DaemonRecovered
 from hwd.model.plan import Plan
 from hwd.model.plan_summary import PlanSummary
-from hwd.model.prepared import PreparedSetStatus
+from hwd.model.prepared_set import PreparedSetStatus
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState, ReconfigurationStatus
 from hwd.model.request import Caller, Request
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hwd.model.interlock import InterlockName
-from hwd.model.prepared import SetSettled
+from hwd.model.prepared_set import SetSettled
 from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.transfer import TransferClaimed, TransferCut, TransferEnded
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration

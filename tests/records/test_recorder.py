@@ -15,7 +15,7 @@ from hwd.model.recorded_run import Run, RunOutcome
 from hwd.model.run_facts import RunAssert, RunNote
 from hwd.records import RecordingSink, Records
 from hwd.records.recorder import PAGE
-from hwd.records.records import Stored
+from hwd.records.records import StoredDocument
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import BugError, FailedError
 from hwd_drivers.core.offload import InlineOffload
@@ -138,11 +138,11 @@ async def test_event_of_an_agent_is_held_however_full_it_is(memory: Records) -> 
         assert sink.full() == (seq >= 3)
     sink(power(1))
     assert sink.dropped == 1
-    assert await memory.seen() == {}, "they become durable with their events"
+    assert await memory.event_positions() == {}, "they become durable with their events"
     await sink.flush()
     assert not sink.full()
     assert [stored.document.fact for stored in await memory.documents()] == [event(seq).fact for seq in range(1, 12)]
-    assert await memory.seen() == {("h0", "b1"): 11}
+    assert await memory.event_positions() == {("h0", "b1"): 11}
 
 
 async def test_document_that_is_no_json_does_not_stop_the_others(memory: Records) -> None:
@@ -214,7 +214,7 @@ async def test_end_that_means_nothing_keeps_no_other(memory: Records, caplog: py
         await sink.end_run("a", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
     assert "run a: ended as succeeded" in caplog.text
     assert sink.failure is None
-    assert await sink.held("b") is None
+    assert await sink.why_not_on_disk("b") is None
     await sink.end_run("b", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
     assert (await memory.run("b")).outcome is RunOutcome.SUCCEEDED
 
@@ -256,7 +256,7 @@ class WatchedRecords(Records):
     longest = 0
     meanwhile: Callable[[], Coroutine[None, None, None]] | None = None
 
-    async def documents(self, **asked: Any) -> tuple[Stored, ...]:
+    async def documents(self, **asked: Any) -> tuple[StoredDocument, ...]:
         page = await super().documents(**asked)
         self.longest = max(self.longest, len(page))
         if self.meanwhile is not None:

@@ -121,7 +121,7 @@ async def test_oldest_documents_of_no_run_go_first(memory: Records) -> None:
 async def test_seen_mark_never_goes_back(memory: Records) -> None:
     await memory.add_documents([event(7), event(1, boot="b9")])
     await memory.add_documents([event(5)])
-    assert await memory.seen() == {("h0", "b1"): 7, ("h0", "b9"): 1}
+    assert await memory.event_positions() == {("h0", "b1"): 7, ("h0", "b9"): 1}
 
 
 async def test_seen_marks_of_the_newest_boots_alone_are_kept(restart: Restart, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ async def test_seen_marks_of_the_newest_boots_alone_are_kept(restart: Restart, t
     for start in range(1, 2 * most, 1000):
         await records.add_documents([of_boot("h0", boot) for boot in range(start, start + 1000)])
     newest = start + 999
-    found = list(await records.seen())
+    found = list(await records.event_positions())
     assert [key for key in found if key[0] == "h0"] == [
         ("h0", f"b{boot}") for boot in range(newest - SEEN_BOOTS_KEPT + 1, newest + 1)
     ]

@@ -24,7 +24,7 @@ from hwd.report.predictions import prediction_rows, prediction_text
 from hwd.report.rc_recovery import recovery_rows, recovery_text
 from hwd.report.run_report import Ending
 from hwd.report.stages import pairs_rows
-from hwd.report.switch_commands import Commanded, PairsRow, pairs_table
+from hwd.report.switch_commands import PairsRow, SwitchCommands, pairs_table
 from hwd.report.text import pairs_text
 from hwd.timeline import EndTimeline, RcOutcome, RcRecovery, Timeline
 from hwd_drivers.core.structs import from_plain
@@ -149,9 +149,9 @@ def test_jobs_of_one_entry_share_a_row_without_their_first_iterations() -> None:
 
 def command(
     pairs: int, control_s: float | None, *, commands: int = 1, origin: Origin = Origin.TWIN, reconfiguration: int = 0
-) -> Commanded:
+) -> SwitchCommands:
     error_s = None if control_s is None else 0.0
-    return Commanded(
+    return SwitchCommands(
         reconfiguration=f"r{reconfiguration}",
         switch="ocs1",
         pairs=pairs,
@@ -163,7 +163,7 @@ def command(
     )
 
 
-def table(*commands: Commanded, virtual: bool = False) -> tuple[PairsRow, ...]:
+def table(*commands: SwitchCommands, virtual: bool = False) -> tuple[PairsRow, ...]:
     return pairs_table([(one, virtual) for one in commands])
 
 

@@ -34,7 +34,7 @@ def test_one_seed_tells_one_story_and_departures_as_values_play_as_they_were_dra
     seed = next(seed for seed in range(100) if draw_plan(seed).one_in == 10)
     drawn = play(draw_plan(seed))
     assert len(drawn.departures) > 100
-    assert play(drawn.kept).story == drawn.story
+    assert play(drawn.plan_to_shrink).story == drawn.story
 
 
 @pytest.mark.slow

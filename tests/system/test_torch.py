@@ -201,7 +201,7 @@ async def announced(lab: Lab, job: str) -> Counter[tuple[int, str, str, int]]:
     records = Records(f"sqlite:///{lab.data / 'records.db'}", InlineOffload())
     await records.open()
     try:
-        events = [event.told for event in await records.jobs.events(job)]
+        events = [event.plane_event for event in await records.jobs.events(job)]
     finally:
         records.close()
     asked = [event for event in events if isinstance(event, Intent)]

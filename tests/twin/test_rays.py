@@ -8,7 +8,7 @@ import pytest
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Testbed
 from hwd.twin.packet_ways import PacketWays, Way
-from hwd.twin.rays import Rays, Touched
+from hwd.twin.rays import AffectedEnds, Rays
 from hwd_drivers.core.values import Crossconnect, FibreEnd, Side, sum_dbm
 
 MakeTestbed = Callable[..., Testbed]
@@ -19,7 +19,7 @@ def rays_of(testbed: Testbed, *, dark: str = "") -> Rays:
     return Rays(testbed, {port.id: SENT_DBM for port in testbed.ports() if str(port.id) != dark})
 
 
-def let_through(rays: Rays, *crossconnects: str, switch: str = "ocs1") -> Touched:
+def let_through(rays: Rays, *crossconnects: str, switch: str = "ocs1") -> AffectedEnds:
     return rays.pass_through(switch, {Crossconnect.parse(text): 1.0 for text in crossconnects})
 
 
@@ -39,7 +39,7 @@ def test_receiver_and_switch_ends_get_what_is_left_and_only_what_changed_is_touc
     assert rays.at_switch(FibreEnd(owner="ocs1", port="16", side=Side.A)) is None
     rays = rays_of(make_testbed())
     let_through(rays, "1A-3B", "3A-1B")
-    assert let_through(rays, "1A-3B", "3A-1B") == Touched()
+    assert let_through(rays, "1A-3B", "3A-1B") == AffectedEnds()
     assert let_through(rays, "1A-3B", "3A-1B", "5A-7B").receivers == (port("h3.eth0"),)
     assert let_through(rays, "1A-5B", "3A-1B", "5A-7B").receivers == (port("h1.eth0"), port("h2.eth0"))
     rays = rays_of(make_testbed(), dark="h0.eth0")

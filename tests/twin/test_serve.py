@@ -28,7 +28,7 @@ from hwd.ports.rules import Reason
 from hwd.twin import parent_death
 from hwd.twin.control import ask, ask_present
 from hwd.twin.processes import AGAIN_AFTER_S
-from hwd.twin.serve import is_told
+from hwd.twin.serve import is_progress_logged
 from hwd_agents.process.config import load_config
 from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.core.clock import SystemClock
@@ -138,10 +138,10 @@ async def until_dead(*pids: int) -> None:
 
 def test_progress_of_many_agents_is_told_ten_times_and_that_of_few_never() -> None:
     for total in (20, 25, 999):
-        told = [up for up in range(1, total + 1) if is_told(up, total)]
+        told = [up for up in range(1, total + 1) if is_progress_logged(up, total)]
         assert (len(told), told[-1]) == (10, total)
         assert max(later - earlier for earlier, later in itertools.pairwise(told)) <= total // 10 + 1
-    assert not any(is_told(up, 19) for up in range(1, 20))
+    assert not any(is_progress_logged(up, 19) for up in range(1, 20))
 
 
 async def test_agents_reach_their_twins_are_started_again_after_a_clean_up_of_their_folder_too_and_end_with_the_rack(

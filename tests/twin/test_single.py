@@ -10,7 +10,7 @@ import pytest
 from hwd.config.run_files.places import rack_of, racks
 from hwd.model.fault import parse_fault
 from hwd.twin.control import ask, ask_present
-from hwd.twin.single import Serving, serve_single
+from hwd.twin.single import RunningTwin, serve_single
 from hwd.twin.twin_settings import TwinSettings
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.devices import registry
@@ -27,9 +27,9 @@ async def serving(
     driver: str | None = None,
     name: str | None = None,
     scenario: Path | None = None,
-) -> AsyncIterator[Serving]:
+) -> AsyncIterator[RunningTwin]:
     twin = TwinSettings.parse(model, settings or ["size=4x4"], driver=driver)
-    up: asyncio.Future[Serving] = asyncio.get_running_loop().create_future()
+    up: asyncio.Future[RunningTwin] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(serve_single(twin, up.set_result, listen="127.0.0.1:0", name=name, scenario=scenario))
 
     def ended(task: asyncio.Task[None]) -> None:

@@ -181,12 +181,12 @@ async def monitor(tmp_path: Path) -> AsyncIterator[MachineMonitor]:
 async def asked(monitor: MachineMonitor, folder: Path) -> AsyncIterator[tuple[Qemu, Stamps]]:
     """A machine whose cable is asked to be lit, and has not answered; with when the change was told to be."""
     told: Stamps = asyncio.Queue()
-    monitor.set("hwd-eth0", up=False, told=lambda *_: None)
+    monitor.set("hwd-eth0", up=False, on_set=lambda *_: None)
     qemu = Qemu()
     async with running(qemu, folder / "monitor"), asyncio.timeout(20):
         await qemu.cables.get()
         qemu.answers = False
-        monitor.set("hwd-eth0", up=True, told=lambda *stamps: told.put_nowait(stamps))
+        monitor.set("hwd-eth0", up=True, on_set=lambda *stamps: told.put_nowait(stamps))
         assert await qemu.cables.get() == ("hwd-eth0", True)
         yield qemu, told
 
@@ -195,7 +195,7 @@ async def test_a_change_is_told_between_question_and_answer_or_if_the_machine_en
     monitor: MachineMonitor, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, stamps = SystemClock(), list[tuple[int, int]]()
-    monitor.set("hwd-eth0", up=True, told=lambda *stamp: stamps.append(stamp))
+    monitor.set("hwd-eth0", up=True, on_set=lambda *stamp: stamps.append(stamp))
     ((before_ns, after_ns),) = stamps
     assert before_ns == after_ns
     asked_ns = clock.monotonic_ns()
@@ -217,7 +217,7 @@ async def test_a_change_is_told_between_question_and_answer_or_if_the_machine_en
 async def test_a_machine_that_starts_is_told_of_its_cables_and_something_else_at_its_place_is_tried_again(
     monitor: MachineMonitor, tmp_path: Path
 ) -> None:
-    monitor.set("hwd-eth0", up=False, told=lambda *_: None)
+    monitor.set("hwd-eth0", up=False, on_set=lambda *_: None)
     for greeting in (b"not JSON", b"[]", b'{"hello": 1}'):
         other = Qemu(greeting=greeting)
         async with running(other, tmp_path / "monitor"), asyncio.timeout(20):

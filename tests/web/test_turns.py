@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec import UNSET
 
-from hwd.model.shown import Shown
+from hwd.model.api_value import ApiValue
 from hwd.model.status import Readiness
 from hwd.model.switch import SwitchChange
 from hwd.web.turns import WRITTEN_AT_ONCE, in_turns, to_json_in_turns
@@ -15,7 +15,7 @@ LONG = [Readiness(ready=False, why=['", ['] * count) for count in (0, 1, WRITTEN
 
 
 @pytest.mark.parametrize("answer", [*LONG, SwitchChange(wall_ns=1, origin="other", added=[], removed=[], lease=UNSET)])
-async def test_an_answer_in_turns_has_the_same_bytes(answer: Shown) -> None:
+async def test_an_answer_in_turns_has_the_same_bytes(answer: ApiValue) -> None:
     assert await to_json_in_turns(answer) == to_json(answer)
 
 

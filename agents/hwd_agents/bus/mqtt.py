@@ -175,7 +175,7 @@ class MqttBus:
             while True:
                 try:
                     await self._run_once()
-                except _Lost as lost:
+                except _ConnectionLost as lost:
                     failures = 1 if self.connected else failures + 1
                     self._lost()
                     self._subscriptions.down(self.address, str(lost))
@@ -188,7 +188,7 @@ class MqttBus:
             self._lost()
 
     async def _run_once(self) -> None:
-        """Serve one connection. Raises _Lost when it ends or cannot be made, and any exception of a handler."""
+        """Serve one connection. Raises _ConnectionLost at its end or without one, and what handlers raise."""
         failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         client = self._new_client(failure)
         await _enter(client)
@@ -228,7 +228,7 @@ class MqttBus:
         try:
             url = BrokerUrl.parse(self._url() if callable(self._url) else self._url)
         except LinkError as error:
-            raise _Lost(str(error)) from error
+            raise _ConnectionLost(str(error)) from error
         self.address = str(url)
         library = log.getChild("library")
         library.setLevel(
@@ -270,7 +270,7 @@ class MqttBus:
         self._unacknowledged.clear()
 
 
-class _Lost(Exception):
+class _ConnectionLost(Exception):
     """A connection ended, or was not made. `refused`: an early retry is useless."""
 
     def __init__(self, cause: str, *, refused: bool = False) -> None:
@@ -304,7 +304,7 @@ async def _enter(client: aiomqtt.Client) -> None:
         refused = isinstance(error, aiomqtt.MqttCodeError) and str(error.rc) in REFUSED_CREDENTIALS
         remedy = ". Nothing listens there: is the broker running?" if _is_refused_by_host(error) else ""
         remedy = REFUSED_REMEDY if refused else remedy
-        raise _Lost(f"cannot connect: {reason_of(error)}{remedy}", refused=refused) from error
+        raise _ConnectionLost(f"cannot connect: {reason_of(error)}{remedy}", refused=refused) from error
     except asyncio.CancelledError:
         client.timeout = ABANDON_S  # for the wait for CONNACK, where that has not begun
         await asyncio.wait([entering])
@@ -314,11 +314,11 @@ async def _enter(client: aiomqtt.Client) -> None:
 
 
 async def _watch(client: aiomqtt.Client) -> None:
-    """Wait until the connection ends, then raise _Lost."""
+    """Wait until the connection ends, then raise _ConnectionLost."""
     try:
         await anext(client.messages)
     except aiomqtt.MqttError as error:
-        raise _Lost(_lost_words(error)) from error
+        raise _ConnectionLost(_lost_words(error)) from error
 
 
 async def _subscribe(client: aiomqtt.Client, filters: list[str]) -> None:
@@ -326,10 +326,10 @@ async def _subscribe(client: aiomqtt.Client, filters: list[str]) -> None:
         with _recovering_cancel():
             codes = await client.subscribe([(each, 1) for each in filters])
     except aiomqtt.MqttError as error:
-        raise _Lost(f"cannot subscribe: {reason_of(error)}") from error
+        raise _ConnectionLost(f"cannot subscribe: {reason_of(error)}") from error
     for topic_filter, code in zip(filters, codes, strict=True):
         if isinstance(code, ReasonCode) and code.is_failure:
-            raise _Lost(f"the broker refuses the subscription {topic_filter}", refused=True)
+            raise _ConnectionLost(f"the broker refuses the subscription {topic_filter}", refused=True)
 
 
 async def _leave(client: aiomqtt.Client, *, within_s: float) -> None:

@@ -17,7 +17,7 @@ _MAGIC: Final = b"hwdclk1"
 _LAYOUT: Final = struct.Struct("!7sc16sqq16sq")  # magic, kind, nonce, t2, t3, nonce before, t3 before
 _PROOF_BYTES: Final = 16
 LENGTH: Final = _LAYOUT.size + _PROOF_BYTES
-_NOBODY: Final = bytes(NONCE_BYTES)
+_NO_NONCE: Final = bytes(NONCE_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +45,9 @@ class Answer:
 def encode(message: Request | Answer, key: str) -> bytes:
     """Encode a message with the proof."""
     if isinstance(message, Request):
-        body = _LAYOUT.pack(_MAGIC, b"?", message.nonce, 0, 0, _NOBODY, 0)
+        body = _LAYOUT.pack(_MAGIC, b"?", message.nonce, 0, 0, _NO_NONCE, 0)
     else:
-        before = message.before or _NOBODY
+        before = message.before or _NO_NONCE
         body = _LAYOUT.pack(_MAGIC, b"!", message.nonce, message.t2_ns, message.t3_ns, before, message.t3_before_ns)
     return body + _proof(body, key)
 
@@ -64,7 +64,7 @@ def decode(datagram: bytes, key: str) -> Request | Answer:
         case (b"hwdclk1", b"?"):
             return Request(nonce=nonce)
         case (b"hwdclk1", b"!"):
-            before = None if before == _NOBODY else before
+            before = None if before == _NO_NONCE else before
             return Answer(nonce=nonce, t2_ns=t2_ns, t3_ns=t3_ns, before=before, t3_before_ns=t3_before_ns)
     raise ProtocolError(f"clock: a datagram of another version ({magic!r}, {kind!r})")
 

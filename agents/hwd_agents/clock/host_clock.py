@@ -44,18 +44,18 @@ class HostClock:
         self._reply = reply
         self._on_change = on_change
         self._wall: WallClock | None = None
-        self._told: ClockNote | None = None
+        self._last_note: ClockNote | None = None
         self._seq = 0
 
     @property
     def news(self) -> bool:
         """Whether the note differs from the last one that was published."""
-        return self._note() != self._told
+        return self._note() != self._last_note
 
     def tell(self) -> ClockNote:
         """The note for the birth message that is published now."""
-        self._told = self._note()
-        return self._told
+        self._last_note = self._note()
+        return self._last_note
 
     @property
     def refused(self) -> int:
@@ -113,11 +113,11 @@ class HostClock:
         return WallClock(synchronised_by=None, why_not="; ".join(whys))
 
 
-def _differs(told: WallClock, now: WallClock) -> bool:
+def _differs(before: WallClock, now: WallClock) -> bool:
     """Whether the difference is worth a message: figures change with every poll."""
-    if (told.synchronised_by, told.reference, told.stratum) != (now.synchronised_by, now.reference, now.stratum):
+    if (before.synchronised_by, before.reference, before.stratum) != (now.synchronised_by, now.reference, now.stratum):
         return True
-    if told.error_s is None or now.error_s is None:
-        return told.error_s is not now.error_s
-    low_s, high_s = sorted([told.error_s, now.error_s])
-    return high_s > TELL_FACTOR * low_s or abs((told.offset_s or 0.0) - (now.offset_s or 0.0)) > high_s
+    if before.error_s is None or now.error_s is None:
+        return before.error_s is not now.error_s
+    low_s, high_s = sorted([before.error_s, now.error_s])
+    return high_s > TELL_FACTOR * low_s or abs((before.offset_s or 0.0) - (now.offset_s or 0.0)) > high_s

@@ -22,7 +22,7 @@ from hwd_agents.settings.port_settings import Settings
 from hwd_agents.settings.setting_limits import SOURCE as LIMITS
 from hwd_agents.settings.setting_limits import SettingLimits
 from hwd_agents.sources.sources import Sources
-from hwd_agents.spool.lost_events import Stored
+from hwd_agents.spool.lost_events import StoredEvent
 from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.spool.syncer import Syncer
@@ -376,7 +376,7 @@ class Agent:
             _log.debug("%s: %s is not begun: %s", self._config.host, what, error)
             coro.close()
 
-    async def _publish_events(self, boot: str, events: list[Stored]) -> None:
+    async def _publish_events(self, boot: str, events: list[StoredEvent]) -> None:
         clock = "" if boot == self.boot else self._spool.clock_of(boot)
         raws = [msgspec.Raw(stored.raw) for stored in events]
         message = wire.EncodedEvents(boot=boot, seq=self._next("events"), events=raws, clock=clock)

@@ -18,7 +18,7 @@ from torch.distributed import ReduceOp
 
 from hwd_agents.pytorch import BACKEND, GroupOptions
 from hwd_agents.pytorch.group_choice import GroupChoice
-from hwd_agents.pytorch.worker import Submitted, Worker
+from hwd_agents.pytorch.worker import SubmittedOperation, Worker
 from hwd_agents.shim import Rank
 from hwd_agents.wire import OperationKind
 from hwd_drivers.core.errors import ConfigError, RefusedError
@@ -64,7 +64,7 @@ class JobWork(dist.Work):
         self._worker = worker
         self._result = result
         self._future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
-        self.submitted: Submitted
+        self.submitted: SubmittedOperation
 
     def tell(self, error: BaseException | None) -> None:
         if error is None:
@@ -334,13 +334,13 @@ class JobGroup(dist.ProcessGroup):
         group: str | None = None,
         peer: int | None = None,
     ) -> None:
-        work.submitted = Submitted(
+        work.submitted = SubmittedOperation(
             group=self._choice.name(self.group_name, str(self.group_desc)) if group is None else group,
             kind=kind,
             size_bytes=size_bytes,
             within_s=min(self._group.timeout.total_seconds(), self._rank.longest_s or ASKS_S),
             send=send,
-            told=work.tell,
+            on_done=work.tell,
             peer=peer,
             port=self._choice.port,
         )

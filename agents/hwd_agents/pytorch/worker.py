@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, kw_only=True)
-class Submitted:
+class SubmittedOperation:
     """An operation that was called. `group` empty: it is not announced. `send`: sends, and returns when that has
-    completed. `told`: called on the worker's thread with the error, or None, as soon as it has completed.
+    completed. `on_done`: called on the worker's thread with the error, or None, as soon as it has completed.
     """
 
     group: str
@@ -34,7 +34,7 @@ class Submitted:
     size_bytes: int
     within_s: float
     send: Callable[[], None]
-    told: Callable[[BaseException | None], None]
+    on_done: Callable[[BaseException | None], None]
     peer: int | None = None
     port: str = ""
     """The NIC port that it goes over; a shim may name no other one."""
@@ -49,7 +49,7 @@ class Submitted:
         self.error = error
         self._over.set()
         try:
-            self.told(error)
+            self.on_done(error)
         except Exception:  # the program's own callback; what it waits for goes on
             log.exception("%s: what was called at its end raised", self)
 
@@ -66,17 +66,17 @@ class Worker:
 
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
-        self._queue: queue.SimpleQueue[Submitted | None] = queue.SimpleQueue()
-        self._pairs: list[Submitted] = []
+        self._queue: queue.SimpleQueue[SubmittedOperation | None] = queue.SimpleQueue()
+        self._pairs: list[SubmittedOperation] = []
         self._lock = threading.Lock()
         self._broken = ""
-        self._last: Submitted | None = None
+        self._last: SubmittedOperation | None = None
         self._is_closed = False
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._work, name="hwd-operations", daemon=True)
         self._thread.start()
 
-    def submit(self, one: Submitted) -> None:
+    def submit(self, one: SubmittedOperation) -> None:
         """Submit an operation behind all that was called before. Raises RefusedError in a process that was forked from
         the rank's, as a worker of a data loader is: the thread is not in it.
         """
@@ -90,7 +90,7 @@ class Worker:
             self._flush()
             self._put(one)
 
-    def wait(self, one: Submitted, timeout_s: float | None = None) -> bool:
+    def wait(self, one: SubmittedOperation, timeout_s: float | None = None) -> bool:
         """Wait for the end of an operation; returns whether it is over. Raises RefusedError on the worker's own thread,
         as in a callback of another operation: it would wait for itself.
         """
@@ -102,7 +102,7 @@ class Worker:
         self.begin(one)
         return one.wait(timeout_s)
 
-    def begin(self, one: Submitted) -> None:
+    def begin(self, one: SubmittedOperation) -> None:
         """Somebody is going to wait for it."""
         with self._lock:
             if one in self._pairs:
@@ -135,11 +135,11 @@ class Worker:
             self._put(one)
         self._pairs.clear()
 
-    def _put(self, one: Submitted) -> None:
+    def _put(self, one: SubmittedOperation) -> None:
         self._last = one
         self._queue.put(one)
 
-    def _order(self, one: Submitted) -> tuple[int, int, int]:
+    def _order(self, one: SubmittedOperation) -> tuple[int, int, int]:
         """The order of sends by the two ranks, then by who sends; those of one way stay in their order."""
         assert one.peer is not None
         own = self._rank.number
@@ -160,7 +160,7 @@ class Worker:
                 else:
                     one.complete(error)
 
-    def _make(self, one: Submitted) -> None:
+    def _make(self, one: SubmittedOperation) -> None:
         if not one.group:
             one.send()
             one.complete(None)

@@ -148,8 +148,8 @@ class Settings:
         """
         async with self._one_at_a_time:
             in_time()
-            told = await self._put_back(run, in_time)
-            return {"back": [*self._alone.pop(run, []), *told["back"]], "left": told["left"]}
+            report = await self._put_back(run, in_time)
+            return {"back": [*self._alone.pop(run, []), *report["back"]], "left": report["left"]}
 
     async def hold(self, run: str, for_s: float) -> dict[str, Any]:
         """Hold all settings of `run` for so long from now on.
@@ -167,7 +167,7 @@ class Settings:
         Settings of an earlier boot of the kernel are forgotten.
         """
         async with self._one_at_a_time:
-            now_ns, life, told = self._clock.monotonic_ns(), self._life(), {}
+            now_ns, life, reports = self._clock.monotonic_ns(), self._life(), {}
             self._forget_of_another_life(life)
             due = [
                 entry.run
@@ -176,11 +176,11 @@ class Settings:
             ]
             for run in dict.fromkeys(due):
                 _log.warning("the settings of run %s are put back: nobody held them any more", run)
-                told[run] = await self._put_back(run, _always)
-                self._alone.setdefault(run, []).extend(told[run]["back"])
+                reports[run] = await self._put_back(run, _always)
+                self._alone.setdefault(run, []).extend(reports[run]["back"])
                 if len(self._alone) > REMEMBERED:
                     del self._alone[next(iter(self._alone))]
-            return told
+            return reports
 
     async def _put_back(self, run: str, in_time: Callable[[], None]) -> dict[str, Any]:
         back: list[JournalSetting] = []
@@ -198,8 +198,8 @@ class Settings:
             self._on_change()
             words = ", ".join(f"{held.port} {held.setting}" for held in back)
             _log.info("put back what run %s had set: %s", run, words)
-        told = [{"port": held.port, "setting": held.setting, "state": held.before} for held in back]
-        return {"back": told, "left": left}
+        restored = [{"port": held.port, "setting": held.setting, "state": held.before} for held in back]
+        return {"back": restored, "left": left}
 
     def close(self) -> None:
         """Close the disk; changed settings stay."""

@@ -45,9 +45,9 @@ class SettingLimits:
     async def _put_back(self) -> bool:
         """Put back what is due; returns whether some of it is left."""
         before_ns = self._clock.monotonic_ns()
-        told = await self._settings.put_back_due()
+        reports = await self._settings.put_back_due()
         after_ns = self._clock.monotonic_ns()
-        for run, one in told.items():
+        for run, one in reports.items():
             for back in one["back"]:
                 self._emit(
                     "put-back",
@@ -58,4 +58,4 @@ class SettingLimits:
                     origin=self._origin,
                     data=PutBackData(run=run, setting=back["setting"], state=back["state"]),
                 )
-        return any(one["left"] for one in told.values())
+        return any(one["left"] for one in reports.values())

@@ -59,7 +59,7 @@ class Rank:
         """The operation whose block has not ended."""
         self._ended: Operation | None = None
         """The last one that the agent knows to have ended."""
-        self._untold: Operation | None = None
+        self._to_report: Operation | None = None
         """The last operation of an agent that has gone away since: maybe before it had told the daemon of its end."""
         try:
             joined = self._until(lambda: self._transfers.join(job, number, key))
@@ -174,15 +174,15 @@ class Rank:
             self._select(after)
 
     def _ask(self, operation: Operation, within_s: float) -> str:
-        if self._untold is not None:
-            self._done(self._untold)
-            self._untold = None
+        if self._to_report is not None:
+            self._done(self._to_report)
+            self._to_report = None
         try:
             transfer, links = self._transfers.ask(
                 self.job, self.number, self._key, operation, within_s=within_s, wait_s=ASK_S
             )
         except LinkError:
-            self._untold, self._ended = self._ended, None
+            self._to_report, self._ended = self._ended, None
             raise
         if operation.parts:
             self.links = links

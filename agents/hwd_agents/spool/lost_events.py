@@ -10,7 +10,7 @@ from hwd_drivers.core.structs import encoder, from_json
 encode_event: Final = encoder().encode
 
 
-class Stored(NamedTuple):
+class StoredEvent(NamedTuple):
     """An event in a spool; `raw` is its JSON."""
 
     seq: int
@@ -30,16 +30,16 @@ class Loss:
     count: int = 0
     ranges: Ranges = field(default_factory=Ranges)
 
-    def add(self, boot: str, stored: Stored) -> None:
+    def add(self, boot: str, stored: StoredEvent) -> None:
         """Count one more; for a `lost` event also those that it counted, unless it replaced a single event."""
         self.count += 1
         self.ranges.add(boot, stored.seq, stored.seq)
         if stored.kind == "lost":
-            told = stored.event.data
-            if "ranges" not in told:
+            data = stored.event.data
+            if "ranges" not in data:
                 return
-            self.count += int(told["count"])
-            for each, first, last in told["ranges"]:
+            self.count += int(data["count"])
+            for each, first, last in data["ranges"]:
                 self.ranges.add(each, first, last)
 
 
@@ -57,7 +57,7 @@ def lost(seq: int, at_ns: int, data: dict[str, Any]) -> Event:
     )
 
 
-def damaged(seq: int, at_ns: int) -> Stored:
+def damaged(seq: int, at_ns: int) -> StoredEvent:
     """The `lost` event that replaces one that damage removed from the file."""
     event = lost(seq, at_ns, {"count": 1, "why": "the file of the spool was damaged"})
-    return Stored(seq=seq, kind=event.kind, raw=encode_event(event))
+    return StoredEvent(seq=seq, kind=event.kind, raw=encode_event(event))

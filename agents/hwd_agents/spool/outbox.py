@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from hwd_agents.spool.lost_events import Stored
+from hwd_agents.spool.lost_events import StoredEvent
 from hwd_agents.spool.spool import Mark, Spool
 from hwd_agents.wire import EVENTS_MAX, Ack, Event
 from hwd_drivers.core.errors import LinkError
@@ -58,7 +58,7 @@ class Outbox:
     """
 
     def __init__(
-        self, spool: Spool, *, is_up: Callable[[], bool], publish: Callable[[str, list[Stored]], Awaitable[None]]
+        self, spool: Spool, *, is_up: Callable[[], bool], publish: Callable[[str, list[StoredEvent]], Awaitable[None]]
     ) -> None:
         self._spool = spool
         self._is_up = is_up
@@ -194,7 +194,7 @@ class Outbox:
         self._woken = False
         self._spool.flush()
 
-    def _next(self) -> tuple[str, list[Stored]] | None:
+    def _next(self) -> tuple[str, list[StoredEvent]] | None:
         while self._resends:
             boot, after, upto = self._resends[0]
             events = self._spool.batch(boot, after=after, upto=upto)

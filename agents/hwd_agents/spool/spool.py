@@ -11,7 +11,7 @@ import msgspec
 from hwd_agents.spool import file as spool_file
 from hwd_agents.spool.disk_trouble import next_step, read, set_aside
 from hwd_agents.spool.file import AckedFrame, BatchFrame, BootFrame
-from hwd_agents.spool.lost_events import Loss, Stored, damaged, encode_event, lost
+from hwd_agents.spool.lost_events import Loss, StoredEvent, damaged, encode_event, lost
 from hwd_agents.wire import EVENTS_MAX, TEXT_MOST, Event, clipped
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.disk import Disk
@@ -66,12 +66,12 @@ class Spool:
         self.on_written: Callable[[], None] = lambda: None
         self._clocks: dict[str, str] = {}
         self._named = False
-        self._boots: dict[str, deque[Stored]] = {}
-        self.events: Mapping[str, Sequence[Stored]] = self._boots
+        self._boots: dict[str, deque[StoredEvent]] = {}
+        self.events: Mapping[str, Sequence[StoredEvent]] = self._boots
         """The events in the spool by boot, the oldest boot and the oldest event first; this boot is the last."""
         self._marks: dict[str, Mark] = {}
         self._live_bytes = 0
-        self._fresh: list[Stored] = []
+        self._fresh: list[StoredEvent] = []
         self._fresh_marks: dict[str, Mark] = {}
         self._unwritten = bytearray()
         self._rewrite = False
@@ -149,7 +149,7 @@ class Spool:
         while self._fresh or self._fresh_marks:  # twice, when the first pass adds an event about dropped events
             self._write(self._take_fresh())
 
-    def batch(self, boot: str, *, after: int, upto: int | None = None, limit: int = EVENTS_MAX) -> list[Stored]:
+    def batch(self, boot: str, *, after: int, upto: int | None = None, limit: int = EVENTS_MAX) -> list[StoredEvent]:
         """The next events of `boot` after `after`, ascending without gaps; empty when there are none."""
         held = self._boots.get(boot)
         if not held or after >= held[-1].seq:
@@ -261,7 +261,7 @@ class Spool:
         if boot != self.boot and not self._boots.get(boot):
             self._boots.pop(boot, None)
 
-    def _hold(self, boot: str, stored: Stored) -> None:
+    def _hold(self, boot: str, stored: StoredEvent) -> None:
         self._boots[boot].append(stored)
         self._live_bytes += len(stored.raw) + 1
 
@@ -367,7 +367,7 @@ class _Head(msgspec.Struct, frozen=True):
     kind: str
 
 
-def _stored(raw: bytes) -> tuple[int, Stored]:
+def _stored(raw: bytes) -> tuple[int, StoredEvent]:
     """When an event was, and the event. One that no message may carry, such as of another version in a file, is
     reported as lost: it would block all others.
     """
@@ -377,4 +377,4 @@ def _stored(raw: bytes) -> tuple[int, Stored]:
         head = from_json(raw, _Head)
         _log.error("spool: event %d of kind %s cannot be sent, and counts as lost: %s", head.seq, head.kind, error)
         return head.at_ns, damaged(head.seq, head.at_ns)
-    return event.at_ns, Stored(event.seq, event.kind, raw)
+    return event.at_ns, StoredEvent(event.seq, event.kind, raw)

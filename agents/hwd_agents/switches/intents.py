@@ -21,7 +21,7 @@ class Intents:
         self._earlier = tuple(self._begun)
 
     @property
-    def left(self) -> dict[str, Any]:
+    def unreported_selections(self) -> dict[str, Any]:
         """The selections that an earlier process began and whose end was not reported yet, oldest first."""
         return {selection: self._begun[selection] for selection in self._earlier if selection in self._begun}
 

@@ -110,7 +110,7 @@ class OwnSwitches:
         asked = from_plain(arguments, TakeBack)
         self._epochs.take_back(asked.switch, asked.epoch, asked.why)
         self._on_change()
-        await self._selections.driven(asked.switch)
+        await self._selections.until_idle(asked.switch)
         return {"switches": self._switches.show()}
 
     def _name(self) -> str:

@@ -42,14 +42,14 @@ WITHOUT_LIGHT: Final = (CrossconnectState.BLOCKED, CrossconnectState.TUNING)
 log = logging.getLogger(__name__)
 
 
-class _Begun(msgspec.Struct, frozen=True, kw_only=True):
+class _BegunSelection(msgspec.Struct, frozen=True, kw_only=True):
     """The record of a selection before its first command. `clock` names the clock of its times; empty when unnamed."""
 
     clock: str
     what: Selected
 
     @classmethod
-    def of(cls, data: object) -> "_Begun | None":
+    def of(cls, data: object) -> "_BegunSelection | None":
         """Parse a selection; None when this agent cannot parse it."""
         try:
             return from_plain(data, cls)
@@ -62,7 +62,7 @@ class _Change:
     name: str
     supervisor: Supervisor
     moves: SwitchMoves
-    told: SwitchSet
+    answer: SwitchSet
 
 
 class Selections:
@@ -130,7 +130,7 @@ class Selections:
 
         Afterwards it does nothing until it is cancelled.
         """
-        left = {selection: _Begun.of(data) for selection, data in self._intents.left.items()}
+        left = {selection: _BegunSelection.of(data) for selection, data in self._intents.unreported_selections.items()}
         names = {name for begun in left.values() if begun is not None for name in begun.what.switches}
         names.intersection_update(self._switches.names)
         async with self._turns.take(names):
@@ -145,7 +145,7 @@ class Selections:
                     self._tell(self._unknown(begun))
         await asyncio.Event().wait()
 
-    async def driven(self, switch: str) -> None:
+    async def until_idle(self, switch: str) -> None:
         """Wait until no command to this switch is in progress."""
         while (under_way := self._driving.get(switch)) is not None:
             await under_way.wait()
@@ -189,7 +189,7 @@ class Selections:
             demand = SwitchDemand(switch=name, wanted=wanted, emptied=not wanted)
             moves = moves_of(demand, capabilities, supervisor.latest)
             before: list[str] = [*moves.before]
-            told = SwitchSet(
+            answer = SwitchSet(
                 epoch=epoch,
                 wanted=sorted(wanted),
                 before=before,
@@ -197,7 +197,7 @@ class Selections:
                 removed=[*moves.remove],
                 added=[*moves.add],
             )
-            changes.append(_Change(name=name, supervisor=supervisor, moves=moves, told=told))
+            changes.append(_Change(name=name, supervisor=supervisor, moves=moves, answer=answer))
         return changes
 
     # --- the switches, then the links
@@ -208,7 +208,7 @@ class Selections:
         begun = Selected(
             outcome="unknown",
             selection=self._name(),
-            switches={change.name: change.told for change in changes},
+            switches={change.name: change.answer for change in changes},
             requested_ns=requested_ns,
             answered_ns=requested_ns,
             id=request.id,
@@ -248,35 +248,35 @@ class Selections:
                 moving,
                 lambda change: self._command(change, watch, until_s),
                 begin=lambda: self._intents.begin(
-                    begun.selection, to_plain(_Begun(clock=self._clock_name, what=begun))
+                    begun.selection, to_plain(_BegunSelection(clock=self._clock_name, what=begun))
                 ),
             )
         finally:
             for change in moving:
                 del self._driving[change.name]
             under_way.set()
-        whys = [change.told.why for change in moving if change.told.why]
+        whys = [change.answer.why for change in moving if change.answer.why]
         if whys:
-            await asyncio.gather(*(self._read_after_failure(change) for change in moving if not change.told.why))
+            await asyncio.gather(*(self._read_after_failure(change) for change in moving if not change.answer.why))
         return "; ".join(whys)
 
     async def _command(self, change: _Change, watch: LinkUp, until_s: float) -> None:
-        told, ports = change.told, self._switches.ports(change.name)
+        answer, ports = change.answer, self._switches.ports(change.name)
 
         def commanded(at_ns: int) -> None:
-            if told.commanded_ns is None:
-                told.commanded_ns = at_ns
+            if answer.commanded_ns is None:
+                answer.commanded_ns = at_ns
                 watch.moved(ports)
 
-        told.now = None
+        answer.now = None
         try:
             exchange = await send(change.supervisor, change.moves, commanded, until_s=until_s)
         except Exception as error:  # noqa: BLE001 - a bug in a driver must not end the agent or the other switches
-            told.why = _cause(change.name, error)
+            answer.why = _cause(change.name, error)
             await self._read_after_failure(change)
             return
-        told.commanded_ns, told.acknowledged_ns = exchange.commanded_ns, exchange.acknowledged_ns
-        told.commands = exchange.commands
+        answer.commanded_ns, answer.acknowledged_ns = exchange.commanded_ns, exchange.acknowledged_ns
+        answer.commands = exchange.commands
         watch.acknowledged(ports)
 
     async def _wait(self, changes: list[_Change], watch: LinkUp, until_s: float) -> tuple[str, str]:
@@ -295,19 +295,19 @@ class Selections:
             up.cancel()
             await asyncio.wait([up])
         down = [f"{port}: {one.why}" for port, one in watch.result(fall_s=self._config.fall_s).items() if not one.up]
-        stand = ", ".join(f"{change.name} is set to {' '.join(change.told.wanted) or 'dark'}" for change in changes)
+        stand = ", ".join(f"{change.name} is set to {' '.join(change.answer.wanted) or 'dark'}" for change in changes)
         return "not-up", f"not in time: {'; '.join(down)}. {stand}, and is not rolled back"
 
     async def _read_back(self, change: _Change, until_s: float) -> None:
         """Raises FailedError when it does not have what it was set to. Whether light comes is for the links to say."""
 
         def on_read(there: Iterable[Crossconnect]) -> None:
-            change.told.now = [*there]
+            change.answer.now = [*there]
 
         try:
             await read_back(change.supervisor, change.moves, allowed=WITHOUT_LIGHT, until_s=until_s, on_read=on_read)
         except FailedError as error:
-            change.told.why = str(error)
+            change.answer.why = str(error)
             raise
 
     async def _read_after_failure(self, change: _Change) -> None:
@@ -316,18 +316,18 @@ class Selections:
             readings = await change.supervisor.read()
         except Exception as error:  # noqa: BLE001 - as above
             cannot = f"Its present state cannot be read: {_cause(change.name, error)}"
-            change.told.why = f"{change.told.why}. {cannot}" if change.told.why else cannot
+            change.answer.why = f"{change.answer.why}. {cannot}" if change.answer.why else cannot
         else:
-            change.told.now = [one.crossconnect for one in readings]
+            change.answer.now = [one.crossconnect for one in readings]
 
-    def _unknown(self, begun: "_Begun") -> Selected:
+    def _unknown(self, begun: "_BegunSelection") -> Selected:
         """The outcome of a selection whose agent was killed, from the present reports of its switches."""
         now_ns, stands = self._clock.monotonic_ns(), []
         for name, one in begun.what.switches.items():
             found = self._switches.crossconnects(name) if name in self._switches.names else None
             one.now = None if found is None else [each["id"] for each in found]
-            told = "unknown now" if one.now is None else " ".join(one.now) or "dark"
-            stands.append(f"{name}: {told}, where {' '.join(one.wanted) or 'dark'} was asked for")
+            state_text = "unknown now" if one.now is None else " ".join(one.now) or "dark"
+            stands.append(f"{name}: {state_text}, where {' '.join(one.wanted) or 'dark'} was asked for")
         why = f"the agent was killed in the middle of it, and how far it came is not known. {'; '.join(stands)}"
         requested_ns = begun.what.requested_ns
         if not self._clock_name or begun.clock != self._clock_name or requested_ns > now_ns:

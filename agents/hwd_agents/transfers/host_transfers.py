@@ -56,7 +56,7 @@ ANSWER_WITHIN_S: Final = 2.0
 """For the daemon's answer, beside the wait that the process allows."""
 AGAIN_S: Final = 1.0
 """Between attempts to tell the daemon what has ended."""
-TOLD_AFTER_S: Final = 5.0
+EXPIRED_AFTER_S: Final = 5.0
 """So long after its longest time the daemon has ended a transfer by itself, whether or not it was told."""
 OF_A_CLIENT_MOST: Final = 64
 LINES_PER_S: Final = 200.0
@@ -70,7 +70,7 @@ Verb = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
+class _GrantedTransfer:
     """A transfer that was granted. `until_s`: the end of its longest time, `loop.time()`; the daemon's is later."""
 
     client: Client
@@ -112,7 +112,7 @@ class HostTransfers:
         self._ports = ports
         self._clock = clock
         self._number = 0
-        self._standing: dict[str, _Standing] = {}
+        self._standing: dict[str, _GrantedTransfer] = {}
         self._clients: dict[Client, set[str]] = {}
         """By client: its transfers, asked for or granted."""
         self._gone: set[Client] = set()
@@ -152,9 +152,9 @@ class HostTransfers:
             for id in [id for id, one in self._standing.items() if one.until_s <= loop.time()]:
                 within_s = self._standing[id].within_s
                 self._end(id, f"its longest time of {within_s:g} s is over. Claim a longer one, or a phase at a time")
-            told = await self._tell() if self._ending or self._operations.untold() else True
+            is_answered = await self._tell() if self._ending or self._operations.to_report() else True
             ends_s = [one.until_s for one in self._standing.values()]
-            if not told:
+            if not is_answered:
                 ends_s.append(loop.time() + AGAIN_S)
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(min(ends_s, default=None)):
@@ -230,7 +230,7 @@ class HostTransfers:
         own.add(id)
         asked_s = loop.time()
         limit_s = wait_s + ANSWER_WITHIN_S
-        latest_s = asked_s + limit_s + asked.within_s + TOLD_AFTER_S
+        latest_s = asked_s + limit_s + asked.within_s + EXPIRED_AFTER_S
         granted: TransferGranted | OperationGranted
         operation: EndedOperation | None = None
         links: list[str] = []
@@ -269,7 +269,7 @@ class HostTransfers:
         if client in self._gone:
             self._end_later(id, latest_s)
             return AnswerLine(id=line_id, outcome="refused", transfer=id, why="its process is gone")
-        self._standing[id] = _Standing(
+        self._standing[id] = _GrantedTransfer(
             client=client,
             ports=ports,
             phase=phase,
@@ -326,7 +326,7 @@ class HostTransfers:
             if id in self._standing:
                 self._end(id)
             else:  # asked for, or over: it waits no longer
-                self._end_later(id, asyncio.get_running_loop().time() + TOLD_AFTER_S)
+                self._end_later(id, asyncio.get_running_loop().time() + EXPIRED_AFTER_S)
         asyncio.get_running_loop().call_later(2 * ANSWER_WITHIN_S + 60.0, self._gone.discard, client)
 
     # --- commands of the daemon
@@ -349,10 +349,10 @@ class HostTransfers:
 
     async def _cut(self, arguments: dict[str, Any]) -> dict[str, Any]:
         asked = from_plain(arguments, CutTransfers)
-        told = [id for id in asked.transfers if id in self._standing]
-        for id in told:
+        ids = [id for id in asked.transfers if id in self._standing]
+        for id in ids:
             self._end(id, asked.why)
-        answer: dict[str, Any] = to_plain(TransfersCut(told=told))
+        answer: dict[str, Any] = to_plain(TransfersCut(told=ids))
         return answer
 
     # --- ends
@@ -368,7 +368,7 @@ class HostTransfers:
             one.client.send(to_json(OverLine(over=id, why=why)))
         elif one.client in self._clients:
             self._clients[one.client].discard(id)
-        self._end_later(id, one.until_s + TOLD_AFTER_S)
+        self._end_later(id, one.until_s + EXPIRED_AFTER_S)
 
     def _end_later(self, id: str, known_s: float) -> None:
         self._ending[id] = known_s
@@ -378,21 +378,21 @@ class HostTransfers:
         """Tell the daemon what has ended; returns whether nothing is left to tell."""
         now_s = asyncio.get_running_loop().time()
         self._ending = {id: known_s for id, known_s in self._ending.items() if known_s > now_s}
-        operations = self._operations.untold()
+        operations = self._operations.to_report()
         if not self._ending and not operations:
             return True
-        told, self._ending = self._ending, {}  # one that ends once more meanwhile is told once more
+        ending, self._ending = self._ending, {}  # one that ends once more meanwhile is told once more
         try:
-            ends = EndTransfers(transfers=[*told], operations=operations)
+            ends = EndTransfers(transfers=[*ending], operations=operations)
             await self._asks.ask(ends, within_s=ANSWER_WITHIN_S)
         except RefusedError as error:
             log.warning("%s: the daemon does not take ends of transfers: %s", self._host, error)
         except HwdError as error:
             log.debug("%s: ends of transfers: %s", self._host, error)
-            self._ending = {**told, **self._ending}
+            self._ending = {**ending, **self._ending}
             return False
         self._operations.forget(operations)
-        return not self._ending and not self._operations.untold()
+        return not self._ending and not self._operations.to_report()
 
     def _new_id(self) -> str:
         self._number += 1

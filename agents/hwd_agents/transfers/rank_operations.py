@@ -27,7 +27,7 @@ class RankOperations:
         self._counted = counted
         self._asked: dict[_Rank, tuple[Operation, CountedBytes]] = {}
         self._done: dict[_Rank, tuple[Operation, CountedBytes]] = {}
-        self._untold: deque[EndedOperation] = deque(maxlen=TRANSFERS_MOST)
+        self._to_report: deque[EndedOperation] = deque(maxlen=TRANSFERS_MOST)
 
     def before(self, job: str, rank: int, key: str, operation: Operation) -> CountedBytes:
         """What was counted when a rank asked for this first."""
@@ -47,22 +47,22 @@ class RankOperations:
 
     def end(self, operation: EndedOperation) -> None:
         """End an operation now. Until the daemon has answered that, the rank's next ask tells it too."""
-        self._untold.append(replace(operation, after=self._counted()))
+        self._to_report.append(replace(operation, after=self._counted()))
 
     def last_end(self, job: str, rank: int) -> EndedOperation | None:
         """The last of a rank of which the daemon may not know; the ones before were told with the rank's asks."""
-        ended = (one for one in reversed(self._untold) if (one.job, one.rank) == (job, rank))
+        ended = (one for one in reversed(self._to_report) if (one.job, one.rank) == (job, rank))
         return next(ended, None)
 
-    def untold(self) -> list[EndedOperation]:
+    def to_report(self) -> list[EndedOperation]:
         """What the daemon is to be told, as much as one message takes."""
-        return [*islice(self._untold, ENDS_AT_ONCE)]
+        return [*islice(self._to_report, ENDS_AT_ONCE)]
 
-    def forget(self, told: Iterable[EndedOperation]) -> None:
+    def forget(self, answered: Iterable[EndedOperation]) -> None:
         """The daemon has answered these."""
-        for one in told:
+        for one in answered:
             with suppress(ValueError):  # where it went to make room
-                self._untold.remove(one)
+                self._to_report.remove(one)
 
     def _first(
         self, known: dict[_Rank, tuple[Operation, CountedBytes]], rank: _Rank, operation: Operation

@@ -44,7 +44,7 @@ class CounterWatcher:
         self._every_s = every_s
         self._origin = origin
         self._on_change = on_change
-        self._told: dict[str, CounterData] = {}
+        self._last_data: dict[str, CounterData] = {}
         self._why_not: dict[str, str] = {}
 
     async def run(self) -> None:
@@ -82,9 +82,9 @@ class CounterWatcher:
             self._failed(port, reason_of(error))
             return
         self._well(port)
-        if data == self._told.get(port):
+        if data == self._last_data.get(port):
             return
-        self._told[port] = data
+        self._last_data[port] = data
         self._emit(
             "counters", port, earliest_ns=before_ns, at_ns=after_ns, source=SOURCE, origin=self._origin, data=data
         )

@@ -83,7 +83,7 @@ class _Port:
         self._on_change = on_change
         self._poll_timer = PollTimer()
         self._again = False
-        self._told: LinkStateData | None = None
+        self._last_data: LinkStateData | None = None
         self.details: LinkStateData | None = None
         self.why_not = "not read yet"
 
@@ -106,10 +106,10 @@ class _Port:
             self._failed(reason_of(error))
             return
         after_ns = self._clock.monotonic_ns()
-        told, self._told = self._told, details
+        last, self._last_data = self._last_data, details
         news = self.details != details or self.why_not
         self.details, self.why_not = details, ""
-        if told is not None and told != details:
+        if last is not None and last != details:
             self._emit(
                 "link-state",
                 self._name,

@@ -156,23 +156,27 @@ class LinkWatcher:
         if old is None or old["life"] != mark["life"]:
             self._set_mark(_mark_name(reading.interface), mark)
         else:
-            anew = old["ifindex"] != reading.ifindex or old["changes"] > reading.carrier_changes
-            changes = reading.carrier_changes - (0 if anew else old["changes"])
+            is_reset = old["ifindex"] != reading.ifindex or old["changes"] > reading.carrier_changes
+            changes = reading.carrier_changes - (0 if is_reset else old["changes"])
             self._tell_carrier(port, reading, mark, was=old["carrier"], changes=changes, since_ns=_held_ns(old))
         if reading.carrier:
             for call in self.on_carrier:
                 call(port, reading)
 
     def _next(self, port: str, before: LinkReading, reading: LinkReading, mark: Mark, *, same_life: bool) -> None:
-        anew = not same_life or before.ifindex != reading.ifindex or before.carrier_changes > reading.carrier_changes
-        changes = reading.carrier_changes - (0 if anew else before.carrier_changes)
+        is_reset = (
+            not same_life or before.ifindex != reading.ifindex or before.carrier_changes > reading.carrier_changes
+        )
+        changes = reading.carrier_changes - (0 if is_reset else before.carrier_changes)
         if not same_life:
             changes = int(before.carrier != reading.carrier)  # the last value of the old counter is unknown
-        is_news = before.present != reading.present or (anew and reading.present)
+        is_news = before.present != reading.present or (is_reset and reading.present)
         if is_news:
             self._tell_presence(port, reading)
-        told = self._tell_carrier(port, reading, mark, was=before.carrier, changes=changes, since_ns=before.at_ns)
-        if is_news and not told:
+        is_reported = self._tell_carrier(
+            port, reading, mark, was=before.carrier, changes=changes, since_ns=before.at_ns
+        )
+        if is_news and not is_reported:
             self._set_mark(_mark_name(reading.interface), mark)
         if before.carrier != reading.carrier or changes:
             for call in self.on_carrier:

@@ -139,8 +139,8 @@ class _Port:
         self._tally: Tally | None = None
         self._burst = Burst()
         self._behind = ""
-        self._told: MonitorData | None = None
-        self._told_s = 0.0
+        self._last_monitors: MonitorData | None = None
+        self._last_monitors_s = 0.0
         self._settled_from_s: float | None = None
         self._sampled: asyncio.Future[None] | None = None
         self.module: ModuleMemory | None = None
@@ -211,7 +211,7 @@ class _Port:
         module = self.module
         if module is None or self.why_not:
             return ""
-        told = {
+        los_words = {
             Los.LATCHED: "",
             Los.STATE: "its loss of signal is a state: an outage between two reads is missed",
             Los.NONE: "it reports no loss of signal: an outage between two reads is missed",
@@ -221,7 +221,7 @@ class _Port:
         needed += [] if module.los is Los.LATCHED else [("monitor_s", timing.monitor_s)]
         missing = " and ".join(f"modules.{module.part}.{name}" for name, value in needed if value is None)
         late = f"how early light went or came is unknown: declare {missing} in the agent's file" if missing else ""
-        return "; ".join(words for words in (told, late, self._behind) if words)
+        return "; ".join(words for words in (los_words, late, self._behind) if words)
 
     def monitors(self) -> MonitorData | None:
         module = self.module
@@ -268,7 +268,7 @@ class _Port:
         if why != self.why_not:
             _log.info("%s: light is unseen: %s", self._name, why)
         self.why_not = why
-        self._told = None  # after the source is back, the birth message has the monitors
+        self._last_monitors = None  # after the source is back, the birth message has the monitors
         if self._tally is not None:
             self._tally.fail(why)
 
@@ -301,10 +301,15 @@ class _Port:
         The first ones are in the birth message.
         """
         every_s, now_s = self._sampling.monitors_s, asyncio.get_running_loop().time()
-        if self._told is None:
-            self._told, self._told_s = now, now_s
-        elif every_s and not self._observed and now_s - self._told_s >= every_s and moved(now, self._told):
-            self._told, self._told_s = now, now_s
+        if self._last_monitors is None:
+            self._last_monitors, self._last_monitors_s = now, now_s
+        elif (
+            every_s
+            and not self._observed
+            and now_s - self._last_monitors_s >= every_s
+            and moved(now, self._last_monitors)
+        ):
+            self._last_monitors, self._last_monitors_s = now, now_s
             self._emit(
                 "monitors",
                 self._name,

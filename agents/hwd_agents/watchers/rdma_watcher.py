@@ -302,7 +302,7 @@ class _Port:
 
 def _falls(before: LinkReading, reading: LinkReading) -> int:
     """How often the carrier fell between the two: each second change is a fall."""
-    anew = before.ifindex != reading.ifindex or before.carrier_changes > reading.carrier_changes
-    if anew:
+    is_reset = before.ifindex != reading.ifindex or before.carrier_changes > reading.carrier_changes
+    if is_reset:
         return int(before.carrier and not reading.carrier)
     return (reading.carrier_changes - before.carrier_changes + before.carrier) // 2

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from hwd_drivers.conformance.uncaught_errors import Overheard
+from hwd_drivers.conformance.uncaught_errors import UncaughtErrors
 from hwd_drivers.transports.dial import Dialer, Listener
 
 ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)
@@ -45,11 +45,11 @@ class TappedDialer:
         """Whether a connection accepts bytes now."""
         return any(tap.reading for tap in self._taps)
 
-    def feed(self, data: bytes, overheard: Overheard) -> None:
-        """Deliver bytes as if the other side had sent them. Exceptions go to `overheard` and end the connection."""
+    def feed(self, data: bytes, errors: UncaughtErrors) -> None:
+        """Deliver bytes as if the other side had sent them. Exceptions go to `errors` and end the connection."""
         for tap in list(self._taps):
             if tap.reading:
-                tap.feed(data, overheard)
+                tap.feed(data, errors)
 
 
 class _Tap(asyncio.Protocol):
@@ -68,11 +68,11 @@ class _Tap(asyncio.Protocol):
     def reading(self) -> bool:
         return self._transport is not None and self._transport.is_reading() and not self.ended
 
-    def feed(self, data: bytes, overheard: Overheard) -> None:
+    def feed(self, data: bytes, errors: UncaughtErrors) -> None:
         try:
             self._inner.data_received(data)
         except Exception as error:  # noqa: BLE001 - a driver that is checked may raise anything: that is the finding
-            overheard.take(error)
+            errors.take(error)
             assert self._transport is not None
             self._transport.abort()
 

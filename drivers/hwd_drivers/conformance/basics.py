@@ -8,12 +8,12 @@ from hwd_drivers.conformance.bench import Bench
 from hwd_drivers.conformance.session import (
     EXCHANGE_S,
     ConformanceError,
-    again,
     arrange,
     at_rest,
     expect,
     expect_exactly,
     ordered,
+    reopen,
     soon,
     switch_of,
 )
@@ -80,7 +80,7 @@ async def check_read_by_the_next_session(bench: Bench) -> str | None:
         return "the state of the device cannot be read"
     async with at_rest(bench) as device:
         await arrange(device, bench.arrangements.rest, bench.arrangements.one)
-        async with again(bench, device) as later:
+        async with reopen(bench, device) as later:
             await expect_exactly(later, bench, bench.arrangements.one)
     return None
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from hwd_drivers.conformance.answer_tap import TappedDialer
 from hwd_drivers.conformance.arrangements import Arrangements
-from hwd_drivers.conformance.twin_choice import Simulated
+from hwd_drivers.conformance.twin_choice import TwinUnderTest
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.ids import Draws
@@ -62,7 +62,7 @@ async def twin_bench(
     options: Mapping[str, Json] | None = None,
 ) -> AsyncIterator[Bench]:
     """A bench with the driver's own twin behind `dialer`, reached by `way`; `options` are those of the twin."""
-    simulated = Simulated(
+    simulated = TwinUnderTest(
         spec=spec,
         model=model,
         capabilities=spec.capabilities(model, size),
@@ -76,7 +76,7 @@ async def twin_bench(
 
 @asynccontextmanager
 async def bench_of(
-    simulated: Simulated, *, way: Way, dialer: Dialer, clock: Clock, draws: Draws, address: str = "mem:"
+    simulated: TwinUnderTest, *, way: Way, dialer: Dialer, clock: Clock, draws: Draws, address: str = "mem:"
 ) -> AsyncIterator[Bench]:
     """A bench with this twin behind `dialer`, reached by `way`."""
     spec, capabilities = simulated.spec, simulated.capabilities

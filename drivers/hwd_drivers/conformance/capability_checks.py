@@ -2,7 +2,17 @@
 
 from hwd_drivers.conformance.basics import GLASS
 from hwd_drivers.conformance.bench import Bench
-from hwd_drivers.conformance.session import arrange, at_rest, expect, found, ordered, soon, switch_of, texts, truth
+from hwd_drivers.conformance.session import (
+    arrange,
+    at_rest,
+    expect,
+    ordered,
+    read_arrangement,
+    soon,
+    switch_of,
+    texts,
+    truth,
+)
 from hwd_drivers.core.errors import ConfigError, DeviceError, RefusedError
 from hwd_drivers.core.values import Crossconnect, PortSide
 
@@ -52,7 +62,7 @@ async def check_atomic_batches(bench: Bench) -> str | None:
             else:
                 expect(False, f"{bad} is not of this switch, and counted as made")
         if not bench.blind:
-            expect(await found(device, bench) == rest, "refused crossconnects are read as made")
+            expect(await read_arrangement(device, bench) == rest, "refused crossconnects are read as made")
     return None
 
 

@@ -57,7 +57,7 @@ def captures_of(spec: DriverSpec) -> tuple[Path, ...]:
     return ()
 
 
-def beside(spec: DriverSpec) -> tuple[Result, ...]:
+def file_results(spec: DriverSpec) -> tuple[Result, ...]:
     """Results for files: README, captures and a readable device for gold, a run on glass for platinum."""
     readme, captures, runs = readme_of(spec), captures_of(spec), glass_runs(spec)
     return (

@@ -6,10 +6,10 @@ from typing import Final
 
 from hwd_drivers.conformance import Check, ConformanceError
 from hwd_drivers.conformance.bench import Bench, bench_of
-from hwd_drivers.conformance.driver_files import beside
+from hwd_drivers.conformance.driver_files import file_results
 from hwd_drivers.conformance.quality import Outcome, Quality, Result, cases, needed_for
-from hwd_drivers.conformance.twin_choice import Simulated
-from hwd_drivers.conformance.uncaught_errors import overhear, what_and_where
+from hwd_drivers.conformance.twin_choice import TwinUnderTest
+from hwd_drivers.conformance.uncaught_errors import collect_uncaught, what_and_where
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices.registry import DriverSpec
@@ -27,36 +27,36 @@ REAL_CHECK_S: Final = 180.0
 
 
 def examine(
-    spec: DriverSpec, *, up_to: Quality = Quality.PLATINUM, on: Sequence[Simulated] | None = None
+    spec: DriverSpec, *, up_to: Quality = Quality.PLATINUM, on: Sequence[TwinUnderTest] | None = None
 ) -> Iterator[Result]:
     """Yield the result of each check, for each model or these twins on each kind of connection; then those of files."""
-    twins = [Simulated.of(spec, model) for model in spec.models] if on is None else on
+    twins = [TwinUnderTest.of(spec, model) for model in spec.models] if on is None else on
     wanted = [(twin, way, check) for twin in twins for way, check in cases(up_to=up_to)]
-    told: set[str] = set()
+    printed: set[str] = set()
     if spec.threads:
-        yield from _in_real_time(wanted, told)
+        yield from _in_real_time(wanted, printed)
     else:
-        yield from (run_virtual(_examined(*each, told)) for each in wanted)
+        yield from (run_virtual(_examined(*each, printed)) for each in wanted)
     known = list(Quality)
-    yield from (one for one in beside(spec) if known.index(one.needed_for) <= known.index(up_to))
+    yield from (one for one in file_results(spec) if known.index(one.needed_for) <= known.index(up_to))
 
 
 def examine_one(spec: DriverSpec, model: str, way: Way, check: Check) -> Result:
     """Run one check on a twin of the driver that is made for it only."""
-    main = _examined(Simulated.of(spec, model), way, check, set())
+    main = _examined(TwinUnderTest.of(spec, model), way, check, set())
     return asyncio.run(main) if spec.threads else run_virtual(main)
 
 
-def _in_real_time(wanted: Sequence[tuple[Simulated, Way, Check]], told: set[str]) -> Iterator[Result]:
+def _in_real_time(wanted: Sequence[tuple[TwinUnderTest, Way, Check]], printed: set[str]) -> Iterator[Result]:
     """Yield results as checks end. Many run at once; those on rough ways are longest and start first."""
 
     async def begin() -> tuple[list[asyncio.Task[None]], asyncio.Queue[Result]]:
         ended: asyncio.Queue[Result] = asyncio.Queue()
         room = asyncio.Semaphore(AT_ONCE)
 
-        async def one(twin: Simulated, way: Way, check: Check) -> None:
+        async def one(twin: TwinUnderTest, way: Way, check: Check) -> None:
             async with room:
-                await ended.put(await _examined(twin, way, check, told))
+                await ended.put(await _examined(twin, way, check, printed))
 
         return [
             asyncio.create_task(one(*each), name=f"hwd:bench/{each[2].__name__}") for each in reversed(wanted)
@@ -73,8 +73,8 @@ async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks)
 
 
-async def _examined(twin: Simulated, way: Way, check: Check, told: set[str]) -> Result:
-    return await _result(twin.spec.name, twin.model, way, check, lambda: _on_twin(twin, way, check), told)
+async def _examined(twin: TwinUnderTest, way: Way, check: Check, printed: set[str]) -> Result:
+    return await _result(twin.spec.name, twin.model, way, check, lambda: _on_twin(twin, way, check), printed)
 
 
 async def examine_on(bench: Bench, driver: str, model: str, check: Check) -> Result:
@@ -86,7 +86,7 @@ def name_of(check: Check) -> str:
     return check.__name__.removeprefix("check_")
 
 
-async def _on_twin(twin: Simulated, way: Way, check: Check) -> str | None:
+async def _on_twin(twin: TwinUnderTest, way: Way, check: Check) -> str | None:
     loop = asyncio.get_running_loop()
     virtual = isinstance(loop, VirtualLoop)
     async with bench_of(
@@ -109,12 +109,12 @@ async def _within(limit_s: float, check: Check, bench: Bench) -> str | None:
 
 
 async def _result(
-    driver: str, model: str, way: Way, check: Check, work: Callable[[], Awaitable[str | None]], told: set[str]
+    driver: str, model: str, way: Way, check: Check, work: Callable[[], Awaitable[str | None]], printed: set[str]
 ) -> Result:
-    """Run `work`; an uncaught exception in driver or twin is a failure. `told`: those that were printed already."""
+    """Run `work`; an uncaught exception in driver or twin is a failure. `printed`: those that were printed already."""
     loop = asyncio.get_running_loop()
     started_s = loop.time()
-    with overhear(told) as overheard:
+    with collect_uncaught(printed) as errors:
         try:
             why = await work()
             outcome, text = (Outcome.PASSED, "") if why is None else (Outcome.NOT_APPLICABLE, why)
@@ -124,8 +124,8 @@ async def _result(
             else:
                 words = f"{type(error).__name__}: {error}" if str(error) else what_and_where(error)
             outcome, text = Outcome.FAILED, words.removeprefix("conformance: ")
-    if overheard.counts:
-        outcome, text = Outcome.FAILED, f"{text}; {overheard}" if text else str(overheard)
+    if errors.counts:
+        outcome, text = Outcome.FAILED, f"{text}; {errors}" if text else str(errors)
     return Result(
         driver=driver,
         model=model,

@@ -8,13 +8,13 @@ from hwd_drivers.conformance.basics import GLASS, blind_exchange
 from hwd_drivers.conformance.bench import Bench
 from hwd_drivers.conformance.session import (
     ConformanceError,
-    again,
     arrange,
     at_rest,
     expect,
     expect_exactly,
-    found,
     ordered,
+    read_arrangement,
+    reopen,
     soon,
     switch_of,
     texts,
@@ -121,10 +121,10 @@ async def check_cancelled_change(bench: Bench) -> str | None:
             await asyncio.wait((given_up,))
             await asyncio.sleep(SETTLED_S)
             try:
-                read = await found(device, bench)
+                read = await read_arrangement(device, bench)
             except LinkError:
-                async with again(bench, device) as fresh:
-                    read = await found(fresh, bench)
+                async with reopen(bench, device) as fresh:
+                    read = await read_arrangement(fresh, bench)
             expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
     return None
 
@@ -146,7 +146,7 @@ async def check_garbage(bench: Bench) -> str | None:
             expect(not bench.twin.faults.garble_next, "its twin ignored garble_next")
             bench.twin.faults.clear()
             if not bench.blind:
-                async with again(bench, device) as fresh:
+                async with reopen(bench, device) as fresh:
                     await expect_exactly(fresh, bench, one)
         else:
             raise ConformanceError("conformance: garbage was read")
@@ -171,7 +171,7 @@ async def check_trouble_is_an_error_never_a_wrong_answer(bench: Bench) -> str | 
             try:
                 if device is None:
                     device = await bench.open()
-                read = await found(device, bench)
+                read = await read_arrangement(device, bench)
                 expect(wanted is None or read == wanted, f"read {texts(read)}, wanted {texts(wanted or frozenset())}")
                 target, wanted = states[turn % 2], None
                 await arrange(device, read, target)

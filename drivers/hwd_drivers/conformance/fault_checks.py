@@ -8,13 +8,13 @@ from hwd_drivers.conformance.exchanges import read_later
 from hwd_drivers.conformance.session import (
     EXCHANGE_S,
     ConformanceError,
-    again,
     arrange,
     at_rest,
     error_of,
     expect,
     expect_exactly,
-    found,
+    read_arrangement,
+    reopen,
     soon,
     texts,
     truth,
@@ -137,7 +137,7 @@ async def check_wrong_answer(bench: Bench) -> str | None:
         await error_of(_read_as_it_is(device, bench))
         expect(not bench.twin.faults.wrong_next, "its twin ignored wrong_next")
         bench.twin.faults.clear()
-        async with again(bench, device) as fresh:
+        async with reopen(bench, device) as fresh:
             await expect_exactly(fresh, bench, bench.arrangements.full)
     return None
 
@@ -155,8 +155,8 @@ async def check_partial_batch(bench: Bench) -> str | None:
             expect(bench.twin.faults.partial_next is None, "its twin ignored partial_next")
             bench.twin.faults.clear()
             await error_of(_read_as_it_is(device, bench))
-            async with again(bench, device) as fresh:
-                read = await found(fresh, bench)
+            async with reopen(bench, device) as fresh:
+                read = await read_arrangement(fresh, bench)
                 expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
                 if error is not None or read != bench.arrangements.full:
                     return None
@@ -174,8 +174,8 @@ async def check_stuck_mirror_is_seen_by_reading_back(bench: Bench) -> str | None
         bench.twin.faults.stick(arrangements.stuck)
         error = await error_of(arrange(device, arrangements.rest, arrangements.full))
         await error_of(_read_as_it_is(device, bench))
-        async with again(bench, device) as fresh:
-            read = await found(fresh, bench)
+        async with reopen(bench, device) as fresh:
+            read = await read_arrangement(fresh, bench)
             expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
             expect(error is not None or read == arrangements.stuck_full, f"read {texts(read)}, which was acknowledged")
             expect(read != arrangements.full, "the stuck mirror was not noticed")
@@ -197,7 +197,7 @@ async def check_change_behind_our_back(bench: Bench) -> str | None:
         await arrange(device, bench.arrangements.rest, one)
         await expect_exactly(device, bench, one)
         bench.twin.faults.panel(one - other, other - one)
-        made, with_failed = await found(device, bench), await found(device, bench, failed=True)
+        made, with_failed = await read_arrangement(device, bench), await read_arrangement(device, bench, failed=True)
         expect(
             made <= other <= with_failed,
             f"read {texts(made)} as made, {texts(with_failed - made)} as failed; wanted {texts(other)}",
@@ -221,10 +221,10 @@ async def check_reboot(bench: Bench) -> str | None:
         else:
             await early.close()
             raise ConformanceError("conformance: a session was opened on a device that was starting")
-        async with again(bench, device) as fresh:
+        async with reopen(bench, device) as fresh:
             if bench.blind:
                 return None
-            read = await found(fresh, bench)
+            read = await read_arrangement(fresh, bench)
             expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
     return None
 

@@ -9,8 +9,8 @@ from typing import Final
 from hwd_drivers.conformance.answer_tap import TappedDialer
 from hwd_drivers.conformance.basics import GLASS, blind_exchange
 from hwd_drivers.conformance.bench import Bench
-from hwd_drivers.conformance.session import arrange, at_rest, expect, expect_exactly, found, switch_of
-from hwd_drivers.conformance.uncaught_errors import Overheard, overhear
+from hwd_drivers.conformance.session import arrange, at_rest, expect, expect_exactly, read_arrangement, switch_of
+from hwd_drivers.conformance.uncaught_errors import UncaughtErrors, collect_uncaught
 from hwd_drivers.core.errors import BugError, HwdError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices.abilities import Device
@@ -110,12 +110,12 @@ async def check_arbitrary_bytes(bench: Bench) -> str | None:
     await _fill(bench)
     for form in FORMS * (ROUNDS if isinstance(asyncio.get_running_loop(), VirtualLoop) else REAL_ROUNDS):
         for while_opening in (False, True):
-            with overhear() as overheard:
-                await _answered_by(bench, bench.tap, form, rng, overheard, while_opening=while_opening)
+            with collect_uncaught() as errors:
+                await _answered_by(bench, bench.tap, form, rng, errors, while_opening=while_opening)
             after = " while it was opened" if while_opening else ""
             expect(
-                not overheard.counts,
-                f"{form.__name__.strip('_').replace('_', ' ')} in place of an answer{after}: {overheard}",
+                not errors.counts,
+                f"{form.__name__.strip('_').replace('_', ' ')} in place of an answer{after}: {errors}",
             )
     await _is_well(bench)
     return None
@@ -130,30 +130,30 @@ async def check_endless_answer(bench: Bench) -> str | None:
     for filler in FILLERS:
         device = await bench.open()
         tap.holds, tap.held = True, b""
-        with overhear() as overheard:
+        with collect_uncaught() as errors:
             exchange = asyncio.create_task(_ask(bench, device), name="hwd:bench/endless")
             try:
                 await _until_held(tap)
                 for begin in (tap.held[: len(tap.held) // 2], b""):
-                    kept = await _flood(tap, begin, filler, overheard)
+                    kept = await _flood(tap, begin, filler, errors)
                     what = f"an answer that begins {begin[:20]!r} and goes on with {filler!r} for {ENDLESS_BYTES} bytes"
                     expect(
                         kept <= KEPT_BYTES,
                         f"{what}: it holds {kept} bytes, allowed {KEPT_BYTES}. Limit what is buffered",
                     )
-                await _ends_well(exchange, ANSWER_S + bench.grace_s, overheard)
+                await _ends_well(exchange, ANSWER_S + bench.grace_s, errors)
             finally:
                 tap.holds = False
                 exchange.cancel()
                 await asyncio.wait((exchange,))
                 await device.close()
-        expect(not overheard.counts, f"an answer without an end: {overheard}")
+        expect(not errors.counts, f"an answer without an end: {errors}")
     await _is_well(bench)
     return None
 
 
 async def _answered_by(
-    bench: Bench, tap: TappedDialer, form: Form, rng: random.Random, overheard: Overheard, *, while_opening: bool
+    bench: Bench, tap: TappedDialer, form: Form, rng: random.Random, errors: UncaughtErrors, *, while_opening: bool
 ) -> None:
     device = None if while_opening else await bench.open()
     tap.holds, tap.held = True, b""
@@ -161,8 +161,8 @@ async def _answered_by(
     exchange = asyncio.create_task(work, name="hwd:bench/garbage")
     try:
         await _until_held(tap)
-        tap.feed(form(rng, tap.held or b"0"), overheard)
-        await _ends_well(exchange, OPENING_S if device is None else ANSWER_S + bench.grace_s, overheard)
+        tap.feed(form(rng, tap.held or b"0"), errors)
+        await _ends_well(exchange, OPENING_S if device is None else ANSWER_S + bench.grace_s, errors)
     finally:
         tap.holds = False
         exchange.cancel()
@@ -184,13 +184,13 @@ async def _open_and_close(bench: Bench) -> None:
     await device.close()
 
 
-async def _ends_well(exchange: "asyncio.Task[None]", limit_s: float, overheard: Overheard) -> None:
-    """Expect an answer or one of our errors, in time; other exceptions are collected in `overheard`."""
+async def _ends_well(exchange: "asyncio.Task[None]", limit_s: float, errors: UncaughtErrors) -> None:
+    """Expect an answer or one of our errors, in time; other exceptions are collected in `errors`."""
     await asyncio.wait((exchange,), timeout=limit_s)
     expect(exchange.done(), f"garbage was neither an answer nor an error within {limit_s:g} s")
     error = exchange.exception()
     if error is not None and (not isinstance(error, HwdError) or isinstance(error, BugError)):
-        overheard.take(error)
+        errors.take(error)
 
 
 async def _until_held(tap: TappedDialer) -> None:
@@ -201,7 +201,7 @@ async def _until_held(tap: TappedDialer) -> None:
         await asyncio.sleep(STEP_S)
 
 
-async def _flood(tap: TappedDialer, begin: bytes, filler: bytes, overheard: Overheard) -> int:
+async def _flood(tap: TappedDialer, begin: bytes, filler: bytes, errors: UncaughtErrors) -> int:
     """Feed an answer without an end.
 
     Returns how many more bytes are held than before, 0 if the connection was ended.
@@ -212,11 +212,11 @@ async def _flood(tap: TappedDialer, begin: bytes, filler: bytes, overheard: Over
         tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        tap.feed(begin, overheard)
+        tap.feed(begin, errors)
         for _ in range(ENDLESS_BYTES // CHUNK_BYTES):
             if not await _takes(tap):
                 break
-            tap.feed(chunk, overheard)
+            tap.feed(chunk, errors)
             await asyncio.sleep(0)
         after, _ = tracemalloc.get_traced_memory()
     finally:
@@ -244,7 +244,7 @@ async def _fill(bench: Bench) -> None:
     """Make crossconnects, so that answers have content."""
     device = await bench.open()
     try:
-        await arrange(device, await found(device, bench), bench.arrangements.full)
+        await arrange(device, await read_arrangement(device, bench), bench.arrangements.full)
     finally:
         await device.close()
 

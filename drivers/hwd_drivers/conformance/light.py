@@ -3,7 +3,7 @@
 import asyncio
 
 from hwd_drivers.conformance.bench import Bench
-from hwd_drivers.conformance.session import ConformanceError, arrange, at_rest, expect, found, soon
+from hwd_drivers.conformance.session import ConformanceError, arrange, at_rest, expect, read_arrangement, soon
 from hwd_drivers.core.values import (
     Attenuation,
     AttenuationMode,
@@ -79,7 +79,9 @@ async def check_override(bench: Bench) -> str | None:
             await device.override([end], PortOverride.FORCE_BLOCKED, deadline_s=soon())
             await _settled(bench)
             expect(await _override_of(device, end) is PortOverride.FORCE_BLOCKED, f"{end} is not read as blocked")
-            expect(await found(device, bench) == bench.arrangements.full, "blocking changed the crossconnects")
+            expect(
+                await read_arrangement(device, bench) == bench.arrangements.full, "blocking changed the crossconnects"
+            )
             _expect_light(bench, pair, False)
         finally:
             await device.override([end], PortOverride.NORMAL, deadline_s=soon())

@@ -39,7 +39,7 @@ async def at_rest(bench: Bench) -> AsyncIterator[Device]:
     """A session on a switch whose ends are at rest, before and after; faults are cleared at the end."""
     device = await bench.open()
     try:
-        await arrange(device, await found(device, bench, failed=True), bench.arrangements.rest)
+        await arrange(device, await read_arrangement(device, bench, failed=True), bench.arrangements.rest)
         yield device
     finally:
         if bench.twin is not None:
@@ -47,12 +47,12 @@ async def at_rest(bench: Bench) -> AsyncIterator[Device]:
         await device.close()
         last = await bench.open()
         try:
-            await arrange(last, await found(last, bench, failed=True), bench.arrangements.rest)
+            await arrange(last, await read_arrangement(last, bench, failed=True), bench.arrangements.rest)
         finally:
             await last.close()
 
 
-async def found(device: Device, bench: Bench, *, failed: bool = False) -> Arrangement:
+async def read_arrangement(device: Device, bench: Bench, *, failed: bool = False) -> Arrangement:
     """The crossconnects at the bench's ends as the driver reads them; other ends are ignored.
 
     Failed crossconnects are included where `failed`: they are not made, but occupy their ends.
@@ -74,7 +74,7 @@ def at_ends(pairs: list[Crossconnect], bench: Bench) -> Arrangement:
 
 
 async def expect_exactly(device: Device, bench: Bench, wanted: Arrangement) -> None:
-    read = await found(device, bench)
+    read = await read_arrangement(device, bench)
     expect(read == wanted, f"read {texts(read)}; wanted {texts(wanted)}")
 
 
@@ -98,7 +98,7 @@ async def error_of(work: Awaitable[object]) -> DeviceError | FailedError | LinkE
 
 
 @asynccontextmanager
-async def again(bench: Bench, device: Device) -> AsyncIterator[Device]:
+async def reopen(bench: Bench, device: Device) -> AsyncIterator[Device]:
     """A new session; `device` is closed."""
     await device.close()
     fresh = await bench.open()

@@ -1,4 +1,4 @@
-"""Simulated: the settings of one twin for the checks."""
+"""TwinUnderTest: the settings of one twin for the checks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ LOGIN: Final = "bench"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Simulated:
+class TwinUnderTest:
     """A driver and the twin that it is checked on. `options` are the driver's, `twin_options` those of the twin."""
 
     spec: DriverSpec

@@ -1,4 +1,4 @@
-"""Overheard: uncaught exceptions during a check, which asyncio reports only to the loop's exception handler."""
+"""UncaughtErrors: uncaught exceptions during a check, which asyncio reports only to the loop's exception handler."""
 
 import asyncio
 import logging
@@ -13,17 +13,17 @@ from hwd_drivers.core.errors import BugError, HwdError
 
 _Handler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 
-_MINE: Final[ContextVar["Overheard | None"]] = ContextVar("hwd_overheard", default=None)
+_MINE: Final[ContextVar["UncaughtErrors | None"]] = ContextVar("hwd_overheard", default=None)
 
 log = logging.getLogger(__name__)
 
 
-class Overheard:
-    """Uncaught exceptions by type and place, with their number. Those in `told` are printed already."""
+class UncaughtErrors:
+    """Uncaught exceptions by type and place, with their number. Those in `printed` are printed already."""
 
-    def __init__(self, told: set[str]) -> None:
+    def __init__(self, printed: set[str]) -> None:
         self.counts: dict[str, int] = {}
-        self.told = told
+        self.printed = printed
 
     def take(self, error: BaseException) -> None:
         """Count the exception, and print it."""
@@ -34,8 +34,8 @@ class Overheard:
     def tell(self, error: BaseException) -> None:
         """Print it, if not printed before."""
         words = what_and_where(error)
-        if words not in self.told:
-            self.told.add(words)
+        if words not in self.printed:
+            self.printed.add(words)
             log.error("uncaught exception, printed once: %s", words, exc_info=error)
 
     def __str__(self) -> str:
@@ -45,20 +45,20 @@ class Overheard:
 
 
 @contextmanager
-def overhear(told: set[str] | None = None) -> Iterator[Overheard]:
-    """Collect uncaught exceptions of the running loop. Without `told` that of an outer listener is used.
+def collect_uncaught(printed: set[str] | None = None) -> Iterator[UncaughtErrors]:
+    """Collect uncaught exceptions of the running loop. Without `printed` that of an outer listener is used.
 
     An exception that belongs to this task, or to one that it started, is collected here; one without a known task is
     collected by all listeners.
     """
     loop = asyncio.get_running_loop()
     handler = loop.get_exception_handler()
-    ears = handler if isinstance(handler, _Ears) else _Ears(handler)
+    ears = handler if isinstance(handler, _LoopHandler) else _LoopHandler(handler)
     loop.set_exception_handler(ears)
     outer = _MINE.get()
-    if told is None:
-        told = set() if outer is None else outer.told
-    mine = Overheard(told)
+    if printed is None:
+        printed = set() if outer is None else outer.printed
+    mine = UncaughtErrors(printed)
     ears.listening.append(mine)
     token = _MINE.set(mine)
     try:
@@ -82,12 +82,12 @@ WORDS: Final = 200
 """Most characters that are printed of an exception's text."""
 
 
-class _Ears:
+class _LoopHandler:
     """The exception handler of a loop while there are listeners."""
 
     def __init__(self, before: _Handler | None) -> None:
         self.before = before
-        self.listening: list[Overheard] = []
+        self.listening: list[UncaughtErrors] = []
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -95,9 +95,9 @@ class _Ears:
             loop.default_exception_handler(context)
             return
         mine = _MINE.get()
-        nobody_asked = "task" in context or "future" in context
+        is_of_task = "task" in context or "future" in context
         for each in [mine] if mine in self.listening and mine is not None else self.listening:
-            if nobody_asked and isinstance(error, HwdError) and not isinstance(error, BugError):
+            if is_of_task and isinstance(error, HwdError) and not isinstance(error, BugError):
                 each.tell(error)  # one of our errors in a cancelled exchange, whose task is unknown
             else:
                 each.take(error)

@@ -16,14 +16,14 @@ def masked(device: Device, mask: Mask) -> Device:
 
     Raises BugError for what is no device.
     """
-    found = _Masked(device, mask)
+    found = _MaskedMethods(device, mask)
     if not isinstance(found, Device):
         missing = [name for name in methods(Device) if not hasattr(found, name)]
         raise BugError(f"{device.name}: its driver made a {type(device).__name__}, which has no {', '.join(missing)}")
     return found
 
 
-class _Masked:
+class _MaskedMethods:
     """Sets the wrapped methods on the instance, so that it has exactly the abilities of the device.
 
     Also those that the device has from `__getattr__` or in its instance, as one around another device: from Python 3.12

@@ -13,7 +13,7 @@ from hwd_drivers.devices.facts import SwitchPower, SwitchRead
 POWER_STEP_DB: Final = 0.2
 """A smaller change of power is not reported: readings are good to about 0.1 dB."""
 
-MADE_ANEW_WITHIN_S: Final = 300.0
+RESTORED_WITHIN_S: Final = 300.0
 """How long a restarted switch may restore its crossconnects, each once; a later one is a foreign change."""
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Readings:
             self._restored = frozenset()
         if restart := frozenset(explained):
             self._restored |= restart
-            self._restored_until_ns = at_ns + round(MADE_ANEW_WITHIN_S * 1e9)
+            self._restored_until_ns = at_ns + round(RESTORED_WITHIN_S * 1e9)
         last, asked = self.last, self._asked
         self.last, self._asked = readings, []
         if not restart and last is not None and self._restored and readings != last:

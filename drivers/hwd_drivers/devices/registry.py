@@ -184,14 +184,14 @@ def find(name: str) -> DriverSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Installed:
+class InstalledDrivers:
     """What all packages declare. `broken`: why a driver cannot be used, with the remedy, by its name."""
 
     specs: Mapping[str, DriverSpec]
     broken: Mapping[str, str]
 
 
-def installed() -> Installed:
+def installed() -> InstalledDrivers:
     """All drivers; those that cannot be loaded are logged with their reason, since nobody may need them here."""
     specs, broken = {}, {}
     for name, point in sorted(_entry_points().items()):
@@ -200,7 +200,7 @@ def installed() -> Installed:
         except ConfigError as error:
             broken[name] = str(error)
             log.warning("%s", error)
-    return Installed(specs=specs, broken=broken)
+    return InstalledDrivers(specs=specs, broken=broken)
 
 
 def distribution_of(name: str) -> str:

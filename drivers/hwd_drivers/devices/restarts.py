@@ -53,24 +53,25 @@ class Restarts:
         self,
         *,
         at_s: float,
-        heard_s: float | None,
+        last_reading_s: float | None,
         uptime_s: float | None,
         capabilities: Capabilities,
         before: Collection[Crossconnect] | None,
         now: Collection[Crossconnect],
     ) -> Restart | None:
-        """Called at the start of a session. `heard_s`: time of the last reading, None for none; `before`: that reading.
+        """Called at the start of a session. `last_reading_s`: time of the last reading, None for none; `before`: that
+        reading.
 
         A latching switch keeps its crossconnects without power, so that only its uptime shows a restart.
         """
         known, self._uptime = self._uptime, None if uptime_s is None else (at_s, uptime_s)
-        if heard_s is None or before is None:
+        if last_reading_s is None or before is None:
             return None
         lost = tuple(one for one in before if one not in now)
         rest = frozenset(one for element in capabilities.elements for one in element.states[0])
         came = tuple(one for one in now if one in rest and one not in before)
         if uptime_s is not None:
-            if uptime_s >= at_s - heard_s:
+            if uptime_s >= at_s - last_reading_s:
                 return None
             if known is not None and uptime_s + 2 * UPTIME_STEP_S < known[1] + at_s - known[0]:
                 return Restart(sign=Sign.UPTIME, lost=lost, came=came, uptime_s=uptime_s)

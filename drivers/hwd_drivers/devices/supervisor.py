@@ -102,7 +102,7 @@ class Supervisor:
         self._changing = 0
         self._overrides = Overrides(name, self._report_override)
         self._restarts = Restarts()
-        self._heard_s: float | None = None
+        self._last_reading_s: float | None = None
 
     async def run(self) -> None:
         """Connect, read, poll, and reconnect when the switch is lost; ends only by cancellation."""
@@ -146,7 +146,7 @@ class Supervisor:
         if deadline_s is None:
             deadline_s = self._deadline_s()
         readings = self._overrides.with_blocked(await switch.read_crossconnects(deadline_s=deadline_s))
-        self._heard_s = asyncio.get_running_loop().time()
+        self._last_reading_s = asyncio.get_running_loop().time()
         self._note_readings_unless_changed_since(changes, readings)
         return readings
 
@@ -342,11 +342,11 @@ class Supervisor:
         self, identity: Identity, capabilities: Capabilities, readings: Sequence[CrossconnectReading]
     ) -> Restart | None:
         """The restart of the switch since its last reading, if there was one; it is reported."""
-        now_s, heard_s, last = asyncio.get_running_loop().time(), self._heard_s, self._readings.last
-        self._heard_s = now_s
+        now_s, last_reading_s, last = asyncio.get_running_loop().time(), self._last_reading_s, self._readings.last
+        self._last_reading_s = now_s
         restart = self._restarts.find(
             at_s=now_s,
-            heard_s=heard_s,
+            last_reading_s=last_reading_s,
             uptime_s=identity.uptime_s,
             capabilities=capabilities,
             before=None if last is None else tuple(one.crossconnect for one in last),
@@ -360,7 +360,7 @@ class Supervisor:
                     sign=restart.sign,
                     lost=[*restart.lost],
                     uptime_s=restart.uptime_s,
-                    unheard_s=now_s - (heard_s or now_s),
+                    unheard_s=now_s - (last_reading_s or now_s),
                 )
             )
         return restart

@@ -53,7 +53,7 @@ class HttpLink(Link[HttpResponse]):
     ) -> None:
         super().__init__(name=name, clock=clock)
         self.announced = False
-        self._told: Callable[[LinkError | ProtocolError], None] | None = None
+        self._on_lost: Callable[[LinkError | ProtocolError], None] | None = None
         self._headers = headers
         self._answered = answered
         self._wire = ClientWire(host=host)
@@ -81,15 +81,15 @@ class HttpLink(Link[HttpResponse]):
 
     def when_lost(self, callback: Callable[[LinkError | ProtocolError], None]) -> None:
         """Call `callback` with the cause when the connection is lost; at once where it already is."""
-        self._told = callback
+        self._on_lost = callback
         if self._lost.done():
             callback(self._cause or LinkError(f"{self._name}: connection lost"))
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._told is not None and self._cause is not None:
-            self._told(self._cause)
+        if self._on_lost is not None and self._cause is not None:
+            self._on_lost(self._cause)
 
     @override
     def eof_received(self) -> None:

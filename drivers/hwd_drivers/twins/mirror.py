@@ -159,7 +159,7 @@ class Mirror:
         path = self._paths.find(crossconnect)
         return path is not None and self._state_of(path) is CrossconnectState.TUNED
 
-    def passing(self, now_ns: int) -> dict[Crossconnect, float]:
+    def lit_paths(self, now_ns: int) -> dict[Crossconnect, float]:
         """The paths that pass light now, with their loss from end a to end b."""
         self.advance(now_ns)
         return {

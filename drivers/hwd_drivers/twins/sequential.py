@@ -130,7 +130,7 @@ class _Session(TwinSession, Generic[CommandT, OptionsT]):
         self._decode = twin.decoder()
         self._waiting: deque[CommandT] = deque()
         self._busy = False
-        self._told_s = -math.inf
+        self._last_answer_s = -math.inf
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -168,9 +168,9 @@ class _Session(TwinSession, Generic[CommandT, OptionsT]):
         spoiled = self.server.faults.spoil(answer)
         if spoiled is None:
             return
-        due_s = max(now_s + self.server.faults.slow_s, self._told_s + APART_S)
+        due_s = max(now_s + self.server.faults.slow_s, self._last_answer_s + APART_S)
         if due_s > now_s:
-            self._told_s = due_s
+            self._last_answer_s = due_s
             self.send(spoiled, delay_s=due_s - now_s)
         else:
             self.send(spoiled)

@@ -113,7 +113,7 @@ class TwinSession(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._timers: set[asyncio.TimerHandle] = set()
         self._quiet_s = 0.0
-        self._heard_s = 0.0
+        self._last_input_s = 0.0
         self._quiet_timer: asyncio.TimerHandle | None = None
 
     @override
@@ -152,19 +152,19 @@ class TwinSession(asyncio.Protocol):
             self._transport.close()
 
     def end_after_idle(self, seconds: float) -> None:
-        """Call `idle` when the client was silent for so long; 0 is never. Call `heard` whenever it sends something."""
+        """Call `idle` when the client was silent for so long; 0 is never. Call `note_input` when it sends something."""
         self._quiet_s = seconds
         if self._quiet_timer is not None:
             self._quiet_timer.cancel()
             self._quiet_timer = None
         if seconds > 0:
-            self.heard()
+            self.note_input()
             self._quiet_timer = asyncio.get_running_loop().call_later(seconds, self._check_idle)
 
-    def heard(self) -> None:
+    def note_input(self) -> None:
         """The client has sent something."""
         if self._quiet_s:
-            self._heard_s = asyncio.get_running_loop().time()
+            self._last_input_s = asyncio.get_running_loop().time()
 
     def idle(self) -> None:
         """The client was silent for too long: cut the session. A subclass may send a message, and hang up."""
@@ -196,7 +196,7 @@ class TwinSession(asyncio.Protocol):
         return timer
 
     def _check_idle(self) -> None:
-        left_s = self._heard_s + self._quiet_s - asyncio.get_running_loop().time()
+        left_s = self._last_input_s + self._quiet_s - asyncio.get_running_loop().time()
         if left_s <= 0:
             self._quiet_timer = None
             self.idle()

@@ -66,12 +66,12 @@ class ClockExchange:
         return widths_ns[-1] <= QUICK * best_ns + self._slack_ns
 
     @property
-    def asked(self) -> int:
+    def requests_sent(self) -> int:
         """How many requests were sent."""
         return self._next_id - 1
 
     @property
-    def heard(self) -> bool:
+    def has_reply(self) -> bool:
         """Whether a reply came in this burst."""
         return self._bursts[-1].width_ns is not None
 
@@ -143,7 +143,7 @@ class ClockExchange:
         self._samples += 1
         return True
 
-    def left(self, id: int, t3_ns: int) -> None:
+    def correct_sent(self, id: int, t3_ns: int) -> None:
         """Correct the time at which the newest reply was sent, if it has this id: not before `t3_ns`.
 
         Raises ProtocolError for an impossible time.

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _PendingRequest:
     exchange: ClockExchange
     id: int
     t1_ns: int
@@ -44,8 +44,8 @@ class ClockUdp:
         self._reject = reject
         self._place: Place | None = None
         self._socket: ClockSocket | None = None
-        self._asked: dict[bytes, _Asked] = {}
-        self._before: tuple[bytes, _Asked] | None = None
+        self._asked: dict[bytes, _PendingRequest] = {}
+        self._before: tuple[bytes, _PendingRequest] | None = None
         self._try_s, self._wait_s = 0.0, TRY_FIRST_S
         self.works = False
         """Whether the last request by UDP was answered."""
@@ -117,7 +117,7 @@ class ClockUdp:
             exchange.give_up(id)
             return None
         exchange.sent(id, left_ns)
-        self._asked[nonce] = _Asked(exchange=exchange, id=id, t1_ns=left_ns)
+        self._asked[nonce] = _PendingRequest(exchange=exchange, id=id, t1_ns=left_ns)
         return id
 
     def _forget(self, now_ns: int) -> None:
@@ -138,7 +138,7 @@ class ClockUdp:
                 )
             if self._before is not None and self._before[0] == answer.before:
                 before = self._before[1]
-                before.exchange.left(before.id, answer.t3_before_ns)
+                before.exchange.correct_sent(before.id, answer.t3_before_ns)
             asked.exchange.take_answer(asked.id, answer.t2_ns, answer.t3_ns, at_ns)
             self._before = answer.nonce, asked
         except ProtocolError as error:

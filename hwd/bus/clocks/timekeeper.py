@@ -174,7 +174,7 @@ class Timekeeper:
 
     async def _measure(self, exchange: ClockExchange) -> None:
         """Send a burst by UDP where that is answered, else over the broker; one request to an agent that is down."""
-        if not self._host.up and exchange.asked:
+        if not self._host.up and exchange.requests_sent:
             exchange.begin_burst()
             await self._ask_over_broker(exchange)
             await self._end_burst(exchange)
@@ -185,7 +185,7 @@ class Timekeeper:
             if exchange.via is Way.UDP:
                 exchange.begin_way(Way.BROKER)
             await self._burst(exchange, self._ask_over_broker, least=LEAST_BURST)
-            exchange.via = Way.BROKER if exchange.heard else exchange.via
+            exchange.via = Way.BROKER if exchange.has_reply else exchange.via
 
     async def _udp_works(self, exchange: ClockExchange) -> bool:
         """Send a burst by UDP; return whether it was answered."""
@@ -201,7 +201,7 @@ class Timekeeper:
             if exchange.via is not Way.UDP:
                 exchange.begin_way(Way.UDP)
             await self._burst(exchange, self._ask_by_udp, least=LEAST_BURST_UDP)
-            if exchange.heard:
+            if exchange.has_reply:
                 exchange.via, exchange.why_not_udp = Way.UDP, ""
                 return True
             udp.failed()

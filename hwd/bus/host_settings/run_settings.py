@@ -82,7 +82,7 @@ class HostSettings:
         gateway.on_birth(self._take_birth)
 
     @property
-    def left(self) -> tuple[Claim, ...]:
+    def claims_of_ended_runs(self) -> tuple[Claim, ...]:
         """The claims of runs that are over."""
         return tuple(claim for claim in self._ledger.all(Reason.SETTINGS) if not self._ledger.is_active(claim.run))
 

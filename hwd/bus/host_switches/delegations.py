@@ -44,7 +44,7 @@ class DelegationStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kicked:
+class KickResult:
     """A lease that was taken back. `why`: why its host could not be informed; empty where it was."""
 
     delegation: Delegation
@@ -142,7 +142,7 @@ class Delegations:
             except TimeoutError:
                 continue
 
-    async def kick(self, switch: str, *, by: str) -> Kicked | None:
+    async def kick(self, switch: str, *, by: str) -> KickResult | None:
         """Take a lease back: its host may not set the switch any more, and nobody does, until it is granted again.
 
         None where there is no such lease.
@@ -165,10 +165,10 @@ class Delegations:
             except HwdError as error:
                 self._answered.pop(lease.host, None)
                 self._has_news(lease.host)
-                return Kicked(
+                return KickResult(
                     delegation=lease, why=f"{error}. Until its agent hears of it, host {lease.host} may still set it"
                 )
-            return Kicked(delegation=lease)
+            return KickResult(delegation=lease)
 
     async def grant(self, switch: str, *, by: str) -> Delegation:
         """Give a lease that was taken back to its host again, with the next epoch.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hwd.cli.options import Json
-from hwd.cli.output import Output, Styled
+from hwd.cli.output import Output, StyledText
 
 if TYPE_CHECKING:
     from hwd.config.run_files.places import DaemonPlace
@@ -162,9 +162,9 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _light(light: "Light") -> Styled:
+def _light(light: "Light") -> StyledText:
     colours = {"green": typer.colors.GREEN, "yellow": typer.colors.YELLOW, "red": typer.colors.RED}
-    return Styled(f"{light.value:6}", colours[light.value])
+    return StyledText(f"{light.value:6}", colours[light.value])
 
 
 def _daemon_status(daemon: "DaemonPlace | None") -> "Status | None":

@@ -419,7 +419,7 @@ def wanted_of(words: list[str], limits: "Wanted | None" = None) -> "Wanted":
 
     text = " ".join(words)
     if not text.endswith((".yaml", ".yml")):
-        from hwd.config.shipped import names_of
+        from hwd.config.shipped_file import names_of
 
         if text in names_of("playbooks"):
             raise ConfigError(f"{text}: is a playbook, not a topology: run it with `hwd run {text}`")

@@ -18,7 +18,7 @@ from hwd.cli.recorded_runs import recorded, run_reports
 from hwd.client import Client
 from hwd.client.run_follower import state_in
 from hwd.config.run_files.places import daemon_of, rack_of, records_path
-from hwd.config.shipped import shipped
+from hwd.config.shipped_file import shipped_file
 from hwd.model.run import AcceptedRun
 from hwd.model.run_facts import RunStep
 from hwd.report import RunReport, stage_table, stage_text
@@ -91,7 +91,7 @@ async def _real(folder: Path, output: Output, up: asyncio.Event) -> tuple[str, s
     """Run the experiment on the kernel rack; returns the run's id, and the kind of hosts. `up` is set
     when it begins.
     """
-    testbed, playbook = shipped("examples", "opus-testbed"), shipped("playbooks", "reconfiguration-timeline")
+    testbed, playbook = shipped_file("examples", "opus-testbed"), shipped_file("playbooks", "reconfiguration-timeline")
     environment = {**os.environ, "HWD_RUN_DIR": str(folder / "run")}
     (folder / "run").mkdir(mode=0o700)
     output.note("demo: starting a switch twin, four hosts with their agents, a broker and the daemon")
@@ -123,7 +123,7 @@ async def _real(folder: Path, output: Output, up: asyncio.Event) -> tuple[str, s
 
 async def _virtual(folder: Path, output: Output, up: asyncio.Event) -> str:
     """Run the same experiment repeatedly in virtual time, once `up` is set; returns the run's id."""
-    testbed, playbook = shipped("examples", "opus-testbed"), shipped("playbooks", "reconfiguration-timeline")
+    testbed, playbook = shipped_file("examples", "opus-testbed"), shipped_file("playbooks", "reconfiguration-timeline")
     (folder / "virtual").mkdir()
     await up.wait()
     output.note(f"demo: {VIRTUAL_REPEATS * 2} reconfigurations in virtual time, meanwhile")

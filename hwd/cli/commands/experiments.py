@@ -203,11 +203,11 @@ def _due(at: str | None, in_: float | None) -> int | None:
 def playbook_text(name: str, parameters: dict[str, str]) -> tuple[str, str]:
     """File and text of a playbook, with all that it includes: a path, or the name of a playbook that is part of hwd."""
     from hwd.config.playbook.playbook import bundle_playbook
-    from hwd.config.shipped import shipped
+    from hwd.config.shipped_file import shipped_file
 
     path = Path(name)
     if not path.is_file() and "/" not in name:
-        path = shipped("playbooks", name)
+        path = shipped_file("playbooks", name)
     return str(path.absolute()), bundle_playbook(path.absolute(), parameters)
 
 

@@ -20,8 +20,8 @@ from hwd_drivers.conformance.bench import REAL_GRACE_S, Bench
 from hwd_drivers.conformance.driver_files import GlassRun, record_glass
 from hwd_drivers.conformance.examine import examine, examine_on
 from hwd_drivers.conformance.quality import Outcome, Quality, Result
-from hwd_drivers.conformance.session import found, soon, texts
-from hwd_drivers.conformance.twin_choice import Simulated
+from hwd_drivers.conformance.session import read_arrangement, soon, texts
+from hwd_drivers.conformance.twin_choice import TwinUnderTest
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError, RefusedError
@@ -52,10 +52,10 @@ def check_rack(spec: DriverSpec, rack: Path, output: Output, *, up_to: Quality, 
             yield from _on_glass(spec, testbed, switch, output, write=write)
 
 
-def _simulated(spec: DriverSpec, switch: Switch) -> Simulated:
+def _simulated(spec: DriverSpec, switch: Switch) -> TwinUnderTest:
     assert switch.twin is not None
     password = switch.login_password
-    return Simulated(
+    return TwinUnderTest(
         spec=spec,
         model=switch.model,
         capabilities=switch.capabilities,
@@ -118,7 +118,7 @@ async def _identified(bench: Bench, switch: Switch) -> str:
     """The unit's identity, once the ends that the checks will move are known to be free."""
     device = await bench.open()
     try:
-        carried = await found(device, bench)
+        carried = await read_arrangement(device, bench)
         if carried and not bench.capabilities.elements:
             raise RefusedError(f"{switch.name}: spare ports carry {texts(carried)}. Disconnect them first")
         return str(await device.identify(deadline_s=soon()))

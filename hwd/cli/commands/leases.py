@@ -126,16 +126,16 @@ def heartbeat(lease: LeaseId, url: Url = None, json: Json = False) -> None:
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        heard = hwd.beat_lease(lease)
-    if heard.kind == "waiting":
-        output.say(waits_line(heard))
-    elif heard.kind == "reserved" and heard.waits_for:
-        output.say(delay_line(heard))
-    elif heard.kind == "reserved":
-        output.say(f"lease {heard.id} has not begun: reserved {span(heard)}")
+        answer = hwd.beat_lease(lease)
+    if answer.kind == "waiting":
+        output.say(waits_line(answer))
+    elif answer.kind == "reserved" and answer.waits_for:
+        output.say(delay_line(answer))
+    elif answer.kind == "reserved":
+        output.say(f"lease {answer.id} has not begun: reserved {span(answer)}")
     else:
-        output.say(f"lease {heard.id} of {heard.holder}, {seconds(heard.left_s)} left")
-    output.data(heard)
+        output.say(f"lease {answer.id} of {answer.holder}, {seconds(answer.left_s)} left")
+    output.data(answer)
 
 
 @_lease.command(epilog="Example: hwd lease release k3v9")

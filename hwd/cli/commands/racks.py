@@ -59,12 +59,12 @@ def check(
     playbook that is part of hwd, where no such file exists here.
     """
     from hwd.cli.write_target import busy
-    from hwd.config.shipped import shipped
+    from hwd.config.shipped_file import shipped_file
     from hwd.daemon.installed_drivers import check as check_files
 
     output = Output(json=json)
     there = (
-        file if "/" in file or "." in file or Path(file).exists() else shipped("playbooks", file) for file in files
+        file if "/" in file or "." in file or Path(file).exists() else shipped_file("playbooks", file) for file in files
     )
     with busy(output, "reading files"):
         problems = check_files(list(there))
@@ -257,7 +257,7 @@ def serve_one(
     faults into it.
     """
     from hwd.daemon.process_main import log_to_stderr, run_until_stopped
-    from hwd.twin.single import Serving, serve_single
+    from hwd.twin.single import RunningTwin, serve_single
     from hwd.twin.twin_settings import TwinSettings
 
     output = Output(json=json)
@@ -265,7 +265,7 @@ def serve_one(
     port = listen.rpartition(":")[2]
     twin = TwinSettings.parse(model, settings or [], driver=driver, port=int(port) if port.isdigit() else None)
 
-    def say(serving: Serving) -> None:
+    def say(serving: RunningTwin) -> None:
         more = "".join(f", {protocol} on {place}" for protocol, place in serving.others.items())
         output.say(f"{serving.name} listens on {serving.address} ({twin.spec.name}){more}; Ctrl-C ends it")
         output.line(

@@ -302,8 +302,8 @@ def export(
         output.note(f"run {found.id}: the table has only its heading, as no switch was commanded and no link timed")
     if file != STANDARD:
         count = path.stat().st_size if path.is_file() else None  # the size of a pipe's output is unknown
-        told = "" if rows is None else f", {plural(rows, 'row')}"
-        output.say(f"{path}: run {found.id}{told}{'' if count is None else f', {size(count)}'}")
+        rows_text = "" if rows is None else f", {plural(rows, 'row')}"
+        output.say(f"{path}: run {found.id}{rows_text}{'' if count is None else f', {size(count)}'}")
         output.data({"file": str(path.absolute()), "run": found.id, "as": kind, "bytes": count, "rows": rows})
 
 

@@ -18,7 +18,7 @@ from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.switching.moves import ApplyMode
 
 if TYPE_CHECKING:
-    from hwd.model.prepared import PreparedSetStatus
+    from hwd.model.prepared_set import PreparedSetStatus
 
 OF_JOB: Final = "job"
 """Whose right an operator overrides."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from hwd.cli.commands.leases import show_leases
 from hwd.cli.commands.sets import show_sets
 from hwd.cli.options import READY_WITHIN_S, Json, JsonLines, Url
-from hwd.cli.output import Output, Styled, coloured, seconds, words
+from hwd.cli.output import Output, StyledText, coloured, seconds, words
 from hwd.cli.run_steps import pause_reason
 from hwd.cli.status_lines import alert_lines, change_lines, disk_line, orphan_line, since, storage_lines
 from hwd.cli.times import begin_at
@@ -22,10 +22,10 @@ from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.standard_streams import end_with_reader
 
 if TYPE_CHECKING:
-    from hwd.model.desired import SwitchDesired, UnlitLink
+    from hwd.model.desired_state import SwitchDesired, UnlitLink
     from hwd.model.hang import Hang
     from hwd.model.host import HostPort, HostStatus
-    from hwd.model.prepared import PreparedSetStatus
+    from hwd.model.prepared_set import PreparedSetStatus
     from hwd.model.rc_recovery import RcRecovery
     from hwd.model.reconfiguration import LeftOpen, ReconfigurationStatus
     from hwd.model.run import RunProgress
@@ -420,7 +420,7 @@ def no_links(switches: "Sequence[SwitchStatus]") -> str:
     return f"no links known, {_many(unread)} {_is(unread)} down" if unread else "no links"
 
 
-def overrun_lines(switch: "SwitchStatus") -> list[tuple[str | Styled, ...]]:
+def overrun_lines(switch: "SwitchStatus") -> list[tuple[str | StyledText, ...]]:
     """Crossconnects of other clients that our changes removed since the daemon started, newest last."""
     return [
         (
@@ -469,8 +469,8 @@ def left_open(one: "LeftOpen") -> str:
 def host_row(host: "HostStatus", *, connected: bool) -> tuple[object, ...]:
     """A host in the table of `hwd status`. `connected`: whether there is a broker; without it hosts are unknown."""
     if not host.up:
-        heard_ns = host.heard_wall_ns
-        why = host.cause if heard_ns is None else f"not heard since {time_of_day(heard_ns)}: {host.cause}"
+        last_message_ns = host.heard_wall_ns
+        why = host.cause if last_message_ns is None else f"not heard since {time_of_day(last_message_ns)}: {host.cause}"
         return host.name, "down" if connected and host.is_known else "unknown", why, "unknown"
     clock = host.clock
     aligned = "" if clock is None else f"{clock.offset_ns / 1e9:+.6f} s ± {clock.error_ns / 1e3:.0f} µs"

@@ -9,7 +9,7 @@ import typer
 from hwd.cli.commands.experiments import playbook_text
 from hwd.cli.options import Data, Json, Url
 from hwd.cli.output import Output
-from hwd.cli.recorded_runs import Recorded, recorded, run_reports
+from hwd.cli.recorded_runs import RunSource, recorded, run_reports
 from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError, FailedError
 from hwd_drivers.core.ids import Draws, RandomIds
@@ -97,7 +97,7 @@ class _Trial:
     def __init__(
         self,
         hwd: "Client",
-        source: Recorded,
+        source: RunSource,
         output: Output,
         again: str | None,
         metric: str,
@@ -173,13 +173,15 @@ def show(output: Output, table: "TrialTable") -> None:
     output.data(table)
 
 
-def _table(source: Recorded, trial: str, margin: float | None, report_of: "Callable[[str], RunReport]") -> "TrialTable":
+def _table(
+    source: RunSource, trial: str, margin: float | None, report_of: "Callable[[str], RunReport]"
+) -> "TrialTable":
     from hwd.report.trial import trial_table
 
     return trial_table(source.runs(RUNS_READ), trial, report_of, margin=margin)
 
 
-def _reader(source: Recorded) -> "Callable[[str], RunReport]":
+def _reader(source: RunSource) -> "Callable[[str], RunReport]":
     """Reads each run once."""
 
     @cache

@@ -136,7 +136,7 @@ class LeafReader:
         if part.branch and (twice := claimed([step], self.ports) & part.held):
             part.reading.add(
                 (*where, "ports"),
-                f"{some(twice)}: the run leases that already; leave the lease of the branch out, or that of the run",
+                f"{few(twice)}: the run leases that already; leave the lease of the branch out, or that of the run",
             )
         return (step,)
 
@@ -332,7 +332,7 @@ def _what(entry: ApplyEntry, where: Where, reading: Reading) -> str | None:
     return " ".join([named, *(f"{key}={','.join(text.split())}" for key, text in arguments.items())])
 
 
-def some(ports: Iterable[str]) -> str:
+def few(ports: Iterable[str]) -> str:
     """A few of them, for a message."""
     names = sorted(ports)
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

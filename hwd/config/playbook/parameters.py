@@ -38,14 +38,14 @@ def settle(reading: Reading, root: Node, overrides: Mapping[str, Value]) -> dict
     parameters = defaults(reading, root)
     for name, value in overrides.items():
         try:
-            parameters[name] = given(name, value, parameters)
+            parameters[name] = parameter_value(name, value, parameters)
         except ConfigError as error:
             where: Where = ("parameters", name) if name in parameters else ("parameters",)
             reading.add(where, f"-D {name}={as_text(value)}: {error}")
     return parameters
 
 
-def given(name: str, value: Value, parameters: Mapping[str, Value]) -> Value:
+def parameter_value(name: str, value: Value, parameters: Mapping[str, Value]) -> Value:
     """Convert a value to the type of the parameter's default; a default that is a whole number takes no fraction.
     Raises ConfigError.
     """

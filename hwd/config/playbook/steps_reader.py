@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from hwd.config.playbook.effort import Effort, TooMuchError
 from hwd.config.playbook.expression import Value, names_in
-from hwd.config.playbook.leaf_steps import LeafReader, Part, some
-from hwd.config.playbook.parameters import defaults, fill, given
+from hwd.config.playbook.leaf_steps import LeafReader, Part, few
+from hwd.config.playbook.parameters import defaults, fill, parameter_value
 from hwd.config.playbook.playbook_files import PlaybookFiles
 from hwd.config.playbook.playbook_schema import BRANCHES_MAX, IncludeEntry, PlaybookFile, RepeatEntry, StepItem
 from hwd.config.playbook.step_claims import claimed
@@ -105,9 +105,9 @@ class StepsReader:
         key = (id(node), part.within, part.held if kind == "lease" else None, part.branch, values)
         if (known := self._known.get(key)) is not None:
             return known
-        told = len(part.reading.problems)
+        problems_before = len(part.reading.problems)
         steps = self._leaves.read(kind, node, where, part)
-        if len(part.reading.problems) == told:
+        if len(part.reading.problems) == problems_before:
             self._known[key] = steps
         return steps
 
@@ -132,7 +132,7 @@ class StepsReader:
                 part.reading.add(
                     (*where, "sweep", name), "is the name of a parameter or of a sweep around it; choose another"
                 )
-        told: list[tuple[str, list[Problem]]] = []
+        problems_by_round: list[tuple[str, list[Problem]]] = []
         rounds = []
         start = len(part.reading.problems)
         for values in combinations(variables):
@@ -140,9 +140,9 @@ class StepsReader:
             steps = self._list(below, (*where, "steps"), replace(part, scope={**part.scope, **values}))
             round = SweepRound(values=values, steps=steps)
             rounds.append(round)
-            told.append((str(round), part.reading.problems[start:]))
+            problems_by_round.append((str(round), part.reading.problems[start:]))
             del part.reading.problems[start:]
-        part.reading.problems += _of_rounds(told)
+        part.reading.problems += _of_rounds(problems_by_round)
         return (SweepStep(rounds=tuple(rounds)),)
 
     def _parallel(self, node: Node, where: Where, part: Part) -> tuple[Step, ...]:
@@ -168,7 +168,7 @@ class StepsReader:
                 if both := mine & theirs:
                     part.reading.add(
                         (*where, name),
-                        f"claims {some(both)}, as branch {other} does; branches run at once, each on ports of its own",
+                        f"claims {few(both)}, as branch {other} does; branches run at once, each on ports of its own",
                     )
             claims[name] = mine
         return (ParallelStep(branches=tuple(branches)),)
@@ -199,7 +199,7 @@ class StepsReader:
         parameters = defaults(reading, root)
         for key, value in entry.given.items():
             try:
-                parameters[key] = given(key, tuple(value) if isinstance(value, list) else value, parameters)
+                parameters[key] = parameter_value(key, tuple(value) if isinstance(value, list) else value, parameters)
             except ConfigError as error:
                 part.reading.add((*where, "with", key), f"{entry.file}: {key}: {error}")
         read_top(root, parameters, reading, self._effort)
@@ -262,11 +262,11 @@ def _used(kind: str, node: Node) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _of_rounds(told: Iterable[tuple[str, list[Problem]]]) -> list[Problem]:
+def _of_rounds(problems_by_round: Iterable[tuple[str, list[Problem]]]) -> list[Problem]:
     """Problems of a sweep: once where every round has it, else once a place, with the values of the first round that
     has one there.
     """
-    rounds = list(told)
+    rounds = list(problems_by_round)
     everywhere = set.intersection(*(set(problems) for _, problems in rounds)) if rounds else set()
     found: list[Problem] = list(
         dict.fromkeys(problem for _, problems in rounds for problem in problems if problem in everywhere)

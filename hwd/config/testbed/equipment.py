@@ -79,8 +79,8 @@ class SwitchesReader:
         options = self._options(spec.options, f"driver {spec.name}", node, (*where, "options"))
         twin = None
         if entry.twin is not None:
-            told = f"a twin of driver {spec.name}"
-            chosen = self._options(spec.twin_options, told, node.child("twin") or node, (*where, "twin", "options"))
+            what = f"a twin of driver {spec.name}"
+            chosen = self._options(spec.twin_options, what, node.child("twin") or node, (*where, "twin", "options"))
             twin = SwitchTwin(
                 timing=entry.twin.timing,
                 seed=entry.twin.seed,

@@ -24,7 +24,7 @@ from hwd.config.testbed.programs import read_programs
 from hwd.config.testbed.secrets import resolve
 from hwd.config.testbed.sections import Sections, Timings
 from hwd.config.testbed.testbed_schema import PortNoteEntry, TestbedFile
-from hwd.config.yaml.file_problem import Problem, Where, meant, nearest, refuse
+from hwd.config.yaml.file_problem import Problem, Where, nearest, nearest_name, refuse
 from hwd.config.yaml.tree import Node, Reading, read_tree
 from hwd.config.yaml.validate import is_secret, validate
 from hwd.fabric.graph import Graph
@@ -46,7 +46,7 @@ from hwd_drivers.core.user import in_home
 NAMES_SHOWN = 4
 
 
-class Loaded(NamedTuple):
+class LoadedTestbed(NamedTuple):
     """`testbed` is None where a problem is more than a warning."""
 
     testbed: Testbed | None
@@ -66,7 +66,7 @@ def load_testbed(
     switch_timings: Timings | None = None,
     host_timings: Timings | None = None,
     broken: Mapping[str, str] = MappingProxyType({}),
-) -> Loaded:
+) -> LoadedTestbed:
     """Read a testbed file against the known drivers; names of twin timings are checked where these are known. `broken`:
     why an installed driver cannot be used.
     """
@@ -81,18 +81,18 @@ def load_read(
     host_timings: Timings | None = None,
     broken: Mapping[str, str] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None,
-) -> Loaded:
+) -> LoadedTestbed:
     """Load a testbed from a file that was read already. With an `environment`, missing secrets are reported as
     warnings.
     """
     if reading.root is None or is_other_kind(reading, "testbed"):
-        return Loaded(None, reading.in_order())
+        return LoadedTestbed(None, reading.in_order())
     testbed = _Loader(reading, reading.root, specs, broken, switch_timings, host_timings).load()
     if testbed is not None and environment is not None:
         _warn_of_secrets(reading, testbed, environment)
         _warn_of_files(reading, testbed)
         _warn_of_group(reading, testbed)
-    return Loaded(testbed if reading.sound else None, reading.in_order())
+    return LoadedTestbed(testbed if reading.sound else None, reading.in_order())
 
 
 def _warn_of_secrets(reading: Reading, testbed: Testbed, environment: Mapping[str, str]) -> None:
@@ -235,7 +235,9 @@ class _Loader:
         there = self.root.mapping()
         absent = [name for name in TestbedFile.model_fields if name not in there]
         renamed = {
-            name: found for name in there if name not in TestbedFile.model_fields and (found := meant(name, absent))
+            name: found
+            for name in there
+            if name not in TestbedFile.model_fields and (found := nearest_name(name, absent))
         }
         if not renamed:
             return

@@ -50,7 +50,7 @@ def render_path(where: Where) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """The remark after an unknown name: the nearest known one, else which exist."""
     names = sorted(set(known))
-    if close := meant(name, names):
+    if close := nearest_name(name, names):
         return f"did you mean {close}?"
     if not names:
         return "there is none"
@@ -58,7 +58,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"known: {', '.join(names[:KNOWN_NAMES_SHOWN])}{more}"
 
 
-def meant(name: str, known: Iterable[str]) -> str | None:
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
     """The known name that is nearest to a misspelt one; None where none is near, and for a name that is too long for a
     typing error.
     """

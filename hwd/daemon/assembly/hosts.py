@@ -39,7 +39,7 @@ class Hosts:
             sink=base.sink,
             event_store=EventStore(
                 alignments={boot: Alignment.of(fact) for (_, boot), fact in alignments.items()},
-                positions=await base.records.seen(),
+                positions=await base.records.event_positions(),
                 flush=base.recorder.flush,
                 full=base.recorder.full,
             ),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from hwd.daemon.assembly.foundation import Foundation
-from hwd.reconfigure.desired.desired import Desired
+from hwd.reconfigure.desired.desired_state import DesiredState
 from hwd.reconfigure.desired.history import History, Outcomes
 from hwd.reconfigure.plans.device_times import DeviceTimes
 from hwd.reconfigure.plans.move_counts import MoveCounts
@@ -18,7 +18,7 @@ class Past:
     outcomes: Outcomes
     device_times: DeviceTimes
     move_counts: MoveCounts
-    desired: Desired
+    desired: DesiredState
 
     @classmethod
     async def open(cls, base: Foundation) -> Self:
@@ -28,7 +28,7 @@ class Past:
             outcomes=Outcomes(base.clock),
             device_times=DeviceTimes(),
             move_counts=MoveCounts(base.testbed, base.clock),
-            desired=Desired(base.testbed, base.ledger, base.recorder.flush),
+            desired=DesiredState(base.testbed, base.ledger, base.recorder.flush),
         )
         await past.history.load(base.records)
         await past.device_times.load(base.records)

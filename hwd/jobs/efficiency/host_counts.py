@@ -15,7 +15,7 @@ NAMED: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passed:
+class ForwardedBytes:
     """Bytes that a host passed on between two times, beside those of its busy times. `why`: why they are not known.
 
     They are of what was under way elsewhere, but for `next`, which its ranks had not asked for; else of `before`, which
@@ -31,7 +31,7 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class HostCount:
     """What came to a host in a busy time. `received_bytes`: without what it passed on. `why`: why that is not known."""
 
     operations: tuple[RecordedOperation, ...]
@@ -53,40 +53,40 @@ class HostCounts:
     ports: frozenset[str]
     electrical: frozenset[str]
     packet_switches: Sequence[str]
-    counted: list[Counted] = field(default_factory=list)
-    passed: list[Passed] = field(default_factory=list)
+    counted: list[HostCount] = field(default_factory=list)
+    passed: list[ForwardedBytes] = field(default_factory=list)
 
     def take(self, operations: Iterable[RecordedOperation]) -> None:
         """All operations of its ranks with other hosts."""
         before: BusyTime | None = None
         for busy in busy_times(operations):
-            start = _Reading.before(busy)
+            start = _CounterReading.before(busy)
             if before is not None:
-                ended = _Reading.after(before)
+                ended = _CounterReading.after(before)
                 start = start.at_least(ended)
                 self.passed += self._passed_between(before, busy, ended, start)
             self._take(busy, start)
             before = busy
 
-    def _take(self, busy: BusyTime, start: "_Reading") -> None:
-        arrived = self._arrived(start, _Reading.after(busy))
-        if self.ports & busy.anew:
+    def _take(self, busy: BusyTime, start: "_CounterReading") -> None:
+        arrived = self._arrived(start, _CounterReading.after(busy))
+        if self.ports & busy.reset_ports:
             arrived = f"the counters of {self.host} began anew"
         if not isinstance(arrived, str) and arrived.electrical_bytes > STRAY_BYTES and len(self.packet_switches) > 1:
             arrived = f"how many of the packet switches {', '.join(self.packet_switches)} bytes passed is not known"
         if isinstance(arrived, str):
-            self.counted.append(Counted(operations=busy.operations, why=arrived))
+            self.counted.append(HostCount(operations=busy.operations, why=arrived))
             return
         passed_on = round(arrived.bytes * arrived.share)
         if passed_on:  # it may have been for operations of others
-            self.passed.append(Passed(from_ns=busy.first.began_ns, upto_ns=busy.last.over_ns or 0, bytes=0))
+            self.passed.append(ForwardedBytes(from_ns=busy.first.began_ns, upto_ns=busy.last.over_ns or 0, bytes=0))
         self.counted.append(
-            Counted(operations=busy.operations, received_bytes=arrived.bytes - passed_on, arrived_bytes=arrived.bytes)
+            HostCount(operations=busy.operations, received_bytes=arrived.bytes - passed_on, arrived_bytes=arrived.bytes)
         )
 
     def _passed_between(
-        self, before: BusyTime, after: BusyTime, start: "_Reading", end: "_Reading"
-    ) -> Iterator[Passed]:
+        self, before: BusyTime, after: BusyTime, start: "_CounterReading", end: "_CounterReading"
+    ) -> Iterator[ForwardedBytes]:
         """What the host passed on when no rank of it was sending; none where one of the readings was not measured."""
         if not start.ports or not end.ports:
             return
@@ -95,7 +95,7 @@ class HostCounts:
         passed_on = 0 if isinstance(arrived, str) else round(arrived.bytes * arrived.share)
         if why or passed_on:
             from_ns, upto_ns = before.last.over_ns or 0, after.first.began_ns
-            yield Passed(
+            yield ForwardedBytes(
                 from_ns=from_ns,
                 upto_ns=upto_ns,
                 bytes=passed_on,
@@ -104,7 +104,7 @@ class HostCounts:
                 why=why,
             )
 
-    def _arrived(self, start: "_Reading", end: "_Reading") -> "_Arrived | str":
+    def _arrived(self, start: "_CounterReading", end: "_CounterReading") -> "_ArrivedBytes | str":
         """What came to its ports; a text says why that is not known."""
         host = self.host
         if not start.ports or not end.ports:
@@ -121,7 +121,7 @@ class HostCounts:
             return f"the counters of {host} began anew"
         # what came just before the first of two readings may be passed on after it
         passed_on = min(forwarded, received)
-        return _Arrived(
+        return _ArrivedBytes(
             bytes=sum(counted[port].rx for port in self.ports),
             electrical_bytes=sum(counted[port].rx for port in self.electrical),
             share=passed_on / received if received else 0.0,
@@ -129,7 +129,7 @@ class HostCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Arrived:
+class _ArrivedBytes:
     """Bytes that came to NIC ports. `share`: of the datagrams that the host received, those that it passed on."""
 
     bytes: int
@@ -138,14 +138,14 @@ class _Arrived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _CounterReading:
     """A reading of the counters of a host; without ports where there is none."""
 
     ports: Mapping[str, PortBytes]
     datagrams: IpDatagrams | None
 
     @classmethod
-    def before(cls, busy: BusyTime) -> "_Reading":
+    def before(cls, busy: BusyTime) -> "_CounterReading":
         """When the first operation of a busy time was asked for."""
         all_before = [None if one.sent is None else one.sent.datagrams_before for one in busy.operations]
         known = [one for one in all_before if one is not None]
@@ -157,14 +157,14 @@ class _Reading:
         return cls(ports=busy.start, datagrams=datagrams)
 
     @classmethod
-    def after(cls, busy: BusyTime) -> "_Reading":
+    def after(cls, busy: BusyTime) -> "_CounterReading":
         """When the last one had ended."""
         sent = busy.last.sent
         return cls(ports={}, datagrams=None) if sent is None else cls(ports=sent.after, datagrams=sent.datagrams_after)
 
-    def at_least(self, other: "_Reading") -> "_Reading":
+    def at_least(self, other: "_CounterReading") -> "_CounterReading":
         """The later one: a rank may ask while others of its host still send."""
         one, two = self.datagrams, other.datagrams
         if one is not None and two is not None:
             one = IpDatagrams(received=max(one.received, two.received), forwarded=max(one.forwarded, two.forwarded))
-        return _Reading(ports=latest(self.ports, other.ports) if self.ports else {}, datagrams=one)
+        return _CounterReading(ports=latest(self.ports, other.ports) if self.ports else {}, datagrams=one)

@@ -58,7 +58,7 @@ class LiveEfficiency:
 
     async def run(self, job: str, over: asyncio.Event) -> None:
         """Measure the efficiency until the job is over. `job`: its name, for the log."""
-        was_told = False
+        had_operations = False
         while not over.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(MEASURE_S):
@@ -66,17 +66,17 @@ class LiveEfficiency:
             try:
                 record = await self._record()
                 if not over.is_set():
-                    was_told = await self._measure(record, was_told)
+                    had_operations = await self._measure(record, had_operations)
             except HwdError as error:
                 log.warning("%s: its efficiency cannot be measured: %s", job, reason_of(error))
             except Exception:
                 log.exception("%s: its efficiency: a defect of hwd", job)
 
-    async def _measure(self, record: JobRecord, was_told: bool) -> bool:
+    async def _measure(self, record: JobRecord, had_operations: bool) -> bool:
         """Tell it where there are operations, or were; returns whether there are."""
         since_ns = self._clock.monotonic_ns() - round(RECENT_S * 1e9)
         while self._recent and (self._recent[0].over_ns or 0) < since_ns:
             self._recent.popleft()
-        if self._recent or was_told:
+        if self._recent or had_operations:
             self._tell((await self._offload(efficiency, record, tuple(self._recent))).whole)
         return bool(self._recent)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hwd.jobs.efficiency.host_counts import Counted, HostCounts, Passed
+from hwd.jobs.efficiency.host_counts import ForwardedBytes, HostCount, HostCounts
 from hwd.jobs.verification.busy_times import NEVER_NS
 from hwd.jobs.verification.counted_bytes import least_received
 from hwd.jobs.verification.recorded_operations import RecordedOperation
@@ -127,20 +127,20 @@ def together(primitives: Mapping[Key, Primitive], hosts: Iterable[HostCounts]) -
     """Join primitives that are busy on one host at one time and so share its counters, and all that are under way while
     a host passes something on.
     """
-    counted: list[Counted] = []
-    passed: list[Passed] = []
+    counted: list[HostCount] = []
+    passed: list[ForwardedBytes] = []
     for host in hosts:
         counted += host.counted
         passed += host.passed
     key_of = {one: key for key, primitive in primitives.items() for one in primitive.operations}
-    joined = _Joined(primitives)
+    joined = _KeySets(primitives)
     for busy in counted:
         joined.join(key_of[one] for one in busy.operations)
-    under_way = _UnderWay(primitives)
-    ways: list[tuple[Key, Passed]] = []
+    under_way = _PrimitiveFinder(primitives)
+    ways: list[tuple[Key, ForwardedBytes]] = []
     for way in passed:
         but = {key_of[one] for one in way.next}
-        keys = [key for key in under_way.during(way.from_ns, way.upto_ns) if key not in but]
+        keys = [key for key in under_way.keys_between(way.from_ns, way.upto_ns) if key not in but]
         if keys := keys or [key_of[one] for one in way.before]:
             joined.join(keys)
             ways.append((keys[0], way))
@@ -162,7 +162,7 @@ def together(primitives: Mapping[Key, Primitive], hosts: Iterable[HostCounts]) -
     return [*found.values()]
 
 
-class _UnderWay:
+class _PrimitiveFinder:
     """Finds the primitives of a time."""
 
     def __init__(self, primitives: Mapping[Key, Primitive]) -> None:
@@ -171,7 +171,7 @@ class _UnderWay:
         self._in_order = sorted((one for one in times if one[1] < NEVER_NS), key=_began)
         self._longest_ns = max((over_ns - began_ns for began_ns, over_ns, _ in self._in_order), default=0)
 
-    def during(self, from_ns: int, upto_ns: int) -> list[Key]:
+    def keys_between(self, from_ns: int, upto_ns: int) -> list[Key]:
         first = bisect_right(self._in_order, from_ns - self._longest_ns, key=_began)
         last = bisect_left(self._in_order, upto_ns, key=_began)
         found = [key for _, over_ns, key in self._in_order[first:last] if over_ns > from_ns]
@@ -182,7 +182,7 @@ def _began(one: tuple[int, int, Key]) -> int:
     return one[0]
 
 
-class _Joined:
+class _KeySets:
     """Sets of keys that grow together."""
 
     def __init__(self, keys: Iterable[Key]) -> None:

@@ -115,11 +115,11 @@ def _together(events: Iterable[JobEvent]) -> dict[Key, _Together]:
     events = [*events]
     found: dict[Key, _Together] = {}
     for event in events:
-        if isinstance(told := event.told, Intent):
-            key = told.operation.shared(told.rank)
-            one = found.setdefault(key, _Together(operation=told.operation, asked_ns=event.at_ns))
+        if isinstance(plane_event := event.plane_event, Intent):
+            key = plane_event.operation.shared(plane_event.rank)
+            one = found.setdefault(key, _Together(operation=plane_event.operation, asked_ns=event.at_ns))
             one.asked_ns = max(one.asked_ns, event.at_ns)
-            one.sent[told.rank] = told.operation
+            one.sent[plane_event.rank] = plane_event.operation
     for begun in operations_of(events).all:
         one = found[begun.operation.shared(begun.rank)]
         one.granted_ns = max(one.granted_ns or 0, begun.granted_ns)
@@ -138,16 +138,16 @@ def _moves(record: JobRecord, events: Iterable[JobEvent], together: Mapping[Key,
     found: list[_Move] = []
     under_way: dict[str, _Move] = {}
     for event in events:
-        told = event.told
-        if isinstance(told, Applied | NotReady):
-            new = links.get(told.target) if isinstance(told, Applied) else frozenset[Link]()
+        plane_event = event.plane_event
+        if isinstance(plane_event, Applied | NotReady):
+            new = links.get(plane_event.target) if isinstance(plane_event, Applied) else frozenset[Link]()
             kept = _elsewhere(lit, event.ports)
             lit = None if new is None or kept is None else kept | new
-            if (move := under_way.pop(told.target, None)) is not None:
+            if (move := under_way.pop(plane_event.target, None)) is not None:
                 move.over_ns = event.at_ns
                 move.reconfiguration = event.reconfiguration
                 move.ports = frozenset(event.ports)
-                move.why = told.why if isinstance(told, NotReady) else ""
+                move.why = plane_event.why if isinstance(plane_event, NotReady) else ""
         for action in event.actions:
             ((name, fields),) = action.items()
             if name == "prepare":

@@ -41,7 +41,7 @@ class BusyTime:
         return all(one.sent is not None and one.sent.counted_ns is not None for one in self.operations)
 
     @property
-    def anew(self) -> set[str]:
+    def reset_ports(self) -> set[str]:
         """NIC ports whose counters began anew while it lasted, as far as its readings show."""
         found: set[str] = set()
         interfaces: dict[str, int] = {}

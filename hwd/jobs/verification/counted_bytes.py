@@ -43,12 +43,12 @@ class Finding:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
     """What a host counted in a busy time, by NIC port. `most`: from a time on that is surely before anything of it can
-    have come, where one is known. `anew`: ports whose counters began anew meanwhile.
+    have come, where one is known. `reset_ports`: ports whose counters began anew meanwhile.
     """
 
     counted: Mapping[str, PortBytes]
     most: Mapping[str, PortBytes]
-    anew: Set[str]
+    reset_ports: Set[str]
 
 
 def least_received(kind: OperationKind, size_bytes: int, ranks: int, here: int) -> int:
@@ -99,7 +99,7 @@ def judge(
             span = _Span(
                 counted=counted,
                 most=counted_of_each(_start_in_time(busy, before, resumed), end),
-                anew=(start.keys() & end.keys()) - counted.keys() | busy.anew,
+                reset_ports=(start.keys() & end.keys()) - counted.keys() | busy.reset_ports,
             )
             yield from _judge_busy(host, busy, span, ways, needs, optical)
         if before is not None:
@@ -138,7 +138,7 @@ def _judge_busy(
 ) -> Iterator[Finding]:
     counted, most = span.counted, span.most
     way = frozenset[str]().union(*(ways[one] for one in busy.operations))
-    if way & span.anew:
+    if way & span.reset_ports:
         yield Finding(what=f"the counters of {host} began anew", operation=busy.last, is_known=False)
         return
     if missing := way - counted.keys():
@@ -166,7 +166,7 @@ def _judge_busy(
                 f"over others: {words}"
             )
             yield Finding(what=what, operation=busy.last)
-    for port in sorted((optical & counted.keys()) - way - span.anew):
+    for port in sorted((optical & counted.keys()) - way - span.reset_ports):
         if (stray := counted[port].rx + counted[port].tx) > STRAY_BYTES:
             if busy.start:
                 what = f"{stray} bytes went over {host}.{port}, which is on no light of its target"

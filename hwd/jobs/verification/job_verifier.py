@@ -8,7 +8,7 @@ from hwd.jobs.verification.verification import verify
 from hwd.model.job import JobEvent, JobRecord, JobStarted
 from hwd.model.job_status import JobVerification
 from hwd.records.gaps import DocumentGroup, Gap
-from hwd.records.records import Stored
+from hwd.records.records import StoredDocument
 from hwd_drivers.core.errors import UnknownError
 from hwd_drivers.core.offload import Offload
 
@@ -32,9 +32,11 @@ ReadEvents = Callable[[str], Awaitable[tuple[JobEvent, ...]]]
 class Documents(Protocol):
     async def documents(
         self, *, run: str | None = None, kinds: Iterable[str] = (), after: int = 0, limit: int | None = None
-    ) -> tuple[Stored, ...]: ...
+    ) -> tuple[StoredDocument, ...]: ...
 
-    async def newest(self, kinds: Iterable[str], *, limit: int, before: int | None = None) -> tuple[Stored, ...]: ...
+    async def newest(
+        self, kinds: Iterable[str], *, limit: int, before: int | None = None
+    ) -> tuple[StoredDocument, ...]: ...
 
 
 async def jobs_of(jobs: JobTable, id: str) -> tuple[JobRecord, ...]:

@@ -54,7 +54,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class SwitchReading:
     """All crossconnects of a switch, as read after a change."""
 
     at_ns: int
@@ -94,7 +94,7 @@ class RecordedLight:
     events of the host were lost. `lost`: by host, how often some were.
     """
 
-    reads: dict[str, list[Read]] = field(default_factory=lambda: defaultdict(list))
+    reads: dict[str, list[SwitchReading]] = field(default_factory=lambda: defaultdict(list))
     moves: dict[str, list[Move]] = field(default_factory=lambda: defaultdict(list))
     carriers: dict[str, list[Carrier]] = field(default_factory=lambda: defaultdict(list))
     ready: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class RecordedLight:
                     self._wanted[id] = [] if wanted is UNSET else wanted
                 case SwitchRead(switch=switch, crossconnects=crossconnects):
                     found = frozenset(f"{switch}:{one.crossconnect}" for one in crossconnects)
-                    self.reads[switch].append(Read(at_ns=at_ns, crossconnects=found))
+                    self.reads[switch].append(SwitchReading(at_ns=at_ns, crossconnects=found))
                 case SwitchCommand(switch=switch, verb=verb, moved=moved, seconds=seconds) if moved:
                     began_ns = at_ns - round(seconds * 1e9)
                     ends = frozenset(moved)
@@ -185,7 +185,7 @@ class RecordedLight:
         before = moves[: bisect_right(moves, at_ns, key=lambda move: move.ended_ns)]
         return next((move.ended_ns for move in reversed(before) if move.ends & ends), 0)
 
-    def readings(self, switch: str, since_ns: int, from_ns: int, upto_ns: int) -> list[Read]:
+    def readings(self, switch: str, since_ns: int, from_ns: int, upto_ns: int) -> list[SwitchReading]:
         """The last reading between `since_ns` and `from_ns`, and all until `upto_ns`."""
         reads = self.reads.get(switch, [])
         first = bisect_right(reads, from_ns, key=lambda read: read.at_ns)
@@ -273,15 +273,15 @@ class RecordedLight:
                     self.unsure.add(key)
                 self.ready[key] = min(self.ready.get(key, event.earliest_ns), event.earliest_ns)
 
-    def _is_of_one_agent(self, event: HostEvent, told: CarrierData) -> bool:
+    def _is_of_one_agent(self, event: HostEvent, data: CarrierData) -> bool:
         """Whether the kernel has counted all these changes since its agent described the port at its birth."""
         birth = self._births.get(event.host)
-        if birth is None or birth.boot != event.boot or told.carrier_changes is UNSET:
+        if birth is None or birth.boot != event.boot or data.carrier_changes is UNSET:
             return False
         port = birth.ports.get(event.port or "")
         if port is None or port.carrier is None or port.carrier_changes is None:
             return False
-        return told.carrier_changes - port.carrier_changes >= (told.unseen or 0) + (told.carrier != port.carrier)
+        return data.carrier_changes - port.carrier_changes >= (data.unseen or 0) + (data.carrier != port.carrier)
 
     def _take_commanded(self, commanded: ReconfigurationCommanded) -> None:
         started = self._started.get(commanded.reconfiguration)

@@ -92,7 +92,7 @@ def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
     for one in events:
         clock_broke |= one.at_ns < last_ns
         last_ns = one.at_ns
-        match one.told:
+        match one.plane_event:
             case Intent(rank=rank, operation=operation):
                 waiting[rank] = operation
             case Done(rank=rank) if (begun := sending.pop(rank, None)) is not None:

@@ -11,7 +11,7 @@ from hwd.model.job import JobEvent, JobRecord
 from hwd.model.job_status import JobBreach, JobVerification
 from hwd.model.link import Link
 from hwd.model.plural import plural
-from hwd.planes.joined import are_joined
+from hwd.planes.joined_hosts import are_joined
 
 SHOWN: Final = 200
 """Breaches, and what cannot be shown, that are listed of each; the counts are of all."""

@@ -17,7 +17,7 @@ from hwd.reconfigure.apply.crash_recovery import CrashRecovery
 from hwd.reconfigure.apply.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.apply.remarks import gone_remarks, lasting_remarks, overrun_report, unknown_overrun
 from hwd.reconfigure.apply.switches import Switches, raise_joined
-from hwd.reconfigure.desired.desired import Desired
+from hwd.reconfigure.desired.desired_state import DesiredState
 from hwd.reconfigure.desired.history import HostSettings
 from hwd.reconfigure.journal.journal import OpenEntry
 from hwd.reconfigure.plans.device_times import measured
@@ -56,7 +56,7 @@ class Completion:
         recovery: CrashRecovery,
         ledger: Ledger,
         host_settings: HostSettings,
-        desired: Desired,
+        desired: DesiredState,
         transfers: Transfers,
         clock: Clock,
         emitter: Emitter,

@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tried:
+class _FailedTry:
     """A try that failed at `switches`. `waits`: it failed only because they could not be reached."""
 
     why: str
@@ -85,7 +85,7 @@ class CrashRecovery:
         self._emit = emit
         self._unwritten: dict[str, EndFact] = {}
         self._unwritten_why: dict[str, str] = {}
-        self._tried: dict[str, _Tried] = {}
+        self._tried: dict[str, _FailedTry] = {}
         self._last_why: dict[str, str] = {}
         self._turns = SwitchTurns("way back")
         self._trying: dict[str, asyncio.Event] = {}
@@ -135,7 +135,7 @@ class CrashRecovery:
         if bugs := [result for result in results if isinstance(result, Exception)]:
             raise ExceptionGroup("what the journal holds open", bugs)
 
-    def left(self) -> tuple[LeftOpen, ...]:
+    def left_open(self) -> tuple[LeftOpen, ...]:
         """What is left open, oldest first."""
         return tuple(
             LeftOpen(
@@ -292,8 +292,8 @@ class CrashRecovery:
 
     def _end(self, fact: EndFact) -> None:
         id = fact.reconfiguration
-        told: DatedFact[EndFact] = DatedFact(wall_ns=self._clock.wall_ns(), fact=self._journal.bounded(id, fact))
-        self._journal.end(id, outcome=outcome_of(fact), told=told)
+        dated: DatedFact[EndFact] = DatedFact(wall_ns=self._clock.wall_ns(), fact=self._journal.bounded(id, fact))
+        self._journal.end(id, outcome=outcome_of(fact), dated=dated)
 
     def _give_up(self, id: str, by: str, reason: str) -> JournalGivenUp:
         left = [entry for entry in self._journal.open if self._is_left_open(entry)]
@@ -443,7 +443,7 @@ class CrashRecovery:
             why = "; ".join(map(str, errors))
             waits = all(isinstance(error, LinkError) for error in errors)
             self._emit_open(entry, why, level=logging.INFO if waits else logging.WARNING)
-            self._tried[entry.reconfiguration] = _Tried(
+            self._tried[entry.reconfiguration] = _FailedTry(
                 why=why, switches=tuple(brought), waits=waits, wall_ns=self._clock.wall_ns()
             )
             return

@@ -22,7 +22,7 @@ from hwd.model.reconfiguration import (
 )
 from hwd.model.request import Caller
 from hwd.model.timeline import Timeline
-from hwd.reconfigure.desired.desired import Leftovers
+from hwd.reconfigure.desired.desired_state import Leftovers
 from hwd.timeline.clock_step import ClockStep
 from hwd_agents.wire import Observation, Peer
 from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData, ReadyData

@@ -14,7 +14,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.bodies import PlanBody
 from hwd.model.daemon import DaemonRecovered, JournalGivenUp
-from hwd.model.desired import SwitchDifference
+from hwd.model.desired_state import SwitchDifference
 from hwd.model.lease import LeaseReleased
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.reconfiguration import ReconfigurationEnded
@@ -24,7 +24,7 @@ from hwd.model.testbed import DriftPolicy
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction
 from hwd.reconfigure.apply.switches import Switches
-from hwd.reconfigure.desired.desired import Desired
+from hwd.reconfigure.desired.desired_state import DesiredState
 from hwd.reconfigure.desired.restores import Restores
 from hwd.reconfigure.plans.planner import BackgroundPlanner
 from hwd.reconfigure.reconfigurer import Reconfigurer
@@ -81,7 +81,7 @@ class Drift:
         self,
         policy: DriftPolicy,
         *,
-        desired: Desired,
+        desired: DesiredState,
         restores: Restores,
         reconfigurer: Reconfigurer,
         switches: Switches,

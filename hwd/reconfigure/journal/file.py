@@ -29,10 +29,10 @@ from functools import cache
 from typing import Any, Final
 
 from hwd.model.daemon import JournalGivenUp
-from hwd.model.desired import wanted_of
+from hwd.model.desired_state import wanted_of
 from hwd.model.plan import Plan
 from hwd.model.plural import plural
-from hwd.model.prepared import PreparedSet, SetSwitch
+from hwd.model.prepared_set import PreparedSet, SetSwitch
 from hwd.model.reconfiguration import EndFact, ReconfigurationStarted, WantedSwitch, outcome_of
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import facts as journal_facts
@@ -95,7 +95,7 @@ class OpenEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Numbered:
+class NumberedEntry:
     """An open entry with its number. `also`: the numbers of its `awaits` and `goes-back`."""
 
     number: int
@@ -105,13 +105,13 @@ class Numbered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class EndedEntry:
     """A reconfiguration that has ended, and whose end the records may lack. `number`: of its end."""
 
-    begun: Numbered
+    begun: NumberedEntry
     number: int
     outcome: str
-    told: DatedFact[EndFact]
+    dated: DatedFact[EndFact]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +124,8 @@ class Contents:
     """
 
     id: str | None = None
-    open: tuple[Numbered, ...] = ()
-    ended: tuple[Ended, ...] = ()
+    open: tuple[NumberedEntry, ...] = ()
+    ended: tuple[EndedEntry, ...] = ()
     sets: tuple[StoredSet, ...] = ()
     next: int = 1
     ends: int = 0
@@ -167,7 +167,7 @@ def read(data: bytes, known: str | None) -> Contents:
     def may_have_ended(number: int) -> bool:
         return all_unsure or any(missing > number for missing in unsettled)
 
-    def doubted(one: Numbered) -> Numbered:
+    def with_doubt(one: NumberedEntry) -> NumberedEntry:
         return _doubted(one, words) if may_have_ended(one.number) else one
 
     def doubted_set(one: StoredSet) -> StoredSet:
@@ -175,7 +175,7 @@ def read(data: bytes, known: str | None) -> Contents:
 
     return Contents(
         id=log.header,
-        open=tuple(map(doubted, log.open.values())),
+        open=tuple(map(with_doubt, log.open.values())),
         ended=tuple(log.ended.values()) if known in (None, log.header) else (),
         sets=tuple(map(doubted_set, log.sets.values())),
         next=max(log.last + 1, log.next),
@@ -190,7 +190,7 @@ def first(id: str, *, kept: list[int], next: int) -> bytes:
     return _frame({"entry": "journal", "v": VERSION, "id": id, "kept": kept, "next": next})
 
 
-def begin(one: Numbered, recorded: Sequence[int] = ()) -> bytes:
+def begin(one: NumberedEntry, recorded: Sequence[int] = ()) -> bytes:
     """The frame of an open entry, or of one for lost entries. `recorded`: begins whose ends the records have."""
     entry = one.entry
     started = entry.started
@@ -223,13 +223,13 @@ def prepare(stored: StoredSet) -> bytes:
 
 def switch(number: int, entry: SwitchEntry, recorded: Sequence[int] = ()) -> bytes:
     """The frame of a switch from one target of a set to another; `switch_entry` makes the open entry of it."""
-    told = {"recorded": [*recorded]} if recorded else {}
-    return _frame({"entry": "switch", "v": VERSION, "n": number, **entry.to_json(), **told})
+    recorded_field = {"recorded": [*recorded]} if recorded else {}
+    return _frame({"entry": "switch", "v": VERSION, "n": number, **entry.to_json(), **recorded_field})
 
 
-def switch_entry(number: int, entry: SwitchEntry, prepared: PreparedSet) -> Numbered:
+def switch_entry(number: int, entry: SwitchEntry, prepared: PreparedSet) -> NumberedEntry:
     """What a `switch` says, with all that follows from its set. Raises KeyError where that has no such target."""
-    return Numbered(
+    return NumberedEntry(
         number=number,
         hash=entry.hash,
         entry=OpenEntry(
@@ -267,7 +267,7 @@ def set_rest_bytes(of: StoredSet, *, is_switching: bool) -> int:
     return size
 
 
-def awaits(number: int, of: Numbered, wait: ConfirmWait) -> bytes:
+def awaits(number: int, of: NumberedEntry, wait: ConfirmWait) -> bytes:
     """The frame of a wait for a confirm."""
     return _frame(
         {
@@ -279,24 +279,24 @@ def awaits(number: int, of: Numbered, wait: ConfirmWait) -> bytes:
     )
 
 
-def goes_back(number: int, of: Numbered) -> bytes:
+def goes_back(number: int, of: NumberedEntry) -> bytes:
     """The frame of a roll-back that ends a wait for a confirm."""
     return _frame(_head("goes-back", number, of))
 
 
-def end(number: int, of: Numbered, outcome: str, told: DatedFact[EndFact] | None = None) -> bytes:
-    """The frame of an end. `told`: the document that tells it, as `bounded` made it."""
+def end(number: int, of: NumberedEntry, outcome: str, dated: DatedFact[EndFact] | None = None) -> bytes:
+    """The frame of an end. `dated`: the document that tells it, as `bounded` made it."""
     also = {"also": [*of.also]} if of.also else {}
-    fact = {"told": journal_facts.to_json(told, _known_of_end(of, outcome))} if told is not None else {}
+    fact = {"told": journal_facts.to_json(dated, _known_of_end(of, outcome))} if dated is not None else {}
     return _frame({**_head("end", number, of), **also, "outcome": outcome, **fact})
 
 
-def bounded(fact: EndFact, of: Numbered) -> EndFact:
+def bounded(fact: EndFact, of: NumberedEntry) -> EndFact:
     """The fact of an end, no longer than the room that is reserved for it."""
     return journal_facts.bounded(fact, _known_of_end(of, outcome_of(fact)))
 
 
-def rest_bytes(of: Numbered, *, may_await: bool) -> int:
+def rest_bytes(of: NumberedEntry, *, may_await: bool) -> int:
     """The most that can follow its last frame: the end, and what comes before it where it awaits a confirm or may."""
     longest = replace(of, number=_HIGHEST_NUMBER, also=(_HIGHEST_NUMBER, _HIGHEST_NUMBER))
     size = len(end(_HIGHEST_NUMBER, longest, _LONGEST_OUTCOME, _LONGEST_END)) + journal_facts.END_BYTES
@@ -311,7 +311,7 @@ def rest_bytes(of: Numbered, *, may_await: bool) -> int:
 def _end_bytes_of_switch() -> int:
     """The most that the end of a switch takes."""
     entry = OpenEntry(reconfiguration="x" * 8, run=None, what="", moves=())
-    one = Numbered(number=_HIGHEST_NUMBER, hash="", entry=entry, also=(_HIGHEST_NUMBER, _HIGHEST_NUMBER))
+    one = NumberedEntry(number=_HIGHEST_NUMBER, hash="", entry=entry, also=(_HIGHEST_NUMBER, _HIGHEST_NUMBER))
     return journal_facts.END_BYTES + len(end(_HIGHEST_NUMBER, one, _LONGEST_OUTCOME, _LONGEST_END))
 
 
@@ -322,8 +322,8 @@ class _Log:
     header: str | None = None
     kept: frozenset[int] = frozenset()
     next: int = 1
-    open: dict[str, Numbered] = field(default_factory=dict)
-    ended: dict[int, Ended] = field(default_factory=dict)
+    open: dict[str, NumberedEntry] = field(default_factory=dict)
+    ended: dict[int, EndedEntry] = field(default_factory=dict)
     sets: dict[str, StoredSet] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
     settled: set[int] = field(default_factory=set)
@@ -363,7 +363,7 @@ class _Log:
                 return
             case "begin" | "lost":
                 open_entry = _open_entry(entry)
-                self.open[open_entry.reconfiguration] = Numbered(
+                self.open[open_entry.reconfiguration] = NumberedEntry(
                     number=number, hash=str(entry["hash"]), entry=open_entry
                 )
                 for begun in entry.get("recorded", ()):
@@ -405,9 +405,9 @@ class _Log:
         if number:
             self.seen.add(number)
 
-    def _end(self, one: Numbered, number: int, outcome: str, told: dict[str, Any]) -> None:
-        if (fact := journal_facts.end_from_json(told, _known_of_end(one, outcome))) is not None:
-            self.ended[one.number] = Ended(begun=one, number=number, outcome=outcome, told=fact)
+    def _end(self, one: NumberedEntry, number: int, outcome: str, fields: dict[str, Any]) -> None:
+        if (fact := journal_facts.end_from_json(fields, _known_of_end(one, outcome))) is not None:
+            self.ended[one.number] = EndedEntry(begun=one, number=number, outcome=outcome, dated=fact)
 
     def _stand(self, id: str, at: str, number: int = 0) -> None:
         """A set is at a target. `number`: of the entry that says so of itself."""
@@ -441,7 +441,7 @@ def _has_hole(body: bytes, at: int) -> bool:
     return any(not any(body[max(at, sector) : sector + SECTOR_BYTES]) for sector in sectors)
 
 
-def _doubted(one: Numbered, words: str) -> Numbered:
+def _doubted(one: NumberedEntry, words: str) -> NumberedEntry:
     doubt = one.entry.doubt or f"the journal was damaged ({words}), and whether this one had ended is not known"
     return replace(one, entry=replace(one.entry, wait=None, doubt=doubt), also=())
 
@@ -472,22 +472,22 @@ def _open_entry(entry: dict[str, Any]) -> OpenEntry:
     started = entry.get("started")
     if started is None:
         return read
-    known = _known_of_start(Numbered(number=0, hash=str(entry["hash"]), entry=read))
+    known = _known_of_start(NumberedEntry(number=0, hash=str(entry["hash"]), entry=read))
     return replace(read, started=journal_facts.start_from_json(started, known))
 
 
-def _known(one: Numbered) -> dict[str, Any]:
+def _known(one: NumberedEntry) -> dict[str, Any]:
     """The fields of a document of its end that its begin says."""
     return {"reconfiguration": one.entry.reconfiguration, "run": one.entry.run, "what": one.entry.what}
 
 
-def _known_of_end(one: Numbered, outcome: str) -> dict[str, Any]:
+def _known_of_end(one: NumberedEntry, outcome: str) -> dict[str, Any]:
     """The fields of a document of its end that the end and its begin say besides."""
     wanted = {"wanted": to_plain(one.entry.wanted)} if outcome == _CONFIRMED else {}
     return {**_known(one), "outcome": outcome, **wanted}
 
 
-def _known_of_start(one: Numbered) -> dict[str, Any]:
+def _known_of_start(one: NumberedEntry) -> dict[str, Any]:
     """The fields of its first document that its begin says besides."""
     return {
         **_known(one),
@@ -497,7 +497,7 @@ def _known_of_start(one: Numbered) -> dict[str, Any]:
     }
 
 
-def _head(kind: str, number: int, of: Numbered) -> dict[str, Any]:
+def _head(kind: str, number: int, of: NumberedEntry) -> dict[str, Any]:
     """What each entry says that follows another one."""
     return {"entry": kind, "v": VERSION, "n": number, "of": of.number, "reconfiguration": of.entry.reconfiguration}
 

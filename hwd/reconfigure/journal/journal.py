@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from hwd.model.desired import wanted_of
+from hwd.model.desired_state import wanted_of
 from hwd.model.plan import Plan
-from hwd.model.prepared import PreparedSet, SetSwitch
+from hwd.model.prepared_set import PreparedSet, SetSwitch
 from hwd.model.reconfiguration import EndFact, ReconfigurationStarted, WantedSwitch, outcome_of
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import file as journal_file
 from hwd.reconfigure.journal.facts import DatedFact
-from hwd.reconfigure.journal.file import Ended, Numbered, OpenEntry
+from hwd.reconfigure.journal.file import EndedEntry, NumberedEntry, OpenEntry
 from hwd.reconfigure.journal.sets import StoredSet, SwitchEntry
 from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.errors import ConfigError
@@ -31,7 +31,7 @@ ROOM_BYTES = 16 << 10
 CONFIRMED = "confirmed"
 LOST_WHAT = "what a damaged journal held"
 
-__all__ = ["Damage", "Ended", "Journal", "OpenEntry"]
+__all__ = ["Damage", "EndedEntry", "Journal", "OpenEntry"]
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +60,10 @@ class Journal:
     def __init__(self, disk: Disk, *, sync: bool = True) -> None:
         self._disk = disk
         self._sync = sync
-        self._open: dict[str, Numbered] = {}
+        self._open: dict[str, NumberedEntry] = {}
         self._frames: dict[str, bytes] = {}
         """The frames of what is open."""
-        self._ended: dict[int, tuple[Ended, bytes]] = {}
+        self._ended: dict[int, tuple[EndedEntry, bytes]] = {}
         """Ends that the records may lack, with their frames, by the number of the begin."""
         self._recorded: list[int] = []
         """The ends that the records have, which the next begin says."""
@@ -105,7 +105,7 @@ class Journal:
             self._put_set(stored)
         for ended in contents.ended:
             frames = journal_file.begin(ended.begun)
-            frames += journal_file.end(ended.number, ended.begun, ended.outcome, ended.told)
+            frames += journal_file.end(ended.number, ended.begun, ended.outcome, ended.dated)
             self._ended[ended.begun.number] = ended, frames
         self._damage = contents.damage
         self._is_to_keep = bool(contents.damage) and any(data)
@@ -119,7 +119,7 @@ class Journal:
                 self._rewind(contents.ends)
                 self._hold_room(0)
             else:
-                self._write_anew()
+                self._rewrite()
         except OSError as error:
             self._refused = reason_of(error)
             log.warning("journal: cannot be written yet, and takes no reconfiguration until it can: %s", self._refused)
@@ -165,7 +165,7 @@ class Journal:
         return self._sets.get(id)
 
     @property
-    def ended(self) -> tuple[Ended, ...]:
+    def ended(self) -> tuple[EndedEntry, ...]:
         """The reconfigurations that have ended and whose end the records may lack, oldest first."""
         return tuple(one for one, _ in self._ended.values())
 
@@ -206,7 +206,7 @@ class Journal:
             started=started,
             of_set=of_set,
         )
-        one = Numbered(number=self._next, hash=plan.hash, entry=entry)
+        one = NumberedEntry(number=self._next, hash=plan.hash, entry=entry)
         frame = journal_file.begin(one, self._recorded)
         self._hold_room(len(frame) + journal_file.rest_bytes(one, may_await=terms is not None))
         self._append(frame)
@@ -238,7 +238,7 @@ class Journal:
         if of is None:
             one = journal_file.switch_entry(self._next, entry, stored.prepared)
         else:
-            one = Numbered(number=self._next, hash=entry.hash, entry=of)
+            one = NumberedEntry(number=self._next, hash=entry.hash, entry=of)
         frame = journal_file.switch(self._next, entry, self._recorded)
         ends = journal_file.rest_bytes(one, may_await=False) + journal_file.set_rest_bytes(stored, is_switching=True)
         self._hold_room(len(frame) + ends, but=entry.prepared_set)
@@ -283,16 +283,16 @@ class Journal:
             self._prepare()
             self._follow(one, journal_file.goes_back(self._next, one), None)
 
-    def end(self, reconfiguration: str, *, outcome: str, told: DatedFact[EndFact] | None = None) -> None:
+    def end(self, reconfiguration: str, *, outcome: str, dated: DatedFact[EndFact] | None = None) -> None:
         """Write an end; durable when it returns. On OSError it stays open.
 
-        `told`: the document that tells it, which stays in the journal until `note_recorded`.
+        `dated`: the document that tells it, which stays in the journal until `note_recorded`.
         """
         self._prepare()
         if (one := self._open.get(reconfiguration)) is None:
             return
         number = self._next
-        frame = journal_file.end(number, one, outcome, told)
+        frame = journal_file.end(number, one, outcome, dated)
         self._append(frame)
         self._open.pop(reconfiguration)
         before = self._frames.pop(reconfiguration)
@@ -300,11 +300,11 @@ class Journal:
             before = journal_file.begin(one)  # it may outlive its set
             self._note_set(one.entry.of_set, outcome)
         self._may_await.discard(reconfiguration)
-        if self._recorded_before.pop(reconfiguration, None) != outcome and told is not None:
-            self._ended[one.number] = Ended(begun=one, number=number, outcome=outcome, told=told), before + frame
+        if self._recorded_before.pop(reconfiguration, None) != outcome and dated is not None:
+            self._ended[one.number] = EndedEntry(begun=one, number=number, outcome=outcome, dated=dated), before + frame
         if self._is_to_compact():
             try:
-                self._write_anew()
+                self._rewrite()
             except OSError as error:
                 log.warning("journal: cannot begin anew, it goes on growing: %s", reason_of(error))
         elif one.entry.of_set is not None:
@@ -331,7 +331,7 @@ class Journal:
         """Try a failed rewrite again; returns `trouble` as it is then."""
         if self._is_loaded and self._is_stale:
             try:
-                self._write_anew()
+                self._rewrite()
             except OSError as error:
                 self._refused = reason_of(error)
             else:
@@ -365,9 +365,9 @@ class Journal:
         if not self._is_loaded:
             self.load()
         if self._is_stale:
-            self._write_anew()
+            self._rewrite()
 
-    def _put_read(self, one: Numbered) -> None:
+    def _put_read(self, one: NumberedEntry) -> None:
         frame = journal_file.begin(one)
         if one.entry.wait is not None:
             frame += journal_file.awaits(one.also[-1], one, one.entry.wait)
@@ -376,7 +376,7 @@ class Journal:
         self._put(one, frame)
         self._next = max(self._next, one.number + 1)
 
-    def _put(self, one: Numbered, frame: bytes) -> None:
+    def _put(self, one: NumberedEntry, frame: bytes) -> None:
         self._open[one.entry.reconfiguration] = one
         self._frames[one.entry.reconfiguration] = frame
 
@@ -392,7 +392,7 @@ class Journal:
         if stored is not None and outcome == CONFIRMED and stored.prepared.target(of_set.target) is not None:
             self._sets[of_set.id] = replace(stored, at=of_set.target)
 
-    def _lost(self) -> Numbered:
+    def _lost(self) -> NumberedEntry:
         """An open entry for what cannot be read any more."""
         doubt = (
             f"the journal was damaged ({self._damage}), and may have held a reconfiguration that "
@@ -400,9 +400,9 @@ class Journal:
         )
         id = f"damage-{self._next}"
         entry = OpenEntry(reconfiguration=id, run=None, what=LOST_WHAT, moves=(), doubt=doubt)
-        return Numbered(number=self._next, hash="", entry=entry)
+        return NumberedEntry(number=self._next, hash="", entry=entry)
 
-    def _follow(self, one: Numbered, frame: bytes, wait: ConfirmWait | None) -> None:
+    def _follow(self, one: NumberedEntry, frame: bytes, wait: ConfirmWait | None) -> None:
         """Append a frame that sets the wait of an open entry."""
         number, id = self._next, one.entry.reconfiguration
         self._append(frame)
@@ -456,7 +456,7 @@ class Journal:
         )
         return journal_file.TAIL_BYTES + of_open + of_sets
 
-    def _write_anew(self) -> None:
+    def _rewrite(self) -> None:
         """Rewrite it with what is open. Damaged bytes are set aside before."""
         if self._is_to_keep:
             self._aside = self._disk.set_aside()

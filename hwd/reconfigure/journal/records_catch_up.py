@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Missing:
+class _MissingDocument:
     """A document that the records lack."""
 
     reconfiguration: str
@@ -40,7 +40,7 @@ class RecordsCatchUp:
         self._journal = journal
         self._documents = documents
         self._clock = clock
-        self._missing: list[_Missing] = []
+        self._missing: list[_MissingDocument] = []
         self._cut_off: list[DaemonRecovered] = []
 
     async def read(self) -> None:
@@ -49,15 +49,15 @@ class RecordsCatchUp:
         of_journal = {entry.reconfiguration for entry in self._journal.open}
         of_journal.update(ended.begun.entry.reconfiguration for ended in self._journal.ended)
         for ended in self._journal.ended:
-            entry, told = ended.begun.entry, ended.told
-            recorded = await self._documents.of(entry.reconfiguration, told.fact.KIND)
+            entry, dated = ended.begun.entry, ended.dated
+            recorded = await self._documents.of(entry.reconfiguration, dated.fact.KIND)
             if any(isinstance(fact, EndFact) and outcome_of(fact) == ended.outcome for fact in recorded):
-                self._journal.note_recorded(told.fact)
-            elif entry.run is None and since_wall_ns is not None and told.wall_ns < since_wall_ns:
-                self._journal.note_recorded(told.fact)  # it was recorded, and deleted with others of its age
+                self._journal.note_recorded(dated.fact)
+            elif entry.run is None and since_wall_ns is not None and dated.wall_ns < since_wall_ns:
+                self._journal.note_recorded(dated.fact)  # it was recorded, and deleted with others of its age
             else:
                 await self._add_start(entry.reconfiguration, entry.started)
-                self._missing.append(_Missing(reconfiguration=entry.reconfiguration, dated=told))
+                self._missing.append(_MissingDocument(reconfiguration=entry.reconfiguration, dated=dated))
         for entry in self._journal.open:
             await self._add_start(entry.reconfiguration, entry.started)
         unended = await self._documents.unended()
@@ -81,7 +81,7 @@ class RecordsCatchUp:
 
     async def _add_start(self, id: str, started: DatedFact[ReconfigurationStarted] | None) -> None:
         if started is not None and not await self._documents.of(id, started.fact.KIND):
-            self._missing.append(_Missing(reconfiguration=id, dated=started))
+            self._missing.append(_MissingDocument(reconfiguration=id, dated=started))
 
 
 def _cut_off(started: ReconfigurationStarted) -> DaemonRecovered:

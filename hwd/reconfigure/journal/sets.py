@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from hwd.model.prepared import PreparedSet, SetSwitch, added_by, moves_between, wanted_at
+from hwd.model.prepared_set import PreparedSet, SetSwitch, added_by, moves_between, wanted_at
 from hwd.model.reconfiguration import ReconfigurationStarted, StartedMove, WantedSwitch
 from hwd.reconfigure.journal.facts import DatedFact
 from hwd_drivers.core.structs import from_plain, to_plain

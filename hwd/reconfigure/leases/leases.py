@@ -70,7 +70,7 @@ class Leases:
         self._ids = ids
         self._emit = Emitter(clock, sink)
         self._records: dict[str, LeaseRecord] = {}
-        self._heard_ns: dict[str, int] = {}
+        self._last_sign_ns: dict[str, int] = {}
         self._epoch = 0
         self._to_delete: set[str] = set()
         self._says = True
@@ -102,11 +102,11 @@ class Leases:
         """What is durable of a lease; None where there is none."""
         return self._records.get(id)
 
-    def heard_within_s(self, id: str) -> float | None:
+    def silence_left_s(self, id: str) -> float | None:
         """How long the holder of a lease may be silent from now on; None: until it expires."""
         if (record := self._records.get(id)) is None or record.silence_s is None:
             return None
-        return max(0.0, record.silence_s - (self._clock.monotonic_ns() - self._heard_ns[id]) / 1e9)
+        return max(0.0, record.silence_s - (self._clock.monotonic_ns() - self._last_sign_ns[id]) / 1e9)
 
     def new_id(self) -> str:
         return self._ids.token(length=8)
@@ -177,10 +177,10 @@ class Leases:
         self._emit(LeaseRenewed(**_fields(renewed)))
         return renewed
 
-    async def hear(self, id: str, *, epoch: int | None = None) -> Claim:
+    async def heartbeat(self, id: str, *, epoch: int | None = None) -> Claim:
         """A sign of its holder: a heartbeat, or an act under it. Raises RefusedError where it is not in force."""
         claim = self.get(id, epoch=epoch)
-        self._heard_ns[id] = self._clock.monotonic_ns()
+        self._last_sign_ns[id] = self._clock.monotonic_ns()
         if (record := self._records[id]).claim_within_s is not None:
             await self._change(replace(record, claim_within_s=None))
             self._changed.set()
@@ -188,8 +188,8 @@ class Leases:
 
     def note_act(self, id: str) -> None:
         """A sign of a holder, where nothing may wait for the records: an act under a lease in force."""
-        if id in self._heard_ns:
-            self._heard_ns[id] = self._clock.monotonic_ns()
+        if id in self._last_sign_ns:
+            self._last_sign_ns[id] = self._clock.monotonic_ns()
 
     async def release(self, id: str, *, why: str = "released", by: str = "", reason: str = "") -> None:
         """Release a lease; no error where it is over already. `by` and `reason`: who kicks it, and why."""
@@ -197,7 +197,7 @@ class Leases:
         if released is None:
             return
         record = self._records.pop(id)
-        self._heard_ns.pop(id, None)
+        self._last_sign_ns.pop(id, None)
         self._changed.set()
         self._emit(LeaseReleased(**_fields(released), why=why, by=by or UNSET, reason=reason or UNSET))
         lasted = id in self._lasting
@@ -296,12 +296,12 @@ class Leases:
         record = self._records[one.id]
         if record.silence_s is None:
             return expires
-        left_s = record.silence_s - (self._clock.monotonic_ns() - self._heard_ns[one.id]) / 1e9
+        left_s = record.silence_s - (self._clock.monotonic_ns() - self._last_sign_ns[one.id]) / 1e9
         return min(expires, (left_s, "silent" if record.claim_within_s is None else "unclaimed"))
 
     def _put(self, record: LeaseRecord) -> None:
         self._records[record.id] = record
-        self._heard_ns[record.id] = self._clock.monotonic_ns()
+        self._last_sign_ns[record.id] = self._clock.monotonic_ns()
         self.ledger.claim(record.claim)
 
     async def _change(self, record: LeaseRecord) -> None:

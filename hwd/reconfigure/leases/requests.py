@@ -57,7 +57,7 @@ class LeaseRequests:
         self._clock = clock
         self._emit = Emitter(clock, sink)
         self._requests: dict[str, LeaseRequest] = {}
-        self._heard_ns: dict[str, int] = {}
+        self._last_sign_ns: dict[str, int] = {}
         self._number = 0
         self._says = True
         """Whether the next failure of the records is worth a line: only the first of several is."""
@@ -158,16 +158,16 @@ class LeaseRequests:
         self._emit(LeaseReserved(**_fields(request), at_wall_ns=at_wall_ns, until_wall_ns=until_ns))
         return request
 
-    def hear(self, id: str) -> None:
+    def heartbeat(self, id: str) -> None:
         """A sign of who waits."""
         if id in self._requests:
-            self._heard_ns[id] = self._clock.monotonic_ns()
+            self._last_sign_ns[id] = self._clock.monotonic_ns()
 
     async def withdraw(self, id: str, *, why: str = "released", by: str = "", reason: str = "") -> LeaseRequest | None:
         """Remove a request; None where there is none. `by` and `reason`: who kicks it, and why."""
         if (request := self._requests.pop(id, None)) is None:
             return None
-        self._heard_ns.pop(id, None)
+        self._last_sign_ns.pop(id, None)
         if id == self._granting:  # its ports stay claimed until the grant is done, and its lease ends at once
             self._withdrawn = {"why": why, "by": by, "reason": reason}
         else:
@@ -201,7 +201,7 @@ class LeaseRequests:
             for one in self._requests.values():
                 waits_s.append(LOOK_S)
                 if one.at_wall_ns is None:
-                    waits_s.append((self._heard_ns[one.id] - silent_ns) / 1e9)
+                    waits_s.append((self._last_sign_ns[one.id] - silent_ns) / 1e9)
                 else:
                     times = (one.at_wall_ns, one.ends_wall_ns or 0)
                     waits_s += [(at_ns - now) / 1e9 for at_ns in times if at_ns > now]
@@ -218,7 +218,7 @@ class LeaseRequests:
 
     def _put(self, request: LeaseRequest) -> None:
         self._requests[request.id] = request
-        self._heard_ns[request.id] = self._clock.monotonic_ns()
+        self._last_sign_ns[request.id] = self._clock.monotonic_ns()
         self._ledger.claim(request.claim)
 
     async def _add(self, **terms: Any) -> LeaseRequest:
@@ -241,7 +241,7 @@ class LeaseRequests:
         """Why a request is over, empty where it is not."""
         if one.ends_wall_ns is not None:
             return "missed" if one.ends_wall_ns <= self._clock.wall_ns() else ""
-        silent_ns = self._clock.monotonic_ns() - self._heard_ns[one.id]
+        silent_ns = self._clock.monotonic_ns() - self._last_sign_ns[one.id]
         return "silent" if silent_ns >= WAITER_SILENT_S * 1e9 else ""
 
     async def _grant_all(self) -> bool:
@@ -297,7 +297,7 @@ class LeaseRequests:
         finally:
             self._granting = None
         self._ledger.release(Reason.WAIT, id)
-        self._heard_ns.pop(id, None)
+        self._last_sign_ns.pop(id, None)
         if self._requests.pop(id, None) is None:
             await self._leases.release(id, **self._withdrawn)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from hwd.fabric.composite import Compiled, CompositeSwitch, Standing
+from hwd.fabric.composite import CompiledDemands, CompositeSwitch, PresentDemand
 from hwd.fabric.conflict import ConflictError
 from hwd.fabric.state import State
 from hwd.model.link import SwitchCrossconnect
@@ -36,7 +36,7 @@ class CompositeDemand:
 class CompositeWay:
     """The crossconnects that elements must get, must keep and must lose."""
 
-    compiled: Compiled
+    compiled: CompiledDemands
     moves: PlanComposite
     wanted: frozenset[SwitchCrossconnect]
     staying: frozenset[SwitchCrossconnect]
@@ -46,7 +46,7 @@ class CompositeWay:
 
 def lead(composite: CompositeSwitch, asked: CompositeDemand, present: State) -> CompositeWay:
     """Raises RefusedError: in use under `safe`, demands that conflict, an element that cannot be dark."""
-    standing = composite.standing(_without_failed(present))
+    standing = composite.present_demands(_without_failed(present))
     if not (asked.emptied or asked.mode is ApplyMode.OVERWRITE):
         near = composite.near([*asked.freed, *(end for demand in asked.demands for end in demand.ends)])
         standing = tuple(one for one in standing if near(one.demand))
@@ -121,9 +121,9 @@ def settle(
 
     Raises RefusedError where that is at an end that shall be free.
     """
-    before = {one.demand: one.passage.crossconnects for one in composite.standing(now)}
-    failed = before.keys() - {one.demand for one in composite.standing(_without_failed(now))}
-    after = {one.demand: one.passage.crossconnects for one in composite.standing(then)}
+    before = {one.demand: one.passage.crossconnects for one in composite.present_demands(now)}
+    failed = before.keys() - {one.demand for one in composite.present_demands(_without_failed(now))}
+    after = {one.demand: one.passage.crossconnects for one in composite.present_demands(then)}
     for demand in sorted(after.keys() - asked.demands - failed, key=Crossconnect.sort_key):
         end = next((end for end in demand.ends if asked.emptied or end in asked.freed), None)
         if end is not None:
@@ -148,9 +148,9 @@ def _compile(
     composite: CompositeSwitch,
     asked: CompositeDemand,
     present: State,
-    staying: Sequence[Standing],
+    staying: Sequence[PresentDemand],
     used: set[Crossconnect],
-) -> tuple[Compiled, list[Standing]]:
+) -> tuple[CompiledDemands, list[PresentDemand]]:
     """Compile the demands, and return what stays.
 
     It tries in this order: all of `staying` unchanged; ways without light
@@ -158,7 +158,7 @@ def _compile(
     """
     lit = [one for one in staying if one.demand in used]
     idle = [one for one in staying if one.demand not in used]
-    attempts: list[tuple[Sequence[Standing], Sequence[Standing]]] = [(staying, ())]
+    attempts: list[tuple[Sequence[PresentDemand], Sequence[PresentDemand]]] = [(staying, ())]
     if idle and lit:
         attempts.append((lit, idle))
     if asked.mode is not ApplyMode.SAFE or not lit:
@@ -186,7 +186,7 @@ def _compile(
 
 
 def _refuse_used(
-    composite: CompositeSwitch, asked: CompositeDemand, to_remove: Iterable[Standing], used: set[Crossconnect]
+    composite: CompositeSwitch, asked: CompositeDemand, to_remove: Iterable[PresentDemand], used: set[Crossconnect]
 ) -> None:
     for one in to_remove:
         if one.demand not in used and not _can_be_dark(composite, one):
@@ -211,12 +211,12 @@ def _refuse_used(
         )
 
 
-def _can_be_dark(composite: CompositeSwitch, one: Standing) -> bool:
+def _can_be_dark(composite: CompositeSwitch, one: PresentDemand) -> bool:
     return any(_shuttable(composite, crossconnect, set()) for crossconnect in one.passage.crossconnects)
 
 
 def _cut(
-    composite: CompositeSwitch, one: Standing, needed: set[SwitchCrossconnect], gone: set[SwitchCrossconnect]
+    composite: CompositeSwitch, one: PresentDemand, needed: set[SwitchCrossconnect], gone: set[SwitchCrossconnect]
 ) -> SwitchCrossconnect | None:
     """The crossconnect to remove so that a way ends; None where no element on it can be dark."""
     through = one.passage.crossconnects
@@ -235,7 +235,7 @@ def _shuttable(composite: CompositeSwitch, one: SwitchCrossconnect, needed: set[
     return any(mine == frozenset(state) for state in element.states)
 
 
-def _cannot_be_dark(composite: CompositeSwitch, asked: CompositeDemand, one: Standing) -> str:
+def _cannot_be_dark(composite: CompositeSwitch, asked: CompositeDemand, one: PresentDemand) -> str:
     ends = sorted(asked.freed.intersection(one.demand.ends), key=natural_key)
     what = "be emptied" if asked.emptied else f"free {ends[0]}"
     return (

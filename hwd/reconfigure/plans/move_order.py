@@ -1,6 +1,6 @@
 """The order of moves: which go first, so that the fewest links are dark at once, and then in the fewest steps.
 
-No I/O, and no switch: `Group` is what moves together, `Interrupted` is a link that is dark meanwhile.
+No I/O, and no switch: `Group` is what moves together, `InterruptedLink` is a link that is dark meanwhile.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ Group = int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interrupted:
+class InterruptedLink:
     """A link that moves take away, and after which its ends have light again.
 
     `cut_by`: the first of these groups takes its light. `good_by`: all of these together give its ends light again.
@@ -46,7 +46,7 @@ class Order:
         return max(map(len, self.dark), default=0)
 
 
-def order_of(groups: int, links: Sequence[Interrupted]) -> Order:
+def order_of(groups: int, links: Sequence[InterruptedLink]) -> Order:
     """The order of all groups: minimal in the most links that are dark at once, then in the number of steps.
 
     A link is dark in a step where a group up to that step cuts it, and not all that make it good come before. The first
@@ -77,7 +77,7 @@ def order_of(groups: int, links: Sequence[Interrupted]) -> Order:
 class _Search:
     """Sets of groups are bits of a number: bit 3 is group 3."""
 
-    def __init__(self, groups: int, links: Sequence[Interrupted]) -> None:
+    def __init__(self, groups: int, links: Sequence[InterruptedLink]) -> None:
         self.links = [
             _Link(number=number, cut=_bits(one.cut_by), good=_bits(one.good_by))
             for number, one in enumerate(links)
@@ -232,7 +232,7 @@ class _Search:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Link:
-    """An `Interrupted` by its number, with its groups as bits."""
+    """An `InterruptedLink` by its number, with its groups as bits."""
 
     number: int
     cut: int

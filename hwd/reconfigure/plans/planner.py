@@ -19,7 +19,7 @@ from hwd.model.testbed import Testbed
 from hwd.ports.isolation import Circuits
 from hwd.reconfigure.plans.composites import CompositeDemand, CompositeWay, lead, settle
 from hwd.reconfigure.plans.device_times import DeviceTimes
-from hwd.reconfigure.plans.route import HostReadings, Routed, Router, host_crossconnects
+from hwd.reconfigure.plans.route import HostReadings, RoutedRequest, Router, host_crossconnects
 from hwd.reconfigure.plans.steps import Transition, steps_of
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.offload import Offload
@@ -32,14 +32,14 @@ Expectation = Callable[[Iterable[str], bool], tuple[float, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlanWithInputs:
     """A plan with all that it was made from. It is applied without a second planning while that is still so.
 
     `observed`, `blocked`: what the switches reported, and ends that overrides held dark. `motion`: how often they had
     moved.
     """
 
-    routed: Routed
+    routed: RoutedRequest
     observed: Observed
     blocked: Mapping[str, frozenset[PortSide]]
     motion: Motion
@@ -82,10 +82,10 @@ class Planner:
         """Make the planner of another testbed."""
         return Planner(fabric.testbed, fabric, self._expect, self._host_readings, self._device_times)
 
-    def beside(self) -> "Planner":
+    def for_thread(self) -> "Planner":
         """Copy the planner with the same routes, for another thread."""
         other = copy.copy(self)
-        other._fabric = self._fabric.beside()
+        other._fabric = self._fabric.for_thread()
         other._interlocks = Interlocks(self._testbed, other._fabric)
         other._read, other._now = LastSeen(), {}
         return other
@@ -95,13 +95,13 @@ class Planner:
         """Whether a way may lead through elements. The search through a large composite takes seconds."""
         return bool(self._fabric.composites)
 
-    def route(self, request: Request) -> Routed:
+    def route(self, request: Request) -> RoutedRequest:
         """See `Router.route`."""
         return self._router.route(request)
 
     def plan(
         self,
-        wanted: Routed,
+        wanted: RoutedRequest,
         observed: Observed,
         blocked: Mapping[str, frozenset[PortSide]] | None = None,
         motion: Motion = NO_MOTION,
@@ -225,7 +225,7 @@ class Planner:
         """See `Interlocks.in_flight`."""
         return self._interlocks.in_flight(transfers, ports, overrides)
 
-    def is_current(self, routed: Routed) -> bool:
+    def is_current(self, routed: RoutedRequest) -> bool:
         """Whether this planner found the route, and the switches of hosts carry what they did then."""
         return routed.mark is self._router.mark and self._host_readings() == routed.host_readings
 
@@ -256,7 +256,7 @@ class Planner:
                 del self._now[name]
         return self._now
 
-    def _demands(self, wanted: Routed, observed: Observed) -> dict[str, CompositeDemand]:
+    def _demands(self, wanted: RoutedRequest, observed: Observed) -> dict[str, CompositeDemand]:
         """What the request asks of composites."""
         if not wanted.composites:
             return {}
@@ -279,7 +279,7 @@ class Planner:
         }
 
     def _moves(
-        self, name: str, asked: frozenset[Crossconnect], wanted: Routed, inside: _Inside, observed: Observed
+        self, name: str, asked: frozenset[Crossconnect], wanted: RoutedRequest, inside: _Inside, observed: Observed
     ) -> SwitchMoves:
         request = wanted.request
         by_name = wanted.crossconnects.get(name)
@@ -457,11 +457,11 @@ class BackgroundPlanner:
         """See `Interlocks.in_flight`."""
         return self._planner.in_flight(transfers, ports, overrides)
 
-    def is_current(self, routed: Routed) -> bool:
+    def is_current(self, routed: RoutedRequest) -> bool:
         """See `Planner.is_current`."""
         return self._planner.is_current(routed)
 
-    async def route(self, request: Request) -> Routed:
+    async def route(self, request: Request) -> RoutedRequest:
         """See `Planner.route`."""
         while (planner := self._planner).has_composites:
             routed = await self._offload(planner.route, request)
@@ -471,7 +471,7 @@ class BackgroundPlanner:
 
     async def plan(
         self,
-        routed: Routed,
+        routed: RoutedRequest,
         observed: Observed,
         blocked: Mapping[str, frozenset[PortSide]],
         motion: Motion = NO_MOTION,
@@ -479,4 +479,4 @@ class BackgroundPlanner:
         """See `Planner.plan`."""
         if not (routed.composites or routed.request.body.steps):
             return self._planner.plan(routed, observed, blocked, motion)
-        return await self._offload(self._planner.beside().plan, routed, observed, blocked, motion)
+        return await self._offload(self._planner.for_thread().plan, routed, observed, blocked, motion)

@@ -24,7 +24,7 @@ A switch whose state is unknown is absent.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Routed:
+class RoutedRequest:
     """A request with the ways of its links: what each switch must carry.
 
     `composites`: what each composite must carry; how its elements make that is for the planner.
@@ -53,7 +53,7 @@ class Router:
         self._host_readings = host_readings
         self.mark = object()
 
-    def route(self, request: Request) -> Routed:
+    def route(self, request: Request) -> RoutedRequest:
         """Find the ways of the links that are asked for.
 
         Raises ConfigError (no path, no such switch or port, an empty request) and RefusedError (a host's own switch
@@ -106,7 +106,7 @@ class Router:
             ),
             *(self._testbed.port_of(one.switch, one.end) for one in request.wanted.freed if one.switch not in of_hosts),
         }
-        return Routed(
+        return RoutedRequest(
             request=request,
             links=ways,
             crossconnects=crossconnects,

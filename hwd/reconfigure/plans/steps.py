@@ -12,7 +12,7 @@ from hwd.model.circuit import RoutedLink
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan_summary import PlanMoves, PlanOrder, PlanStep
-from hwd.reconfigure.plans.move_order import Group, Interrupted, order_of
+from hwd.reconfigure.plans.move_order import Group, InterruptedLink, order_of
 from hwd_drivers.core.values import Crossconnect, Element, natural_key
 from hwd_drivers.switching.moves import SwitchMoves
 
@@ -149,7 +149,7 @@ class _Groups:
                 self._number[one] = numbers.setdefault(root(one), len(numbers))
         return len(numbers)
 
-    def _interrupted(self, links: Iterable[RoutedLink]) -> Iterator[tuple[Link, Interrupted]]:
+    def _interrupted(self, links: Iterable[RoutedLink]) -> Iterator[tuple[Link, InterruptedLink]]:
         """The links that lose a crossconnect, and have ends that get light again."""
         made_at: dict[NicPortId, set[Group]] = {}
         for link, group in self.made.items():
@@ -164,7 +164,7 @@ class _Groups:
         for link, loses in cut.items():
             cut_by = frozenset[Group]().union(*(self._first[one] for one in loses))
             if cut_by and good_by[link]:
-                yield link, Interrupted(cut_by=cut_by, good_by=good_by[link])
+                yield link, InterruptedLink(cut_by=cut_by, good_by=good_by[link])
 
 
 def _at(switch: str, crossconnect: Crossconnect) -> SwitchCrossconnect:

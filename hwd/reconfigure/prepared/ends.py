@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 from msgspec import UNSET
 
 from hwd.model.lease import LeaseReleased
-from hwd.model.prepared import EndedSet, SetReleased
+from hwd.model.prepared_set import EndedSet, SetReleased
 from hwd.records.records import Records
 from hwd_drivers.core.documents import Document
 

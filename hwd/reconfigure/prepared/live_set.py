@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hwd.model.circuit import RoutedLink
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.plan import Plan, PlannedLink
-from hwd.model.prepared import FINISH, PreparedSet, SetState, SetSwitch, moves_between, wanted_at
+from hwd.model.prepared_set import FINISH, PreparedSet, SetState, SetSwitch, moves_between, wanted_at
 from hwd.model.reconfiguration import WantedSwitch
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker
@@ -151,16 +151,16 @@ class LiveSet:
         ends = frozenset(self.prepared.ends.get(read.switch, ()))
         return any(end in ends for one in changed for end in one.ends)
 
-    def seen(self, observed: Mapping[str, Iterable[CrossconnectReading]]) -> SetState:
+    def state_from(self, observed: Mapping[str, Iterable[CrossconnectReading]]) -> SetState:
         """What its switches carry at its ends."""
-        return {switch: self.prepared.seen(switch, observed[switch]) for switch in self.switches}
+        return {switch: self.prepared.state_of_switch(switch, observed[switch]) for switch in self.switches}
 
     def target_of(self, state: SetState, *, first: str) -> str | None:
         """The target that has this state, None for none; of several the one that is named, else the first."""
         same = [name for name, other in self.states.items() if _is_same(state, other)]
         return first if first in same else next(iter(same), None)
 
-    def left(self, at: str, latest: Mapping[str, Iterable[CrossconnectReading]]) -> str:
+    def how_it_left(self, at: str, latest: Mapping[str, Iterable[CrossconnectReading]]) -> str:
         """How its switches have left this target, by their last reports; empty where they have not."""
         if self.disturbed == self.looked:
             return ""
@@ -168,7 +168,7 @@ class LiveSet:
         for switch in self.switches:
             if (readings := latest.get(switch)) is None:
                 continue
-            there, wanted = self.prepared.seen(switch, readings), self.states[at].get(switch, frozenset())
+            there, wanted = self.prepared.state_of_switch(switch, readings), self.states[at].get(switch, frozenset())
             lacks = [f"lacks {one}" for one in sorted(wanted - there, key=Crossconnect.sort_key)]
             has = [f"has {one} beside" for one in sorted(there - wanted, key=Crossconnect.sort_key)]
             if lacks or has:

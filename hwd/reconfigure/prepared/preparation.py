@@ -11,7 +11,7 @@ from hwd.model.interlock import refusal
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
 from hwd.model.plural import plural
-from hwd.model.prepared import BEFORE, FINISH, TARGETS_MOST, PreparedLink, PreparedTarget
+from hwd.model.prepared_set import BEFORE, FINISH, TARGETS_MOST, PreparedLink, PreparedTarget
 from hwd.model.request import Caller, Request
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.plans.planner import BackgroundPlanner, relied_ports

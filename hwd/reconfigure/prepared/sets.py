@@ -21,7 +21,7 @@ from hwd.model.host import HostBirth, HostUp
 from hwd.model.lease import LeaseReleased
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
-from hwd.model.prepared import (
+from hwd.model.prepared_set import (
     BEFORE,
     FINISH,
     PreparedSet,
@@ -268,29 +268,29 @@ class PreparedSets:
         asked_ns = self._clock.monotonic_ns()
         live = self._live(id)
         self._check_switchable(live, target)
-        anew, disturbed = None, live.disturbed
+        new_plan, disturbed = None, live.disturbed
         if disturbed != live.looked:
-            anew = await self._plan_anew(live, target)
+            new_plan = await self._plan_after_read(live, target)
             live = self._live(id)  # it may have been released meanwhile
             self._check_switchable(live, target)
         stored = self._stored(live)
-        plan = live.plan(stored.at, target) if anew is None else anew
+        plan = live.plan(stored.at, target) if new_plan is None else new_plan
         claim = self._claim_switch(live, reconfiguration, plan.touches, epoch=epoch)
-        wanted = live.wanted_between(stored.at, target) if anew is None else live.wanted(plan)
+        wanted = live.wanted_between(stored.at, target) if new_plan is None else live.wanted(plan)
         one = self._reconfiguration(
             live, reconfiguration, plan, wanted, caller, asked_ns=asked_ns, lease_holder=claim.owner, override=override
         )
         live.switching = reconfiguration
         try:
-            await (self._drive.switch(one, origin=stored.at) if anew is None else self._drive.run(one))
+            await (self._drive.switch(one, origin=stored.at) if new_plan is None else self._drive.run(one))
         except BaseException as error:  # also where the caller is cancelled: it goes back to what there was before
             await self._go_back(one, error)
             raise
-        if anew is not None:
+        if new_plan is not None:
             live.looked = disturbed
         return one
 
-    async def _plan_anew(self, live: LiveSet, target: str) -> Plan | None:
+    async def _plan_after_read(self, live: LiveSet, target: str) -> Plan | None:
         """The way from what the switches of a set carry; None where that is the target that the journal says.
 
         The set stays disturbed until its switches are at a target.
@@ -298,7 +298,7 @@ class PreparedSets:
         disturbed = live.disturbed
         look = await self._switches.read_unmoved(live.switches)
         live.read_ns = dict(look.ended_ns)
-        state = live.seen(look.observed)
+        state = live.state_from(look.observed)
         at = self._stored(self._live(live.id)).at
         if live.target_of(state, first=at) != at:
             return self._plan_from(live, state, target, look.observed)
@@ -613,7 +613,7 @@ class PreparedSets:
                 if live.id not in self._sets:
                     return  # it was released meanwhile
                 live.read_ns, live.looked = dict(look.ended_ns), disturbed
-                state = live.seen(look.observed)
+                state = live.state_from(look.observed)
                 found = live.target_of(state, first=stored.at)
                 goal = goal or found or (stored.at if live.prepared.rule == FINISH else live.prepared.rule)
                 if found == goal or live.states[goal] == state:
@@ -757,7 +757,7 @@ class PreparedSets:
         stored, prepared = self._stored(live), live.prepared
         is_settled = live.is_settled and not stored.doubt
         expires_ns = prepared.expires_wall_ns
-        left = live.left(stored.at, self._switches.latest()) if is_settled and live.switching is None else ""
+        left = live.how_it_left(stored.at, self._switches.latest()) if is_settled and live.switching is None else ""
         return PreparedSetStatus(
             prepared_set=live.id,
             lease=prepared.lease,

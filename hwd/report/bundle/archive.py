@@ -153,7 +153,7 @@ def _check_members(path: Path, entries: list[zipfile.ZipInfo], size: int) -> Non
     for entry in entries:
         name = entry.filename
         if not _NAME.fullmatch(name) or len(name) > _NAME_LENGTH_MAX:
-            raise ConfigError(f"{path}: {_told(name)}: no name of a member of a bundle")
+            raise ConfigError(f"{path}: {_printable(name)}: no name of a member of a bundle")
         if name in names:
             raise ConfigError(f"{path}: {name}: is there twice")
         names.add(name)
@@ -189,7 +189,7 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
         raise ConfigError(f"{path}: {MANIFEST}: is not that of a bundle. {_REMEDY}")
     if value.get("format_version") != FORMAT_VERSION:
         raise ConfigError(
-            f"{path}: has version {_told(str(value.get('format_version')))} of the format; this program "
+            f"{path}: has version {_printable(str(value.get('format_version')))} of the format; this program "
             f"reads {FORMAT_VERSION}. Take the hwd that made it"
         )
     try:
@@ -200,7 +200,7 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
     if len(listed) > len({*listed}):
         raise ConfigError(f"{path}: {MANIFEST}: names a member twice")
     if missing := sorted({*listed} - {*names}):
-        raise ConfigError(f"{path}: {_told(missing[0])}: is in the manifest and not in the file")
+        raise ConfigError(f"{path}: {_printable(missing[0])}: is in the manifest and not in the file")
     if more := sorted({*names} - {*listed, MANIFEST}):
         raise ConfigError(f"{path}: {more[0]}: is in the file and not in the manifest")
     if RECORD not in listed:
@@ -214,7 +214,7 @@ def _parsed(data: bytes, where: str) -> Any:
     try:
         value = json.loads(data, parse_float=_float, parse_constant=_float)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{where}: is no JSON: {_told(str(error))}") from error
+        raise ConfigError(f"{where}: is no JSON: {_printable(str(error))}") from error
     if _deeper(value, DEPTH_MAX):
         raise ConfigError(f"{where}: is nested deeper than {DEPTH_MAX} levels")
     return value
@@ -235,7 +235,7 @@ def _deeper(value: object, levels: int) -> bool:
     return False
 
 
-def _told(text: str) -> str:
+def _printable(text: str) -> str:
     return printable(text, most=100)
 
 
@@ -244,4 +244,4 @@ def _damage(where: str) -> Iterator[None]:
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error, OSError) as error:
-        raise ConfigError(f"{where}: is damaged: {_told(reason_of(error))}") from error
+        raise ConfigError(f"{where}: is damaged: {_printable(reason_of(error))}") from error

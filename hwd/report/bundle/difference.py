@@ -36,9 +36,9 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         if self.note:
             return f"{self.part}: {self.note}"
         place = f"{self.part}: {self.at}" if self.at else self.part
-        return f"{place}: {self._told(self.in_bundle)} in the bundle, {self._told(self.from_records)} from its records"
+        return f"{place}: {self._text(self.in_bundle)} in the bundle, {self._text(self.from_records)} from its records"
 
-    def _told(self, value: Any) -> str:
+    def _text(self, value: Any) -> str:
         match value:
             case UnsetType():
                 return "nothing"

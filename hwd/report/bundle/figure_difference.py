@@ -14,7 +14,7 @@ _UNITS = ("s", "ms", "µs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Drawn:
+class _DrawnData:
     """Data that a mark draws: the name of the dataset, where, the fields that name a row, and the units of others."""
 
     dataset: Any
@@ -54,7 +54,7 @@ def figure_differences(part: str, first: Any, second: Mapping[str, Any]) -> Iter
         yield Difference(part=part, at=f"dataset {name}, which no mark draws", in_bundle=data[name])
 
 
-def _drawn(chart: Any, panel: str = "") -> Iterator[_Drawn]:
+def _drawn(chart: Any, panel: str = "") -> Iterator[_DrawnData]:
     """The marks of a chart in their order."""
     if not isinstance(chart, dict):
         return
@@ -68,7 +68,7 @@ def _drawn(chart: Any, panel: str = "") -> Iterator[_Drawn]:
     data, encoding = chart.get("data"), chart.get("encoding")
     if isinstance(data, dict) and "name" in data:
         channels = encoding if isinstance(encoding, dict) else {}
-        yield _Drawn(dataset=data["name"], panel=panel, key=_key(channels), units=_units(channels))
+        yield _DrawnData(dataset=data["name"], panel=panel, key=_key(channels), units=_units(channels))
 
 
 def _panel(chart: Any) -> str:

@@ -83,10 +83,10 @@ class BundleWriter:
             to.write(data)
 
     @contextlib.contextmanager
-    def _member(self, name: str, holds: str) -> Iterator["_Measured"]:
+    def _member(self, name: str, holds: str) -> Iterator["_MeasuredStream"]:
         most = bytes_max(name)
         with self._zip.open(_entry(name), "w", force_zip64=most > zipfile.ZIP64_LIMIT) as file:
-            to = _Measured(file, name=name, most=most)
+            to = _MeasuredStream(file, name=name, most=most)
             yield to
         self._members.append(Member(name=name, holds=holds, bytes=to.count, sha256=to.hash.hexdigest()))
 
@@ -110,7 +110,7 @@ class _Forward:
             self._to.flush()
 
 
-class _Measured:
+class _MeasuredStream:
     """The data of a member, counted and hashed as they pass."""
 
     def __init__(self, to: IO[bytes], *, name: str, most: int) -> None:

@@ -10,7 +10,7 @@ from hwd.model.recorded_run import Run
 from hwd.model.timeline import SwitchCommand
 from hwd.report.export.columns import Value
 from hwd.report.reconfigurations import RecordedReconfiguration, recorded_reconfigurations
-from hwd.report.switch_commands import Commanded, commanded
+from hwd.report.switch_commands import SwitchCommands, commanded
 from hwd.timeline import LinkTimeline, Stage, StageName
 from hwd_drivers.core.documents import Document, Json
 
@@ -68,7 +68,7 @@ def _reconfiguration(run: Run, one: RecordedReconfiguration, sent: Instant, subj
     )
 
 
-def _switch(run: Run, one: RecordedReconfiguration, command: SwitchCommand, measured: Commanded) -> Row:
+def _switch(run: Run, one: RecordedReconfiguration, command: SwitchCommand, measured: SwitchCommands) -> Row:
     sent, answered = command.commanded, command.acknowledged
     seen = measured.control_s is not None
     return (

@@ -88,7 +88,7 @@ class LastingSupervisor(Supervisor):
         self._out = os.dup(self._in)
         self._lines = b""
         self._pending.clear()
-        self._heard_s = self._beat_s = time.monotonic()
+        self._last_request_s = self._beat_s = time.monotonic()
         self._has_said_end = False
         at, dropped = self._log.begin(taken)
         self._send({"started": self._child.pid, "at": at, "dropped": dropped})
@@ -145,7 +145,7 @@ class LastingSupervisor(Supervisor):
         self._is_known = True
         self._connect(caller, taken)
         self._listen()
-        self._hear(rest)
+        self._take_data(rest)
 
     def _lose(self, why: str) -> None:
         self._disconnect()
@@ -176,9 +176,9 @@ class LastingSupervisor(Supervisor):
         else:
             super()._take_request(request)
 
-    def _hear(self, data: bytes) -> None:
+    def _take_data(self, data: bytes) -> None:
         try:
-            super()._hear(data)
+            super()._take_data(data)
         except (ValueError, KeyError, TypeError):  # whoever wrote that is not to end the program
             self._disconnect()
 
@@ -228,7 +228,7 @@ class LastingSupervisor(Supervisor):
         now_s = time.monotonic()
         due = [now_s + self._waits_s if self._gives_up_s is None else self._gives_up_s]
         if self._in is not None:
-            due += [self._heard_s + self._silent_s, self._beat_s + self._silent_s / BEATS]
+            due += [self._last_request_s + self._silent_s, self._beat_s + self._silent_s / BEATS]
         return max(0.0, min(due) - now_s)
 
     def _is_done(self) -> bool:

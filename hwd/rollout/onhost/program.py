@@ -88,7 +88,7 @@ def install(layout: dict[str, str], staging: str, id: str, spec: list[str], vers
     did not exist, or did not run}.
     """
     root = Path(layout["root"])
-    with held(root):
+    with locked(root):
         environment = root / id
         if manifest(environment) is not None:
             if runs(environment):
@@ -143,7 +143,7 @@ def fill(environment: Path, staging: Path, spec: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def held(root: Path) -> Iterator[None]:
+def locked(root: Path) -> Iterator[None]:
     """One verb at a time: the step of an interrupted roll-out is waited for, and a program such as pip that outlives
     it. The folder is created where it does not exist.
     """
@@ -188,7 +188,7 @@ def switch(layout: dict[str, str], staging: str, id: str, made: bool = False) ->
     `made`: the environment was made just now, so that a running agent in one of that name is another one.
     """
     root, config = Path(layout["root"]), Path(layout["config"])
-    with held(root):
+    with locked(root):
         changed = []
         Path(layout["state"]).mkdir(parents=True, exist_ok=True, mode=0o750)
         if replace(config, (Path(staging) / "agent.yaml").read_bytes(), 0o600):
@@ -197,15 +197,15 @@ def switch(layout: dict[str, str], staging: str, id: str, made: bool = False) ->
             changed.append("unit")
         if point(root / "current", id, keep=root / f"current{BEFORE}") or made:
             changed.append("environment")
-        active = bool(layout["unit"]) and start(anew=bool(changed))
+        active = bool(layout["unit"]) and start(restart=bool(changed))
         return {"changed": changed, "started": active}
 
 
-def start(*, anew: bool) -> bool:
+def start(*, restart: bool) -> bool:
     """Start the unit, now and at each boot of the host. Returns whether it was started; raises Failure with the end of
     its log where it does not start.
     """
-    if not anew and service().get("ActiveState") == "active":
+    if not restart and service().get("ActiveState") == "active":
         return False
     say(step="starting hwd-agent")
     run(["systemctl", "daemon-reload"])
@@ -220,7 +220,7 @@ def start(*, anew: bool) -> bool:
 def back(layout: dict[str, str]) -> dict[str, Any]:
     """Restore the state before the last switch. Returns {current: the environment in use}."""
     root = Path(layout["root"])
-    with held(root):
+    with locked(root):
         for name in (layout["config"], layout["unit"]):
             if name and Path(name + BEFORE).exists():
                 os.replace(name + BEFORE, name)
@@ -228,7 +228,7 @@ def back(layout: dict[str, str]) -> dict[str, Any]:
         if kept.is_symlink():
             os.replace(kept, root / "current")
         if layout["unit"]:
-            start(anew=True)
+            start(restart=True)
         return {"current": os.readlink(root / "current")}
 
 
@@ -237,7 +237,7 @@ def settle(layout: dict[str, str], staging: str) -> dict[str, Any]:
     roll-outs, are removed.
     """
     root = Path(layout["root"])
-    with held(root):
+    with locked(root):
         if (kept := root / f"current{BEFORE}").is_symlink():
             os.replace(kept, root / "previous")
         stays = {os.readlink(path) for path in (root / "current", root / "previous") if path.is_symlink()}
@@ -311,25 +311,25 @@ def sync_folder(folder: Path) -> None:
 def remove(layout: dict[str, str], keep_spool: bool, leave_settings: bool) -> dict[str, Any]:
     """Stop the agent, restore what runs have set, and remove everything. Returns {back: [...], removed: [...]}."""
     root, config, unit = Path(layout["root"]), Path(layout["config"]), Path(layout["unit"] or "/nowhere")
-    told: dict[str, Any] = {"back": [], "removed": []}
-    with held(root) if root.exists() else contextlib.nullcontext():
+    report: dict[str, Any] = {"back": [], "removed": []}
+    with locked(root) if root.exists() else contextlib.nullcontext():
         if layout["unit"] and service().get("LoadState") == "loaded":
             say(step="stopping hwd-agent")
             run(["systemctl", "disable", "--now", "--quiet", UNIT])
         journal = Path(layout["state"]) / "settings"
         if not leave_settings and config.exists() and journal.exists() and journal.stat().st_size:
-            told["back"] = put_back(root / "current", config)
+            report["back"] = put_back(root / "current", config)
         if layout["unit"]:
-            gone(unit, told["removed"])
-            gone(Path(str(unit) + BEFORE), told["removed"])
+            remove_path(unit, report["removed"])
+            remove_path(Path(str(unit) + BEFORE), report["removed"])
             run(["systemctl", "daemon-reload"])
             run(["systemctl", "reset-failed", UNIT], fails=True)
-        gone(config, told["removed"])
-        gone(Path(str(config) + BEFORE), told["removed"])
+        remove_path(config, report["removed"])
+        remove_path(Path(str(config) + BEFORE), report["removed"])
         if not keep_spool:
-            gone(Path(layout["state"]), told["removed"])
-        gone(root, told["removed"])
-    told["removed"] += clear_staging(layout)
+            remove_path(Path(layout["state"]), report["removed"])
+        remove_path(root, report["removed"])
+    report["removed"] += clear_staging(layout)
     made = [config.parent]
     if layout["prefix"]:
         made += [above for path in (config, root, Path(layout["state"])) for above in path.parents]
@@ -337,7 +337,7 @@ def remove(layout: dict[str, str], keep_spool: bool, leave_settings: bool) -> di
         if layout["prefix"] == "" or str(folder).startswith(layout["prefix"]):
             with contextlib.suppress(OSError):  # not empty: it is not ours alone
                 folder.rmdir()
-    return told
+    return report
 
 
 def put_back(environment: Path, config: Path) -> list[str]:
@@ -355,7 +355,7 @@ def put_back(environment: Path, config: Path) -> list[str]:
     )
 
 
-def gone(path: Path, removed: list[str]) -> None:
+def remove_path(path: Path, removed: list[str]) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     elif path.is_symlink() or path.exists():

@@ -1,7 +1,7 @@
 """The program that a daemon runs on a host for each program there: a supervisor, or a relay to one.
 
-This text comes first over its input, then JSON (`hwd.rollout.processes.running.boot`), then lines. On its command line
-every user of the host could read that JSON.
+This text comes first over its input, then JSON (`hwd.rollout.processes.supervised_program.boot`), then lines. On its
+command line every user of the host could read that JSON.
 
 JSON without `keep` and `attach`: it is the supervisor itself (`hwd.rollout.onhost.supervisor`). With `keep`, the name
 of a socket, it starts a supervisor in a session of its own (`hwd.rollout.onhost.lasting_supervisor`), and passes the
@@ -105,26 +105,26 @@ def _attach(name: str, taken: int | None) -> None:
     except OSError as error:
         _say({"failed": f"{name.split('.')[0]}: {error.strerror or error}"})
         return
-    heard = False
+    has_answered = False
     if supervisor is not None:
         with contextlib.suppress(OSError):
             supervisor.sendall(line_of({"attach": taken}))
-        heard = _relay(supervisor)
-    if not heard:  # it was about to go away
+        has_answered = _relay(supervisor)
+    if not has_answered:  # it was about to go away
         _say({"unknown": f"no program of this id is there, or somebody has taken its end: {name.split('.')[0]}"})
 
 
 def _relay(supervisor: socket.socket) -> bool:
     """Relay what the supervisor says until it goes; returns whether it said anything."""
     threading.Thread(target=_pass_on_input, args=(supervisor,), daemon=True).start()
-    heard = False
+    has_answered = False
     with contextlib.suppress(ConnectionError):
         while data := supervisor.recv(CHUNK_BYTES):
-            heard = True
+            has_answered = True
             with contextlib.suppress(OSError):  # the daemon has gone; the supervisor is told so by the other thread
                 while data:
                     data = data[os.write(1, data) :]
-    return heard
+    return has_answered
 
 
 def _pass_on_input(supervisor: socket.socket) -> None:

@@ -98,7 +98,7 @@ class Supervisor:
         self._keeper: int | None = wanted.get("keeper")
         self._over_s: float | None = now_s + within_s
         self._kill_s: float | None = None
-        self._heard_s = self._beat_s = now_s
+        self._last_request_s = self._beat_s = now_s
         self._why: list[str] = []
         self._is_ending = False
         self._end_of: dict[str, Any] | None = None
@@ -112,13 +112,13 @@ class Supervisor:
 
     def run(self) -> None:
         """Run until the program and all that it started have ended, and that was said."""
-        heard, wakes = os.pipe()
-        for descriptor in (heard, wakes):
+        wakeups, wakes = os.pipe()
+        for descriptor in (wakeups, wakes):
             os.set_blocking(descriptor, False)
         signal.set_wakeup_fd(wakes)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, lambda number, frame: None)
-        self._selector.register(heard, selectors.EVENT_READ, partial(self._take_signals, heard))
+        self._selector.register(wakeups, selectors.EVENT_READ, partial(self._take_signals, wakeups))
         if self._keeper is not None:
             self._selector.register(self._keeper, selectors.EVENT_READ, partial(self._lose_host, self._keeper))
         self._listen()
@@ -162,7 +162,7 @@ class Supervisor:
     def _wait_s(self) -> float:
         if self._end_of is not None:
             return LOOK_S
-        due = [self._over_s, self._kill_s, self._heard_s + self._silent_s, self._beat_s + self._silent_s / BEATS]
+        due = [self._over_s, self._kill_s, self._last_request_s + self._silent_s, self._beat_s + self._silent_s / BEATS]
         return max(0.0, min(at_s for at_s in due if at_s is not None) - time.monotonic())
 
     def _keep_time(self) -> None:
@@ -172,8 +172,8 @@ class Supervisor:
             if not self._pending:
                 self._pending += b"\n"
                 self._write()
-        if now_s >= self._heard_s + self._silent_s:
-            self._heard_s = now_s
+        if now_s >= self._last_request_s + self._silent_s:
+            self._last_request_s = now_s
             self._lose(f"whoever started it is silent for {self._silent_s:g} s")
         if self._end_of is not None:
             return
@@ -212,8 +212,8 @@ class Supervisor:
 
     # --- what comes in
 
-    def _take_signals(self, heard: int) -> None:
-        numbers = set(read(heard) or b"")
+    def _take_signals(self, wakeups: int) -> None:
+        numbers = set(read(wakeups) or b"")
         if signal.SIGCHLD in numbers:
             self._reap_orphans()
         for number in numbers - {signal.SIGCHLD}:
@@ -239,10 +239,10 @@ class Supervisor:
             self._selector.unregister(self._in)
             self._lose("whoever started it has gone")
             return
-        self._hear(data)
+        self._take_data(data)
 
-    def _hear(self, data: bytes) -> None:
-        self._heard_s = time.monotonic()
+    def _take_data(self, data: bytes) -> None:
+        self._last_request_s = time.monotonic()
         *lines, self._lines = (self._lines + data).split(b"\n")
         for line in filter(None, lines):
             self._take_request(json.loads(line))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from hwd.model.ssh import SshPlace
-from hwd.rollout.processes.running import SupervisedProgram, boot, socket_name, wanted, wanted_attach
+from hwd.rollout.processes.supervised_program import SupervisedProgram, boot, socket_name, start_request, wanted_attach
 from hwd.rollout.remote import PYTHON_LEAST, PYTHONS
 from hwd.rollout.ssh.program import SshProgram
 from hwd.rollout.ssh.session import Ssh
@@ -38,7 +38,7 @@ async def start_over_ssh(
     is there.
     """
     name = None if keep is None else socket_name(keep, host)
-    asked = wanted(command, user=user, within_s=within_s, environment=environment, keep=name)
+    asked = start_request(command, user=user, within_s=within_s, environment=environment, keep=name)
     pipe = await _open(host, place, _command(asked, user), clock, home)
     return await SupervisedProgram.start(host, pipe, asked, kept=keep is not None)
 

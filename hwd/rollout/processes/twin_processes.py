@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hwd.rollout.processes.running import (
+from hwd.rollout.processes.supervised_program import (
     ENDS_WITHIN_S,
     SupervisedProgram,
     boot,
     socket_name,
-    wanted,
+    start_request,
     wanted_attach,
 )
 from hwd_agents.sources.kernel.sockets import ANSWER_TIMEOUT_S, KeeperRequest, Verb, ask_for_descriptor
@@ -47,7 +47,7 @@ async def start_in_namespace(
     """
     name = None if keep is None else _name(host, keeper, keep)
 
-    def spawn() -> _Spawned:
+    def spawn() -> _SpawnedProcess:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as keeper_lives:
             keeper_lives.settimeout(ANSWER_TIMEOUT_S)
             try:
@@ -59,7 +59,9 @@ async def start_in_namespace(
                 ) from error
             passed = {"namespace": namespace, "keeper": keeper_lives.fileno()}
             try:
-                asked = wanted(command, user=user, within_s=within_s, environment=environment, keep=name, **passed)
+                asked = start_request(
+                    command, user=user, within_s=within_s, environment=environment, keep=name, **passed
+                )
                 return _spawn(host, asked, *passed.values())
             finally:
                 os.close(namespace)
@@ -84,7 +86,7 @@ def _name(host: str, keeper: Path, keep: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Spawned:
+class _SpawnedProcess:
     """A supervisor or a relay, what it is asked, and the socket that is its input and its output."""
 
     process: "subprocess.Popen[bytes]"
@@ -96,7 +98,7 @@ class _Spawned:
         return _ChildPipe(self.sock, self.process)
 
 
-def _spawn(host: str, asked: str, *passed: int) -> _Spawned:
+def _spawn(host: str, asked: str, *passed: int) -> _SpawnedProcess:
     """Start one, with these descriptors. It has a session of its own: Ctrl-C is the daemon's to handle."""
     ours, theirs = socket.socketpair()
     with theirs:
@@ -112,10 +114,10 @@ def _spawn(host: str, asked: str, *passed: int) -> _Spawned:
             ours.close()
             raise FailedError(f"{host}: cannot start the supervisor of a program: {reason_of(error)}") from error
     ours.setblocking(False)
-    return _Spawned(process=process, sock=ours, asked=asked)
+    return _SpawnedProcess(process=process, sock=ours, asked=asked)
 
 
-async def _off_the_loop(offload: Offload, spawn: Callable[[], _Spawned]) -> _Spawned:
+async def _off_the_loop(offload: Offload, spawn: Callable[[], _SpawnedProcess]) -> _SpawnedProcess:
     """A start takes tens of milliseconds, and a keeper that does not answer seconds. Whoever is cancelled meanwhile
     leaves nothing behind.
     """
@@ -127,7 +129,7 @@ async def _off_the_loop(offload: Offload, spawn: Callable[[], _Spawned]) -> _Spa
         raise
 
 
-def _drop(spawning: "asyncio.Future[_Spawned]") -> None:
+def _drop(spawning: "asyncio.Future[_SpawnedProcess]") -> None:
     if spawning.cancelled() or spawning.exception() is not None:
         return
     spawned = spawning.result()

@@ -117,7 +117,7 @@ class SshProgram:
     def finish(self, deadline_s: float, on_line: Callable[[str], None] | None = None) -> Ran:
         """Read until its end: what comes after that is not ours, nor is whoever keeps the channel open."""
         out, err = bytearray(self._first), bytearray()
-        told = 0
+        start = 0
         has_ended = {"out": False, "err": False}
         try:
             while not all(has_ended.values()):
@@ -125,9 +125,9 @@ class SshProgram:
                 name = "out" if stream is self._out else "err"
                 (out if stream is self._out else err).extend(stream.feed(data))
                 has_ended[name] = not data or stream.status is not None
-                while on_line is not None and (end := out.find(b"\n", told)) >= 0:
-                    on_line(out[told:end].decode(errors="replace"))
-                    told = end + 1
+                while on_line is not None and (end := out.find(b"\n", start)) >= 0:
+                    on_line(out[start:end].decode(errors="replace"))
+                    start = end + 1
                 if len(out) + len(err) > OUTPUT_BYTES:
                     raise FailedError(f"{self._what}: its output is over {OUTPUT_BYTES} bytes")
             status = self._out.status

@@ -39,7 +39,7 @@ RULES: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
+class BrokenRule:
     """A breach of a rule in a life."""
 
     life: int
@@ -104,7 +104,7 @@ class Campaign:
     """Use it as `async with campaign() as one`."""
 
     def __init__(self, around: Surroundings, *, loses_writes: bool = False) -> None:
-        self.broken: list[Broken] = []
+        self.broken: list[BrokenRule] = []
         self.died_at: dict[str, int] = {}
         """How often the daemon died where."""
         self._around = around
@@ -335,8 +335,8 @@ class Campaign:
                 if id not in awaiting and not said:
                     self._breach("promise-kept", f"{id} awaited its confirm, and is gone")
             elif said != [answer]:
-                told = ", ".join(said) or "without an end"
-                self._breach("one-story", f"{id} was answered as {answer}, and is {told} in the records")
+                outcomes_text = ", ".join(said) or "without an end"
+                self._breach("one-story", f"{id} was answered as {answer}, and is {outcomes_text} in the records")
         now = await self._light()
         expected = self._expected(records, awaiting)
         for switch in SWITCHES:
@@ -406,7 +406,7 @@ class Campaign:
         return daemon.log.read_text(errors="replace") if daemon.log.exists() else ""
 
     def _breach(self, rule: str, what: str) -> None:
-        self.broken.append(Broken(life=self._life, rule=rule, what=what))
+        self.broken.append(BrokenRule(life=self._life, rule=rule, what=what))
 
 
 @asynccontextmanager

@@ -24,7 +24,7 @@ Light = Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class BegunReconfiguration:
     """A reconfiguration as the journal or the records have it: what it removes and adds, `ocs1:1A-3B`."""
 
     id: str
@@ -36,7 +36,7 @@ class Begun:
 class Story:
     """What one source says: begun in this order, and ended so."""
 
-    begun: dict[str, Begun] = field(default_factory=dict)
+    begun: dict[str, BegunReconfiguration] = field(default_factory=dict)
     ended: dict[str, list[str]] = field(default_factory=dict)
 
     def end(self, id: str, outcome: str) -> None:
@@ -101,8 +101,8 @@ async def read_records(path: Path) -> Story:
     return story
 
 
-def _begun(id: str, moves: Sequence[Mapping[str, Any]]) -> Begun:
-    return Begun(
+def _begun(id: str, moves: Sequence[Mapping[str, Any]]) -> BegunReconfiguration:
+    return BegunReconfiguration(
         id=id,
         removes=frozenset(f"{move['switch']}:{one}" for move in moves for one in move["remove"]),
         adds=frozenset(f"{move['switch']}:{one}" for move in moves for one in move["add"]),

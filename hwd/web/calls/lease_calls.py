@@ -68,7 +68,7 @@ class LeaseCalls:
         now = self._clock.wall_ns()
         return [
             HeldSettings(hold=one.id, run=str(one.run), ports=sorted(one.ports, key=natural_key), why=one.text(now))
-            for one in self._settings.left
+            for one in self._settings.claims_of_ended_runs
         ]
 
     async def take(self, body: LeaseBody) -> HeldLease:
@@ -111,10 +111,10 @@ class LeaseCalls:
     async def heartbeat(self, id: str, body: EpochBody) -> HeldLease:
         """A sign of a holder, who claims a lease by it, or of a client that waits: it answers what became of it."""
         if (request := self._requests.get(id)) is not None:
-            self._requests.hear(id)
+            self._requests.heartbeat(id)
             return self._request(request)
         self._rights.check(HELD, id)
-        return self._lease(await self._leases.hear(id, epoch=body.epoch))
+        return self._lease(await self._leases.heartbeat(id, epoch=body.epoch))
 
     async def renew(self, id: str, body: RenewBody) -> HeldLease:
         """Renew a lease: it expires `for_s` seconds from now."""
@@ -167,7 +167,7 @@ class LeaseCalls:
             ports=sorted(lease.ports, key=natural_key),
             expires_in_s=lease.left_s(self._clock.wall_ns()),
             epoch=UNSET if lease.epoch is None else lease.epoch,
-            heard_within_s=UNSET if (within_s := self._leases.heard_within_s(lease.id)) is None else within_s,
+            heard_within_s=UNSET if (within_s := self._leases.silence_left_s(lease.id)) is None else within_s,
         )
 
     def _request(self, request: LeaseRequest) -> HeldLease:

@@ -4,7 +4,7 @@ from typing import Final
 
 from hwd.jobs.jobs import Jobs
 from hwd.model.bodies import PrepareBody, ReleaseSetBody, SwitchBody
-from hwd.model.prepared import PreparedSetStatus
+from hwd.model.prepared_set import PreparedSetStatus
 from hwd.model.reconfiguration import ReconfigurationStatus
 from hwd.model.request import Caller
 from hwd.reconfigure.applies import Applies

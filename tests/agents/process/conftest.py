@@ -10,7 +10,7 @@ import pytest
 from hwd_agents import wire
 from hwd_agents.bus.memory import MemoryBus
 from hwd_agents.bus.protocol import Incoming
-from hwd_agents.sources.twin.played import PlayedHost
+from hwd_agents.sources.twin.manual_host import ManualHost
 from hwd_agents.wire import Birth, Event, Events, Peer, Reply
 
 from ..conftest import stop
@@ -110,7 +110,7 @@ class Lab(PlayedRack):
             )
         return replies
 
-    def each(self, do: Callable[[PlayedHost], None]) -> None:
+    def each(self, do: Callable[[ManualHost], None]) -> None:
         for host in self.hosts.values():
             do(host)
 

@@ -97,7 +97,7 @@ async def test_settle_tells_never_left_from_unknown(one: Lab) -> None:
     one.hosts["h0"].light("eth0", lit=False)
     await asyncio.sleep(0.001)
     one.hosts["h0"].light("eth0", lit=True)  # shorter than the sampling: the module has latched it
-    one.hosts["h0"].carrier("eth0", up=True, flaps=2, told=False)
+    one.hosts["h0"].carrier("eth0", up=True, flaps=2, notice=False)
     await asyncio.sleep(1)
     left = (await one.ask("h0", "settle", reconfiguration="r2")).data["ports"]["eth0"]
     assert (left["light"]["lost"], left["carrier"]["lost"]) == (1, 1)

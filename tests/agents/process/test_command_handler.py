@@ -12,7 +12,7 @@ from hwd_agents.process.command_handler import REMEMBERED, Commands, Outcome, Ve
 from hwd_agents.process.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
 from hwd_agents.settings.port_settings import Settings
 from hwd_agents.sources.setting_source import Setting, SettingSource
-from hwd_agents.spool.lost_events import Stored
+from hwd_agents.spool.lost_events import StoredEvent
 from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.watchers.watchers import Watchers
@@ -101,7 +101,7 @@ class Asked:
         assert isinstance(found, dict)
         return found
 
-    async def _publish(self, boot: str, events: list[Stored]) -> None:
+    async def _publish(self, boot: str, events: list[StoredEvent]) -> None:
         assert boot == "b1"
 
 
@@ -202,7 +202,7 @@ async def test_observations_that_nobody_settles_are_forgotten_beyond_some(agent:
 
 
 async def test_refresh_reads_what_the_kernel_did_not_tell(agent: Asked) -> None:
-    agent.host.carrier("eth0", up=True, flaps=2, told=False)
+    agent.host.carrier("eth0", up=True, flaps=2, notice=False)
     fresh = await agent.do("refresh")
     assert fresh.data["ports"]["eth0"]["carrier_changes"] == 3
     assert fresh.data["states"]["eth0"] == {"light": False, "firmware": False, "carrier": True, "rdma": None}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hwd_agents.pytorch.worker import Submitted, Worker
+from hwd_agents.pytorch.worker import SubmittedOperation, Worker
 from hwd_agents.shim import Rank
 from hwd_agents.wire import OperationKind
 from hwd_drivers.core.errors import RefusedError
@@ -31,20 +31,20 @@ class Calls:
         raises: bool = False,
         before: Callable[[], object] = lambda: None,
         told: Callable[[BaseException | None], None] | None = None,
-    ) -> Submitted:
+    ) -> SubmittedOperation:
         def send() -> None:
             before()
             self.sent.append(name)
             if raises:
                 raise OSError("the other rank has gone")
 
-        one = Submitted(
+        one = SubmittedOperation(
             group="world",
             kind=kind,
             size_bytes=0,
             within_s=5,
             send=send,
-            told=told or (lambda error: self.told.append(f"{name}: {error}")),
+            on_done=told or (lambda error: self.told.append(f"{name}: {error}")),
             peer=peer,
             port="eth0",
         )

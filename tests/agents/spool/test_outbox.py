@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hwd_agents.spool.lost_events import Stored
+from hwd_agents.spool.lost_events import StoredEvent
 from hwd_agents.spool.outbox import DISK_AGAIN_S, IN_FLIGHT, PATIENCE_FIRST_S, WINDOW_EVENTS, Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.wire import EVENTS_MAX, TEXT_MOST, Ack
@@ -49,7 +49,7 @@ class Desk:
     def sequences(self, boot: str = "b1") -> list[int]:
         return [seq for name, found in self.taken if name == boot for seq in found]
 
-    async def _publish(self, boot: str, events: list[Stored]) -> None:
+    async def _publish(self, boot: str, events: list[StoredEvent]) -> None:
         self.on_disk.append(self.disk.size() > 0)
         failing = self.failing
         if not failing:

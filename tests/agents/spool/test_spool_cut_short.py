@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.link_source import LinkReading
-from hwd_agents.spool.lost_events import Stored
+from hwd_agents.spool.lost_events import StoredEvent
 from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.watchers.link_watcher import LinkWatcher
@@ -47,7 +47,7 @@ class Life:
             self.readings.append(reading)
         self._carriers[port] = reading.carrier
 
-    async def _publish(self, boot: str, events: list[Stored]) -> None:
+    async def _publish(self, boot: str, events: list[StoredEvent]) -> None:
         raise AssertionError("the bus is never up")
 
     async def told(self) -> list[Event]:

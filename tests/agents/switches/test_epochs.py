@@ -88,14 +88,14 @@ def test_selections_that_have_not_ended_are_known_to_the_next_process() -> None:
     assert marks == {MARK: {"h0-1": {"what": 1}, "h0-2": {"what": 2}}}
     marks |= first.end("h0-1")
     second = Intents(marks, marks.__setitem__)
-    assert second.left == {"h0-2": {"what": 2}}
+    assert second.unreported_selections == {"h0-2": {"what": 2}}
     second.begin("h0-3", {"what": 3})
     assert marks == {MARK: {"h0-2": {"what": 2}, "h0-3": {"what": 3}}}, (
         "a selection of this life took the place of one that is not told yet"
     )
-    assert second.left == {"h0-2": {"what": 2}}
+    assert second.unreported_selections == {"h0-2": {"what": 2}}
     marks |= second.end("h0-2")
-    assert (second.left, marks) == ({}, {MARK: {"h0-3": {"what": 3}}})
+    assert (second.unreported_selections, marks) == ({}, {MARK: {"h0-3": {"what": 3}}})
 
 
 def test_the_end_of_what_was_never_begun_writes_nothing() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hwd_agents.sources.twin.played import PlayedHost
+from hwd_agents.sources.twin.manual_host import ManualHost
 from hwd_agents.switches.link_up import LOOK_S, LinkUp
 from hwd_agents.wire import PortUp
 
@@ -20,7 +20,7 @@ class Waiting:
 
     def __init__(self, one: Stage) -> None:
         self.stage = one
-        self.host: PlayedHost = one.hosts["h0"]
+        self.host: ManualHost = one.hosts["h0"]
         self.link = link_watcher(one, Ear(), links_slow_s=10)
         one.run(self.link)
         self.clock = one.clock
@@ -54,7 +54,7 @@ STORIES: dict[str, tuple[bool, Happens, tuple[bool, bool, str], float]] = {
     "it fell and came again": (True, {0.1: {"up": False}, 0.6: {"up": True}}, (True, False, ""), 0.6),
     "a flap that the kernel counted and did not tell": (
         True,
-        {0.1: {"up": True, "flaps": 2, "told": False}},
+        {0.1: {"up": True, "flaps": 2, "notice": False}},
         (True, False, ""),
         0.1,
     ),
@@ -99,7 +99,7 @@ async def test_a_port_whose_switch_stood_so_is_up_when_it_has_carrier(seen: Wait
 
 async def test_an_earlier_flap_whose_notice_was_delayed_does_not_count(seen: Waiting) -> None:
     await seen.begin(carrier=True, moved=False)
-    seen.host.carrier("eth0", up=True, flaps=2, told=False)
+    seen.host.carrier("eth0", up=True, flaps=2, notice=False)
     await seen.watch.look()
     seen.watch.moved(["eth0"])
     seen.watch.acknowledged(["eth0"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hwd_agents.transfers.host_transfers import AGAIN_S, ANSWER_WITHIN_S, TOLD_AFTER_S
+from hwd_agents.transfers.host_transfers import AGAIN_S, ANSWER_WITHIN_S, EXPIRED_AFTER_S
 from hwd_agents.transfers.lines import Line
 from hwd_agents.wire import Ask
 from hwd_drivers.core.clock import SystemClock
@@ -202,7 +202,7 @@ async def test_end_is_told_for_a_claim_whose_answer_was_lost_and_not_for_an_oper
     assert f"did not answer within {1 + ANSWER_WITHIN_S:g} s" in line["why"]
     assert asyncio.get_running_loop().time() - began_s == pytest.approx(1 + ANSWER_WITHIN_S + 0.5, abs=0.01)
     assert await host.report() == []
-    await asyncio.sleep(5 + TOLD_AFTER_S + 2 * AGAIN_S)
+    await asyncio.sleep(5 + EXPIRED_AFTER_S + 2 * AGAIN_S)
     assert ("end-transfers" in host.verbs()) is is_told
 
 

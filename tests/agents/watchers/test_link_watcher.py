@@ -63,7 +63,7 @@ async def test_the_first_state_is_no_event_and_a_change_is_told_between_its_stam
 
 async def test_flaps_that_the_kernel_only_counted_are_found_by_the_next_look(seen: Watched) -> None:
     await asyncio.sleep(1)
-    seen.host.carrier("eth0", up=True, flaps=4, told=False)
+    seen.host.carrier("eth0", up=True, flaps=4, notice=False)
     flapped_ns = seen.stage.now_ns()
     await asyncio.sleep(0.3)
     (told,) = seen.ear.told

@@ -19,7 +19,7 @@ from hwd_agents.sources.kernel.udp import InterfaceDatagrams
 from hwd_agents.sources.modules.kernel_modules import KernelModules
 from hwd_agents.sources.modules.sff8636 import build_memory
 from hwd_agents.sources.sources import Sources
-from hwd_agents.spool.lost_events import Stored
+from hwd_agents.spool.lost_events import StoredEvent
 from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.watchers.watchers import Watchers
@@ -119,7 +119,7 @@ class Host:
     def ip(self, *arguments: str) -> None:
         run_ip(self._keeper, *arguments)
 
-    async def _publish(self, boot: str, events: list[Stored]) -> None:
+    async def _publish(self, boot: str, events: list[StoredEvent]) -> None:
         self.events += [stored.event for stored in events]
         self._moved.set()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd.bus.broker.embedded import PACKET_MOST_BYTES, UNKNOWN_MOST, EmbeddedBroker
+from hwd.bus.broker.embedded_broker import PACKET_MOST_BYTES, UNKNOWN_MOST, EmbeddedBroker
 from hwd.model.limit import Limit
 
 PATIENCE_S = 20.0

@@ -32,14 +32,14 @@ class Asker:
         self.exchange.begin_burst()
         if overdue is not None:
             assert self.exchange.take(overdue, self._now_ns)
-            assert not self.exchange.heard
+            assert not self.exchange.has_reply
         for there_us, back_us in ways_us:
             t1_ns, self._now_ns = self._now_ns, self._now_ns + 7 * MS
             offset_ns = OFFSET_NS + t1_ns * self._drift_ppm // 1_000_000
             t2_ns = t1_ns + there_us * US + offset_ns
             id = self.exchange.ask(t1_ns)
             if self._before is not None:
-                self.exchange.left(*self._before)
+                self.exchange.correct_sent(*self._before)
             reply = ClockReply(boot="boot", seq=id, id=id, t1_ns=t1_ns, t2_ns=t2_ns, t3_ns=t2_ns + 30 * US)
             assert self.exchange.take(reply, t2_ns + 30 * US - offset_ns + back_us * US)
             self._before = id, t2_ns + 30 * US + 100

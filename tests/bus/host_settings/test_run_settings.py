@@ -143,14 +143,14 @@ class Lab(PlayedRack):
         self.records.close()
 
     def held_ports(self) -> list[tuple[str | None, list[str]]]:
-        return [(hold.run, sorted(hold.ports)) for hold in self.settings.left]
+        return [(hold.run, sorted(hold.ports)) for hold in self.settings.claims_of_ended_runs]
 
     def check(self, *ports: str, lease: str | None = None, run: str | None = None) -> None:
         self.ledger.check(Asker(lease=lease, run=run), ports, PortAction.CHANGE, now_wall_ns=self.clock.wall_ns())
 
     def _take_release(self, claim: Claim) -> None:
         if claim.reason is Reason.SETTINGS:
-            self.let_go.append(tuple(one.id for one in self.settings.left))
+            self.let_go.append(tuple(one.id for one in self.settings.claims_of_ended_runs))
         self._told.set()
 
     def _take(self, document: Document) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hwd.config.playbook.playbook import LeaseStep, load_playbook
-from hwd.config.testbed.testbed import Loaded, load_testbed
+from hwd.config.testbed.testbed import LoadedTestbed, load_testbed
 from hwd.config.testbed.wanted_state import parse_what
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
@@ -36,8 +36,8 @@ fibres:
 
 
 @pytest.fixture
-def load(tmp_path: Path) -> Callable[[str], Loaded]:
-    def load(text: str) -> Loaded:
+def load(tmp_path: Path) -> Callable[[str], LoadedTestbed]:
+    def load(text: str) -> LoadedTestbed:
         path = tmp_path / "testbed.yaml"
         path.write_text(text)
         return load_testbed(path, registry.installed().specs)
@@ -45,7 +45,7 @@ def load(tmp_path: Path) -> Callable[[str], Loaded]:
     return load
 
 
-Load = Callable[[str], Loaded]
+Load = Callable[[str], LoadedTestbed]
 
 
 def test_ends_of_elements_have_names_of_the_composite_and_fibres_end_at_them(load: Load) -> None:

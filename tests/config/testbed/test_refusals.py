@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from hwd.config.testbed.testbed import Loaded
+from hwd.config.testbed.testbed import LoadedTestbed
 
 from ...answers import check_answers
 
-Load = Callable[[str], Loaded]
+Load = Callable[[str], LoadedTestbed]
 
 SWITCH = "driver: polatis-tl1, model: polatis-6000, address: 10.0.0.5"
 NIC_PORT = "{module: 100g-lr4}"

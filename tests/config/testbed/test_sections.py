@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from hwd.bus.module_timings import declared_timings
-from hwd.config.testbed.testbed import Loaded
+from hwd.config.testbed.testbed import LoadedTestbed
 from hwd.model import testbed_diff as diff
 from hwd.model.interlock import InterlockName, InterlockRules
 from hwd.model.plane import CommunicationGroup, Rank
@@ -14,7 +14,7 @@ from hwd_drivers.core.values import Crossconnect
 
 from ..conftest import said
 
-Load = Callable[[str], Loaded]
+Load = Callable[[str], LoadedTestbed]
 
 SOUND = """testbed: small
 switches:
@@ -80,7 +80,7 @@ def job(keys: str) -> str:
     return f"{OF_TWO_HOSTS}jobs:\n  train:\n{stated}{rest}"
 
 
-def mistakes(loaded: Loaded) -> list[str]:
+def mistakes(loaded: LoadedTestbed) -> list[str]:
     return [one for one in said(loaded) if ": warning: " not in one]
 
 

@@ -7,14 +7,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwd.config.testbed.secrets import resolve
-from hwd.config.testbed.testbed import Loaded, load_testbed
+from hwd.config.testbed.testbed import LoadedTestbed, load_testbed
 from hwd.model.testbed import RetentionRules, SecretRef, Setting
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
 
 from ..conftest import said
 
-Load = Callable[[str], Loaded]
+Load = Callable[[str], LoadedTestbed]
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 
 SWITCH = "switches: {ocs1: {driver: polatis-tl1, model: polatis-6000, address: 10.0.0.5}}"

@@ -96,7 +96,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[D
 
 
 def outcomes(spec: DriverSpec) -> dict[str, Outcome]:
-    return {each.check: each.outcome for each in beside.beside(spec)}
+    return {each.check: each.outcome for each in beside.file_results(spec)}
 
 
 def test_readme_captures_and_glass_are_found_beside_a_driver(outside: tuple[DriverSpec, Path]) -> None:
@@ -119,4 +119,4 @@ def test_the_latest_run_on_glass_of_each_unit_is_stored_and_an_unreadable_record
     assert outcomes(spec)["glass"] is PASSED
     (folder / "hwd_acme/glass.json").write_text("[{}]")
     with pytest.raises(ConfigError, match=r"glass\.json: not a record of runs on glass"):
-        beside.beside(spec)
+        beside.file_results(spec)

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from hwd_drivers.conformance.uncaught_errors import overhear
+from hwd_drivers.conformance.uncaught_errors import collect_uncaught
 from hwd_drivers.core.errors import DeadlineError
 
 
@@ -17,7 +17,7 @@ def burst(error: Exception) -> None:
 async def test_an_exception_in_a_callback_is_counted_and_printed_once(caplog: pytest.LogCaptureFixture) -> None:
     loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
-    with overhear() as heard:
+    with collect_uncaught() as heard:
         for _ in range(3):
             loop.call_soon(burst, ValueError("no number"))
         await asyncio.sleep(0)
@@ -34,7 +34,7 @@ async def test_an_uncaught_error_of_ours_is_printed_and_not_counted(caplog: pyte
         raise DeadlineError("no answer within 2 s")
 
     caplog.set_level(logging.ERROR)
-    with overhear() as heard:
+    with collect_uncaught() as heard:
         task = asyncio.create_task(late(), name="hwd:late")
         await asyncio.wait((task,))
         del task

@@ -17,7 +17,7 @@ A, B, C = (Crossconnect.parse(text) for text in ("1A-2B", "3A-4B", "5A-6B"))
 
 
 def found(restarts: Restarts | None = None, **more: Any) -> Restart | None:
-    asked: dict[str, Any] = {"at_s": 1000.0, "heard_s": 990.0, "uptime_s": None, "capabilities": MATRIX}
+    asked: dict[str, Any] = {"at_s": 1000.0, "last_reading_s": 990.0, "uptime_s": None, "capabilities": MATRIX}
     return (restarts or Restarts()).find(**{**asked, "before": (A, B), "now": (A, B), **more})
 
 
@@ -28,7 +28,7 @@ def found(restarts: Restarts | None = None, **more: Any) -> Restart | None:
         ({"now": ()}, Sign.AT_REST),
         ({"now": (C,)}, Sign.AT_REST),  # another client was quick to make another
         ({"now": (A,)}, None),
-        ({"now": (), "heard_s": None}, None),
+        ({"now": (), "last_reading_s": None}, None),
         ({"now": (), "before": None}, None),
         ({"now": (), "before": ()}, None),
         ({"now": (), "uptime_s": 3600.0}, None),  # it was up all the time: another client emptied it
@@ -48,11 +48,11 @@ def test_crossconnects_show_a_restart_where_a_unit_reports_no_uptime(more: dict[
 )
 def test_uptime_shows_a_restart_with_certainty_to_its_minute(uptime_s: float, is_restart: bool) -> None:
     younger = Restarts()
-    assert found(younger, at_s=1000.0, heard_s=None, uptime_s=100.0) is None
-    assert found(younger, at_s=1960.0, heard_s=1000.0, uptime_s=950.0) is None, "about as much as has passed"
+    assert found(younger, at_s=1000.0, last_reading_s=None, uptime_s=100.0) is None
+    assert found(younger, at_s=1960.0, last_reading_s=1000.0, uptime_s=950.0) is None, "about as much as has passed"
     restarts = Restarts()
-    assert found(restarts, at_s=0.0, heard_s=None, uptime_s=9_000.0) is None
-    restart = found(restarts, at_s=960.0, heard_s=600.0, uptime_s=uptime_s)
+    assert found(restarts, at_s=0.0, last_reading_s=None, uptime_s=9_000.0) is None
+    restart = found(restarts, at_s=960.0, last_reading_s=600.0, uptime_s=uptime_s)
     assert (restart is not None) is is_restart
     if restart is not None:
         assert (restart.sign, restart.lost) == (Sign.UPTIME, ())

@@ -10,7 +10,7 @@ from hwd.model.kinds import read_document
 from hwd_drivers.core.errors import DeadlineError, DeviceError, LinkError, ProtocolError, RefusedError, StartingError
 from hwd_drivers.core.values import PortOverride, PortSide
 from hwd_drivers.devices.abilities import Device
-from hwd_drivers.devices.readings import MADE_ANEW_WITHIN_S
+from hwd_drivers.devices.readings import RESTORED_WITHIN_S
 from hwd_drivers.devices.supervisor import FIRST_RETRY_S, LONGEST_RETRY_S
 from hwd_drivers.transports.memory import Cut, MemoryDialer, MemoryNet
 from hwd_drivers.twins.server import Denial
@@ -179,7 +179,7 @@ async def test_a_restart_is_reported_and_restored_crossconnects_are_not_a_foreig
     world.behind_our_back(remove="1A-2B")
     await world.read()
     assert world.told("switch.read")[-1]["ours"] is False, "it had made that anew"
-    await asyncio.sleep(MADE_ANEW_WITHIN_S)
+    await asyncio.sleep(RESTORED_WITHIN_S)
     world.behind_our_back(add="2A-1B")
     await world.read()
     assert world.told("switch.read")[-1]["ours"] is False, "long after its restart"

@@ -33,7 +33,7 @@ class Echo(TwinSession):
 
     @override
     def data_received(self, data: bytes) -> None:
-        self.heard()
+        self.note_input()
         self.reply(data)
 
 

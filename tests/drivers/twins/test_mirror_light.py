@@ -58,7 +58,7 @@ def test_blocked_end_is_dark_and_its_crossconnect_stays_and_a_stuck_mirror_moves
     optics.on_change.append(told.append)
     optics.block([A1, B2, ENDS[2]], 5)
     assert ids(optics) == ["1A-1B blocked", "2A-2B blocked"]
-    assert (optics.output(B1, 5), optics.power(B2, 5), optics.passing(5)) == (None, None, {})
+    assert (optics.output(B1, 5), optics.power(B2, 5), optics.lit_paths(5)) == (None, None, {})
     assert not optics.passes(pairs("1A-1B")[0], 5)
     assert optics.blocked == {A1, B2, ENDS[2]}
     optics.unblock([A1, ENDS[2]], 6)
@@ -114,7 +114,7 @@ def test_attenuator_has_its_set_loss() -> None:
     optics.attenuate(B1, 3.0, 1)
     assert [loss(optics) - before, optics.attenuation_db(B1)] == pytest.approx([3, 3])
     assert optics.loss_db(pairs("1A-1B")[0]) == pytest.approx(loss(optics))
-    assert optics.passing(1) == {pairs("1A-1B")[0]: pytest.approx(loss(optics))}
+    assert optics.lit_paths(1) == {pairs("1A-1B")[0]: pytest.approx(loss(optics))}
     optics.disconnect(pairs("1A-1B"), 2)
     assert optics.attenuation_db(B1) == 3, "of any light"
     optics.connect(pairs("2A-1B"), 3, move=True)

@@ -282,7 +282,7 @@ def test_region_that_was_left_has_no_light_and_the_other_one_has(went: Event, po
 
 def test_records_that_lack_an_event_do_not_show_it() -> None:
     story = told()
-    del story.events[next(n for n, one in enumerate(story.events) if isinstance(one.told, Intent))]
+    del story.events[next(n for n, one in enumerate(story.events) if isinstance(one.plane_event, Intent))]
     found = story.judged()
     assert found.unshown == [
         "ranks were let go of whose asking nothing is recorded: the records lack events of the job"

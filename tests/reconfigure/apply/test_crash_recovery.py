@@ -166,7 +166,7 @@ async def test_one_that_is_tried_now_is_given_up_when_that_try_is_over_and_not_t
         assert ANSWER_S <= loop.time() - began_s < ANSWER_S + 1.0
         assert given_up.left == ["ocs1: nothing"]
         await trying
-        assert [one.reconfiguration for one in recovery.left()] == ["r-ocs2", "r-ocs3"]
+        assert [one.reconfiguration for one in recovery.left_open()] == ["r-ocs2", "r-ocs3"]
 
 
 async def test_a_bug_in_one_recovery_does_not_stop_the_others() -> None:

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from hwd.interlocks.overrides import WAY_BACK
 from hwd.model.bodies import EpochBody, LeaseBody
-from hwd.model.desired import SwitchDesired
+from hwd.model.desired_state import SwitchDesired
 from hwd.model.plan_summary import InterlockRefused
 from hwd.model.reconfiguration import ReconfigurationStarted
 from hwd.model.switch import SwitchDrift

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from msgspec.structs import replace as changed
 
 from hwd.model.daemon import JournalGivenUp
-from hwd.model.desired import wanted_of
+from hwd.model.desired_state import wanted_of
 from hwd.model.link import Link
 from hwd.model.plan import Plan
 from hwd.model.reconfiguration import EndFact, ReconfigurationEnded, WantedSwitch
@@ -135,7 +135,7 @@ def written() -> tuple[MemoryDisk, Journal]:
     older.load(fresh="j1")
     for id in ("r0", "r1"):
         older.begin(plan(), reconfiguration=id, run=None)
-    older.end("r0", outcome="confirmed", told=ended("r0", "confirmed"))
+    older.end("r0", outcome="confirmed", dated=ended("r0", "confirmed"))
     disk.append(b"\0damage\0")
     journal = Journal(disk)
     journal.load(known="j1")
@@ -143,10 +143,10 @@ def written() -> tuple[MemoryDisk, Journal]:
         journal.end(lost, outcome="given-up")
     begin(journal, "r1")
     journal.begin(plan(), reconfiguration="r2", run="run2")
-    journal.end("r2", outcome="confirmed", told=ended("r2", "confirmed"))
+    journal.end("r2", outcome="confirmed", dated=ended("r2", "confirmed"))
     begin(journal, "r3")
     begin(journal, "r4")
-    journal.end("r3", outcome="rolled-back", told=ended("r3", "rolled-back", "aborted"))
+    journal.end("r3", outcome="rolled-back", dated=ended("r3", "rolled-back", "aborted"))
     for id in ("r5", "r6"):
         journal.begin(plan(), reconfiguration=id, run=None, terms=TERMS)
         journal.await_confirm(id, WAIT)
@@ -422,7 +422,7 @@ def test_power_cut_at_any_byte_of_a_wait_or_of_its_end_leaves_what_was_before(st
             case "goes-back":
                 journal.go_back("r1")
             case _:
-                journal.end("r1", outcome="confirmed", told=ended("r1", "confirmed"))
+                journal.end("r1", outcome="confirmed", dated=ended("r1", "confirmed"))
 
     disk, journal = begun()
     before, size = journal.open, disk.size()
@@ -568,7 +568,7 @@ def test_end_that_the_records_lack_outlives_every_rewrite_and_is_gone_when_they_
     journal = Journal(disk)
     told = ended("r0", "rolled-back", "aborted")
     begin(journal, "r0")
-    journal.end("r0", outcome="rolled-back", told=told)
+    journal.end("r0", outcome="rolled-back", dated=told)
     for number in range(9):
         journal.begin(replace(plan(), what="x" * 1000), reconfiguration=f"more{number}", run=None)
         journal.end(f"more{number}", outcome="confirmed")
@@ -576,7 +576,7 @@ def test_end_that_the_records_lack_outlives_every_rewrite_and_is_gone_when_they_
     again = Journal(disk)
     assert (again.load(known=journal.id), again.damage) == ((), None)
     (one,) = again.ended
-    assert (one.begun.entry.reconfiguration, one.outcome, one.told) == ("r0", "rolled-back", told)
+    assert (one.begun.entry.reconfiguration, one.outcome, one.dated) == ("r0", "rolled-back", told)
     again.note_recorded(told.fact)
     begin(again, "r1")
     disk.crash()
@@ -589,7 +589,7 @@ def test_document_in_the_records_stands_for_an_end_and_one_that_says_it_failed_d
     for recorded, kept in (("failed", ["rolled-back"]), ("rolled-back", [])):
         disk, journal = journal_of("r1")
         journal.note_recorded(ended("r1", recorded).fact)
-        journal.end("r1", outcome="rolled-back", told=ended("r1", "rolled-back"))
+        journal.end("r1", outcome="rolled-back", dated=ended("r1", "rolled-back"))
         assert [one.outcome for one in journal.ended] == kept, recorded
         journal.note_recorded(ended("r1", "failed").fact)
         assert len(Journal(disk).load()) == 0
@@ -611,12 +611,12 @@ def test_end_with_any_reason_has_room_on_a_disk_that_got_full(why: str) -> None:
     )
     for fact, outcome in zip(facts, ("rolled-back", "given-up"), strict=True):
         id = fact.reconfiguration
-        journal.end(id, outcome=outcome, told=DatedFact(wall_ns=2**62, fact=journal.bounded(id, fact)))
+        journal.end(id, outcome=outcome, dated=DatedFact(wall_ns=2**62, fact=journal.bounded(id, fact)))
     again = Journal(disk)
     assert (again.load(), again.damage) == ((), None)
     for one, fact in zip(again.ended, facts, strict=True):
-        assert type(one.told.fact) is type(fact)
-        cut = one.told.fact.why
+        assert type(one.dated.fact) is type(fact)
+        cut = one.dated.fact.why
         assert (why[: len(cut) - 3], cut[-3:]) == (cut[:-3], "...")
         assert len(cut) > 40
 
@@ -631,11 +631,11 @@ def test_desired_state_of_an_end_is_whole_however_long_it_is_and_on_a_full_disk(
     for id in ("r1", "r2"):
         journal.begin(plan(), reconfiguration=id, run=None, wanted=wanted)
     disk.capacity_bytes = len(disk.read())
-    journal.end("r1", outcome="confirmed", told=DatedFact(wall_ns=1, fact=journal.bounded("r1", fact)))
-    journal.end("r2", outcome="rolled-back", told=undone)
+    journal.end("r1", outcome="confirmed", dated=DatedFact(wall_ns=1, fact=journal.bounded("r1", fact)))
+    journal.end("r2", outcome="rolled-back", dated=undone)
     again = Journal(disk)
     again.load()
-    first, second = [one.told.fact for one in again.ended]
+    first, second = [one.dated.fact for one in again.ended]
     assert isinstance(first, ReconfigurationEnded)
     assert (first.wanted, first.stale) == (wanted, UNSET)
     assert second == undone.fact, "what was undone wants nothing"
@@ -645,7 +645,7 @@ def test_retained_end_that_is_damaged_leaves_its_begin_in_doubt(monkeypatch: pyt
     """After a rewrite begin and end stand alone: a begin without its end must not be rolled back."""
     monkeypatch.setattr(journal_module, "COMPACT_BYTES", 0)
     disk, journal = journal_of("r0")
-    journal.end("r0", outcome="confirmed", told=ended("r0", "confirmed"))
+    journal.end("r0", outcome="confirmed", dated=ended("r0", "confirmed"))
     whole = disk.read()
     assert whole.count(b'"entry"') == 3
     for at in range(len(whole.rstrip(b"\0"))):

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from hwd.model.link import Link
-from hwd.model.prepared import BEFORE, PreparedLink, PreparedSet, PreparedTarget
+from hwd.model.prepared_set import BEFORE, PreparedLink, PreparedSet, PreparedTarget
 from hwd.reconfigure.journal import journal as journal_module
 from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.journal.sets import StoredSet, SwitchEntry

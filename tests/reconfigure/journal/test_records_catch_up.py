@@ -117,7 +117,7 @@ async def test_end_that_is_older_than_all_documents_that_are_held_is_not_told_ag
     journal = Journal(MemoryDisk())
     fact = ReconfigurationEnded(reconfiguration="r1", run=None, what="ring", outcome="confirmed", why="", seconds=1.0)
     journal.begin(PLAN, reconfiguration="r1", run=None)
-    journal.end("r1", outcome="confirmed", told=DatedFact(wall_ns=WALL_NS, fact=fact))
+    journal.end("r1", outcome="confirmed", dated=DatedFact(wall_ns=WALL_NS, fact=fact))
     told: list[Document] = []
     catch_up = RecordsCatchUp(journal, records.reconfigurations, SystemClock())
     await catch_up.read()
@@ -142,7 +142,7 @@ async def test_begin_whose_end_can_come_no_more_is_closed_once_as_crashed_at_the
     journal.begin(PLAN, reconfiguration="r2", run=None)
     journal.begin(PLAN, reconfiguration="r3", run=None)
     told_later = replace(ended, reconfiguration="r3")
-    journal.end("r3", outcome="confirmed", told=DatedFact(wall_ns=WALL_NS, fact=told_later))
+    journal.end("r3", outcome="confirmed", dated=DatedFact(wall_ns=WALL_NS, fact=told_later))
     move = StartedMove(switch="ocs1", remove=[], add=pairs_of("1A-2B"))
     await records.add_documents(
         [

@@ -55,9 +55,9 @@ class Desk:
         """Let time pass, while these clients ask every second."""
         for _ in range(round(seconds)):
             for id in clients:
-                self.requests.hear(id)
+                self.requests.heartbeat(id)
                 if self.leases.record(id) is not None:
-                    await self.leases.hear(id)
+                    await self.leases.heartbeat(id)
             await asyncio.sleep(1)
 
     @property

@@ -241,10 +241,10 @@ class LeaseMachine(RuleBasedStateMachine):
     async def beat(self) -> None:
         """What clients that live do."""
         for id in sorted(self.alive):
-            self.desk.requests.hear(id)
+            self.desk.requests.heartbeat(id)
             if id in self.in_force:
                 try:
-                    await self.desk.leases.hear(id)
+                    await self.desk.leases.heartbeat(id)
                 except HwdError:
                     continue
 

@@ -119,14 +119,14 @@ async def test_lease_with_a_heartbeat_ends_when_its_holder_falls_silent(desk: De
     mine = await leases.take(holder="ada", ports=["ocs1.1"], for_s=600, heartbeat_s=10)
     for _ in range(3):
         await asyncio.sleep(9)
-        await leases.hear(mine.id)
+        await leases.heartbeat(mine.id)
     leases = await desk.restart()
     await asyncio.sleep(9.9)
     assert leases.get(mine.id).epoch == mine.epoch, "silence counts from the start of the daemon"
     await asyncio.sleep(0.2)
     assert leases.all() == ()
     with pytest.raises(RefusedError, match="its holder was not heard in time, and it ended at 2027"):
-        await leases.hear(mine.id)
+        await leases.heartbeat(mine.id)
     assert desk.kinds()[-1] == ("lease.released", "silent")
 
 
@@ -253,7 +253,7 @@ async def test_reservation_becomes_a_lease_at_its_time_and_ends_where_nobody_cla
     await asyncio.sleep(50.5)
     assert desk.requests.reserved == ()
     assert desk.leases.get(eva.id).expires_wall_ns == eva.ends_wall_ns
-    await desk.leases.hear(eva.id)
+    await desk.leases.heartbeat(eva.id)
     await desk.restart()
     await asyncio.sleep(CLAIM_WITHIN_S + 1)
     assert desk.holders() == ["eva"]

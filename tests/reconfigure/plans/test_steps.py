@@ -12,7 +12,7 @@ from hwd.model.link import Link
 from hwd.model.plan import Plan
 from hwd.model.plan_summary import PlanMoves, PlanOrder
 from hwd.reconfigure.plans import move_order
-from hwd.reconfigure.plans.move_order import Interrupted, Order, order_of
+from hwd.reconfigure.plans.move_order import InterruptedLink, Order, order_of
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode
 
@@ -239,23 +239,23 @@ def test_a_step_without_a_link_is_expected_to_take_as_long_as_its_switch(one: Ra
 
 GROUPS = 5
 some = st.frozensets(st.integers(0, GROUPS - 1), max_size=3)
-several = st.lists(st.builds(lambda cut, good: Interrupted(cut_by=cut, good_by=good), some, some), max_size=6)
+several = st.lists(st.builds(lambda cut, good: InterruptedLink(cut_by=cut, good_by=good), some, some), max_size=6)
 
 
-def link(cut_by: str, good_by: str | None = None) -> Interrupted:
-    return Interrupted(
+def link(cut_by: str, good_by: str | None = None) -> InterruptedLink:
+    return InterruptedLink(
         cut_by=frozenset(map(int, cut_by)), good_by=frozenset(map(int, cut_by if good_by is None else good_by))
     )
 
 
-def ring(size: int, first: int = 0) -> list[Interrupted]:
+def ring(size: int, first: int = 0) -> list[InterruptedLink]:
     """Each link is taken by two groups, which both have to be done: as where pairs become other pairs."""
     pairs = [(first + one, first + (one + 1) % size) for one in range(size)]
-    return [Interrupted(cut_by=frozenset(pair), good_by=frozenset(pair)) for pair in pairs]
+    return [InterruptedLink(cut_by=frozenset(pair), good_by=frozenset(pair)) for pair in pairs]
 
 
-def chain(size: int) -> list[Interrupted]:
-    return [Interrupted(cut_by=(both := frozenset((one, one + 1))), good_by=both) for one in range(size)]
+def chain(size: int) -> list[InterruptedLink]:
+    return [InterruptedLink(cut_by=(both := frozenset((one, one + 1))), good_by=both) for one in range(size)]
 
 
 @cache
@@ -263,7 +263,7 @@ def every_division(groups: int) -> list[list[frozenset[int]]]:
     return [*divisions(frozenset(range(groups)))]
 
 
-def dark_in(steps: Sequence[frozenset[int]], links: Sequence[Interrupted]) -> list[tuple[int, ...]]:
+def dark_in(steps: Sequence[frozenset[int]], links: Sequence[InterruptedLink]) -> list[tuple[int, ...]]:
     """As the definition says it: cut by a step up to this one, and not made good by those before it."""
     found = []
     for at in range(len(steps)):
@@ -279,7 +279,7 @@ def dark_in(steps: Sequence[frozenset[int]], links: Sequence[Interrupted]) -> li
     return found
 
 
-def check(order: Order, groups: int, links: Sequence[Interrupted]) -> None:
+def check(order: Order, groups: int, links: Sequence[InterruptedLink]) -> None:
     assert sorted(one for step in order.steps for one in step) == [*range(groups)]
     assert [*order.dark] == dark_in([*map(frozenset, order.steps)], links)
     assert order.dark_at_least <= order.dark_at_once
@@ -287,7 +287,7 @@ def check(order: Order, groups: int, links: Sequence[Interrupted]) -> None:
 
 
 @given(several)
-def test_no_order_has_fewer_links_dark_at_once_nor_fewer_steps_with_as_few(links: list[Interrupted]) -> None:
+def test_no_order_has_fewer_links_dark_at_once_nor_fewer_steps_with_as_few(links: list[InterruptedLink]) -> None:
     order = order_of(GROUPS, links)
     check(order, GROUPS, links)
     best = min((max(map(len, dark_in(steps, links))), len(steps)) for steps in every_division(GROUPS))
@@ -296,7 +296,7 @@ def test_no_order_has_fewer_links_dark_at_once_nor_fewer_steps_with_as_few(links
 
 
 @given(several)
-def test_what_is_found_without_trying_every_order_keeps_its_bounds(links: list[Interrupted]) -> None:
+def test_what_is_found_without_trying_every_order_keeps_its_bounds(links: list[InterruptedLink]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(move_order, "EXACT_GROUPS", 1)
         patch.setattr(move_order, "EXACT_STEPS", 1)

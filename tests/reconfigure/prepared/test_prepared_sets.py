@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hwd.model.bodies import EpochBody, KickBody, LeaseBody, ReleaseSetBody
-from hwd.model.prepared import PreparedSetStatus, SetPrepared, SetReleased, SetSettled
+from hwd.model.prepared_set import PreparedSetStatus, SetPrepared, SetReleased, SetSettled
 from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.request import Caller
 from hwd.model.switch import SwitchOverrun

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hwd.model.bodies import EpochBody
-from hwd.model.prepared import PreparedSetStatus
+from hwd.model.prepared_set import PreparedSetStatus
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON

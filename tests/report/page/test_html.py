@@ -18,7 +18,7 @@ from hwd.report.figures.waterfall import typical
 from hwd.report.page.html import html
 from hwd.report.page.markup import escape
 from hwd.report.run_report import of_documents
-from hwd.report.switch_commands import Commanded
+from hwd.report.switch_commands import SwitchCommands
 from hwd.timeline import StageName, Timeline
 from hwd_drivers.core.documents import Document, Fact
 
@@ -133,7 +133,7 @@ def test_breaches_and_unknowns_are_shown() -> None:
 
 def test_pairs_have_a_table_with_the_paper_beside_each() -> None:
     commands = tuple(
-        Commanded(
+        SwitchCommands(
             reconfiguration="r", switch="ocs1", pairs=pairs, removed=0, commands=1, control_s=0.04 + repeat / 1e3,
             error_s=0.0, origin=Origin.FITTED,
         )

@@ -56,12 +56,12 @@ async def test_a_second_roll_out_and_a_removal_are_refused_by_the_name_of_the_fi
 ) -> None:
     works = [works_at(sshd, layout, tmp_path, verb, lambda *_: None) for verb in ("deploy", "remove")]
     async with RemoteHost.open(h0(sshd), layout, quiet, home=sshd.home) as first:
-        async with first.alone():
+        async with first.exclude_others():
             for (report,), error in await asyncio.gather(*(work.run([h0(sshd)]) for work in works)):
                 with pytest.raises(RefusedError, match=BUSY):
                     raise error or AssertionError("it was let in")
                 assert report.result is Result.FAILED
-        async with first.alone():
+        async with first.exclude_others():
             assert not Path(layout.prefix).exists(), "nothing was made there"
 
 
@@ -86,11 +86,11 @@ async def test_a_roll_out_whose_connection_broke_keeps_nobody_out(sshd: Any, lay
     async with RemoteHost.open(h0(sshd), layout, quiet, home=sshd.home) as second:
         cut = list(sshd.children)
         with pytest.raises(HwdError, match="the SSH connection broke"):
-            async with RemoteHost.open(h0(sshd), layout, quiet, home=sshd.home) as first, first.alone():
+            async with RemoteHost.open(h0(sshd), layout, quiet, home=sshd.home) as first, first.exclude_others():
                 for child in [child for child in sshd.children if child not in cut]:
                     child.kill()
                 await first.look()
-        async with second.alone():
+        async with second.exclude_others():
             assert getpass.getuser() in Path(layout.lock).expanduser().read_text()
 
 
@@ -157,7 +157,7 @@ async def test_no_other_user_of_the_host_can_take_a_name_that_a_roll_out_needs(s
     layout = Layout()
     for name in (layout.lock, layout.staging, f"{layout.staging}/x"):
         assert not somebody_can("ln", "-s", "/etc/hostname", name), f"{name} can be taken by anybody"
-    async with RemoteHost.open(h0(sshd), layout, quiet, home=sshd.home) as remote, remote.alone():
+    async with RemoteHost.open(h0(sshd), layout, quiet, home=sshd.home) as remote, remote.exclude_others():
         assert getpass.getuser() in Path(layout.lock).read_text()
         async with remote.staging({"agent.yaml": b"secret"}) as folder:
             assert Path(folder).parent == Path(layout.staging)

@@ -20,7 +20,7 @@ from hwd.config.run_files.places import RackPlace
 from hwd.model.program import ProgramOutput, RunningProgram
 from hwd.model.testbed import Host, HostTwin
 from hwd.rollout.processes.host_processes import HostProcesses
-from hwd.rollout.processes.running import SUPERVISOR, boot, socket_name, wanted_attach
+from hwd.rollout.processes.supervised_program import SUPERVISOR, boot, socket_name, wanted_attach
 from hwd.twin.kernel import Keeper
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import RandomIds

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from hwd.model.program import ProgramEnd, RunningProgram
-from hwd.rollout.processes.running import socket_name, wanted
+from hwd.rollout.processes.supervised_program import socket_name, start_request
 from hwd.twin.kernel import Keeper
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError, UnknownError
 from hwd_drivers.core.ids import RandomIds
@@ -313,7 +313,9 @@ async def test_environment_is_added_to_the_usual_one_and_a_program_without_an_id
 
 
 def asked(keep: str, script: str, **more: object) -> str:
-    line = wanted(["/bin/sh", "-c", script], user=getpass.getuser(), within_s=WITHIN_S, keep=socket_name(keep, "h0"))
+    line = start_request(
+        ["/bin/sh", "-c", script], user=getpass.getuser(), within_s=WITHIN_S, keep=socket_name(keep, "h0")
+    )
     return json.dumps({**json.loads(line), **more})
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from hwd.model.program import ProgramEnd, RunningProgram
-from hwd.rollout.processes.running import SupervisedProgram, wanted
+from hwd.rollout.processes.supervised_program import SupervisedProgram, start_request
 from hwd.twin.kernel import Crossbar, Keeper
 from hwd_agents.sources.kernel.sockets import ANSWER_TIMEOUT_S
 from hwd_drivers.core.clock import SystemClock
@@ -147,7 +147,7 @@ async def test_program_that_has_become_another_user_is_named_and_left() -> None:
         become = Path(folder) / "setpriv"
         shutil.copy("/usr/bin/setpriv", become)
         become.chmod(0o4755)
-        line = wanted([str(become), "--reuid=0", "/bin/sleep", "1000"], user="nobody", within_s=1)
+        line = start_request([str(become), "--reuid=0", "/bin/sleep", "1000"], user="nobody", within_s=1)
         relay = await Relay.start(line, user=pwd.getpwnam("nobody").pw_uid)
         first = await relay.line()
         assert [*first] == ["started"], first
@@ -160,7 +160,7 @@ async def test_program_that_has_become_another_user_is_named_and_left() -> None:
 
 
 async def test_supervisor_that_hears_nothing_ends_its_program() -> None:
-    asked = json.loads(wanted(["/bin/sleep", "1000"], user=getpass.getuser(), within_s=WITHIN_S))
+    asked = json.loads(start_request(["/bin/sleep", "1000"], user=getpass.getuser(), within_s=WITHIN_S))
     line = json.dumps({**asked, "silent_s": 0.4})
     relay = await Relay.start(line)
     _, *beats, end = (await relay.end()).splitlines()

@@ -51,7 +51,7 @@ class KernelRefusal(HwdError):
         self.number = number
 
 
-class _Interrupted(Exception):
+class _DumpInterrupted(Exception):
     """What a dump reads changed meanwhile: its answer may be incomplete."""
 
 
@@ -135,7 +135,7 @@ class NetlinkRequests:
         """The kernel's answer, without its acknowledgement: messages of pyroute2. Raises as `do`."""
         request = Request(says=says, data=encode(message, kind, flags))
         for _ in range(TRIES):
-            with contextlib.suppress(_Interrupted):
+            with contextlib.suppress(_DumpInterrupted):
                 return self.do([request])
         raise LinkError(f"{self._begins} {says}: netlink: it changed while it was read, {TRIES} times. Try again")
 
@@ -169,7 +169,7 @@ class NetlinkRequests:
                     if header["sequence_number"] not in waiting:
                         continue
                     if header["flags"] & NLM_F_DUMP_INTR:
-                        raise _Interrupted(waiting[header["sequence_number"]].says)
+                        raise _DumpInterrupted(waiting[header["sequence_number"]].says)
                     if header["type"] not in (NLMSG_DONE, NLMSG_ERROR):
                         answers.append(message)
                         continue

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Known:
+class _KnownModule:
     """One module: its layout, and its memory as of the last read."""
 
     layout: Layout
@@ -61,7 +61,7 @@ class KernelModules:
         self._sockets = sockets
         self._clock = clock
         self._offload = offload
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownModule] = {}
         self.note = SourceNote(sees=["dark", "light"], origin=origin)
 
     async def read_module(self, interface: str) -> ModuleReading:
@@ -93,7 +93,7 @@ class KernelModules:
             known.is_new, known.is_sound = False, _is_sound(known.memory)
         return ModuleReading(interface=interface, memory=bytes(known.memory), before_ns=before_ns, after_ns=after_ns)
 
-    def _look_up(self, ethtool: Ethtool, interface: str) -> _Known:
+    def _look_up(self, ethtool: Ethtool, interface: str) -> _KnownModule:
         """The constant parts of the module, read again when it may be another module."""
         now_ns = self._clock.monotonic_ns()
         known = self._known.get(interface)
@@ -109,7 +109,7 @@ class KernelModules:
         for span in layout.static:
             if span != identity:
                 self._read_static(ethtool, interface, span, memory)
-        known = self._known[interface] = _Known(layout=layout, memory=memory, static_ns=now_ns, read_ns=now_ns)
+        known = self._known[interface] = _KnownModule(layout=layout, memory=memory, static_ns=now_ns, read_ns=now_ns)
         return known
 
     def _read_static(self, ethtool: Ethtool, interface: str, span: Span, memory: bytearray) -> None:

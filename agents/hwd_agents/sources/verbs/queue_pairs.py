@@ -50,7 +50,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Completed:
+class WorkCompletion:
     """A work completion. `why` says why it failed; empty when it succeeded."""
 
     id: int
@@ -129,7 +129,7 @@ class UdPair:
             return self._failed(str(error))
         return True
 
-    def completed(self, one: Completed) -> None:
+    def completed(self, one: WorkCompletion) -> None:
         """Process a completion of this pair."""
         if one.id & _SEND:
             self._free.append(one.id & ~_SEND)
@@ -207,7 +207,7 @@ class RcPair:
             self._pair.post_send(request)
         self._waiting.append(on_sent)
 
-    def completed(self, one: Completed) -> None:
+    def completed(self, one: WorkCompletion) -> None:
         """Process a completion of this pair; sends complete in the order in which they were posted."""
         if self._closed:
             return

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hwd_agents.sources.verbs.gid import gid_of
 from hwd_agents.sources.verbs.library import Verbs
-from hwd_agents.sources.verbs.queue_pairs import Completed, Place, RcPair, UdPair, give_back
+from hwd_agents.sources.verbs.queue_pairs import Place, RcPair, UdPair, WorkCompletion, give_back
 from hwd_agents.sources.verbs.verbs import OnDatagram, OnEvent, PortEvent, Retries
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import LinkError
@@ -87,7 +87,7 @@ class OpenPort:
         self._loop = asyncio.get_running_loop()
         self._gone = ""
         self._closed = False
-        self._takers: dict[int, Callable[[Completed], None]] = {}
+        self._takers: dict[int, Callable[[WorkCompletion], None]] = {}
         self._pairs: list[RcPair] = []
         self._readers: list[int] = []
         self.datagrams: UdPair | None = None
@@ -262,7 +262,7 @@ class OpenPort:
                 take = self._takers.get(one.qp_num)
                 if take is not None:
                     take(
-                        Completed(
+                        WorkCompletion(
                             id=one.wr_id,
                             status=one.status,
                             why=_words(self._verbs, one.status),

@@ -89,8 +89,8 @@ def plan(records: Sequence[Record], *, remove: Sequence[Crossconnect], add: Sequ
     delete, kept = [], set[Crossconnect]()
     for record in records:
         halves = set(record.crossconnects)
-        anew = not halves.isdisjoint(wanted) and record.state not in ALIVE
-        if halves.isdisjoint(going) and not anew:
+        is_replaced = not halves.isdisjoint(wanted) and record.state not in ALIVE
+        if halves.isdisjoint(going) and not is_replaced:
             kept |= halves
             continue
         if left := sorted(halves - going - wanted, key=Crossconnect.sort_key):

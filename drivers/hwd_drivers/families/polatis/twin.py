@@ -88,17 +88,17 @@ class PolatisTwin:
 
     def _places(self, address: str) -> dict[str, str]:
         """The address of each protocol; that of `protocol` first."""
-        told = {
+        places = {
             "tl1": self.options.tl1,
             "scpi": self.options.scpi,
             "netconf": self.options.netconf,
             "restconf": self.options.restconf,
         }
-        if (twice := told.pop(self._protocol)) is not None:
+        if (twice := places.pop(self._protocol)) is not None:
             raise ConfigError(
                 f"twin {self.unit.name}: {self._protocol}: {twice}: it answers that at {address} already. Leave it out"
             )
-        return {self._protocol: address} | {each: place for each, place in told.items() if place is not None}
+        return {self._protocol: address} | {each: place for each, place in places.items() if place is not None}
 
 
 TL1_TWIN: Final = TwinSpec(make=partial(PolatisTwin, "tl1"), options=TwinOptions, alone=ALONE)

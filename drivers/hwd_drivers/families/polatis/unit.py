@@ -214,14 +214,14 @@ class Unit:
 
     def enable(self, ports: Sequence[int]) -> None:
         self.check(ports)
-        self._deny_if_told()
+        self._raise_denial()
         self._disabled.difference_update(ports)
         self._hold()
 
     def disable(self, ports: Sequence[int]) -> None:
         """Disable ports: no light passes; their crossconnects stay."""
         self.check(ports)
-        self._deny_if_told()
+        self._raise_denial()
         self._disabled.update(ports)
         self._hold()
 
@@ -233,13 +233,13 @@ class Unit:
     def shut(self, ports: Sequence[int]) -> None:
         """Close the shutters of these ports; their crossconnects stay."""
         self.check(ports)
-        self._deny_if_told()
+        self._raise_denial()
         self._shut.update(ports)
         self._hold()
 
     def open(self, ports: Sequence[int]) -> None:
         self.check(ports)
-        self._deny_if_told()
+        self._raise_denial()
         self._shut.difference_update(ports)
         self._hold()
 
@@ -256,7 +256,7 @@ class Unit:
     def attenuate(self, ports: Sequence[int], setting: VoaSetting) -> None:
         """Set the attenuators of all these ports."""
         self.voas.check(ports)
-        self._deny_if_told()
+        self._raise_denial()
         self.voas.set(ports, setting)
 
     def powers(self, ports: Sequence[int]) -> list[tuple[int, float | None]]:
@@ -270,7 +270,7 @@ class Unit:
 
     # --- inside
 
-    def _deny_if_told(self) -> None:
+    def _raise_denial(self) -> None:
         """Check a change of ports: raises UnitError where the faults deny the next change."""
         if (denial := self.faults.take_denial()) is not None:
             raise UnitError(Wrong.FAULT, denial.text, code=denial.code)

@@ -25,7 +25,7 @@ LOSS_AT: Final = ("228.85", "28")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Printed:
+class LineOutput:
     """Output of a line, its exit status, and the seconds until it ends."""
 
     out: str = ""
@@ -39,7 +39,7 @@ class CommandLine:
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
-        self._commands: dict[tuple[str, ...], Callable[[Sequence[str]], Printed]] = {
+        self._commands: dict[tuple[str, ...], Callable[[Sequence[str]], LineOutput]] = {
             ("show", "ocs", "port-mapping"): self._show_port_mapping,
             ("show", "ocs", "cross-connect", "config"): self._show_config,
             ("show", "ocs", "cross-connect", "status"): self._show_status,
@@ -51,16 +51,16 @@ class CommandLine:
             ("config", "ocs", "cross-connect", "delete"): self._delete,
             ("config", "ocs", "port", "state"): self._set_state,
             ("config", "ocs", "port", "label"): self._set_label,
-            ("echo",): lambda words: Printed(out=" ".join(words) + "\n"),
-            ("true",): lambda words: Printed(),
+            ("echo",): lambda words: LineOutput(out=" ".join(words) + "\n"),
+            ("true",): lambda words: LineOutput(),
         }
 
-    def run(self, line: str, *, status: int = 0) -> Printed:
+    def run(self, line: str, *, status: int = 0) -> LineOutput:
         """Run a line after one with exit status `status`; the result has the status of the last command that ran."""
         try:
             steps = words_of(line)
         except ValueError as error:
-            return Printed(err=f"bash: syntax error: {error}\n", status=MISUSED)
+            return LineOutput(err=f"bash: syntax error: {error}\n", status=MISUSED)
         out, err, after_s = "", "", 0.0
         for joint, words in steps:
             if joint == "&&" and status != 0:
@@ -73,49 +73,49 @@ class CommandLine:
             out += printed.out + (printed.err if joined else "")
             err, status = err + ("" if joined else printed.err), printed.status
             after_s += printed.after_s
-        return Printed(out=out, err=err, status=status, after_s=after_s)
+        return LineOutput(out=out, err=err, status=status, after_s=after_s)
 
-    def _run_one(self, words: list[str]) -> Printed:
+    def _run_one(self, words: list[str]) -> LineOutput:
         root = words[0] == "sudo"
         if root:
             words = words[2:] if words[1:2] == ["-n"] else words[1:]
         if not words:
-            return Printed(err="usage: sudo command\n", status=1)
+            return LineOutput(err="usage: sudo command\n", status=1)
         if (page := help_page(words)) is not None:
-            return Printed(out=page)
+            return LineOutput(out=page)
         for path, command in self._commands.items():
             if tuple(words[: len(path)]) == path:
                 if path[0] == "config" and self._unit.options.sudo_needed and not root:
-                    return Printed(out="Root privileges are required for this operation\n", status=1)
+                    return LineOutput(out="Root privileges are required for this operation\n", status=1)
                 try:
                     return command(words[len(path) :])
                 except CommandRefused as error:
                     status = self._unit.options.error_status if error.status is None else error.status
-                    return Printed(out=f"Error: {error.text}\n", status=status)
+                    return LineOutput(out=f"Error: {error.text}\n", status=status)
         if words[0] in ("show", "config"):
-            return Printed(err=f'Error: No such command "{" ".join(words[1:])[:80]}".\n', status=MISUSED)
-        return Printed(err=f"bash: {words[0][:80]}: command not found\n", status=NOT_FOUND)
+            return LineOutput(err=f'Error: No such command "{" ".join(words[1:])[:80]}".\n', status=MISUSED)
+        return LineOutput(err=f"bash: {words[0][:80]}: command not found\n", status=NOT_FOUND)
 
     # --- show
 
-    def _show_config(self, words: Sequence[str]) -> Printed:
+    def _show_config(self, words: Sequence[str]) -> LineOutput:
         _expect(words, 0)
         rows = [(pair, pair.a, pair.b) for pair in self._unit.configured]
-        return Printed(out=protocol.write_table(protocol.CONFIG_COLUMNS, rows))
+        return LineOutput(out=protocol.write_table(protocol.CONFIG_COLUMNS, rows))
 
-    def _show_status(self, words: Sequence[str]) -> Printed:
+    def _show_status(self, words: Sequence[str]) -> LineOutput:
         _expect(words, 0)
         rows = [(row.pair, row.pair.a, row.pair.b, row.a_state, row.b_state) for row in self._unit.rows()]
-        return Printed(out=protocol.write_table(protocol.STATUS_COLUMNS, rows))
+        return LineOutput(out=protocol.write_table(protocol.STATUS_COLUMNS, rows))
 
-    def _show_port_config(self, words: Sequence[str]) -> Printed:
+    def _show_port_config(self, words: Sequence[str]) -> LineOutput:
         _expect(words, 0)
         unit = self._unit
         names = {override: word for word, override in protocol.OVERRIDES.items()}
         rows = [(end, unit.labels.get(end, ""), names[unit.override(end)]) for end in self._ends()]
-        return Printed(out=protocol.write_table(protocol.PORT_CONFIG_COLUMNS, rows))
+        return LineOutput(out=protocol.write_table(protocol.PORT_CONFIG_COLUMNS, rows))
 
-    def _show_port_status(self, words: Sequence[str]) -> Printed:
+    def _show_port_status(self, words: Sequence[str]) -> LineOutput:
         _expect(words, 0)
         found = {end: row for row in self._unit.rows() for end in row.pair.ends}
         rows = []
@@ -124,9 +124,9 @@ class CommandLine:
             other = "" if row is None else row.pair.b if end == row.pair.a else row.pair.a
             state = "blocked" if row is None else row.a_state if end == row.pair.a else row.b_state
             rows.append((end, self._unit.options.connector, "2" if end.side == "A" else "1", other, state))
-        return Printed(out=protocol.write_table(protocol.PORT_STATUS_COLUMNS, rows))
+        return LineOutput(out=protocol.write_table(protocol.PORT_STATUS_COLUMNS, rows))
 
-    def _show_losses(self, words: Sequence[str]) -> Printed:
+    def _show_losses(self, words: Sequence[str]) -> LineOutput:
         _expect(words, 0)
         ends = self._unit.capabilities.ends
         near, far = ([end for end in ends if end.side == side] for side in "AB")
@@ -136,13 +136,13 @@ class CommandLine:
             for other in far:
                 pair = Crossconnect.of(one, other)
                 rows.append((pair, *LOSS_AT, f"{mirror.loss_db(pair):.2f}", "0.1"))
-        return Printed(out=protocol.write_table(protocol.LOSS_COLUMNS, rows))
+        return LineOutput(out=protocol.write_table(protocol.LOSS_COLUMNS, rows))
 
-    def _show_port_mapping(self, words: Sequence[str]) -> Printed:
+    def _show_port_mapping(self, words: Sequence[str]) -> LineOutput:
         _expect(words, 0)
-        return Printed(out=protocol.write_port_mapping(len(self._unit.capabilities.ends) // 2))
+        return LineOutput(out=protocol.write_port_mapping(len(self._unit.capabilities.ends) // 2))
 
-    def _show_version(self, words: Sequence[str]) -> Printed:
+    def _show_version(self, words: Sequence[str]) -> LineOutput:
         _expect(words, 0)
         half = len(self._unit.capabilities.ends) // 2
         lines = {
@@ -153,38 +153,38 @@ class CommandLine:
             "Serial Number": self._unit.serial,
             "Uptime": protocol.write_uptime(self._unit.uptime_s),
         }
-        return Printed(out="\n" + "".join(f"{name}: {value}\n" for name, value in lines.items()))
+        return LineOutput(out="\n" + "".join(f"{name}: {value}\n" for name, value in lines.items()))
 
     # --- config
 
-    def _add(self, words: Sequence[str]) -> Printed:
+    def _add(self, words: Sequence[str]) -> LineOutput:
         _expect(words, 1, 2)
         mode = words[1] if len(words) > 1 else self._unit.options.default_mode
         if mode not in tuple(Mode):
             raise CommandRefused(f"Invalid mode {mode[:80]!r}. Use update, safe or overwrite", status=MISUSED)
         after_s = self._unit.add(_pairs(words[0]), Mode(mode))
-        return Printed(out="Add cross-connect succeeded\n", after_s=after_s)
+        return LineOutput(out="Add cross-connect succeeded\n", after_s=after_s)
 
-    def _delete(self, words: Sequence[str]) -> Printed:
+    def _delete(self, words: Sequence[str]) -> LineOutput:
         _expect(words, 1)
-        return Printed(out="Delete cross-connect succeeded\n", after_s=self._unit.delete(_pairs(words[0])))
+        return LineOutput(out="Delete cross-connect succeeded\n", after_s=self._unit.delete(_pairs(words[0])))
 
-    def _set_state(self, words: Sequence[str]) -> Printed:
+    def _set_state(self, words: Sequence[str]) -> LineOutput:
         _expect(words, 2)
         if words[1] not in protocol.OVERRIDES:
             raise CommandRefused(f"Invalid state {words[1][:80]!r}. Use normal or force_blocked", status=MISUSED)
         override: PortOverride = protocol.OVERRIDES[words[1]]
         self._unit.set_port(_port(words[0]), override)
-        return Printed(out="Set port state succeeded\n")
+        return LineOutput(out="Set port state succeeded\n")
 
-    def _set_label(self, words: Sequence[str]) -> Printed:
+    def _set_label(self, words: Sequence[str]) -> LineOutput:
         _expect(words, 2)
         end = _port(words[0])
         self._unit.check_port(end)
         if len(words[1]) > 64 or not words[1].isprintable():
             raise CommandRefused("Invalid label")
         self._unit.labels[end] = words[1]
-        return Printed(out="Set port label succeeded\n")
+        return LineOutput(out="Set port label succeeded\n")
 
     def _ends(self) -> list[PortSide]:
         """1A, 1B, 2A, ..."""

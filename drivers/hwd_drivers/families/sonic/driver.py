@@ -146,7 +146,7 @@ class SonicSwitch:
         tables = await self._tables(deadline_s)
         if not (todo := tables.commands(remove, add)).lines:
             return self._unchanged(tables, on_commanded)
-        sent, attempts, on_sent = _Sent(), 0, on_commanded
+        sent, attempts, on_sent = _SentLines(), 0, on_commanded
         while todo.lines:
             attempts += 1
             try:
@@ -199,7 +199,7 @@ class SonicSwitch:
     async def _configure(
         self,
         commands: Sequence[str],
-        sent: "_Sent",
+        sent: "_SentLines",
         *,
         deadline_s: float,
         on_commanded: Callable[[int], None] | None,
@@ -320,7 +320,7 @@ class SonicSwitch:
 
 
 @dataclass(slots=True)
-class _Sent:
+class _SentLines:
     """Result of one change's command lines: when the first was sent, the state before it, the number of commands."""
 
     first_ns: int = 0

@@ -11,7 +11,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Capabilities
-from hwd_drivers.families.sonic.cli import LINE_LIMIT, CommandLine, Printed
+from hwd_drivers.families.sonic.cli import LINE_LIMIT, CommandLine, LineOutput
 from hwd_drivers.families.sonic.options import TwinOptions
 from hwd_drivers.families.sonic.unit import Unit
 from hwd_drivers.transports.dial import Dialer
@@ -169,14 +169,14 @@ class _Session(TwinSession):
         else:
             self._prompt()
 
-    def _run(self, line: str) -> Printed:
+    def _run(self, line: str) -> LineOutput:
         if self.server.faults.take_wrong():
             return self._twin.command_line.run("show version")
         printed = self._twin.command_line.run(line, status=self._status)
         self._status = printed.status
         return printed
 
-    def _answer(self, printed: Printed, *, ends: bool) -> None:
+    def _answer(self, printed: LineOutput, *, ends: bool) -> None:
         """Print after the delay, as far as the faults allow; half an answer has no end."""
         faults = self.server.faults
         half = faults.half_next

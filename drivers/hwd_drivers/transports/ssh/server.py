@@ -61,13 +61,13 @@ class SshAcceptor:
         self._inner = inner
 
     async def listen(self, factory: Callable[[], asyncio.Protocol], address: str) -> Listener:
-        serving = _Serving(self, factory)
+        serving = _AcceptedConnections(self, factory)
         serving.listener = await self._inner.listen(serving.accept, address)
         log.info("%s: SSH at %s, host key %s", self.name, serving.address, fingerprint(self.host_key))
         return serving
 
 
-class _Serving:
+class _AcceptedConnections:
     """A listener and the connections that it accepted."""
 
     def __init__(self, acceptor: SshAcceptor, factory: Callable[[], asyncio.Protocol]) -> None:
@@ -118,7 +118,7 @@ class _Serving:
 class _Link(paramiko.ServerInterface):
     """One connection. paramiko calls its `check_` methods in the thread of the connection."""
 
-    def __init__(self, serving: _Serving, pump: SocketPump) -> None:
+    def __init__(self, serving: _AcceptedConnections, pump: SocketPump) -> None:
         self._serving = serving
         self._acceptor = serving.acceptor
         self._pump = pump

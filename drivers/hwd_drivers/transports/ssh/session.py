@@ -238,7 +238,7 @@ class SshSession:
         """
         opened = self._workers.start(self._ssh.open_session)
         try:
-            channel = await self._told(opened, "SSH channel")
+            channel = await self._wait_for(opened, "SSH channel")
         except asyncio.CancelledError:
             opened.add_done_callback(lambda done: self._close_late(done, given_up))
             raise
@@ -258,9 +258,9 @@ class SshSession:
             given_up()
 
     async def _call(self, fn: Callable[[str], None], argument: str) -> None:
-        await self._told(self._workers.start(fn, argument), argument)
+        await self._wait_for(self._workers.start(fn, argument), argument)
 
-    async def _told(self, running: "asyncio.Future[T]", what: str) -> T:
+    async def _wait_for(self, running: "asyncio.Future[T]", what: str) -> T:
         """Wait for a call of paramiko; its errors are translated to ours."""
         try:
             return await asyncio.shield(running)

@@ -11,7 +11,7 @@ from typing_extensions import override
 from hwd_agents.sources.twin import hostwire
 from hwd_agents.sources.twin.hostwire import Unframer
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
-from hwd_agents.sources.twin.played import PlayedHost
+from hwd_agents.sources.twin.manual_host import ManualHost
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
@@ -71,7 +71,7 @@ def test_a_frame_over_the_limit_is_refused_at_its_length() -> None:
 async def talk(said: bytes) -> Peer:
     """Who has said this to a twin host."""
     dialer = MemoryDialer(MemoryNet())
-    host = PlayedHost("h0")
+    host = ManualHost("h0")
     host.plug("eth0", ip="10.0.0.1")
     listener = await dialer.listen(lambda: HostWireServer(host, SystemClock()), "mem:h0")
     _, peer = await dialer.connect(Peer, listener.address)

@@ -8,7 +8,7 @@ import pytest
 from hwd_agents.sources.link_source import LinkReading
 from hwd_agents.sources.twin.distant_phys import ASK_EVERY_S
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
-from hwd_agents.sources.twin.played import PlayedHost
+from hwd_agents.sources.twin.manual_host import ManualHost
 from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_drivers.core.clock import ShiftedClock
 from hwd_drivers.core.errors import LinkError
@@ -30,7 +30,7 @@ class World:
         self.machine = VirtualClock(running_loop(), wall_start_ns=1_800_000_000 * 10**9)
         self.clock = ShiftedClock(self.machine, offset_s=offset_s, drift_ppm=0)
         self.dialer = MemoryDialer(MemoryNet(latency_s=latency_s))
-        self.host = PlayedHost("h0")
+        self.host = ManualHost("h0")
         self.host.plug("eth0", ip="10.0.0.1", rdma="mlx5_0", ifindex=100)
         self.twin = TwinSources(self.dialer, "mem:h0", self.clock, host="h0", same_clock=same_clock)
         self.changes = 0
@@ -105,7 +105,7 @@ async def test_what_happened_while_the_rack_was_away_began_after_we_knew_last(on
 
 
 async def test_datagrams_pass_where_the_light_goes_and_ports_survive_the_rack(one: World) -> None:
-    other = PlayedHost("h1")
+    other = ManualHost("h1")
     other.plug("eth0", ip="10.0.0.2")
     one.host.join("eth0", other, "eth0")
     listener = await one.dialer.listen(lambda: HostWireServer(other, one.machine), "mem:h1")

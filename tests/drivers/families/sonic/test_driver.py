@@ -8,7 +8,7 @@ import pytest
 
 from hwd_drivers.core.errors import ConfigError, DeadlineError, DeviceError, FailedError, LinkError, ProtocolError
 from hwd_drivers.core.values import PortOverride
-from hwd_drivers.families.sonic.cli import CommandLine, Printed
+from hwd_drivers.families.sonic.cli import CommandLine, LineOutput
 from hwd_drivers.families.sonic.driver import LOOK_WITHIN_S
 from hwd_drivers.twins.faults import Denial
 
@@ -142,7 +142,7 @@ async def test_an_answer_that_comes_too_late_does_not_hide_what_was_seen_before(
     twin.faults.partial_next = 0
     run, late_s = CommandLine.run, stage.now_s + 2.0 - 0.8 * LOOK_WITHIN_S
 
-    def look(shell: CommandLine, line: str, **more: Any) -> Printed:
+    def look(shell: CommandLine, line: str, **more: Any) -> LineOutput:
         twin.faults.slow_s = 30.0 if stage.now_s > late_s else 0.0
         return run(shell, line, **more)
 

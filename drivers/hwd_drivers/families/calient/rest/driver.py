@@ -123,7 +123,9 @@ class CalientRestSwitch:
         if not remove and not add:
             raise BugError(f"{self.name}: asked to change no crossconnect")
         wanted = [
-            protocol.Wanted(source=self._ports.name(pair.a), destination=self._ports.name(pair.b), group=self._group)
+            protocol.WantedConnection(
+                source=self._ports.name(pair.a), destination=self._ports.name(pair.b), group=self._group
+            )
             for pair in add
         ]
         for pair in remove:

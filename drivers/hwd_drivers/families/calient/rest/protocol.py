@@ -82,7 +82,7 @@ WELL: Final = ("IS", "IS", "OK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WantedConnection:
     """A one-way connection to add; the unit chooses an empty group."""
 
     source: str
@@ -96,7 +96,7 @@ def path(what: str, **parameters: str) -> str:
     return f"{BASE}{what}/" + (f"?{query}" if query else "")
 
 
-def write_wanted(wanted: Sequence[Wanted]) -> bytes:
+def write_wanted(wanted: Sequence[WantedConnection]) -> bytes:
     """The body of `badd`."""
     return dump(
         [

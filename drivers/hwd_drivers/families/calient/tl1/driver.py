@@ -238,7 +238,7 @@ class CalientSwitch:
     def _activate(self, pair: Crossconnect) -> protocol.ActivateConnection:
         source, destination = (self._ports.name(end) for end in pair.ends)
         return protocol.ActivateConnection(
-            which=protocol.Named(
+            which=protocol.NamedConnection(
                 name=f"{source}>{destination}", group=self._options.group, source=source, destination=destination
             )
         )
@@ -252,9 +252,9 @@ class CalientSwitch:
         return await self._client.ask(*map(protocol.to_command, requests), deadline_s=deadline_s, on_sent=on_sent)
 
 
-def _named(record: Record, ports: PortMap) -> protocol.Named:
+def _named(record: Record, ports: PortMap) -> protocol.NamedConnection:
     source, destination = ports.names[record.source - 1], ports.names[record.destination - 1]
-    return protocol.Named(name=record.name, group=record.group, source=source, destination=destination)
+    return protocol.NamedConnection(name=record.name, group=record.group, source=source, destination=destination)
 
 
 def _with_all(found: dict[str, lines.SummaryLine], names: Sequence[str]) -> dict[str, lines.SummaryLine]:

@@ -119,7 +119,7 @@ class _Session(TwinSession):
 
     @override
     def data_received(self, data: bytes) -> None:
-        self.heard()
+        self.note_input()
         try:
             texts = self._decoder.feed(data)
         except ProtocolError as error:
@@ -222,7 +222,7 @@ class _Session(TwinSession):
             case _:
                 return ""
 
-    def _find(self, which: protocol.Named) -> Connection:
+    def _find(self, which: protocol.NamedConnection) -> Connection:
         return self._unit.find(which.name) if which.name else self._unit.between(which.source, which.destination)
 
     def _log_in(self, user: str, password: str) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ class EnterConnection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class NamedConnection:
     """One connection: by its name, by its ports, or by both."""
 
     name: str = ""
@@ -79,28 +79,28 @@ class Named:
 class RetrieveConnections:
     """RTRV-CRS of one connection, or of all (None)."""
 
-    which: Named | None = None
+    which: NamedConnection | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivateConnection:
     """ACT-CRS"""
 
-    which: Named
+    which: NamedConnection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelConnection:
     """CANC-CRS: deactivate; the connection keeps its ports."""
 
-    which: Named
+    which: NamedConnection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteConnection:
     """DLT-CRS"""
 
-    which: Named
+    which: NamedConnection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ def from_command(command: Command) -> Request:
     raise DenyError("IICM")
 
 
-def _ends(which: Named) -> str:
+def _ends(which: NamedConnection) -> str:
     return f"{which.source},{which.destination}" if which.source else ""
 
 
@@ -222,16 +222,16 @@ def _enter(command: Command) -> EnterConnection:
     )
 
 
-def _wanted(command: Command) -> Named | None:
+def _wanted(command: Command) -> NamedConnection | None:
     """RTRV-CRS has the name alone or after an empty word. `ALL`, a comma alone and an empty block: all connections."""
     source, destination = _ports(command)
     name = next((word for word in reversed(command.positional) if word), unquote(command.general))
     if name.upper() == "ALL" or not (name or source or destination):
         return None
-    return Named(name=name, source=source, destination=destination)
+    return NamedConnection(name=name, source=source, destination=destination)
 
 
-def _which(command: Command) -> Named:
+def _which(command: Command) -> NamedConnection:
     """ACT-CRS has `name,group`, the others `,group,name` or the name; all accept the name alone in the block before."""
     source, destination = _ports(command)
     words = command.positional
@@ -242,4 +242,4 @@ def _which(command: Command) -> Named:
     name = name or unquote(command.general)
     if not name and not (source and destination):
         raise DenyError("IIAC", "Invalid AID - a connection is needed")
-    return Named(name=name, group=group, source=source, destination=destination)
+    return NamedConnection(name=name, group=group, source=source, destination=destination)

@@ -68,7 +68,7 @@ class Tl1Session(TwinSession):
             self.abort()
             return
         for text in filter(None, texts):
-            self.heard()
+            self.note_input()
             self._take(text)
 
     def _take(self, text: str) -> None:

@@ -80,8 +80,8 @@ def test_requests_have_the_bytes_of_published_programs() -> None:
         == "/rest/crossconnects/?id=detail&conn=1.1.1%3E1.2.1"
     )
     wanted = [
-        protocol.Wanted(source="1.1.1", destination="1.2.1"),
-        protocol.Wanted(source="1.1.2", destination="1.2.2", group="LAB"),
+        protocol.WantedConnection(source="1.1.1", destination="1.2.1"),
+        protocol.WantedConnection(source="1.1.2", destination="1.2.2", group="LAB"),
     ]
     assert json.loads(protocol.write_wanted(wanted)) == [
         {"in": "1.1.1", "out": "1.2.1", "dir": "uni"},

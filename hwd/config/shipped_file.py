@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hwd.config.yaml.file_problem import meant
+from hwd.config.yaml.file_problem import nearest_name
 from hwd_drivers.core.errors import ConfigError
 
 _PACKAGE = Path(__file__).parents[1]
@@ -17,7 +17,7 @@ def names_of(kind: str) -> list[str]:
     )
 
 
-def shipped(kind: str, name: str) -> Path:
+def shipped_file(kind: str, name: str) -> Path:
     """The file `name` (with or without `.yaml`) of `playbooks` or `examples`; raises ConfigError that names a
     similar one, or all.
     """
@@ -28,6 +28,6 @@ def shipped(kind: str, name: str) -> Path:
         if path.is_file():
             return path
         names |= {found.stem for found in folder.glob("*.yaml")}
-    close = meant(name.removesuffix(".yaml"), sorted(names))
+    close = nearest_name(name.removesuffix(".yaml"), sorted(names))
     remark = f"did you mean {close}?" if close else f"there are {', '.join(sorted(names)) or 'none'}"
     raise ConfigError(f"{name}: no such file here, and none of that name among the {kind} of hwd; {remark}")

@@ -48,7 +48,7 @@ def boot(asked: str) -> str:
     )
 
 
-def wanted(
+def start_request(
     command: Sequence[str],
     *,
     user: str,
@@ -58,9 +58,9 @@ def wanted(
     **more: object,
 ) -> str:
     """What a supervisor is told of its program, as JSON. `keep`: the name of its socket."""
-    told = {"command": [*command], "user": user, "within_s": within_s, "environment": {**(environment or {})}}
+    fields = {"command": [*command], "user": user, "within_s": within_s, "environment": {**(environment or {})}}
     kept = {} if keep is None else {"keep": keep, "waits_s": WAITS_S}
-    return json.dumps({**told, "silent_s": SILENT_S, **kept, **more})
+    return json.dumps({**fields, "silent_s": SILENT_S, **kept, **more})
 
 
 def wanted_attach(name: str, taken: int | None) -> str:

@@ -10,11 +10,11 @@ from typing import ClassVar, Final
 from msgspec import UNSET, Struct, UnsetType
 from typing_extensions import override
 
-from hwd.model.desired import wanted_of
+from hwd.model.api_value import ApiValue
+from hwd.model.desired_state import wanted_of
 from hwd.model.interlock import Interlock
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd.model.reconfiguration import StartedLink, WantedSwitch
-from hwd.model.shown import Shown
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
@@ -93,7 +93,7 @@ class PreparedSet(Struct, frozen=True, kw_only=True):
             raise KeyError(name)
         return {switch: frozenset(one) for switch, one in target.state.items()}
 
-    def seen(self, switch: str, readings: Iterable[CrossconnectReading]) -> frozenset[Crossconnect]:
+    def state_of_switch(self, switch: str, readings: Iterable[CrossconnectReading]) -> frozenset[Crossconnect]:
         """What a switch carries at the ends of the set; a failed crossconnect is not there."""
         ends = frozenset(self.ends[switch])
         return frozenset(
@@ -190,7 +190,7 @@ class SetReleased(SetFact, frozen=True, kw_only=True):
     holder: str
 
 
-class SetTarget(Shown, frozen=True, kw_only=True):
+class SetTarget(ApiValue, frozen=True, kw_only=True):
     """One target of a set: what was asked for, all that its switches carry then at the set's ends, and its links."""
 
     target: str
@@ -203,7 +203,7 @@ class SetTarget(Shown, frozen=True, kw_only=True):
         return self.target
 
 
-class PreparedSetStatus(Shown, frozen=True, kw_only=True):
+class PreparedSetStatus(ApiValue, frozen=True, kw_only=True):
     """A prepared set that has not ended. `targets`: `before`, which every set has, is the first.
 
     `at`: the target that its switches have; None while a restart has not found that yet, or where they have left it by
@@ -234,7 +234,7 @@ class PreparedSetStatus(Shown, frozen=True, kw_only=True):
         return f"set {self.id} of {self.holder}: {names}; at {self.at or 'no known target'}{why}"
 
 
-class EndedSet(Shown, frozen=True, kw_only=True):
+class EndedSet(ApiValue, frozen=True, kw_only=True):
     """A prepared set that is over. `at`: the target that its switches had last."""
 
     prepared_set: str

@@ -1,4 +1,4 @@
-"""Shown: what callers of the daemon see. An attribute has the name of its JSON field, where its docstring has none."""
+"""ApiValue: what callers of the daemon see. An attribute has its JSON field's name, where its docstring has none."""
 
 from html import escape
 
@@ -8,7 +8,7 @@ from typing_extensions import override
 from hwd_drivers.core.structs import to_plain
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class ApiValue(msgspec.Struct, frozen=True, kw_only=True):
     """A value with one line of text, and a display for notebooks.
 
     A field of a newer daemon is ignored. A field that is UNSET is left out of the JSON.

@@ -8,14 +8,14 @@ from typing import ClassVar
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.circuit import Observed
-from hwd.model.desired import (
+from hwd.model.desired_state import (
     DesiredEnd,
     DesiredEnds,
     SwitchDifference,
     crossconnects_of,
     difference,
+    ends_after,
     wanted_by,
-    wanting,
 )
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.reconfiguration import ReconfigurationEnded, WantedSwitch
@@ -48,7 +48,7 @@ class Leftovers:
     unasked: tuple[SwitchCrossconnect, ...] = ()
 
 
-class Desired:
+class DesiredState:
     """A `Sink`. The records have the same, written with the documents that it takes.
 
     `recorded()`: returns when all documents so far are in the records, and raises HwdError where they cannot be.
@@ -91,7 +91,7 @@ class Desired:
     def __call__(self, document: Document) -> None:
         if isinstance(fact := document.fact, ReconfigurationEnded | SwitchAdopted):
             for wanted, by in wanted_by(fact):
-                self._put(wanted.switch, wanting(self._ends.get(wanted.switch, {}), wanted, by=by))
+                self._put(wanted.switch, ends_after(self._ends.get(wanted.switch, {}), wanted, by=by))
 
     @property
     def switches(self) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ class Desired:
         others, stale, unasked = self.changing(but=id), list[SwitchCrossconnect](), list[SwitchCrossconnect]()
         for one in wanted:
             name = one.switch
-            after = wanting(self.of(name), one, by=id)
+            after = ends_after(self.of(name), one, by=id)
             differs = difference(name, after, observed.get(name, ()), but=others)
             stale += [SwitchCrossconnect(switch=name, crossconnect=left) for left in differs.stale]
             if not self._testbed.switches[name].capabilities.elements:  # an element may have to join something

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
+from hwd.model.api_value import ApiValue
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd.model.reconfiguration import ReconfigurationEnded, WantedSwitch
-from hwd.model.shown import Shown
 from hwd.model.switch import SwitchAdopted
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide, natural_key
 from hwd_drivers.switching.moves import SwitchMoves
@@ -79,7 +79,7 @@ def wanted_by(fact: ReconfigurationEnded | SwitchAdopted) -> tuple[tuple[WantedS
     return ()
 
 
-def wanting(desired: DesiredEnds, wanted: WantedSwitch, *, by: str) -> dict[PortSide, DesiredEnd]:
+def ends_after(desired: DesiredEnds, wanted: WantedSwitch, *, by: str) -> dict[PortSide, DesiredEnd]:
     """The desired ends of a switch after `wanted`.
 
     A partner that lost its crossconnect by that shall have none.
@@ -126,7 +126,7 @@ def difference(
     )
 
 
-class SwitchDesired(Shown, frozen=True, kw_only=True):
+class SwitchDesired(ApiValue, frozen=True, kw_only=True):
     """What confirmed reconfigurations want of one switch, and how what it reports differs.
 
     `crossconnects`: those that are wanted; `free`: ends that shall have none; all other ends nobody ever named, and
@@ -159,7 +159,7 @@ class SwitchDesired(Shown, frozen=True, kw_only=True):
         return f"{self.switch}: {', '.join(parts) or 'as desired'}"
 
 
-class UnlitLink(Shown, frozen=True, kw_only=True):
+class UnlitLink(ApiValue, frozen=True, kw_only=True):
     """A link that is wanted and that the crossconnects do not make now.
 
     `missing`: the crossconnects that it lacks, `ocs1:1A-2B`; `instead`: those that have their ends.

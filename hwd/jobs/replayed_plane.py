@@ -1,8 +1,8 @@
-"""PlayedPlane: the plane of one job. What it is told is written down, with what it answers, before any of that is done.
+"""ReplayedPlane: the plane of one job. What it is told is recorded, with what it answers, before any of that is done.
 
-plane = PlayedPlane(actor, "k3v9a1xx", log=event_log, clock=clock)
-played = await plane.play_again()                   # after a restart: where the one before was
-for command in plane.tell(Told(event=Intent(rank=0, operation=operation)), at_s=1.5): ...
+plane = ReplayedPlane(actor, "k3v9a1xx", log=event_log, clock=clock)
+state = await plane.replay()                     # after a restart: where the one before was
+for command in plane.tell(PlaneInput(event=Intent(rank=0, operation=operation)), at_s=1.5): ...
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hwd.jobs.event_log import EventLog
-from hwd.model.job import JobEvent, OperationSent, told
+from hwd.model.job import JobEvent, OperationSent, recorded_actions
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Applied, Done, Event, Failure, Intent, NotReady, Recovery, Tick
@@ -19,12 +19,12 @@ from hwd.planes.demand import AnnouncedDemand
 from hwd_agents.wire import Operation
 from hwd_drivers.core.clock import Clock
 
-PLAYED_AT_ONCE: Final = 1000
+REPLAYED_AT_ONCE: Final = 1000
 """Events that a plane is told again before others have their turn: there may be millions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class PlaneInput:
     """An event on its way to the plane. `reconfiguration`: which one it is of. `sent`: how an operation went."""
 
     event: Event
@@ -33,7 +33,7 @@ class Told:
 
 
 @dataclass(slots=True, kw_only=True)
-class Played:
+class ReplayState:
     """Where a plane is that was told all again: what each rank was let go for, `over` which links of its light, whether
     it prepared targets, how often it set routes without a switch, what it was told to have failed, and of how many
     events. `behind`: how often it had set routes before it let a rank go.
@@ -48,7 +48,7 @@ class Played:
     events: int = 0
 
 
-class PlayedPlane:
+class ReplayedPlane:
     """`at_s`: the latest time that it was told. `demand`: how it is told of demand; None: never."""
 
     def __init__(
@@ -64,46 +64,48 @@ class PlayedPlane:
         self._ticked_s: float | None = None
         """The last tick, which led to no action and is not recorded yet."""
 
-    async def play_again(self) -> Played:
+    async def replay(self) -> ReplayState:
         """Tell it all that is recorded. Raises PlaneError where it answers otherwise than before."""
         events = await self._log.events(self._job)
-        played = Played(events=len(events))
+        state = ReplayState(events=len(events))
         for number, one in enumerate(events):
-            if number % PLAYED_AT_ONCE == 0:
+            if number % REPLAYED_AT_ONCE == 0:
                 await asyncio.sleep(0)
             if one.ticked_s is not None:
-                self._take_again(Tick(at_s=one.ticked_s), [], played)
-            self._take_again(one.told, one.actions, played)
+                self._take_again(Tick(at_s=one.ticked_s), [], state)
+            self._take_again(one.plane_event, one.actions, state)
         self._number = len(events)
-        return played
+        return state
 
-    def _take_again(self, event: Event, actions: list[dict[str, object]], played: Played) -> None:
+    def _take_again(self, event: Event, actions: list[dict[str, object]], state: ReplayState) -> None:
         actor = self.actor
         asking = {**actor.waiting, **({event.rank: event.operation} if isinstance(event, Intent) else {})}
         commands = actor.take(event)
-        if told(actor.actions) != actions:
-            raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: {actions} before, {told(actor.actions)} now")
+        if recorded_actions(actor.actions) != actions:
+            raise PlaneError(
+                Breach.NOT_DETERMINISTIC, f"{event}: {actions} before, {recorded_actions(actor.actions)} now"
+            )
         if isinstance(event, Intent | Done):
-            played.sending.pop(event.rank, None)
-            played.behind.pop(event.rank, None)
-            played.over.pop(event.rank, None)
+            state.sending.pop(event.rank, None)
+            state.behind.pop(event.rank, None)
+            state.over.pop(event.rank, None)
         if isinstance(event, Failure):
-            played.failed.update(event.ports, event.hosts)
+            state.failed.update(event.ports, event.hosts)
         if isinstance(event, Recovery):
-            played.failed.difference_update(event.ports, event.hosts)
+            state.failed.difference_update(event.ports, event.hosts)
         if isinstance(event, Tick):
             self.at_s = max(self.at_s, event.at_s)
         if self._demand is not None:
             self._demand.take(event, at_s=self.at_s)
         for command in commands:
-            played.has_prepared |= isinstance(command, PrepareTarget)
-            played.routed += isinstance(command, SetRoutes)
+            state.has_prepared |= isinstance(command, PrepareTarget)
+            state.routed += isinstance(command, SetRoutes)
             if isinstance(command, AnswerRanks) and not command.why:
-                played.sending |= {rank: asking[rank] for rank in command.ranks}
-                played.behind |= dict.fromkeys(command.ranks, played.routed)
-                played.over |= dict.fromkeys(command.ranks, actor.lit_links)
+                state.sending |= {rank: asking[rank] for rank in command.ranks}
+                state.behind |= dict.fromkeys(command.ranks, state.routed)
+                state.over |= dict.fromkeys(command.ranks, actor.lit_links)
 
-    def tell(self, *all_told: Told, at_s: float) -> list[Command]:
+    def tell(self, *inputs: PlaneInput, at_s: float) -> list[Command]:
         """Tell it these, then the time, then the demand where it is due; returns what is to be done.
 
         Raises PlaneError once what was before is written down, and FailedError where it cannot be.
@@ -112,17 +114,17 @@ class PlayedPlane:
         rows: list[JobEvent] = []
         commands: list[Command] = []
         try:
-            for one in (*all_told, Told(event=Tick(at_s=self.at_s))):
+            for one in (*inputs, PlaneInput(event=Tick(at_s=self.at_s))):
                 commands += self._take(one, rows)
             if self._demand is not None and (demand := self._demand.due(at_s=self.at_s)) is not None:
-                commands += self._take(Told(event=demand), rows)
+                commands += self._take(PlaneInput(event=demand), rows)
         finally:
             if rows:
                 self._log.add(self._job, self._number, rows)
                 self._number += len(rows)
         return commands
 
-    def _take(self, one: Told, rows: list[JobEvent]) -> tuple[Command, ...]:
+    def _take(self, one: PlaneInput, rows: list[JobEvent]) -> tuple[Command, ...]:
         event, actor = one.event, self.actor
         ports = actor.targets[event.target].ports if isinstance(event, Applied | NotReady) else ()
         commands = actor.take(event)  # after which that target may have gone

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from hwd.jobs.event_log import EventLog
-from hwd.jobs.played_plane import Played, PlayedPlane, Told
+from hwd.jobs.replayed_plane import PlaneInput, ReplayedPlane, ReplayState
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
@@ -60,17 +60,17 @@ def event_log(records: Records) -> EventLog:
     return EventLog(MemoryDisk(), records.jobs)
 
 
-def played(plane: Plane, event_log: EventLog) -> PlayedPlane:
+def played(plane: Plane, event_log: EventLog) -> ReplayedPlane:
     view = View(ports={}, topology=lambda text: ())
-    return PlayedPlane(PlaneActor(plane, JOB, view), JOB.id, log=event_log, clock=SystemClock())
+    return ReplayedPlane(PlaneActor(plane, JOB, view), JOB.id, log=event_log, clock=SystemClock())
 
 
 def operation(index: int = 0) -> Operation:
     return Operation(group="world", kind=OperationKind.ALL_REDUCE, index=index)
 
 
-def intents(index: int = 0) -> list[Told]:
-    return [Told(event=Intent(rank=rank, operation=operation(index))) for rank in (0, 1)]
+def intents(index: int = 0) -> list[PlaneInput]:
+    return [PlaneInput(event=Intent(rank=rank, operation=operation(index))) for rank in (0, 1)]
 
 
 class Routes:
@@ -88,8 +88,8 @@ class Routes:
 
 async def test_it_is_known_who_was_let_go_behind_a_route(event_log: EventLog) -> None:
     played(Routes(), event_log).tell(*intents(), at_s=1.0)
-    again = await played(Routes(), event_log).play_again()
-    assert again == Played(
+    again = await played(Routes(), event_log).replay()
+    assert again == ReplayState(
         sending={0: operation(), 1: operation()}, over={0: (), 1: ()}, behind={0: 0, 1: 1}, routed=1, events=2
     )
 
@@ -98,11 +98,11 @@ async def test_second_plane_is_where_the_first_one_was(event_log: EventLog) -> N
     first = played(Static("ring"), event_log)
     assert first.tell(at_s=0.5) == []
     assert first.tell(*intents(), at_s=1.0) == [DriveTo(target="static")]
-    first.tell(Told(event=Applied(target="static"), reconfiguration="a1b2c3d4"), at_s=2.0)
-    first.tell(Told(event=Done(rank=0)), at_s=3.0)
+    first.tell(PlaneInput(event=Applied(target="static"), reconfiguration="a1b2c3d4"), at_s=2.0)
+    first.tell(PlaneInput(event=Done(rank=0)), at_s=3.0)
     first.tell(*intents(1)[:1], at_s=4.0)
     second = played(Static("ring"), event_log)
-    assert await second.play_again() == Played(sending={1: operation()}, over={1: ()}, behind={1: 0}, events=5)
+    assert await second.replay() == ReplayState(sending={1: operation()}, over={1: ()}, behind={1: 0}, events=5)
     assert ([*second.actor.at], second.actor.waiting, second.actor.sending) == (["static"], {0: operation(1)}, {1})
     assert second.at_s == 3.0, "the tick after the last event led to nothing, and is not recorded"
     second.tell(*intents(1)[1:], at_s=1.0)
@@ -119,14 +119,14 @@ async def test_it_is_known_over_which_links_a_rank_was_let_go(event_log: EventLo
     view = View(ports=dict.fromkeys(ends, PortView()), topology=lambda text: (link,))
     job = Job(id=JOB.id, ranks=(Rank(number=0, host="h0"), Rank(number=1, host="h1")), groups=JOB.groups)
 
-    def plane() -> PlayedPlane:
-        return PlayedPlane(PlaneActor(Static("ring"), job, view), job.id, log=event_log, clock=SystemClock())
+    def plane() -> ReplayedPlane:
+        return ReplayedPlane(PlaneActor(Static("ring"), job, view), job.id, log=event_log, clock=SystemClock())
 
     first = plane()
     first.tell(*intents(), at_s=1.0)
-    first.tell(Told(event=Applied(target="static"), reconfiguration="a1b2c3d4"), at_s=2.0)
-    first.tell(Told(event=Done(rank=0)), at_s=3.0)
-    assert (await plane().play_again()).over == {1: (link,)}
+    first.tell(PlaneInput(event=Applied(target="static"), reconfiguration="a1b2c3d4"), at_s=2.0)
+    first.tell(PlaneInput(event=Done(rank=0)), at_s=3.0)
+    assert (await plane().replay()).over == {1: (link,)}
 
 
 class Counting:
@@ -156,7 +156,7 @@ async def test_plane_that_answers_otherwise_than_before_is_found_out(
         first.tell(at_s=float(at))
     first.tell(*intents(), at_s=4.0)
     with pytest.raises(PlaneError, match="not deterministic: Intent") as found:
-        await played(Counting(by_then), event_log).play_again()
+        await played(Counting(by_then), event_log).replay()
     assert found.value.breach is Breach.NOT_DETERMINISTIC
 
 
@@ -184,25 +184,27 @@ async def test_demand_goes_on_where_it_was_over_a_restart(event_log: EventLog) -
         topology=lambda text: (),
     )
 
-    def plane() -> PlayedPlane:
+    def plane() -> ReplayedPlane:
         demand = AnnouncedDemand(job, every_s=1.0)
-        return PlayedPlane(PlaneActor(ByDemand(), job, view), job.id, log=event_log, clock=SystemClock(), demand=demand)
+        return ReplayedPlane(
+            PlaneActor(ByDemand(), job, view), job.id, log=event_log, clock=SystemClock(), demand=demand
+        )
 
-    def intent(rank: int) -> Told:
-        return Told(event=Intent(rank=rank, operation=replace(operation(), size_bytes=100)))
+    def intent(rank: int) -> PlaneInput:
+        return PlaneInput(event=Intent(rank=rank, operation=replace(operation(), size_bytes=100)))
 
     assert plane().tell(intent(0), at_s=0.5) == []
     second = plane()
-    await second.play_again()
+    await second.replay()
     assert second.tell(intent(1), at_s=1.0) == [AnswerRanks(ranks=(0, 1))]
     events = await event_log.events(JOB.id)
-    assert [one.told for one in events][-1] == Demand(bytes_between={("h0", "h1"): 100.0, ("h1", "h0"): 100.0})
+    assert [one.plane_event for one in events][-1] == Demand(bytes_between={("h0", "h1"): 100.0, ("h1", "h0"): 100.0})
     third = plane()
-    await third.play_again()
-    third.tell(Told(event=Done(rank=0)), intent(0), at_s=1.9)
+    await third.replay()
+    third.tell(PlaneInput(event=Done(rank=0)), intent(0), at_s=1.9)
     assert len(await event_log.events(JOB.id)) == 5, "it is not time for the next one"
     third.tell(at_s=2.0)
-    assert (await event_log.events(JOB.id))[-1].told == Demand(bytes_between={("h0", "h1"): 100.0})
+    assert (await event_log.events(JOB.id))[-1].plane_event == Demand(bytes_between={("h0", "h1"): 100.0})
 
 
 class Wrong:
@@ -223,8 +225,8 @@ class Wrong:
 async def test_what_was_told_before_a_breach_is_written_down(event_log: EventLog) -> None:
     with pytest.raises(PlaneError, match="answer to nobody"):
         played(Wrong(), event_log).tell(*intents(), at_s=1.0)
-    again = await played(Wrong(), event_log).play_again()
-    assert again == Played(has_prepared=True, events=1)
+    again = await played(Wrong(), event_log).replay()
+    assert again == ReplayState(has_prepared=True, events=1)
 
 
 async def test_nothing_is_to_be_done_where_the_disk_does_not_take_it(records: Records) -> None:

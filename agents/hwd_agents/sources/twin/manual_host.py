@@ -1,4 +1,4 @@
-"""PlayedHost: a twin host whose state changes only by calls, for the tests of agents and to try one without a rack."""
+"""ManualHost: a twin host whose state changes only by calls, for the tests of agents and to try one without a rack."""
 
 from collections.abc import Mapping
 
@@ -20,10 +20,10 @@ NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 LINK_LOCAL_GID = "fe80:0000:0000:0000:0a00:00ff:fe00:0001"
 
 
-class PlayedHost(TwinHost):
+class ManualHost(TwinHost):
     """Ports are created by `plug` and change only by the calls below: no change causes another.
 
-    host = PlayedHost("h0"); host.plug("eth0", ip="10.0.0.1", rdma="mlx5_0")
+    host = ManualHost("h0"); host.plug("eth0", ip="10.0.0.1", rdma="mlx5_0")
     await dialer.listen(lambda: HostWireServer(host, clock), "mem:h0")
     host.light("eth0", lit=True); host.phy("eth0", up=True); host.carrier("eth0", up=True)
     """
@@ -54,7 +54,7 @@ class PlayedHost(TwinHost):
         self._phys: dict[str, bool] = {}
         self._lit: dict[str, bool] = {}
         self._lost: dict[str, bool] = {}
-        self._joined: dict[str, tuple[PlayedHost, str]] = {}
+        self._joined: dict[str, tuple[ManualHost, str]] = {}
         self._wires: list[HostWireServer] = []
 
     def plug(self, interface: str, *, ip: str = "", rdma: str = "", ifindex: int = 1) -> None:
@@ -86,8 +86,8 @@ class PlayedHost(TwinHost):
         for wire in self._wires:
             wire.tell_phy(interface, up, stamp_ns=stamp_ns)
 
-    def carrier(self, interface: str, *, up: bool, flaps: int = 0, told: bool = True) -> None:
-        """Set the carrier after `flaps` changes that are only counted; `told` false: the kernel sends no notice."""
+    def carrier(self, interface: str, *, up: bool, flaps: int = 0, notice: bool = True) -> None:
+        """Set the carrier after `flaps` changes that are only counted; `notice` false: the kernel sends no notice."""
         old = self._links[interface]
         changes = flaps + (old.carrier != up)
         self._links[interface] = LinkState(
@@ -100,7 +100,7 @@ class PlayedHost(TwinHost):
             carrier_ups=old.carrier_ups + (changes + up) // 2,
             carrier_downs=old.carrier_downs + (changes + (not up)) // 2,
         )
-        for wire in self._wires if told else []:
+        for wire in self._wires if notice else []:
             wire.tell_link(self._links[interface])
 
     def rdma(self, device: str, *, active: bool) -> None:
@@ -111,7 +111,7 @@ class PlayedHost(TwinHost):
         self.files[f"{folder}/gids/0"] = gid + "\n"
         self.files[f"{folder}/gid_attrs/types/0"] = "RoCE v2\n"
 
-    def join(self, interface: str, other: "PlayedHost", others: str) -> None:
+    def join(self, interface: str, other: "ManualHost", others: str) -> None:
         """Pass datagrams between two interfaces while both have carrier."""
         self._joined[interface] = (other, others)
         other._joined[others] = (self, interface)
