@@ -209,7 +209,9 @@ def _documents(switches: int, hosts: int) -> Iterator[Document]:
         for number in range(0, hosts, 2)
         for port in range(PORTS)
     ]
-    yield _document_of(Timeline(reconfiguration="r1", run=None, what="", commands=[], ends=[], links=links, breaches=[]))
+    yield _document_of(
+        Timeline(reconfiguration="r1", run=None, what="", commands=[], ends=[], links=links, breaches=[])
+    )
 
 
 def _touch(metrics: Metrics, turn: int) -> None:
@@ -224,7 +226,9 @@ def _command(switch: str, verb: str) -> Document:
 
 def _power(switch: str, power_dbm: float) -> Document:
     powers: dict[str, float | None] = {f"{end // 2}{'AB'[end % 2]}": power_dbm for end in range(ENDS)}
-    return _document_of(SwitchPower(switch=switch, power_dbm={PortSide.parse(end): power for end, power in powers.items()}))
+    return _document_of(
+        SwitchPower(switch=switch, power_dbm={PortSide.parse(end): power for end, power in powers.items()})
+    )
 
 
 def _document_of(fact: Fact) -> Document:

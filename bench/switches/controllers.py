@@ -119,7 +119,7 @@ class _Bare(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.missing_bytes = 0
-        self.answered = _no_host
+        self.answered = _ignore_answer
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -203,7 +203,7 @@ async def _record(address: str) -> list[list[Turn]]:
         return turns
 
 
-def _no_host() -> None:
+def _ignore_answer() -> None:
     """Answer no request: the callback before the first one."""
 
 
