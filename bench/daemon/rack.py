@@ -12,9 +12,9 @@ from bench.progress import Progress
 from bench.switches.driven_rack import DrivenRack
 from bench.switches.elements import OF_A_PAIR, QUICK, STATES, SWITCHES, testbed_of
 from hwd.bus.gateway import Gateway
-from hwd.bus.host_switches.delegations import Delegations
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse
+from hwd.hosts.delegations import Delegations
 from hwd.model.host import HostBirth, HostPort
 from hwd.model.status import Status
 from hwd.model.switch import SwitchAdopted

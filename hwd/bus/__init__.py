@@ -2,9 +2,8 @@
 
 from hwd.bus.broker import EmbeddedBroker
 from hwd.bus.gateway import Gateway
-from hwd.bus.host_settings.run_settings import HostSettings
 from hwd.bus.host_view import HostView
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.wire import Peer, Reply
 
-__all__ = ["EmbeddedBroker", "Gateway", "HostSettings", "HostView", "MqttBus", "Peer", "Reply"]
+__all__ = ["EmbeddedBroker", "Gateway", "HostView", "MqttBus", "Peer", "Reply"]

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from hwd.bus.birth_data import inventory_data
 from hwd.bus.gateway import Gateway
-from hwd.bus.host_switches.delegations import Delegations
 from hwd.bus.host_view import HostView
 from hwd.bus.skew import skew
 from hwd.fabric.in_use import InUse
+from hwd.hosts.delegations import Delegations
 from hwd.model.desired_state import DesiredEnds, SwitchDesired, UnlitLink, crossconnects_of, difference, free_ends_of
 from hwd.model.host import HostStatus
 from hwd.model.lease import SwitchLease

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
+from hwd.hosts.switch_documents import HostSwitches
 from hwd.rack.links import Links
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.ready_links import ReadyLinks

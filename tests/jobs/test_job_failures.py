@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterator, Mapping
 
 import pytest
 
-from hwd.bus.host_settings.run_settings import HostSettings
 from hwd.daemon.installed_drivers import load_text
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse
+from hwd.hosts.run_settings import HostSettings
 from hwd.jobs.job_failures import AWAY_S, DARK_S, LOST, JobFailures
 from hwd.jobs.job_run import AGAIN_S
 from hwd.jobs.view import view_of

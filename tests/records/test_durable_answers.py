@@ -9,7 +9,7 @@ import pytest
 SCRIPT = '''
 import asyncio, ctypes, errno, platform, struct, sys
 
-from hwd.bus.host_switches.delegations import Delegation
+from hwd.hosts.delegations import Delegation
 from hwd.model.lease import LeaseTaken
 from hwd.ports.ledger import Ledger
 from hwd.reconfigure.leases.leases import Leases

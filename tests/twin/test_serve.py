@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from hwd.bus import EmbeddedBroker, Gateway, HostSettings, MqttBus
+from hwd.bus import EmbeddedBroker, Gateway, MqttBus
 from hwd.config.run_files.places import is_held
 from hwd.config.testbed.testbed import load_testbed
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse
+from hwd.hosts.run_settings import HostSettings
 from hwd.model.action import parse_actions
 from hwd.model.fault import AgentKilled, Clear, ClockStep, Deny, Fault, Reset, Slow, SlowFirmware, Stick
 from hwd.model.testbed import Testbed

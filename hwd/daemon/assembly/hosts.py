@@ -5,12 +5,12 @@ from typing import Self
 
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_events import EventStore
-from hwd.bus.host_settings.run_settings import HostSettings
-from hwd.bus.host_switches.delegations import Delegations
-from hwd.bus.host_switches.selections import Selections
-from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.daemon.agents import GatewayAgents
 from hwd.daemon.assembly.foundation import Foundation
+from hwd.hosts.delegations import Delegations
+from hwd.hosts.run_settings import HostSettings
+from hwd.hosts.selections import Selections
+from hwd.hosts.switch_documents import HostSwitches
 from hwd.reconfigure.apply.switches import Switches
 from hwd.timeline.alignment import Alignment
 

@@ -5,10 +5,10 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
-from hwd.bus.host_settings.run_settings import HostSettings
-from hwd.bus.host_switches.delegations import Delegations
 from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.in_use import InUse
+from hwd.hosts.delegations import Delegations
+from hwd.hosts.run_settings import HostSettings
 from hwd.model.bodies import ByBody, EpochBody, KickBody, LeaseBody, RenewBody
 from hwd.model.lease import RESERVED, WAITING, HeldLease, HeldSettings
 from hwd.model.request import Caller

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from typing import Final, TypeVar
 
 from hwd.bus.gateway import Gateway
-from hwd.bus.host_settings.setting_claims import SettingClaims
 from hwd.fabric.in_use import InUse
+from hwd.hosts.setting_claims import SettingClaims
 from hwd.model.action import Action
 from hwd.model.lease import LeaseReleased
 from hwd.model.run_facts import RunHost, RunNote

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Final
 from msgspec.structs import replace
 
 from hwd.bus.containment import Contain
-from hwd.bus.host_switches.delegations import Delegations
 from hwd.fabric.in_use import InUse
 from hwd.fabric.neighbour import state_with_link
 from hwd.fabric.state import Carried, State
+from hwd.hosts.delegations import Delegations
 from hwd.model.circuit import Observed, RoutedLink
 from hwd.model.host import HostEvent, HostSelection
 from hwd.model.instant import InstantName, Origin

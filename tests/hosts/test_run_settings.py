@@ -7,9 +7,9 @@ from typing import Any, Self
 import pytest
 
 from hwd.bus.gateway import Gateway
-from hwd.bus.host_settings.run_settings import AGAIN_S, HOLD_S, RENEW_S, HostSettings
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse
+from hwd.hosts.run_settings import AGAIN_S, HOLD_S, RENEW_S, HostSettings
 from hwd.model.action import Action
 from hwd.model.kinds import read_document
 from hwd.model.nic_port import NicPortId
@@ -27,7 +27,7 @@ from hwd_drivers.core.errors import DeadlineError, FailedError, LinkError, Proto
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.core.structs import from_plain
 
-from ...agents.played_rack import LATENCY_S, PlayedRack
+from ..agents.played_rack import LATENCY_S, PlayedRack
 
 HOSTS = ("h0", "h1")
 TESTBED = Testbed(

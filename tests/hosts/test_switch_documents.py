@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.daemon.installed_drivers import load
+from hwd.hosts.switch_documents import HostSwitches
 from hwd_agents.wire import Delegate, SwitchState
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 
-from ...telemetry.conftest import host_event
+from ..telemetry.conftest import host_event
 
 TESTBED = """
 testbed: one
