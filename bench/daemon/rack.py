@@ -22,6 +22,7 @@ from hwd.ports.ledger import Ledger
 from hwd.rack.changes import Changes
 from hwd.rack.links import Links
 from hwd.rack.nic_ports import NicPorts
+from hwd.rack.rack import Rack
 from hwd.rack.ready_links import ReadyLinks
 from hwd.rack.switches import ReportedSwitches
 from hwd.reconfigure.journal.journal import Journal
@@ -114,10 +115,7 @@ class _Rack:
             in_use=in_use,
             version="0",
             commit="0",
-            switches=switches,
-            links=links,
-            ports=ports,
-            changes=changes,
+            rack=Rack(switches=switches, ports=ports, links=links, changes=changes),
             alerts=alerts,
             own=Daemonboard(),
             gateway=gateway,

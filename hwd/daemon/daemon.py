@@ -35,6 +35,7 @@ from hwd.model.daemon import DaemonStarted, DaemonStopped, JournalDamaged, Recor
 from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
 from hwd.rack.nic_ports import NicPorts
+from hwd.rack.rack import Rack
 from hwd.rack.ready_links import ReadyLinks
 from hwd.reconfigure.journal.identity import JournalIdentity
 from hwd.reconfigure.journal.journal import Journal
@@ -130,10 +131,7 @@ class Daemon:
             in_use=base.in_use,
             version=self._process.version,
             commit=str(self._process.commit),
-            switches=board.reported,
-            links=board.links,
-            ports=self._ports,
-            changes=board.changes,
+            rack=Rack(switches=board.reported, ports=self._ports, links=board.links, changes=board.changes),
             alerts=board.alerts,
             own=board.daemonboard,
             gateway=hosts.gateway,

@@ -9,19 +9,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from hwd.bus.asks import AskedBy
 from hwd.config.planes import find, make
 from hwd.jobs.efficiency.live_efficiency import LiveEfficiency
-from hwd.jobs.efficiency.port_rates import PortRates
-from hwd.jobs.event_log import EventLog
 from hwd.jobs.job_failures import JobFailures
 from hwd.jobs.job_light import JobLight, check_names
 from hwd.jobs.job_moves import JobMoves
 from hwd.jobs.job_operations import JobOperations
+from hwd.jobs.job_parts import JobParts
 from hwd.jobs.job_places import JobPlaces
 from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import JobRoutes
@@ -38,17 +37,12 @@ from hwd.model.testbed import Testbed
 from hwd.planes import AnnouncedDemand
 from hwd.planes.actor import AnswerRanks, Command, DriveTo, PlaneActor, PrepareTarget, SetRoutes
 from hwd.ports.claim import utc
-from hwd.rack.health import RackHealth
-from hwd.reconfigure.transfers import Transfers
 from hwd_agents.wire import (
     JobJoined,
 )
-from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Fact, Sink
+from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import FailedError, HwdError
-from hwd_drivers.core.ids import Ids
-from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
 
 TICK_S: Final = 0.1
@@ -67,12 +61,6 @@ LATE_S: Final = 60.0
 log = logging.getLogger(__name__)
 
 
-class JobStore(Protocol):
-    """The durable jobs: `hwd.records`."""
-
-    async def save(self, record: JobRecord) -> None: ...
-
-
 class JobRun:
     """`ranks` makes the processes. `is_new`: nothing of it was done before. `run` is its task, to its end."""
 
@@ -80,41 +68,35 @@ class JobRun:
         self,
         record: JobRecord,
         testbed: Testbed,
+        parts: JobParts,
         *,
-        store: JobStore,
-        event_log: EventLog,
         light: JobLight,
         routes: JobRoutes,
         ranks: Callable[[JobRecord, Callable[[int, ProgramEnd], Coroutine[Any, Any, None]]], JobRanks],
-        transfers: Transfers,
-        rates: PortRates,
-        health: RackHealth,
-        clock: Clock,
-        ids: Ids,
-        offload: Offload,
-        sink: Sink,
-        announce: Sink,
         is_new: bool,
     ) -> None:
+        clock, transfers = parts.clock, parts.transfers
         self.record = record
         self._is_new = is_new
-        self._store = store
-        self._log = event_log
+        self._store = parts.store
+        self._log = parts.event_log
         self._light = light
         self._routes = routes
         self._ranks = ranks(record, self._rank_ended)
         self._transfers = transfers
-        self._health = health
+        self._health = parts.health
         self._failures: JobFailures | None = None
         self._crossed: tuple[Target | None, frozenset[NicPortId]] = None, frozenset()
         """The target of crossconnects that the light is at, and the ports that have light there."""
         self._clock = clock
-        self._sink = Emitter(clock, sink)
-        self._announce = Emitter(clock, announce)
+        self._sink = Emitter(clock, parts.sink)
+        self._announce = Emitter(clock, parts.announce)
         self._job = record.job
-        self._places = JobPlaces(testbed, record.job, rates)
+        self._places = JobPlaces(testbed, record.job, parts.rates)
         self._plane: ReplayedPlane | None = None
-        self._efficiency = LiveEfficiency(self._with_rates, clock=clock, offload=offload, tell=self._tell_efficiency)
+        self._efficiency = LiveEfficiency(
+            self._with_rates, clock=clock, offload=parts.offload, tell=self._tell_efficiency
+        )
         self.operations = JobOperations(
             record,
             clock=clock,
@@ -139,7 +121,7 @@ class JobRun:
             save=self._save,
             light=light,
             routes=routes,
-            ids=ids,
+            ids=parts.ids,
             until_recorded=self._until_recorded,
             is_over=self._is_over,
             tell=self._tell_plane,

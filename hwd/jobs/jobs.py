@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 from msgspec import UNSET
 
@@ -19,12 +19,11 @@ from hwd.bus.asks import AskedBy
 from hwd.config.planes import make
 from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.in_use import InUse
-from hwd.jobs.efficiency.port_rates import PortRates
-from hwd.jobs.event_log import EventLog
 from hwd.jobs.job_light import Applies, JobLight
+from hwd.jobs.job_parts import JobParts
 from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import HostSettings, JobRoutes
-from hwd.jobs.job_run import AGAIN_S, STOP_WITHIN_S, JobRun, JobStore
+from hwd.jobs.job_run import AGAIN_S, STOP_WITHIN_S, JobRun
 from hwd.jobs.job_status import status_of
 from hwd.jobs.training.training import training
 from hwd.model.job import JobOverridden, JobRank, JobRecord, JobState
@@ -38,11 +37,9 @@ from hwd.model.run_facts import RunJob
 from hwd.model.testbed import JobEntry
 from hwd.ports.claim import holder_of, job_of
 from hwd.ports.rules import Reason
-from hwd.rack.health import RackHealth
 from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.plans.planner import BackgroundPlanner
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.reconfigure.transfers import Transfers
 from hwd_agents.wire import (
     ClaimOperation,
     ClaimTransfer,
@@ -56,12 +53,9 @@ from hwd_agents.wire import (
     TransferGranted,
     TransfersEnded,
 )
-from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError, UnknownError
-from hwd_drivers.core.ids import Ids
-from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import PortSide, natural_key
 from hwd_drivers.devices.facts import SwitchOverride, SwitchRead, SwitchRestarted, SwitchUp
@@ -79,21 +73,10 @@ LOG_BYTES: Final = 1024 * 1024
 log = logging.getLogger(__name__)
 
 
-class Store(JobStore, Protocol):
-    async def under_way(self) -> tuple[JobRecord, ...]: ...
-
-    async def latest(self, most: int) -> tuple[JobRecord, ...]: ...
-
-    async def ids(self) -> frozenset[str]: ...
-
-    async def get(self, id: str) -> JobRecord | None: ...
-
-
 class Jobs:
     """Owns every job. Also a task, `run`, and a `Sink`: what others do to the light of jobs.
 
-    Without `processes` none can be started. `folder` gets the output of ranks. `sink` takes what is recorded,
-    `announce` what comes by the hundred and is not.
+    Without `processes` none can be started. `folder` gets the output of ranks.
     """
 
     TAKES: ClassVar = (
@@ -106,42 +89,30 @@ class Jobs:
         in_use: InUse,
         processes: Processes | None,
         *,
-        store: Store,
-        event_log: EventLog,
+        parts: JobParts,
         applies: Applies,
         reconfigurer: Reconfigurer,
         leases: Leases,
         planner: BackgroundPlanner,
-        transfers: Transfers,
         settings: HostSettings,
-        rates: PortRates,
-        health: RackHealth,
         folder: Path,
-        clock: Clock,
-        ids: Ids,
-        offload: Offload,
-        sink: Sink,
-        announce: Sink,
     ) -> None:
         self._in_use = in_use
         self._processes = processes
-        self._store = store
-        self._log = event_log
+        self._parts = parts
+        self._store = parts.store
+        self._log = parts.event_log
         self._applies = applies
         self._reconfigurer = reconfigurer
         self._leases = leases
         self._planner = planner
-        self._transfers = transfers
+        self._transfers = parts.transfers
         self._settings = settings
-        self._rates = rates
-        self._health = health
         self._folder = folder
-        self._clock = clock
-        self._ids = ids
-        self._offload = offload
-        self._sink = sink
-        self._emit = Emitter(clock, sink)
-        self._announce = announce
+        self._clock = parts.clock
+        self._ids = parts.ids
+        self._offload = parts.offload
+        self._emit = Emitter(parts.clock, parts.sink)
         self._runs: dict[str, JobRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._read_next: dict[str, str] = {}
@@ -474,8 +445,7 @@ class Jobs:
         run = JobRun(
             record,
             self._in_use.testbed,
-            store=self._store,
-            event_log=self._log,
+            self._parts,
             light=JobLight(
                 self._in_use.testbed,
                 applies=self._applies,
@@ -486,14 +456,6 @@ class Jobs:
             ),
             routes=self._routes(record),
             ranks=ranks,
-            transfers=self._transfers,
-            rates=self._rates,
-            health=self._health,
-            clock=self._clock,
-            ids=self._ids,
-            offload=self._offload,
-            sink=self._sink,
-            announce=self._announce,
             is_new=is_new,
         )
         self._runs[record.id] = run

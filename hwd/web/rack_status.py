@@ -18,10 +18,7 @@ from hwd.model.lease import SwitchLease
 from hwd.model.status import Alert, BusStatus, DiskSpace, Readiness, StorageStatus
 from hwd.model.switch import NOT_ENDED, CompositeStatus, LinkStatus, SwitchChange, SwitchStatus
 from hwd.ports.delegation import Delegation
-from hwd.rack.changes import Changes
-from hwd.rack.links import Links
-from hwd.rack.nic_ports import NicPorts
-from hwd.rack.switches import ReportedSwitches
+from hwd.rack.rack import Rack
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.recorder import RecordingSink
 from hwd.telemetry.alerts import Alerts
@@ -67,10 +64,7 @@ class RackStatus:
         in_use: InUse,
         version: str,
         commit: str,
-        switches: ReportedSwitches,
-        links: Links,
-        ports: NicPorts,
-        changes: Changes,
+        rack: Rack,
         alerts: Alerts,
         own: Daemonboard,
         gateway: Gateway,
@@ -81,10 +75,10 @@ class RackStatus:
         self._in_use = in_use
         self.version = version
         self._commit = commit
-        self._switches = switches
-        self._links = links
-        self._ports = ports
-        self._changes = changes
+        self._switches = rack.switches
+        self._links = rack.links
+        self._ports = rack.ports
+        self._changes = rack.changes
         self._alerts = alerts
         self._own = own
         self._gateway = gateway

@@ -13,6 +13,7 @@ from hwd.daemon.assembly.hosts import Hosts
 from hwd.jobs.efficiency.efficiency_reader import EfficiencyReader
 from hwd.jobs.efficiency.port_rates import PortRates
 from hwd.jobs.event_log import EventLog
+from hwd.jobs.job_parts import JobParts
 from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import Programs
 from hwd.jobs.training.training_reader import TrainingReader
@@ -48,27 +49,29 @@ class JobWork:
         jobs = Jobs(
             base.in_use,
             base.access.processes,
-            store=store,
-            event_log=event_log,
+            parts=JobParts(
+                store=store,
+                event_log=event_log,
+                transfers=engine.transfers,
+                rates=rates,
+                health=RackHealth(
+                    base.in_use,
+                    carrier=base.ports.carrier,
+                    is_there=hosts.agents.is_there,
+                    cause=board.switches.cause,
+                ),
+                clock=base.clock,
+                ids=base.ids,
+                offload=offload,
+                sink=base.sink,
+                announce=base.unrecorded,
+            ),
             applies=engine.applies,
             reconfigurer=engine.reconfigurer,
             leases=leases,
             planner=engine.planner,
-            transfers=engine.transfers,
             settings=hosts.settings,
-            rates=rates,
-            health=RackHealth(
-                base.in_use,
-                carrier=base.ports.carrier,
-                is_there=hosts.agents.is_there,
-                cause=board.switches.cause,
-            ),
             folder=Path(base.process.data_dir) / "jobs",
-            clock=base.clock,
-            ids=base.ids,
-            offload=offload,
-            sink=base.sink,
-            announce=base.unrecorded,
         )
         await event_log.load()
         await jobs.load()

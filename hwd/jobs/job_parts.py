@@ -1,0 +1,44 @@
+"""JobParts: what all jobs of a daemon share."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from hwd.jobs.efficiency.port_rates import PortRates
+from hwd.jobs.event_log import EventLog
+from hwd.model.job import JobRecord
+from hwd.rack.health import RackHealth
+from hwd.reconfigure.transfers import Transfers
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Sink
+from hwd_drivers.core.ids import Ids
+from hwd_drivers.core.offload import Offload
+
+
+class JobStore(Protocol):
+    """The durable jobs: `hwd.records`."""
+
+    async def save(self, record: JobRecord) -> None: ...
+
+    async def get(self, id: str) -> JobRecord | None: ...
+
+    async def latest(self, most: int) -> tuple[JobRecord, ...]: ...
+
+    async def under_way(self) -> tuple[JobRecord, ...]: ...
+
+    async def ids(self) -> frozenset[str]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobParts:
+    """Stores, transfers and health of the rack. `announce`: a sink without the records, for what comes by the hundred."""
+
+    store: JobStore
+    event_log: EventLog
+    transfers: Transfers
+    rates: PortRates
+    health: RackHealth
+    clock: Clock
+    ids: Ids
+    offload: Offload
+    sink: Sink
+    announce: Sink
