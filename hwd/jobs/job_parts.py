@@ -30,7 +30,7 @@ class JobStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobParts:
-    """Stores, transfers and health of the rack. `announce`: the sinks but the records, for what comes by the hundred."""
+    """Stores, transfers, health of the rack. `announce`: the sinks but the records, for what comes by the hundred."""
 
     store: JobStore
     event_log: EventLog
