@@ -30,8 +30,8 @@ class ServiceManager:
     `subject`: what this daemon runs. `looked`: whether each switch was read, or an attempt at it failed.
 
     ```
-    manager = ServiceManager(notifier, subject="testbed lab", looked=daemon.looked, readiness=daemon.service.ready)
-    await manager.run(daemon.service.reload)
+    manager = ServiceManager(notifier, subject="testbed lab", looked=daemon.looked, readiness=daemon.service.rack.ready)
+    await manager.run(daemon.service.testbed.reload)
     ```
     """
 

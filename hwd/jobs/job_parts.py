@@ -30,7 +30,9 @@ class JobStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobParts:
-    """Stores, transfers, health of the rack. `announce`: the sinks but the records, for what comes by the hundred."""
+    """The stores, the transfers and the health of the rack. `sink` takes what is recorded, `announce` what comes by the
+    hundred and is not.
+    """
 
     store: JobStore
     event_log: EventLog

@@ -4,6 +4,7 @@ app = make_app(service, metrics=metrics.render, events=EventStream(hub, boot=...
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -17,19 +18,12 @@ from hwd.model.demand import FILE_BYTES_MAX
 from hwd.model.limit import Reached
 from hwd.model.status import Problem
 from hwd.telemetry import Exposition
-from hwd.web.access import ANSWERS, BODIES
+from hwd.web.access import ANSWERS, BODIES, TABLES
 from hwd.web.bodies import REFERENCE, content_of
 from hwd.web.bounds import Bounds
 from hwd.web.calls.call import API
-from hwd.web.calls.demand_calls import DEMANDS, PATH
-from hwd.web.calls.event_calls import EVENTS, METRICS, EventCalls, MetricCalls
-from hwd.web.calls.job_calls import JOBS, PROGRAMS
-from hwd.web.calls.lease_calls import LEASES
-from hwd.web.calls.light_calls import LIGHT
-from hwd.web.calls.rack_calls import PROBES, RACK, TESTBED
-from hwd.web.calls.run_calls import RUNS
-from hwd.web.calls.set_calls import SETS
-from hwd.web.calls.twin_calls import FAULTS, OVERRIDES
+from hwd.web.calls.demand_calls import PATH
+from hwd.web.calls.event_calls import EventCalls, MetricCalls
 from hwd.web.door import Door
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
@@ -86,21 +80,8 @@ def make_app(
     app.add_middleware(Bounds, reached=reached, files={f"{API}{PATH}": FILE_BYTES_MAX})
     app.add_middleware(Door, tokens=tokens, names=names, session=session, local=local)  # the first that a request meets
     app.state.events = events
-    for router in (
-        RACK.router(lambda: service.rack),
-        TESTBED.router(lambda: service.testbed),
-        LIGHT.router(lambda: service.light),
-        SETS.router(lambda: service.sets),
-        RUNS.router(lambda: service.runs),
-        LEASES.router(lambda: service.leases),
-        OVERRIDES.router(lambda: service.overrides),
-        FAULTS.router(lambda: service.faults),
-        PROGRAMS.router(lambda: service.programs),
-        JOBS.router(lambda: service.jobs),
-        DEMANDS.router(lambda: service.demands),
-        EVENTS.router(lambda: EventCalls(events)),
-    ):
-        app.include_router(router, prefix=API, responses=PROBLEMS)
-    for router in (PROBES.router(lambda: service.rack), METRICS.router(lambda: MetricCalls(metrics))):
-        app.include_router(router)
+    parts: dict[str, object] = {"events": EventCalls(events), "metrics": MetricCalls(metrics)}
+    for table in TABLES:
+        part = partial(getattr, service, table.part) if table.part not in parts else partial(parts.get, table.part)
+        app.include_router(table.router(part), prefix=table.prefix, responses=PROBLEMS if table.prefix else None)
     return app

@@ -1,4 +1,4 @@
-"""Rights: who may act on what a job holds, by the table of `hwd.web.access`."""
+"""Rights: who may act on what a job holds, by the row of the call."""
 
 from collections.abc import Mapping
 

@@ -4,18 +4,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from hwd.web.calls.demand_calls import DemandCalls
+from hwd.web.calls.fault_calls import FaultCalls
 from hwd.web.calls.job_calls import JobCalls, ProgramCalls
 from hwd.web.calls.lease_calls import LeaseCalls
 from hwd.web.calls.light_calls import LightCalls
+from hwd.web.calls.override_calls import OverrideCalls
 from hwd.web.calls.rack_calls import RackCalls, TestbedCalls
 from hwd.web.calls.run_calls import RunCalls
 from hwd.web.calls.set_calls import SetCalls
-from hwd.web.calls.twin_calls import FaultCalls, OverrideCalls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """What the daemon offers to its callers."""
+    """The daemon's offer to its callers. All methods of its parts raise HwdError, whose `exit_status` and `title` go to
+    the caller.
+    """
 
     rack: RackCalls
     testbed: TestbedCalls

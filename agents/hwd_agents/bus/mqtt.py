@@ -293,8 +293,8 @@ def _queue_type(take: Callable[[aiomqtt.Message], None]) -> type[asyncio.Queue[a
 
 
 async def _enter(client: aiomqtt.Client) -> None:
-    """Connect the client. Raises _Lost. aiomqtt connects in a thread that cannot be stopped: a cancellation waits for
-    its end.
+    """Connect the client. Raises _ConnectionLost. aiomqtt connects in a thread that cannot be stopped: a cancellation
+    waits for its end.
     """
     entering = asyncio.ensure_future(client.__aenter__())
     try:

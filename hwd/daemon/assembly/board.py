@@ -30,7 +30,7 @@ class Board:
 
     @classmethod
     async def open(cls, base: Foundation) -> Self:
-        """Make it, and read what the records have of it. Connects to no switch."""
+        """Make the board, and read what the records have of it. Connects to no switch."""
         driven = DrivenSwitches(base.testbed, base.access.open_switch, machine=base.machine, sink=base.sink)
         switches = Switches(driven.drivers, base.clock, driven.origins)
         reported = ReportedSwitches(base.testbed.switches, switches.cause)

@@ -49,7 +49,7 @@ class Engine:
         hosts: Hosts,
         leases: Leases,
     ) -> Self:
-        """Make it, and read transfers and ended prepared sets from the records. Touches no switch."""
+        """Make the engine, and read transfers and ended prepared sets from the records. Touches no switch."""
         in_use, clock, sink, desired = base.in_use, base.clock, base.sink, past.desired
         transfers = Transfers(
             base.ledger,

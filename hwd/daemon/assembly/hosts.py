@@ -28,7 +28,7 @@ class Hosts:
 
     @classmethod
     async def open(cls, base: Foundation, switches: Switches) -> Self:
-        """Make it; `load` reads the leases of hosts on their switches. `switches`: those that the daemon drives."""
+        """Make the hosts; `load` reads their leases on switches. `switches`: those that the daemon drives."""
         alignments = await base.records.alignments.read(base.machine.clock_name)
         gateway = Gateway(
             bus=base.access.bus,

@@ -19,7 +19,7 @@ class Leasing:
 
     @classmethod
     async def open(cls, base: Foundation) -> Self:
-        """Read them."""
+        """Read the leases and the requests for some."""
         store = base.records.leases
         leases = Leases(base.ledger, store=store, clock=base.clock, ids=base.ids, sink=base.sink)
         await leases.load()

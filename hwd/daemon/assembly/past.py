@@ -22,7 +22,7 @@ class Past:
 
     @classmethod
     async def open(cls, base: Foundation) -> Self:
-        """Read all of it from the records."""
+        """Read the past from the records."""
         past = cls(
             history=History(base.in_use),
             outcomes=Outcomes(base.clock),

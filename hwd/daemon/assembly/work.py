@@ -44,7 +44,7 @@ class JobWork:
     async def open(
         cls, base: Foundation, event_log: EventLog, *, board: Board, hosts: Hosts, engine: Engine, leases: Leases
     ) -> Self:
-        """Make it, and read the jobs that have not ended."""
+        """Make the parts of jobs, and read the jobs that have not ended."""
         store, offload, rates = base.records.jobs, base.machine.offload, PortRates()
         jobs = Jobs(
             base.in_use,
@@ -114,7 +114,7 @@ class RunWork:
         history: History,
         leases: Leases,
     ) -> Self:
-        """Make it. `Runs.open` reads what is in the queue."""
+        """Make the parts of runs. `Runs.open` reads what is in the queue."""
         in_use, clock, light = base.in_use, base.clock, LightOfJobs()
         faults = TwinFaults(in_use=in_use, records=base.records, set_fault=base.access.set_fault, ledger=base.ledger)
         runs = Runs(

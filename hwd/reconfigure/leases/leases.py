@@ -124,7 +124,7 @@ class Leases:
 
         A run is the holder `run k3v9`.
 
-        `heartbeat_s`: it ends where `hear` is not called for so long. `lasting` false: it ends with the daemon's
+        `heartbeat_s`: it ends where `heartbeat` is not called for so long. `lasting` false: it ends with the daemon's
         process, as its run or apply does.
         """
         wanted, now = frozenset(ports), self._clock.wall_ns()

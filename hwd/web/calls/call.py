@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
 import msgspec
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response
 
 from hwd.model.bodies import Body
@@ -34,7 +34,7 @@ class Call:
     """`access`: who may make it. `needs_body`: without a body its fields do not all have their defaults.
 
     `in_turns`: its answer is long, and is written in turns of the event loop. `body`, `answer`: where the handler's
-    annotations do not say them. `request_body`: one that is no JSON, for the OpenAPI document. `prefix`: of its path.
+    annotations do not say them. `request_body`: one that is no JSON, for the OpenAPI document.
     """
 
     method: str
@@ -48,13 +48,7 @@ class Call:
     answer: Any = None
     request_body: Mapping[str, Any] = field(default_factory=dict)
     response_class: type[Response] = JSONResponse
-    prefix: str = API
     is_listed: bool = True
-
-    @property
-    def name(self) -> str:
-        """`POST /api/v1/leases/{id}/renew`."""
-        return f"{self.method} {self.prefix}{self.path}"
 
     @property
     def takes(self) -> type[Body] | None:
@@ -81,7 +75,7 @@ class Call:
                 found = await found
             if isinstance(found, Response):
                 return found
-            if self.in_turns and isinstance(found, msgspec.Struct):
+            if self.in_turns:
                 return Response(await to_json_in_turns(found), self.status, media_type=JSON)
             return encoded(found, self.status)
 
@@ -103,13 +97,21 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calls:
-    """The calls that one class answers. `tag`: their heading in the OpenAPI document."""
+    """The calls that one class answers. `part`: which one of the service. `tag`: their heading in the OpenAPI document.
+    `prefix`: of their paths.
+    """
 
+    part: str
     tag: str
     rows: tuple[Call, ...]
+    prefix: str = API
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self.rows)
+
+    def access(self, handler: str) -> Access:
+        """Who may make a call, by the name of its handler."""
+        return next(one.access for one in self.rows if one.handler.__name__ == handler)
 
     def router(self, part: Callable[[], Any]) -> APIRouter:
         """Their routes. `part()`: the object that answers, once one is called."""
@@ -121,7 +123,9 @@ class Calls:
 
 def access_of(tables: Iterable[Calls]) -> Mapping[str, Access]:
     """Who may make each call, by `POST /api/v1/leases`."""
-    return MappingProxyType({call.name: call.access for table in tables for call in table})
+    return MappingProxyType(
+        {f"{call.method} {table.prefix}{call.path}": call.access for table in tables for call in table}
+    )
 
 
 def bodies_of(tables: Iterable[Calls]) -> tuple[type[Body], ...]:
@@ -148,8 +152,13 @@ def _parameters(handler: Handler, hints: Mapping[str, Any], *, needs_body: bool)
         if _is_body(hint):
             hint, one = Annotated[hint, body_of(hint, needed=needs_body)], one.replace(default=inspect.Parameter.empty)
         elif Caller in get_args(hint):
-            hint, one = Annotated[Any, Depends(caller_of)], one.replace(default=inspect.Parameter.empty)
+            hint, one = Annotated[Any, Depends(_caller)], one.replace(default=inspect.Parameter.empty)
         yield one.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+async def _caller(request: Request) -> Caller | None:
+    """Who sends a request. FastAPI runs what is no coroutine in a thread."""
+    return caller_of(request)
 
 
 def _is_body(hint: Any) -> bool:

@@ -75,6 +75,7 @@ async def _file(request: Request) -> bytes:
 
 
 DEMANDS: Final = Calls(
+    part="demands",
     tag="demands",
     rows=(
         Call(method="GET", path=PATH, handler=DemandCalls.demands, access=ANYONE),

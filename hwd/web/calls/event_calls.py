@@ -76,6 +76,7 @@ def events_of(request: Request) -> EventStream:
 
 
 EVENTS: Final = Calls(
+    part="events",
     tag="events",
     rows=(
         Call(method="GET", path="/events", handler=EventCalls.follow, access=ANYONE, response_class=EventResponse),
@@ -83,14 +84,15 @@ EVENTS: Final = Calls(
     ),
 )
 METRICS: Final = Calls(
+    part="metrics",
     tag="probes",
+    prefix="",
     rows=(
         Call(
             method="GET",
             path="/metrics",
             handler=MetricCalls.render,
             access=ANYONE,
-            prefix="",
             response_class=StreamingResponse,
         ),
     ),

@@ -120,6 +120,7 @@ async def _lines(run: ProgramRun) -> AsyncGenerator[bytes, None]:
 
 
 PROGRAMS: Final = Calls(
+    part="programs",
     tag="programs on hosts",
     rows=(
         Call(method="GET", path="/programs", handler=ProgramCalls.programs, access=ANYONE),
@@ -134,6 +135,7 @@ PROGRAMS: Final = Calls(
     ),
 )
 JOBS: Final = Calls(
+    part="jobs",
     tag="jobs",
     rows=(
         Call(method="GET", path="/jobs", handler=JobCalls.jobs, access=ANYONE),

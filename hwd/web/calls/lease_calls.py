@@ -113,17 +113,17 @@ class LeaseCalls:
         if (request := self._requests.get(id)) is not None:
             self._requests.heartbeat(id)
             return self._request(request)
-        self._rights.check(HELD, id)
+        self._rights.check(LEASES.access("heartbeat"), id)
         return self._lease(await self._leases.heartbeat(id, epoch=body.epoch))
 
     async def renew(self, id: str, body: RenewBody) -> HeldLease:
         """Renew a lease: it expires `for_s` seconds from now."""
-        self._rights.check(HELD, id)
+        self._rights.check(LEASES.access("renew"), id)
         return self._lease(await self._leases.renew(id, for_s=body.for_s, epoch=body.epoch))
 
     async def release(self, id: str, body: EpochBody) -> HeldLease:
         """Release a lease, leave the queue, or withdraw a reservation."""
-        self._rights.check(HELD, id)
+        self._rights.check(LEASES.access("release"), id)
         if (delegation := self._delegations.get(id)) is not None:
             raise RefusedError(f"lease {id}: it is host {delegation.host}'s; take it back with `hwd lease kick {id}`")
         return await self._end(id, epoch=body.epoch, why="released")
@@ -226,6 +226,7 @@ class LeaseCalls:
 
 
 LEASES: Final = Calls(
+    part="leases",
     tag="leases",
     rows=(
         Call(method="GET", path="/leases", handler=LeaseCalls.leases, access=ANYONE),

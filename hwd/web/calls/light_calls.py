@@ -17,7 +17,7 @@ from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.web.calls.call import HELD, Call, Calls, name_of
 from hwd.web.rights import Rights
-from hwd_agents.wire.access import ANYONE, OPERATOR
+from hwd_agents.wire.access import ANYONE, OPERATOR, Access
 from hwd_drivers.core.errors import ConfigError
 
 HISTORY_MAX: Final = 500
@@ -68,7 +68,7 @@ class LightCalls:
 
     async def plan(self, body: PlanBody) -> PlanSummary:
         """Read the switches and say what would move. Touches nothing; the plan's `hash` can be applied."""
-        await self._rights.act_under(HELD, body.lease, body.epoch)
+        await self._rights.act_under(LIGHT.access("plan"), body.lease, body.epoch)
         return await self._applies.plan(body)
 
     async def apply(self, body: ReconfigurationBody, caller: Caller | None = None) -> ReconfigurationStatus:
@@ -76,33 +76,34 @@ class LightCalls:
 
         It goes on when the caller goes away.
         """
-        await self._rights.act_under(HELD, body.lease, body.epoch)
+        await self._rights.act_under(LIGHT.access("apply"), body.lease, body.epoch)
         return await self._applies.apply(body, caller)
 
     async def confirm(self, id: str) -> ReconfigurationStatus:
         """Confirm a reconfiguration: the new state stays. `-` is the only one under way."""
-        return await self._applies.confirm(self._own(id))
+        return await self._applies.confirm(self._own(id, LIGHT.access("confirm")))
 
     async def roll_back(self, id: str) -> ReconfigurationStatus:
         """Roll a reconfiguration back to the state before it. `-` is the only one under way."""
-        return await self._applies.roll_back(self._own(id))
+        return await self._applies.roll_back(self._own(id, LIGHT.access("roll_back")))
 
     async def give_up(self, id: str, body: ActBody, caller: Caller | None = None) -> JournalGivenUp:
         """Leave one that was cut off as it is, and free its ports."""
         return await self._reconfigurer.give_up(id, by=name_of(caller, body.by), reason=body.why)
 
-    def _own(self, id: str) -> str | None:
+    def _own(self, id: str, access: Access) -> str | None:
         """The id, None for the only one under way. Raises RefusedError where a job alone may end it."""
         if id != ONLY:
-            self._rights.check_reconfiguration(HELD, id)
+            self._rights.check_reconfiguration(access, id)
             return id
         under_way = self._reconfigurer.under_way
         if len(under_way) == 1:
-            self._rights.check_reconfiguration(HELD, under_way[0].id)
+            self._rights.check_reconfiguration(access, under_way[0].id)
         return None
 
 
 LIGHT: Final = Calls(
+    part="light",
     tag="reconfigurations",
     rows=(
         Call(method="GET", path="/reconfigurations", handler=LightCalls.under_way, access=ANYONE),

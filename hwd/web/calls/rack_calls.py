@@ -36,7 +36,7 @@ class Reloads(Protocol):
 
 
 class RackCalls:
-    """All methods raise HwdError; its `exit_status` and `title` go to the caller. So do those of the other calls."""
+    """The calls about the rack as it is now."""
 
     def __init__(
         self,
@@ -131,6 +131,7 @@ class RackCalls:
 
 
 RACK: Final = Calls(
+    part="rack",
     tag="what is",
     rows=(
         Call(method="GET", path="/status", handler=RackCalls.status, access=ANYONE, in_turns=True),
@@ -139,11 +140,13 @@ RACK: Final = Calls(
     ),
 )
 PROBES: Final = Calls(
+    part="rack",
     tag="probes",
+    prefix="",
     rows=(
-        Call(method="GET", path="/", handler=RackCalls.start, access=ANYONE, prefix="", is_listed=False),
-        Call(method="GET", path="/healthz", handler=RackCalls.healthz, access=ANYONE, prefix=""),
-        Call(method="GET", path="/readyz", handler=RackCalls.readyz, access=ANYONE, prefix="", answer=Readiness),
+        Call(method="GET", path="/", handler=RackCalls.start, access=ANYONE, is_listed=False),
+        Call(method="GET", path="/healthz", handler=RackCalls.healthz, access=ANYONE),
+        Call(method="GET", path="/readyz", handler=RackCalls.readyz, access=ANYONE, answer=Readiness),
     ),
 )
 
@@ -167,6 +170,7 @@ class TestbedCalls:
 
 
 TESTBED: Final = Calls(
+    part="testbed",
     tag="testbed",
     rows=(Call(method="POST", path="/reload", handler=TestbedCalls.reload, access=OPERATOR, needs_body=False),),
 )

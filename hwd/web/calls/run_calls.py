@@ -140,6 +140,7 @@ async def array(items: AsyncIterator[Json]) -> AsyncGenerator[str, None]:
 
 
 RUNS: Final = Calls(
+    part="runs",
     tag="runs",
     rows=(
         Call(method="GET", path="/runs", handler=RunCalls.runs, access=ANYONE),

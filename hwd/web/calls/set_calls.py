@@ -37,7 +37,7 @@ class SetCalls:
 
         A lease that ends ends its sets.
         """
-        await self._rights.act_under(HELD, body.lease, body.epoch)
+        await self._rights.act_under(SETS.access("prepare"), body.lease, body.epoch)
         return await self._applies.prepare(body, caller)
 
     async def switch(self, id: str, body: SwitchBody, caller: Caller | None = None) -> ReconfigurationStatus:
@@ -46,7 +46,7 @@ class SetCalls:
         Every set has the target `before`: what its switches carried at the preparation. A set of a job: only with
         `override`; the job brings its light back, or fails.
         """
-        return await self.bring(id, body, caller, access=OVERRIDABLE)
+        return await self.bring(id, body, caller, access=SETS.access("switch"))
 
     async def bring(
         self, prepared_set: str, body: SwitchBody, caller: Caller | None, *, access: Access, key: str | None = None
@@ -76,7 +76,7 @@ class SetCalls:
     async def release(self, id: str, body: ReleaseSetBody, caller: Caller | None = None) -> PreparedSetStatus:
         """End a set: its ports are free, its switches stay as they are. A set of a job: only with `override`."""
         sets = self._reconfigurer.sets
-        job = self._rights.check(OVERRIDABLE, sets.lease_of(id), override=body.override)
+        job = self._rights.check(SETS.access("release"), sets.lease_of(id), override=body.override)
         if job is None:
             return await sets.release(id, epoch=body.epoch)
         why = body.override.get(OF_JOB, "")
@@ -85,6 +85,7 @@ class SetCalls:
 
 
 SETS: Final = Calls(
+    part="sets",
     tag="prepared sets",
     rows=(
         Call(method="GET", path="/sets", handler=SetCalls.sets, access=ANYONE),

@@ -41,9 +41,7 @@ CHANNELS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshLogin:
-    """The login: `key_file` is a private key without a passphrase, used in place of the password. `key_file` is a
-    private key without a passphrase, used in place of the password.
-    """
+    """The login: `key_file` is a private key without a passphrase, used in place of the password."""
 
     user: str
     password: str | None = field(default=None, repr=False)

@@ -1,4 +1,4 @@
-"""OverrideCalls and FaultCalls: what is done to switches and twins beside their crossconnects."""
+"""FaultCalls: faults of twins."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -6,58 +6,22 @@ from typing import Annotated, Any, Final
 from fastapi import Depends
 
 from hwd.config.playbook.step_claims import harmed
-from hwd.config.testbed.ends import parse_ends
 from hwd.fabric.in_use import InUse
-from hwd.model.bodies import FaultBody, OverrideBody
+from hwd.model.bodies import FaultBody
 from hwd.model.fault import parse_fault
 from hwd.model.fault_confirmation import FaultConfirmation
-from hwd.model.request import Caller
-from hwd.model.switch import HeldEnds
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.ledger import Asker
 from hwd.ports.rules import PortAction
 from hwd.ports.testbed_ports import all_ports
-from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.web.bodies import decode, object_body
-from hwd.web.calls.call import HELD, Call, Calls, name_of
-from hwd.web.rack_status import RackStatus
+from hwd.web.calls.call import HELD, Call, Calls
 from hwd.web.rights import Rights
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Json
-from hwd_drivers.core.values import PortOverride
 
 Data = dict[str, Any]
 """One JSON object with any fields: the body of a fault."""
-
-
-class OverrideCalls:
-    """The calls about fibre ends that are held dark."""
-
-    def __init__(self, *, in_use: InUse, reconfigurer: Reconfigurer, rack: RackStatus, rights: Rights) -> None:
-        self._in_use = in_use
-        self._reconfigurer = reconfigurer
-        self._rack = rack
-        self._rights = rights
-
-    async def override(self, body: OverrideBody, caller: Caller | None = None) -> HeldEnds:
-        """Hold fibre ends dark (`force-blocked`), or release them (`normal`).
-
-        Answers when the switch reports it.
-        """
-        who = name_of(caller, body.by)
-        self._rights.check(HELD, body.lease)
-        found = parse_ends(body.switch, body.ends, self._in_use.testbed)
-        await self._rights.act_under(HELD, body.lease, body.epoch)
-        await self._reconfigurer.overrides.set(
-            body.switch,
-            found,
-            PortOverride(body.to),
-            lease=body.lease,
-            epoch=body.epoch,
-            by=f"{who}: {body.why}" if body.why else who,
-        )
-        blocked = [*self._rack.blocked(body.switch)]
-        return HeldEnds(switch=body.switch, ends=[*found], to=body.to, blocked=blocked)
 
 
 class FaultCalls:
@@ -82,19 +46,17 @@ class FaultCalls:
     ) -> FaultConfirmation:
         """Set or clear a fault of a twin. Raises RefusedError where another lease has its ports."""
         fault = parse_fault(data)
-        self._rights.check(HELD, lease)
+        self._rights.check(FAULTS.access("fault"), lease)
         ports = harmed(fault, all_ports(self._in_use.testbed))
-        await self._rights.act_under(HELD, lease, epoch)
+        await self._rights.act_under(FAULTS.access("fault"), lease, epoch)
         asker = Asker(lease=lease, epoch=epoch)
         self._rights.ledger.check(asker, ports, PortAction.FAULT, now_wall_ns=self._clock.wall_ns())
         await self._faults.set(fault)
         return FaultConfirmation(done=True)
 
 
-OVERRIDES: Final = Calls(
-    tag="overrides", rows=(Call(method="POST", path="/overrides", handler=OverrideCalls.override, access=HELD),)
-)
 FAULTS: Final = Calls(
+    part="faults",
     tag="faults",
     rows=(Call(method="POST", path="/faults", handler=FaultCalls.fault, access=HELD, body=FaultBody),),
 )
