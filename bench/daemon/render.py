@@ -23,7 +23,7 @@ from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.ready_links import ReadyLinks
 from hwd.telemetry import Budget, Metrics
-from hwd.web.calls.event_calls import METRICS, MetricCalls
+from hwd.web.calls.metric_calls import METRICS, MetricCalls
 from hwd.web.server import HttpServer, listen
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import PortSide

@@ -16,10 +16,11 @@ from hwd.daemon.assembly.board import Board
 from hwd.daemon.assembly.engine import Engine
 from hwd.daemon.assembly.foundation import Foundation
 from hwd.daemon.assembly.hosts import Hosts, has_switches
+from hwd.daemon.assembly.job_work import JobWork
 from hwd.daemon.assembly.leasing import Leasing
 from hwd.daemon.assembly.offer import service_of
 from hwd.daemon.assembly.past import Past
-from hwd.daemon.assembly.work import JobWork, RunWork
+from hwd.daemon.assembly.run_work import RunWork
 from hwd.daemon.disk_space import SpaceWatch
 from hwd.daemon.fanout import Fanout
 from hwd.daemon.lag import LagWatch, ignore_lag

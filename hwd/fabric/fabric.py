@@ -443,15 +443,15 @@ class Fabric:
         )
 
     def _routed_by(self, link: Link) -> RoutedLink:
-        asked = self._cache
-        if (routed := asked.routed.get(link)) is None:
-            ways = asked.light.ways
+        cache = self._cache
+        if (routed := cache.routed.get(link)) is None:
+            ways = cache.light.ways
             circuits = [
                 self._circuit(trace.legs, trace.crossconnects)
                 for source in link.ends
                 for trace in sorted(ways[source, link.other(source)].values(), key=lambda trace: trace.source.lane)
             ]
-            routed = asked.routed[link] = RoutedLink(link=link, circuits=tuple(circuits))
+            routed = cache.routed[link] = RoutedLink(link=link, circuits=tuple(circuits))
         return routed
 
     def _is_whole(self, link: Link, ways: Ways) -> bool:

@@ -22,7 +22,8 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PortSide, natural_key
 from hwd_drivers.devices.facts import SwitchFact, SwitchPower
 
-ALL: Final = 1 << 32
+LOOKED_AT_ONCE: Final = 1024
+"""Switches that are looked at for orphans in one turn, which takes some milliseconds."""
 MONITORED_NS = 6 * 10**9
 """A host asks its own switches for their powers every 5 s and reports changes: what is not reported is not older."""
 
@@ -129,11 +130,11 @@ class Links:
         """Crossconnects with an end that no fibre of the testbed leads to, on switches that fibres lead to: what a
         fibre that was taken out of its file leaves behind. Elements of composites are not among them.
         """
-        for _ in self.look_for_orphans(switches_at_once=ALL):
+        for _ in self.look_for_orphans():
             pass
         return sorted((one for found in self._orphans.values() for one in found), key=natural_key)
 
-    def look_for_orphans(self, *, switches_at_once: int) -> Iterator[None]:
+    def look_for_orphans(self, *, switches_at_once: int = LOOKED_AT_ONCE) -> Iterator[None]:
         """Look at the switches that carry something else than before, a part at a time, so that `orphans` is quick."""
         changed, gone = self._carried.differing(self.state())
         for switch in gone:

@@ -1,6 +1,7 @@
 """The last reports of the switches, from documents."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
@@ -31,7 +32,7 @@ OVERRUNS_KEPT = 8
 class ReportedSwitches:
     """A `Sink` with the last report of each switch. `cause(switch)`: why it cannot be reached now, None if unknown.
 
-    `ignored`: how often it was told of a switch that the testbed has not, or has no more.
+    `ignored`: how often something was told of each switch that the testbed has not, or has no more.
     """
 
     TAKES: ClassVar = (
@@ -49,7 +50,7 @@ class ReportedSwitches:
         self, switches: Mapping[str, Switch], cause: Callable[[str], str | None] = lambda switch: None
     ) -> None:
         self._cause = cause
-        self.ignored = 0
+        self.ignored = Counter[str]()
         self._switches = dict(switches)
         self._reports = {name: _at_first(name, switch.owner) for name, switch in switches.items()}
         self._carried: dict[str, frozenset[Crossconnect]] = {}
@@ -101,8 +102,9 @@ class ReportedSwitches:
         if not isinstance(fact, SwitchFact):
             return
         if (before := self._reports.get(fact.switch)) is None:
-            self.ignored += 1
-            _log.info("%s: ignored, as the testbed has it not: %s (%d so far)", fact.switch, fact.KIND, self.ignored)
+            if not self.ignored[fact.switch]:
+                _log.info("%s: what is told of it is ignored, as the testbed has it not: %s", fact.switch, fact.KIND)
+            self.ignored[fact.switch] += 1
             return
         after = _after(before, fact, document.wall_ns)
         if after.up is not before.up:

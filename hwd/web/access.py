@@ -7,15 +7,18 @@ from typing import Final
 from hwd.model.status import Problem
 from hwd.web.calls.call import API, access_of, answers_of, bodies_of
 from hwd.web.calls.demand_calls import DEMANDS
-from hwd.web.calls.event_calls import EVENTS, METRICS
+from hwd.web.calls.event_calls import EVENTS
 from hwd.web.calls.fault_calls import FAULTS
-from hwd.web.calls.job_calls import JOBS, PROGRAMS
+from hwd.web.calls.job_calls import JOBS
 from hwd.web.calls.lease_calls import LEASES
 from hwd.web.calls.light_calls import LIGHT
+from hwd.web.calls.metric_calls import METRICS
 from hwd.web.calls.override_calls import OVERRIDES
-from hwd.web.calls.rack_calls import PROBES, RACK, TESTBED
+from hwd.web.calls.program_calls import PROGRAMS
+from hwd.web.calls.rack_calls import PROBES, RACK
 from hwd.web.calls.run_calls import RUNS
 from hwd.web.calls.set_calls import SETS
+from hwd.web.calls.testbed_calls import TESTBED
 from hwd_agents.wire.access import ANYONE, ASKS, LINES, Access
 
 TABLES: Final = (

@@ -23,7 +23,8 @@ from hwd.web.bodies import REFERENCE, content_of
 from hwd.web.bounds import Bounds
 from hwd.web.calls.call import API
 from hwd.web.calls.demand_calls import PATH
-from hwd.web.calls.event_calls import EventCalls, MetricCalls
+from hwd.web.calls.event_calls import EventCalls
+from hwd.web.calls.metric_calls import MetricCalls
 from hwd.web.door import Door
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service

@@ -29,7 +29,7 @@ from hwd_drivers.core.structs import to_plain
 from hwd_drivers.core.values import PortSide, natural_key
 
 SWITCHES_AT_ONCE, HOSTS_AT_ONCE, DESIRED_AT_ONCE = 2048, 512, 256
-LINKS_AT_ONCE, FOLLOWED_AT_ONCE, ORPHANS_AT_ONCE = 16, 128, 1024
+LINKS_AT_ONCE, FOLLOWED_AT_ONCE = 16, 128
 """How many make one turn of the event loop, which takes some milliseconds at worst."""
 
 
@@ -152,7 +152,7 @@ class RackStatus:
     async def orphans(self) -> list[str]:
         """See `Links.orphans`."""
         await asyncio.sleep(0)
-        for _ in self._links.look_for_orphans(switches_at_once=ORPHANS_AT_ONCE):
+        for _ in self._links.look_for_orphans():
             await asyncio.sleep(0)
         return self._links.orphans()
 

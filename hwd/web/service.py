@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 from hwd.web.calls.demand_calls import DemandCalls
 from hwd.web.calls.fault_calls import FaultCalls
-from hwd.web.calls.job_calls import JobCalls, ProgramCalls
+from hwd.web.calls.job_calls import JobCalls
 from hwd.web.calls.lease_calls import LeaseCalls
 from hwd.web.calls.light_calls import LightCalls
 from hwd.web.calls.override_calls import OverrideCalls
-from hwd.web.calls.rack_calls import RackCalls, TestbedCalls
+from hwd.web.calls.program_calls import ProgramCalls
+from hwd.web.calls.rack_calls import RackCalls
 from hwd.web.calls.run_calls import RunCalls
 from hwd.web.calls.set_calls import SetCalls
+from hwd.web.calls.testbed_calls import TestbedCalls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

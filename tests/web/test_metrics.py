@@ -11,7 +11,7 @@ from prometheus_client.openmetrics import parser
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.ready_links import ReadyLinks
 from hwd.telemetry import Budget, Metrics
-from hwd.web.calls.event_calls import METRICS, MetricCalls
+from hwd.web.calls.metric_calls import METRICS, MetricCalls
 from hwd.web.server import HttpServer, listen
 from hwd_drivers.core.documents import Document
 from hwd_drivers.devices.facts import SwitchPower

@@ -5,17 +5,20 @@ import asyncio
 from hwd.daemon.assembly.engine import Engine
 from hwd.daemon.assembly.foundation import Foundation
 from hwd.daemon.assembly.hosts import Hosts
+from hwd.daemon.assembly.job_work import JobWork
 from hwd.daemon.assembly.leasing import Leasing
-from hwd.daemon.assembly.work import JobWork, RunWork
+from hwd.daemon.assembly.run_work import RunWork
 from hwd.web.calls.demand_calls import DemandCalls
 from hwd.web.calls.fault_calls import FaultCalls
-from hwd.web.calls.job_calls import JobCalls, ProgramCalls
+from hwd.web.calls.job_calls import JobCalls
 from hwd.web.calls.lease_calls import LeaseCalls
 from hwd.web.calls.light_calls import LightCalls
 from hwd.web.calls.override_calls import OverrideCalls
-from hwd.web.calls.rack_calls import RackCalls, Reloads, TestbedCalls
+from hwd.web.calls.program_calls import ProgramCalls
+from hwd.web.calls.rack_calls import RackCalls
 from hwd.web.calls.run_calls import RunCalls
 from hwd.web.calls.set_calls import SetCalls
+from hwd.web.calls.testbed_calls import Reloads, TestbedCalls
 from hwd.web.rack_status import RackStatus
 from hwd.web.rights import Rights
 from hwd.web.service import Service

@@ -528,7 +528,7 @@ def _reason(entry: OpenEntry) -> Reason:
 
 
 def _owner(entry: OpenEntry) -> str:
-    """Whose a reconfiguration is that was cut off."""
+    """The owner of a reconfiguration that was cut off."""
     if entry.run is not None:
         return holder_of(entry.run)
     return "who asked for it" if entry.started is None else entry.started.fact.by or "who asked for it"

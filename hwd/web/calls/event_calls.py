@@ -1,6 +1,6 @@
-"""EventCalls: documents as they come, and metrics for Prometheus."""
+"""EventCalls: documents as they come."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Final
 
@@ -9,7 +9,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from hwd.model.document_list import DocumentList
-from hwd.telemetry import Exposition
 from hwd.web.calls.call import Call, Calls
 from hwd.web.stream import EventStream
 from hwd_agents.wire.access import ANYONE
@@ -42,18 +41,6 @@ class EventCalls:
         return self._events.snapshot(self._events.after(after), tuple(kind or ()))
 
 
-class MetricCalls:
-    """The scrape of Prometheus. `render(accept)`: the values of this moment."""
-
-    def __init__(self, render: Callable[[str], Exposition]) -> None:
-        self._render = render
-
-    async def render(self, accept: Annotated[str, Header()] = "") -> Response:
-        """Metrics for Prometheus: the text format, or OpenMetrics with exemplars where `Accept` asks for it."""
-        exposition = self._render(accept)
-        return StreamingResponse(exposition, headers={"Content-Type": exposition.content_type})
-
-
 class EventResponse(StreamingResponse):
     """Closes its stream when the listener disconnects, not when the garbage collector runs."""
 
@@ -81,19 +68,5 @@ EVENTS: Final = Calls(
     rows=(
         Call(method="GET", path="/events", handler=EventCalls.follow, access=ANYONE, response_class=EventResponse),
         Call(method="GET", path="/documents", handler=EventCalls.documents, access=ANYONE),
-    ),
-)
-METRICS: Final = Calls(
-    part="metrics",
-    tag="probes",
-    prefix="",
-    rows=(
-        Call(
-            method="GET",
-            path="/metrics",
-            handler=MetricCalls.render,
-            access=ANYONE,
-            response_class=StreamingResponse,
-        ),
     ),
 )

@@ -1,7 +1,6 @@
-"""RackCalls: what is known of the rack, and the reload of its testbed file."""
+"""RackCalls: what is known of the rack now."""
 
-from collections.abc import Coroutine
-from typing import Any, Final, Protocol
+from typing import Final
 
 from msgspec.structs import asdict
 from starlette.responses import RedirectResponse, Response
@@ -9,10 +8,7 @@ from starlette.responses import RedirectResponse, Response
 from hwd.fabric.in_use import InUse
 from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import Programs
-from hwd.model.bodies import ReloadBody
 from hwd.model.host import HostStatus
-from hwd.model.reload import ReloadReport
-from hwd.model.request import Caller
 from hwd.model.run import RunProgress
 from hwd.model.status import Liveness, Readiness, Status
 from hwd.model.switch import SwitchStatus
@@ -20,19 +16,12 @@ from hwd.playbook.runs import Runs
 from hwd.reconfigure.applies import under_way
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.transfers import Transfers
-from hwd.records.finish import to_its_end
 from hwd.web.bodies import encoded
 from hwd.web.calls.call import Call, Calls
 from hwd.web.calls.lease_calls import LeaseCalls
 from hwd.web.rack_status import RackStatus
-from hwd_agents.wire.access import ANYONE, OPERATOR
+from hwd_agents.wire.access import ANYONE
 from hwd_drivers.core.clock import Clock
-
-
-class Reloads(Protocol):
-    """Takes a changed testbed file while the daemon runs."""
-
-    def reload(self, body: ReloadBody, caller: Caller | None) -> Coroutine[Any, Any, ReloadReport]: ...
 
 
 class RackCalls:
@@ -148,29 +137,4 @@ PROBES: Final = Calls(
         Call(method="GET", path="/healthz", handler=RackCalls.healthz, access=ANYONE),
         Call(method="GET", path="/readyz", handler=RackCalls.readyz, access=ANYONE, answer=Readiness),
     ),
-)
-
-
-class TestbedCalls:
-    """The calls about the testbed file."""
-
-    __test__ = False
-
-    def __init__(self, reloads: Reloads) -> None:
-        self._reloads = reloads
-
-    async def reload(self, body: ReloadBody, caller: Caller | None = None) -> ReloadReport:
-        """Take the changed testbed file, whole or not at all; with `dry_run` only say what it would change.
-
-        Answers after those who hold what changes are done. It goes on when the caller goes away.
-        """
-        if body.dry_run:
-            return await self._reloads.reload(body, caller)
-        return await to_its_end(self._reloads.reload(body, caller), name="hwd:testbed/reload")
-
-
-TESTBED: Final = Calls(
-    part="testbed",
-    tag="testbed",
-    rows=(Call(method="POST", path="/reload", handler=TestbedCalls.reload, access=OPERATOR, needs_body=False),),
 )
