@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,8 @@ from hwd_drivers.transports.rough import Way
 from hwd_drivers.twins.faults import Faults
 from hwd_drivers.twins.registry import Twin
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+
+from ...answers import check_answers
 
 
 class Wrong:
@@ -212,29 +215,15 @@ def by(wrong: type[Wrong]) -> Callable[[Bench], Bench]:
     return wrapped
 
 
-@pytest.mark.parametrize(
-    ("wrong", "check", "way"),
-    [
-        (Swallows, conformance.check_denial, Way.WHOLE),
-        (Swallows, conformance.check_connect_and_disconnect, Way.WHOLE),
-        (Nameless, conformance.check_denial, Way.WHOLE),
-        (Remembers, conformance.check_stuck_mirror_is_seen_by_reading_back, Way.WHOLE),
-        (Caches, conformance.check_change_behind_our_back, Way.WHOLE),
-        (Hurries, conformance.check_slow_device, Way.WHOLE),
-        (Undying, conformance.check_close_is_repeatable, Way.WHOLE),
-        (Undying, conformance.check_reboot, Way.WHOLE),
-        (Forgetful, conformance.check_reports_before, Way.WHOLE),
-        (Patient, conformance.check_deadline, Way.WHOLE),
-        (Patient, conformance.check_deadline, Way.SLOW),
-        (Empty, conformance.check_reset_fails_every_waiter, Way.WHOLE),
-        (Empty, conformance.check_half_an_answer, Way.WHOLE),
-        (Empty, conformance.check_trouble_is_an_error_never_a_wrong_answer, Way.DYING),
-        (Empty, conformance.check_trouble_is_an_error_never_a_wrong_answer, Way.LOSSY),
-    ],
-)
-def test_a_wrong_driver_fails(wrong: type[Wrong], check: Check, way: Way) -> None:
-    with pytest.raises((ConformanceError, TimeoutError)):
-        run(check, way, by(wrong))
+def failure(asked: str) -> str:
+    wrong, check, way = asked.split()
+    with pytest.raises((ConformanceError, TimeoutError)) as found:
+        run(getattr(conformance, check), Way[way], by(globals()[wrong]))
+    return re.sub(r"(acknowledged_ns)=\d+", r"\1=N", f"{found.type.__name__}: {found.value}".rstrip())
+
+
+def test_a_wrong_driver_fails() -> None:
+    check_answers(Path(__file__).with_name("wrong_drivers.txt"), {"driver, check and way": failure})
 
 
 def test_an_element_without_a_state_is_found() -> None:

@@ -3,28 +3,17 @@
 import io
 import logging
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_drivers.core.printable import LOG_MOST, LineFormatter, printable, printable_lines
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("ocs1: 1A-2B tuned -0.9 dB, µs, Über", "ocs1: 1A-2B tuned -0.9 dB, µs, Über"),
-        ("\x1b[2J\x1b]0;owned\x07", r"\x1b[2J\x1b]0;owned\x07"),
-        ("\x9b31m\x85\x7f", r"\x9b31m\x85\x7f"),
-        ("a\r\nb\tc\x00", r"a\r\nb\tc\x00"),
-        ("\u202eexe.txt\u2066\u200f\u061c", r"\u202eexe.txt\u2066\u200f\u061c"),
-        ("one\u2028two\u2029\u200b\ufeff", r"one\u2028two\u2029\u200b\ufeff"),
-        ("\ud800", r"\ud800"),
-        ("\U000e0041", r"\U000e0041"),
-    ],
-)
-def test_invisible_characters_become_escapes(text: str, shown: str) -> None:
-    assert printable(text) == shown
+def test_invisible_characters_become_escapes() -> None:
+    assert printable("ocs1: 1A-2B tuned -0.9 dB, µs, Über") == "ocs1: 1A-2B tuned -0.9 dB, µs, Über"
+    for shown in (r"\x1b[2J\x1b]0;owned\x07", r"\x9b31m\x85\x7f", r"a\r\nb\tc\x00", r"\ud800", r"\U000e0041",
+                  r"\u202eexe.txt\u2066\u200f\u061c", r"one\u2028two\u2029\u200b\ufeff"):  # fmt: skip
+        assert printable(shown.encode().decode("unicode_escape")) == shown
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=()), max_size=60))

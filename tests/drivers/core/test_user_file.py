@@ -1,6 +1,7 @@
 """`read_user_file`: what is no regular file of bounded size is refused in one line, and blocks nobody."""
 
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -10,6 +11,8 @@ import pytest
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.user_file import open_user_file, read_user_file
+
+from ...answers import check_golden
 
 LIMIT = 5000
 
@@ -28,34 +31,33 @@ def _link(target: str) -> Callable[[Path], None]:
     return lambda path: path.symlink_to(target)
 
 
-@pytest.mark.parametrize(
-    ("make", "why"),
-    [
-        (os.mkfifo, "is no regular file, but a FIFO"),
-        (_socket, "is no regular file, but a socket"),
-        (Path.mkdir, "cannot be read: Is a directory"),
-        (_link("/dev/zero"), "is no regular file, but a device"),
-        (_link("/nowhere/at/all"), "cannot be read: No such file or directory; it is a link to /nowhere/at/all"),
-        (_link("x"), "cannot be read: Too many levels of symbolic links"),
-        (lambda path: path.write_bytes(b"x" * (LIMIT + 1)), "is over the 5000 bytes allowed for such a file"),
-        (_sparse, "is over the 5000 bytes allowed for such a file"),
-        (_link("/proc/self/pagemap"), "is over the 5000 bytes allowed for such a file"),
-        (_link("/proc/self/stat"), "and its size is said to be 0"),
-        (_link("/sys/kernel/mm/transparent_hugepage/enabled"), "and its size is said to be 4096"),
-        (lambda path: None, "cannot be read: No such file or directory"),
-    ],
-    ids=["fifo", "socket", "folder", "zeros", "dangling", "loop", "long", "sparse", "endless", "proc", "sys", "none"],
-)
-def test_what_is_no_file_of_a_user_is_refused_in_a_line(
-    make: Callable[[Path], object], why: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "x"
-    make(path)
-    with pytest.raises(ConfigError) as refusal:
-        read_user_file(path, most_bytes=LIMIT)
-    assert str(refusal.value).startswith(f"{path}: ")
-    assert why in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+NO_FILES: dict[str, Callable[[Path], object]] = {
+    "FIFO": os.mkfifo,
+    "socket": _socket,
+    "folder": Path.mkdir,
+    "long": lambda path: path.write_bytes(b"x" * (LIMIT + 1)),
+    "sparse": _sparse,
+    "none": lambda path: None,
+    **{f"link to {target}": _link(target) for target in (
+        "/dev/zero", "/nowhere/at/all", "x", "/proc/self/pagemap", "/proc/self/stat",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+    )},
+}  # fmt: skip
+
+
+def test_what_is_no_file_of_a_user_is_refused_in_a_line(tmp_path: Path) -> None:
+    told = []
+    for number, (kind, make) in enumerate(NO_FILES.items()):
+        path = tmp_path / str(number) / "x"
+        path.parent.mkdir()
+        make(path)
+        with pytest.raises(ConfigError) as refusal:
+            read_user_file(path, most_bytes=LIMIT)
+        assert str(refusal.value).startswith(f"{path}: ")
+        assert "\n" not in str(refusal.value)
+        why = re.sub(r"has \d+ bytes", "has N bytes", str(refusal.value).removeprefix(f"{path}: "))
+        told.append(f"{kind}: {why}\n")
+    check_golden(Path(__file__).with_name("no_files.txt"), "".join(told))
 
 
 def test_path_that_no_file_can_have_is_refused() -> None:

@@ -1,6 +1,7 @@
 """From a demand and a report to moves: what is in the way goes, all else stays, and elements come to whole states."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from hwd_drivers.devices import registry
 from hwd_drivers.devices.elements import Elements
 from hwd_drivers.switching.demand import SwitchDemand, moves_of
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
+
+from ...answers import check_answers
 
 SELECTOR = registry.find("osw").capabilities("osw", "1x4")
 ARRAY = registry.find("osw").capabilities("osw", "2x4")
@@ -33,37 +36,19 @@ def moves(
     return moves_of(demand, capabilities, readings)
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "before", "wanted", "remove", "add"),
-    [
-        (SELECTOR, ["in-1"], ["in-2"], ["in-1"], ["in-2"]),
-        (SELECTOR, ["in-2"], ["in-2"], [], []),
-        (SELECTOR, [], ["in-3"], [], ["in-3"]),
-        (SELECTOR, ["in-1"], [], ["in-1"], []),
-        (ARRAY, ["1A-1B", "2A-5B"], ["1A-3B"], ["1A-1B"], ["1A-3B"]),
-        (ARRAY, ["1A-1B", "2A-5B"], ["1A-3B", "2A-8B"], ["1A-1B", "2A-5B"], ["1A-3B", "2A-8B"]),
-        (CROSS, ["1A-1B", "2A-2B"], ["1A-2B"], ["1A-1B", "2A-2B"], ["1A-2B", "2A-1B"]),
-        (MATRIX, ["1A-1B", "2A-2B", "3A-3B"], ["1A-2B"], ["1A-1B", "2A-2B"], ["1A-2B"]),
-        (MATRIX, ["1A-1B", "2A-2B"], [], ["1A-1B", "2A-2B"], []),
-    ],
-    ids=[
-        "selector",
-        "stands so",
-        "from dark",
-        "to dark",
-        "one of two",
-        "both",
-        "2x2 as one",
-        "matrix",
-        "matrix to dark",
-    ],
-)
-def test_what_is_in_the_way_goes_and_all_else_stays(
-    capabilities: Capabilities, before: list[str], wanted: list[str], remove: list[str], add: list[str]
-) -> None:
-    found = moves(capabilities, before, wanted)
-    assert [[*map(str, part)] for part in (found.remove, found.add)] == [remove, add]
-    assert found.is_empty == (not remove and not add)
+def change(asked: str) -> str:
+    """Of `SWITCH CROSSCONNECTS -> WANTED`."""
+    (switch, *before), wanted = (part.split() for part in asked.split("->"))
+    try:
+        found = moves(globals()[switch], before, wanted)
+    except RefusedError as error:
+        return f"refused {error}"
+    assert found.is_empty == (not found.remove and not found.add)
+    return " ".join(["remove", *map(str, found.remove), "add", *map(str, found.add)])
+
+
+def test_what_is_in_the_way_goes_all_else_stays_and_what_cannot_be_is_refused_in_words() -> None:
+    check_answers(Path(__file__).with_name("demands.txt"), {"change": change})
 
 
 @pytest.mark.parametrize("capabilities", [SELECTOR, MATRIX], ids=["selector", "matrix"])
@@ -96,25 +81,6 @@ def test_every_element_is_led_to_one_of_its_states(first: int, now: int, second:
     assert {*map(str, found.after)} == {f"1A-{first}B", f"2A-{second}B"}
     if not found.is_empty:
         assert Elements(ARRAY).targets("sel0", remove=found.remove, add=found.add)
-
-
-@pytest.mark.parametrize(
-    ("capabilities", "wanted", "words"),
-    [
-        (SELECTOR, ["1-2"], "sel0: cannot connect 1-2: 1 is of element 1, which joins it with in only"),
-        (
-            CROSS,
-            [],
-            "sel0: cannot be emptied: element 1 always joins something: 1A-1B/2A-2B, 1A-2B/2A-1B. "
-            "Ask for another of its states",
-        ),
-    ],
-    ids=["never", "dark"],
-)
-def test_what_cannot_be_is_refused_in_words(capabilities: Capabilities, wanted: list[str], words: str) -> None:
-    with pytest.raises(RefusedError) as raised:
-        moves(capabilities, [], wanted)
-    assert str(raised.value) == words
 
 
 class Counted(frozenset[Crossconnect]):

@@ -1,13 +1,17 @@
 """What a change of crossconnects means for the connections of a unit that refuses ports in use."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_drivers.core.errors import ConfigError, ProtocolError, RefusedError
-from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide
+from hwd_drivers.core.values import Crossconnect, PortSide
 from hwd_drivers.families.calient.ports import PortMap, one_way
 from hwd_drivers.families.calient.records import Record, plan, readings
+
+from ....answers import check_answers
 
 
 def record(source: int, destination: int, *, two_way: bool = False, states: str = "IS,IS,OK") -> Record:
@@ -41,20 +45,16 @@ def test_a_missing_connection_needs_no_deleting() -> None:
     assert steps(record(2, 2), remove="1A-1B") == ([], [])
 
 
-@pytest.mark.parametrize(
-    ("states", "expected"),
-    [
-        ("IS,IS,OK", ([], [])),
-        ("IS,RDY,OK", ([], [])),
-        ("UMA,RDY,OK", (["1>1"], ["1A-1B"])),
-        ("UMA,RDY,FAIL", (["1>1"], ["1A-1B"])),
-        ("IS,OOS,FAIL", (["1>1"], ["1A-1B"])),
-    ],
-)
-def test_existing_connections_stay_and_dark_or_failed_ones_are_made_again(
-    states: str, expected: tuple[list[str], list[str]]
-) -> None:
-    assert steps(record(1, 1, states=states), add="1A-1B") == expected
+def of_states(states: str) -> str:
+    """How it is read, and what is done where it is asked for."""
+    (reading,) = readings([record(1, 2, states=states)])
+    assert str(reading.crossconnect) == "1A-2B"
+    deleted, entered = steps(record(1, 1, states=states), add="1A-1B")
+    return " ".join([reading.state, "delete", *deleted, "enter", *entered])
+
+
+def test_states_are_ours_existing_connections_stay_and_dark_or_failed_ones_are_made_again() -> None:
+    check_answers(Path(__file__).with_name("states.txt"), {"states": of_states})
 
 
 def test_half_of_a_connection_of_both_ways_does_not_go_alone() -> None:
@@ -68,23 +68,6 @@ def test_half_of_a_connection_of_both_ways_does_not_go_alone() -> None:
     assert steps(both, remove="1A-2B", add="2A-1B 1A-3B") == (["1-2"], ["2A-1B", "1A-3B"]), (
         "the other half is made again"
     )
-
-
-@pytest.mark.parametrize(
-    ("states", "state"),
-    [
-        ("IS,IS,OK", CrossconnectState.TUNED),
-        ("IS,RDY,OK", CrossconnectState.TUNING),
-        ("IS,IS,UNKNOWN", CrossconnectState.TUNING),
-        ("IS,OOS,FAIL", CrossconnectState.FAILED),
-        ("UMA,RDY,OK", CrossconnectState.FAILED),
-        ("UMA,RDY,FAIL", CrossconnectState.FAILED),
-        ("OOS,OOS,OK", CrossconnectState.FAILED),
-    ],
-)
-def test_states_are_ours(states: str, state: CrossconnectState) -> None:
-    (reading,) = readings([record(1, 2, states=states)])
-    assert (reading.state, str(reading.crossconnect)) == (state, "1A-2B")
 
 
 def test_readings_stand_in_the_order_of_their_ports() -> None:
