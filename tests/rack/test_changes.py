@@ -22,7 +22,7 @@ from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchRead, SwitchRestarted
 
 from ..answers import check_golden
-from ..texts import pairs_of
+from ..texts import pairs_of, reconfiguration_started
 
 SAID = Path(__file__).with_name("change_stories.txt")
 SWITCHES = ("ocs1", "ocs2")
@@ -65,18 +65,8 @@ def board() -> Board:
 def started(
     id: str = "r1", *switches: str, run: str | None = None, lease: str | None = None, holder: str | None = None
 ) -> ReconfigurationStarted:
-    return ReconfigurationStarted(
-        reconfiguration=id,
-        run=run,
-        hash="",
-        what="pairs",
-        links=[],
-        moves=[
-            StartedMove(switch=one, remove=pairs_of("1A-2B"), add=pairs_of("1A-3B")) for one in switches or ("ocs1",)
-        ],
-        lease=lease,
-        holder=UNSET if holder is None else holder,
-    )
+    moves = [StartedMove(switch=one, remove=pairs_of("1A-2B"), add=pairs_of("1A-3B")) for one in switches or ("ocs1",)]
+    return reconfiguration_started(id, run=run, moves=moves, lease=lease, holder=UNSET if holder is None else holder)
 
 
 def commanded(id: str = "r1", switch: str = "ocs1", at_ns: int | None = None) -> ReconfigurationCommanded:

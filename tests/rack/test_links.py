@@ -8,7 +8,7 @@ import msgspec
 
 from hwd.daemon.installed_drivers import load, load_text
 from hwd.fabric.fabric import Fabric
-from hwd.model.host import HostBirth, HostDown, HostEvent, HostPort, HostUp
+from hwd.model.host import HostBirth, HostDown, HostEvent, HostUp
 from hwd.model.switch import LinkStatus
 from hwd.model.testbed import Testbed
 from hwd.rack import links
@@ -30,16 +30,14 @@ from hwd_drivers.core.values import Crossconnect, CrossconnectReading, Crossconn
 from hwd_drivers.devices.facts import SwitchDown, SwitchPower, SwitchRead, SwitchUp
 
 from ..answers import check_golden
-from ..texts import by_end
+from ..texts import by_end, host_port
 
 STORIES_SAID = Path(__file__).with_name("link_stories.txt")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 TESTBED = load(EXAMPLE).require()
 UP = SwitchUp(switch="ocs1", vendor="Polatis", model="6000", serial="7", firmware="1", down_s=0.0)
 DOWN = SwitchDown(switch="ocs1", cause="reset by peer")
-PORT = HostPort(
-    interface="enp1s0", present=True, ip=None, carrier=True, carrier_changes=0, probe_port=None, sources={}, rdma=None
-)
+PORT = host_port(interface="enp1s0")
 NO_PORT = msgspec.structs.replace(PORT, present=False, carrier=None)
 HOSTS = ("h0", "h1")
 FIRST, BOTH = ("1A-3B", "3A-1B"), ("1A-3B", "3A-1B", "2A-4B", "4A-2B")

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from hwd.model.host import HostBirth, HostDown, HostEvent, HostPort
+from hwd.model.host import HostBirth, HostDown, HostEvent
 from hwd.model.instant import Instant, InstantName
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
@@ -17,16 +17,14 @@ from hwd.rack.ready_links import ReadyLinks
 from hwd_agents.wire.events import CarrierData, ReadyData
 from hwd_drivers.core.documents import Document, Fact
 
-from ..texts import links_of, switch_pairs_of
+from ..texts import host_port, links_of, switch_pairs_of
 
 LINK, OTHER = links_of("h0.eth0<->h1.eth0", "h0.eth0<->h2.eth0")
 ENDS = LINK.ends
 THIRD = OTHER.b
 PAIRS = THERE, BACK = switch_pairs_of("ocs1:1A-2B", "ocs1:2A-1B")
 OTHER_PAIRS = switch_pairs_of("ocs1:1A-3B", "ocs1:3A-1B")
-PORT: Final = HostPort(
-    interface="enp1s0", present=True, ip=None, carrier=False, carrier_changes=0, probe_port=None, sources={}, rdma=None
-)
+PORT: Final = host_port(interface="enp1s0", carrier=False)
 Started = Iterable[tuple[Link, bool, Iterable[SwitchCrossconnect]]]
 SEEN, NEVER = Instant.never_left(InstantName.READY, ""), Instant.unknown(InstantName.READY, "nobody waited")
 

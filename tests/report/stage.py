@@ -15,7 +15,7 @@ from hwd.report.run_report import Ending, RunReport
 from hwd.timeline import Timeline, build_timeline
 from hwd_drivers.core.structs import from_plain
 
-from ..texts import pairs_of
+from ..texts import event_of, pairs_of
 
 START_NS = 1_000_000_000_000
 TESTBED = """\
@@ -52,24 +52,9 @@ def make_timeline(
 
     def event(end: str, kind: str, at_s: float, error_s: float, origin: Origin, source: str, **data: object) -> None:
         if (end, kind) not in hide:
-            host, _, port = end.partition(".")
             at_ns, error_ns = START_NS + int(at_s * 1e9), int(error_s * 1e9)
-            events.append(
-                HostEvent(
-                    host=host,
-                    boot="b",
-                    seq=len(events),
-                    type=kind,
-                    port=port,
-                    earliest_ns=at_ns - error_ns,
-                    latest_ns=at_ns + error_ns,
-                    best_ns=at_ns,
-                    agent_ns=0,
-                    origin=origin,
-                    source=source,
-                    data=data,
-                )
-            )
+            more: dict[str, Any] = {"seq": len(events), "agent_ns": 0, "origin": origin, "source": source}
+            events.append(event_of(end, kind, at_ns, error_ns, data, **more))
 
     for a, b in pairs[:links]:
         light_s = draw.uniform(0.06, 0.095)

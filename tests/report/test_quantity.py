@@ -1,31 +1,21 @@
 """Figures as people read them."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.report.quantity import MISSING, bound, duration, interval, stated
 
+from ..answers import check_golden
+
 FACTORS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (None, "–"),  # noqa: RUF001 - the dash itself
-        (0.0, "0"),
-        (75e-6, "75.0 µs"),
-        (0.2, "200 ms"),
-        (0.09995, "100 ms"),
-        (0.9996, "1.000 s"),
-        (6.2514, "6.251 s"),
-        (75.3, "75.30 s"),
-        (-0.0012, "-1.20 ms"),
-        (2e-9, "2.00 ns"),
-    ],
-)
-def test_duration_has_three_or_four_digits_and_a_unit(seconds: float | None, text: str) -> None:
-    assert duration(seconds) == text
+def test_duration_has_three_or_four_digits_and_a_unit() -> None:
+    seconds = (None, 0.0, 75e-6, 0.2, 0.09995, 0.9996, 6.2514, 75.3, -0.0012, 2e-9)
+    check_golden(Path(__file__).with_name("durations.txt"), "".join(f"{one}: {duration(one)}\n" for one in seconds))
 
 
 def test_interval_says_the_unit_once() -> None:

@@ -11,29 +11,18 @@ from hwd.rollout import births as module
 from hwd.rollout.births import Births
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Incoming
-from hwd_agents.wire import Birth, HeldSetting, Inventory, State, decode, encode, topic
+from hwd_agents.wire import Birth, HeldSetting, State, decode, encode, topic
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import DeadlineError, LinkError
 from hwd_drivers.core.ids import Draws
+
+from ..texts import birth_message
 
 HELD = HeldSetting(run="k3v9", port="eth0", setting="mtu", value=4200, before=1500)
 
 
 def birth(boot: str, *settings: HeldSetting) -> Birth:
-    return Birth(
-        boot=boot,
-        seq=1,
-        host="h0",
-        testbed="lab",
-        version="0.1.0",
-        at_ns=1,
-        ports={},
-        inventory=Inventory(),
-        spool_oldest_seq=1,
-        spool_next_seq=1,
-        spool_lost=0,
-        settings=list(settings),
-    )
+    return birth_message(boot=boot, settings=list(settings))
 
 
 class Agent:

@@ -13,6 +13,7 @@ from hwd_agents.wire import Birth, HeldSetting, Inventory, PortNote, SourceNote,
 
 from ..answers import check_golden
 from ..modules import LR4
+from ..texts import birth_message
 
 HOST = Host(name="h0", ports=(NicPort(id=NicPortId(host="h0", port="eth0"), module=LR4, interface="ens1f0"),))
 SEES = SourceNote(sees=["carrier"], origin="measured")
@@ -25,19 +26,8 @@ NOTE = PortNote(
     probe_port=9,
     sources={"link": SEES, "probe": SEES},
 )
-BIRTH = Birth(
-    boot="b",
-    seq=1,
-    host="h0",
-    testbed="lab",
-    version="0.1.0",
-    at_ns=1,
-    ports={"eth0": NOTE},
-    inventory=Inventory(spool=SpoolNote(bytes=0, limit_bytes=16_000_000, why="")),
-    spool_oldest_seq=1,
-    spool_next_seq=1,
-    spool_lost=0,
-)
+SPOOL = SpoolNote(bytes=0, limit_bytes=16_000_000, why="")
+BIRTH = birth_message(ports={"eth0": NOTE}, inventory=Inventory(spool=SPOOL))
 ACTIVE = {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabled", "NRestarts": "0", "MainPID": "7"}
 
 

@@ -25,7 +25,7 @@ from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationE
 from hwd.model.run import RunState, RunStatus
 from hwd.model.run_facts import RunEnded
 from hwd.model.switch import SwitchOverrun
-from hwd.model.timeline import LinkTimeline, Timeline
+from hwd.model.timeline import LinkTimeline
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.ready_links import ReadyLinks
 from hwd.telemetry import Budget, Metrics
@@ -36,7 +36,7 @@ from hwd_drivers.core.structs import from_plain
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortOverride
 from hwd_drivers.devices.facts import SwitchCommand, SwitchOverride, SwitchPower, SwitchRead, SwitchUp
 
-from ..texts import by_end, ends_of, pairs_of
+from ..texts import by_end, ends_of, host_port, pairs_of, timeline_of
 
 Tell = Callable[[Fact], None]
 AT_ONCE: Final[dict[str, Any]] = {"earliest_ns": 0, "best_ns": 0, "latest_ns": 0, "agent_ns": 0}
@@ -57,21 +57,9 @@ COUNTERS: Final = CounterData(
 )
 
 
-PORT = HostPort(
-    interface="enp65s0f0",
-    present=True,
-    ip=None,
-    carrier=True,
-    carrier_changes=3,
-    probe_port=None,
-    sources={},
-    rdma=None,
-)
-
-
 def port_state(**changes: Any) -> HostPort:
     """A port of a birth message, as it is in documents."""
-    return msgspec.structs.replace(PORT, **changes)
+    return host_port(**{"interface": "enp65s0f0", "carrier_changes": 3, **changes})
 
 
 def host_event(
@@ -196,18 +184,8 @@ def rack_at_work() -> Iterator[Fact]:
     links: list[dict[str, Any]] = [
         {"link": "h0.eth0<->h1.eth0", "kept": False, "instants": instants, "stages": stages, "dwell_s": None}
     ]
-    yield Timeline(
-        reconfiguration="r1",
-        run=None,
-        what="pairs",
-        commands=[],
-        ends=[],
-        links=from_plain(links, list[LinkTimeline]),
-        breaches=[],
-        explained=[],
-        settings={},
-        sweep={},
-    )
+    links_told = from_plain(links, list[LinkTimeline])
+    yield timeline_of(what="pairs", links=links_told, explained=[], settings={}, sweep={})
     status = RunStatus(run="k3v9", playbook="soak", state=RunState.RUNNING, step=2, steps=8, queued_wall_ns=1)
     yield status
     yield RunEnded(run="a", outcome="succeeded", why="", safe_state="")

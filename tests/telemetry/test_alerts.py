@@ -26,7 +26,7 @@ from hwd.model.daemon import (
 from hwd.model.host import ClockStepped, HostBirth, HostDown, HostGarbage, HostLost, HostTrouble, HostUp
 from hwd.model.job import JobEnded, JobGranted, JobSwitched
 from hwd.model.link import Link
-from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState, StartedLink
+from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState, StartedLink
 from hwd.model.run import RunState, RunStatus
 from hwd.model.run_facts import RunEnded
 from hwd.model.status import Alert
@@ -44,7 +44,7 @@ from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchRead, SwitchRestarted, SwitchUp
 
 from ..answers import check_golden
-from ..texts import ends_of, pairs_of, switch_pairs_of
+from ..texts import ends_of, pairs_of, reconfiguration_started, switch_pairs_of
 from .conftest import aligned, birth, host_event
 
 WALL_NS = 1_700_000_000_000_000_000
@@ -122,14 +122,8 @@ def ended(outcome: str) -> ReconfigurationEnded:
 UP = SwitchUp(switch="ocs1", vendor="", model="", serial="", firmware="", down_s=0.0)
 RECOVERED = DaemonRecovered(reconfiguration="r1", run=None, outcome="rolled-back", why="")
 GIVEN_UP = JournalGivenUp(reconfiguration="r1", run=None, what="pairs", why="", by="ada", left=[])
-STARTED = ReconfigurationStarted(
-    reconfiguration="r1",
-    run=None,
-    hash="",
-    what="pairs",
-    links=[StartedLink(link=Link.parse(LINK), kept=False, crossconnects=switch_pairs_of("ocs1:1A-2B"))],
-    moves=[],
-)
+STARTED_LINK = StartedLink(link=Link.parse(LINK), kept=False, crossconnects=switch_pairs_of("ocs1:1A-2B"))
+STARTED = reconfiguration_started(links=[STARTED_LINK])
 
 
 States = list[tuple[str, tuple[Fact, ...], tuple[Fact, ...]]]

@@ -27,6 +27,7 @@ from hwd_agents.wire.inventory import NicNote
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.devices import registry
 
+from ...texts import event_of
 from ..job_record import job_record
 
 MS = 1_000_000
@@ -601,17 +602,7 @@ def link(speed_mbps: int | None) -> LinkStateData:
 
 
 def changed(speed_mbps: int | None) -> HostEvent:
-    stamps: dict[str, Any] = dict.fromkeys(("seq", "earliest_ns", "latest_ns", "best_ns", "agent_ns"), 1)
-    return HostEvent(
-        **stamps,
-        host="h0",
-        boot="b",
-        type="link-state",
-        port="eth1",
-        origin="nic",
-        source="ethtool",
-        data=link(speed_mbps),
-    )
+    return event_of("h0.eth1", "link-state", 1, 0, link(speed_mbps), origin="nic", source="ethtool")
 
 
 def born(**inventory: Any) -> HostBirth:

@@ -8,13 +8,14 @@ from typing import Final
 import pytest
 from msgspec import structs
 
-from hwd.model.host import HostBirth, HostEvent, HostLost, HostPort
+from hwd.model.host import HostBirth, HostEvent, HostLost
 from hwd.model.job import JobResumed
 from hwd.model.job_status import JobVerification
 from hwd.model.plane import Applied, Done, Grant, Intent
 from hwd_agents.wire import PortBytes
 from hwd_drivers.core.documents import Document
 
+from ...texts import host_port
 from ..job_record import ENDED, MS, measured
 from .test_verification import SIZE, Odd, Story, event, light, operation, seen_ready, told
 
@@ -277,16 +278,7 @@ def test_flap_after_a_new_agent_had_read_the_carrier_is_none_of_the_operation_be
     The agent had counted `at_birth` changes, of `boot`.
     """
     story, unseen = told(Odd(begin_is_known=False)), 2 if carrier_there else 0
-    port = HostPort(
-        interface="eth0",
-        present=True,
-        ip=None,
-        carrier=carrier_there,
-        carrier_changes=at_birth,
-        probe_port=None,
-        sources={},
-        rdma=None,
-    )
+    port = host_port(carrier=carrier_there, carrier_changes=at_birth)
     story.say(289, HostBirth(host="h0", boot=boot, version="0", ports={"eth0": port}))
     carrier(story, 290, 330, up=True, boot="c", unseen=unseen or 1, carrier_changes=7 if unseen else 8)
     found = story.judged()

@@ -31,7 +31,7 @@ from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 from hwd_drivers.devices.facts import SwitchCommand, SwitchRead
 
-from ...texts import pairs_of, switch_pairs_of
+from ...texts import event_of, pairs_of, reconfiguration_started, switch_pairs_of
 from ..job_record import ENDED, MS, job_event, job_record, measured
 
 SIZE = 1_000_000
@@ -82,17 +82,9 @@ class Story:
 
 def light(story: Story, at_ms: float, *, id: str = "r1", link: str = LINK, lit: Sequence[str] = LIT) -> None:
     """A reconfiguration that makes a link within 50 ms, seen ready after 40."""
-    story.say(
-        at_ms,
-        ReconfigurationStarted(
-            reconfiguration=id,
-            run=None,
-            hash="0" * 12,
-            what="static",
-            links=[StartedLink(link=Link.parse(link), kept=False, crossconnects=switch_pairs_of(*lit, switch="ocs1"))],
-            moves=[StartedMove(switch="ocs1", remove=[], add=pairs_of(*lit))],
-        ),
-    )
+    links = [StartedLink(link=Link.parse(link), kept=False, crossconnects=switch_pairs_of(*lit, switch="ocs1"))]
+    moves = [StartedMove(switch="ocs1", remove=[], add=pairs_of(*lit))]
+    story.say(at_ms, reconfiguration_started(id, hash="0" * 12, what="static", links=links, moves=moves))
     command(story, at_ms + 20)
     story.say(
         at_ms + 20,
@@ -148,25 +140,8 @@ def seen_ready(story: Story, end: str, at_ms: float, *, id: str = "r1") -> None:
 
 
 def event(story: Story, end: str, type: str, at_ms: float, data: dict[str, Any]) -> None:
-    host, port = end.split(".")
     at_ns = round(at_ms * MS)
-    story.say(
-        at_ms + 5,
-        HostEvent(
-            host=host,
-            boot="b",
-            seq=1,
-            type=type,
-            port=port,
-            earliest_ns=at_ns - MS,
-            latest_ns=at_ns,
-            best_ns=at_ns,
-            agent_ns=at_ns,
-            origin="kernel",
-            source="link",
-            data=data,
-        ),
-    )
+    story.say(at_ms + 5, event_of(end, type, at_ns, 0, data, earliest_ns=at_ns - MS))
 
 
 def operation(index: int) -> Operation:

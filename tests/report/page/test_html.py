@@ -19,10 +19,10 @@ from hwd.report.page.html import html
 from hwd.report.page.markup import escape
 from hwd.report.run_report import of_documents
 from hwd.report.switch_commands import SwitchCommands
-from hwd.timeline import StageName, Timeline
+from hwd.timeline import StageName
 from hwd_drivers.core.documents import Document, Fact
 
-from ...texts import pairs_of
+from ...texts import pairs_of, timeline_of
 from ..stage import make_run, make_timeline
 
 VOID = {"meta", "br", "!doctype"}
@@ -115,15 +115,7 @@ def test_hostile_texts_stay_texts() -> None:
 
 def test_breaches_and_unknowns_are_shown() -> None:
     blind = make_timeline(hide=frozenset({("h0.eth0", "rdma")}))
-    broken = Timeline(
-        reconfiguration="r9",
-        run=None,
-        what="x",
-        commands=[],
-        ends=[],
-        links=blind.links,
-        breaches=["light after firmware"],
-    )
+    broken = timeline_of("r9", what="x", links=blind.links, breaches=["light after firmware"])
     text = html([make_run(timelines=(broken,))])
     assert "What went wrong" in text
     assert "r9: light after firmware" in text
