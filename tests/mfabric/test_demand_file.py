@@ -4,6 +4,7 @@ import io
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,7 +21,7 @@ from hwd.mfabric.demand_file import DemandTerms, FileDemand, read_demand
 from hwd.model.demand import AMOUNT_MAX, CSV_BYTES_MAX, EXPERTS_MAX, MATRICES_MAX, UNPACKED_BYTES_MAX
 from hwd_drivers.core.errors import ConfigError
 
-from ..answers import check_answers
+from ..answers import check_answers, check_golden
 
 KNOWN = tuple(f"h{number}" for number in range(8))
 THREE = DemandTerms(hosts=("h0", "h1", "h2"))
@@ -145,38 +146,30 @@ def test_csv_that_is_wrong_is_refused_with_its_place() -> None:
 
 
 EYE = np.eye(2)
+NPZ_REFUSALS = Path(__file__).with_name("npz_refusals.txt")
 
 
-@pytest.mark.parametrize(
-    ("arrays", "why"),
-    [
-        ({"layer0": [[0, -1], [0, 0]]}, r"NPZ, layer0: [0][1] is -1; bytes are finite, and at least 0"),
-        ({"layer3_microbatch1": [[0, 0], [np.nan, 0]]}, "NPZ, layer3_microbatch1: [1][0] is nan"),
-        ({"layer0": [[0, 1e19], [0, 0]]}, "[0][1] is 1e+19, over 9.22337e+18 bytes"),
-        ({"demand": np.full((2, 3, 2, 2), np.inf)}, "NPZ, demand, layer 0, micro-batch 0: [0][0] is inf"),
-        ({"layer0": np.zeros((2, 3))}, "NPZ, layer0: has the shape 2 x 3, and has to be square"),
-        ({"layer0": np.zeros((3, 3))}, "layer 0, micro-batch 0: is 3 x 3, and 2 hosts are named"),
-        ({"layer0": EYE, "layer1": np.eye(3)}, "layer 1, micro-batch 0: is 3 x 3"),
-        ({"layer0": EYE, "layer0_microbatch0": EYE}, "layer 0, micro-batch 0: is there twice"),
-        ({"layer0": EYE, "demand": EYE}, "has 2 arrays; a demand has arrays layer0, layer1, ..., or demand alone"),
-        ({}, "has 0 arrays"),
-        ({"demand": EYE}, "has 2 dimensions, and needs 4"),
-        ({"demand": np.zeros((0, 1, 2, 2))}, "the file: has no matrix"),
-        ({"demand": np.zeros((2000, 1, 2, 2))}, "has 2000 layers and 1 micro-batches; at most 1024 each"),
-        ({"demand": np.zeros((100, 100, 1, 1))}, "at most 1024 each, and 4096 matrices"),
-        ({"layer1024": EYE}, "layers and micro-batches are numbered from 0 to 1023"),
-        ({"layer01": EYE}, "'layer01.npy' is no array of a demand"),
-        ({"arr_0": EYE}, "'arr_0.npy' is no array of a demand; they are layer0"),
-        ({"layer0": EYE.astype(complex)}, "is of type complex128; bytes are whole numbers or floats"),
-        ({"layer0": EYE.astype(bool)}, "is of type bool"),
-        ({"layer0": EYE.astype(str)}, "is of type <U32"),
-        ({"layer0": np.array([[{}]], dtype=object)}, "is of type object"),
-        ({"layer0": np.longdouble(EYE)}, "floats of at most 64 bits"),
-        ({f"layer{a}_microbatch{b}": 0 for a in range(65) for b in range(64)}, "over the 4096 arrays"),
-    ],
-)
-def test_npz_that_is_wrong_is_refused_with_its_place(arrays: dict[str, Any], why: str) -> None:
-    assert why in refused(npz(**arrays), "h0", "h1")
+def wrong_npz() -> Iterator[dict[str, Any]]:
+    for amounts in ([[0, -1], [0, 0]], [[0, 1e19], [0, 0]], np.zeros((2, 3)), np.zeros((3, 3))):
+        yield {"layer0": amounts}
+    yield {"layer3_microbatch1": [[0, 0], [np.nan, 0]]}
+    yield {"demand": np.full((2, 3, 2, 2), np.inf)}
+    for name, other in (("layer1", np.eye(3)), ("layer0_microbatch0", EYE), ("demand", EYE)):
+        yield {"layer0": EYE, name: other}
+    yield {}
+    for shape in ((2, 2), (0, 1, 2, 2), (2000, 1, 2, 2), (100, 100, 1, 1)):
+        yield {"demand": np.zeros(shape)}
+    for name in ("layer1024", "layer01", "arr_0"):
+        yield {name: EYE}
+    for kind in (complex, bool, str):
+        yield {"layer0": EYE.astype(kind)}
+    yield {"layer0": np.array([[{}]], dtype=object)}
+    yield {f"layer{a}_microbatch{b}": 0 for a in range(65) for b in range(64)}
+
+
+def test_npz_that_is_wrong_is_refused_with_its_place() -> None:
+    check_golden(NPZ_REFUSALS, "".join(f"{refused(npz(**arrays), 'h0', 'h1')}\n" for arrays in wrong_npz()))
+    assert "floats of at most 64 bits" in refused(npz(layer0=np.longdouble(EYE)), "h0", "h1")
 
 
 def test_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,42 +238,25 @@ def test_npz_that_is_cut_is_refused() -> None:
 
 
 def test_terms_that_contradict_each_other_are_refused() -> None:
-    h0 = ("h0",)
-    for why, terms in (
-        ("hosts: one is named twice", {"hosts": ("h0", "h0")}),
-        ("demand of experts needs both", {"hosts": h0, "experts_per_gpu": 1}),
-        ("demand of experts needs both", {"hosts": h0, "gpus_per_server": 1}),
-        ("are at least 1", {"hosts": h0, "experts_per_gpu": 0, "gpus_per_server": 1}),
-        ("at most 4096 in all", {"hosts": h0, "experts_per_gpu": 10**9, "gpus_per_server": 10**9}),
-        ("needs the hosts of its servers", {"experts_per_gpu": 1, "gpus_per_server": 1}),
-    ):
-        with pytest.raises(ConfigError, match=why):
+    one: dict[str, Any] = {"hosts": ("h0",)}
+    experts = [{"experts_per_gpu": each, "gpus_per_server": gpus} for each, gpus in ((0, 1), (10**9, 10**9), (1, 1))]
+    told = []
+    halves = [{"experts_per_gpu": 1}, {"gpus_per_server": 1}]
+    for terms in ({"hosts": ("h0", "h0")}, *(one | more for more in (*halves, *experts[:2])), experts[2]):
+        with pytest.raises(ConfigError) as raised:
             DemandTerms(**terms)
+        told.append(f"{terms}: {raised.value}\n")
+    check_golden(Path(__file__).with_name("terms_refusals.txt"), "".join(told))
 
 
-@pytest.mark.parametrize(
-    ("data", "terms", "why"),
-    [
-        (npz(layer0=EYE), DemandTerms(), "NPZ names no hosts"),
-        (npz(layer0=EYE), DemandTerms(hosts=("h0", "h9")), "no host 'h9'"),
-        (npz(layer0=EYE), DemandTerms(hosts=("h0",)), "1 host is named; a demand has 2 to 512"),
-        (b"a,b\n0,1\n1,0\n", THREE, "CSV: has 2 hosts, and 3 hosts are named"),
-        (
-            b"a,b\n0,1\n1,0\n",
-            DemandTerms(hosts=("h0", "h1"), experts_per_gpu=1, gpus_per_server=2),
-            "2 hosts of 2 GPUs with 1 expert each have 4 experts",
-        ),
-        (b"h4,h0\n0,1\n1,0\n", THREE, "h4 is not among the named hosts"),
-        (b"h0,x\n0,1\n1,0\n", THREE, "no host 'x'"),
-        (b"from,to,bytes\na,b,1\n", THREE, "'a': write hosts as numbers from 0 on, or hosts by name"),
-        (b"from,to,bytes\n0,3,1\n", THREE, "3 is no number of hosts from 0 on: 3 hosts are named"),
-        (b"from,to,bytes\n0,01,1\n", THREE, "write hosts as numbers"),
-        (b"1,2,3\n0,0,0\n0,0,0\n0,0,0\n", THREE, "3 is no number of hosts from 0 on"),
-    ],
-)
-def test_file_that_does_not_fit_what_is_said_of_it_is_refused(data: bytes, terms: DemandTerms, why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
-        read_demand(data, terms, known=KNOWN)
+def test_file_that_does_not_fit_what_is_said_of_it_is_refused() -> None:
+    told = [f"NPZ for {hosts}: {refused(npz(layer0=EYE), *hosts)}\n" for hosts in ((), ("h0", "h9"), ("h0",))]
+    told.append(refused("a,b\n0,1\n1,0\n", "h0", "h1", experts_per_gpu=1, gpus=2) + "\n")
+    pairs = [f"from,to,bytes\n{pair},1\n" for pair in ("a,b", "0,3", "0,01")]
+    tables = [f"{header}\n0,1\n1,0\n" for header in ("a,b", "h4,h0", "h0,x")]
+    for text in (*tables, *pairs, "1,2,3\n0,0,0\n0,0,0\n0,0,0\n"):
+        told.append(f"{text!r} for {THREE.hosts}: {refused(text, *THREE.hosts)}\n")
+    check_golden(Path(__file__).with_name("file_refusals.txt"), "".join(told))
 
 
 WHOLE = npz(layer0=EYE, layer1_microbatch2=EYE)

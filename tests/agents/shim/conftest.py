@@ -67,7 +67,7 @@ def declare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
     def declare(points: str) -> None:
         info = site / "acme-1.0.dist-info"
-        info.mkdir(parents=True)
+        info.mkdir(parents=True, exist_ok=True)
         (site / "acme_shims.py").write_text(MODULE)
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[hwd.shims]\n{points}\n")
