@@ -1,7 +1,8 @@
 """PlaneActor: what may be done of what a plane asks for, and what it is told. The rules that hold for any plane.
 
-    actor = PlaneActor(kind.make(arguments), job, view)
-    for command in actor.take(Intent(rank=0, operation=operation)):
+    actor = PlaneActor(await runner.begin(job, view), job, view)
+    runner.tell(event)
+    for command in actor.take(event, await runner.answer()):
         match command: ...
 
 It has no clock and drives nothing: whoever has the switches carries the commands out and takes the events in, with the
@@ -11,10 +12,8 @@ rules in both.
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any
 
-from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
     MOST_PREPARED,
@@ -28,7 +27,6 @@ from hwd.model.plane import (
     Intent,
     Job,
     NotReady,
-    Plane,
     Prepare,
     Recovery,
     Refuse,
@@ -38,55 +36,14 @@ from hwd.model.plane import (
     Target,
     View,
 )
+from hwd.planes.breach import Breach, PlaneError
 from hwd.planes.joined_hosts import are_joined
 from hwd_agents.wire import Operation
-from hwd_drivers.core.errors import BugError, FailedError, HwdError
+from hwd_drivers.core.errors import BugError
 
 FALLBACK = "fallback"
 """The id of the target that a Fallback switches to; no plane may name one of its own so."""
 MOST_TARGETS = 4096
-
-
-class Breach(StrEnum):
-    """What a plane did that none may do."""
-
-    UNDECLARED = "undeclared target"
-    """The plane switches to a target that it has not declared, or that has gone."""
-    OVERLAP = "overlapping ports"
-    """A NIC port, or a fibre end, is in two links, or crossconnects, of one target."""
-    FOREIGN = "foreign port"
-    """A target, or a route, uses a port that is not the job's."""
-    EARLY_GRANT = "grant before applied"
-    """The plane lets a rank send over ports that are moving, or where no light that was seen ready joins its group."""
-    UNDER_TRANSFER = "switch under a transfer"
-    """The plane moves ports over which a rank sends."""
-    NO_ANSWER = "never answers"
-    """Ranks wait, and nothing is left that could let them go."""
-    RAISED = "raises"
-    """An exception came out of it."""
-    NOT_DETERMINISTIC = "not deterministic"
-    """The plane answered the same job, view and events with other actions."""
-    NOT_WAITING = "answer to nobody"
-    """The plane answers a rank that does not wait."""
-    MOVING = "switch while moving"
-    """The plane switches ports that are on the way to another target already: that was neither applied nor not ready
-    yet.
-    """
-    NOT_ALLOWED = "fallback that is not allowed"
-    """The policy of the job has none."""
-    NO_ACTION = "no action"
-    """The plane answers with what is no action, or with targets that are none."""
-
-
-class PlaneError(FailedError):
-    """A plane broke a rule."""
-
-    title = "a control plane broke a rule"
-
-    def __init__(self, breach: Breach, what: str) -> None:
-        super().__init__(f"{breach}: {what}")
-        self.breach = breach
-        self.what = what
 
 
 # --- what is to be done
@@ -137,8 +94,7 @@ class PlaneActor:
     after which the actor is of no use any more.
     """
 
-    def __init__(self, plane: Plane, job: Job, view: View, *, fallback: Target | None = None) -> None:
-        self._plane = plane
+    def __init__(self, targets: Mapping[str, Target], job: Job, view: View, *, fallback: Target | None = None) -> None:
         self._job = job
         self._view = view
         self._ranks = {rank.number: rank for rank in job.ranks}
@@ -151,23 +107,24 @@ class PlaneActor:
         self._dark: frozenset[NicPortId] = frozenset()
         """Ports of no target in `at`, whose link another region has taken away."""
         self.routes: tuple[StaticRoute, ...] = ()
-        self.actions: tuple[Action, ...] = ()
-        """The actions that the last event led to."""
         self._has_regions = self._has_crossconnects = False
         self._fallback = fallback
         self._failed: set[NicPortId | str] = set()
         """NIC ports and hosts of which a Failure told, and no Recovery."""
-        self.targets = self._declared()
+        if FALLBACK in targets:
+            raise PlaneError(Breach.NO_ACTION, f"a target of its own that is named {FALLBACK}")
+        if len(targets) > MOST_TARGETS:
+            raise PlaneError(Breach.NO_ACTION, f"{len(targets)} targets, over the {MOST_TARGETS} that there may be")
+        self.targets = dict(targets)
         if fallback is not None:
             self.targets[FALLBACK] = fallback
         for id, target in self.targets.items():
             self._check_target(id, target)
 
-    def take(self, event: Event) -> tuple[Command, ...]:
-        """Tell the plane of an event. Returns what is to be done about it, in this order."""
+    def take(self, event: Event, actions: Iterable[Action]) -> tuple[Command, ...]:
+        """Take an event and what the plane answers to it. Returns what is to be done about it, in this order."""
         self._enter(event)
-        self.actions = tuple(self._asked(event))
-        return tuple(command for action in self.actions for command in self._command(action))
+        return tuple(command for action in actions for command in self._command(action))
 
     @property
     def lit_links(self) -> tuple[Link, ...]:
@@ -227,16 +184,6 @@ class PlaneActor:
     def _known(self, rank: int) -> None:
         if rank not in self._ranks:
             raise BugError(f"plane of job {self._job.id}: there is no rank {rank}")
-
-    def _asked(self, event: Event) -> Iterable[Action]:
-        try:
-            actions: list[Any] = [*self._plane.on(event)]
-        except Exception as error:
-            raise PlaneError(Breach.RAISED, f"{error!r} at {event}") from error
-        for action in actions:
-            if not _is_sound(action):
-                raise PlaneError(Breach.NO_ACTION, f"{action!r} at {event}")
-        return actions
 
     # --- actions
 
@@ -386,22 +333,6 @@ class PlaneActor:
 
     # --- targets
 
-    def _declared(self) -> dict[str, Target]:
-        try:
-            declared: Mapping[Any, Any] = dict(self._plane.targets(self._job, self._view))
-        except HwdError:
-            raise  # the hosts cannot have a topology that it asked for
-        except Exception as error:
-            raise PlaneError(Breach.RAISED, f"{error!r} at its targets") from error
-        for id, target in declared.items():
-            if not isinstance(id, str) or not id or not _is_target(target):
-                raise PlaneError(Breach.NO_ACTION, f"the target {id!r}: {target!r}")
-        if FALLBACK in declared:
-            raise PlaneError(Breach.NO_ACTION, f"a target of its own that is named {FALLBACK}")
-        if len(declared) > MOST_TARGETS:
-            raise PlaneError(Breach.NO_ACTION, f"{len(declared)} targets, over the {MOST_TARGETS} that there may be")
-        return dict(declared)
-
     def _check_target(self, id: str, target: Target) -> None:
         taken: set[object] = set()
         for link in target.links:
@@ -440,37 +371,6 @@ class PlaneActor:
                     raise PlaneError(Breach.FOREIGN, f"{port} in a route of {where}")
             if route.port.host != route.host:
                 raise PlaneError(Breach.FOREIGN, f"{route.port} is no port of {route.host}, in a route of {where}")
-
-
-def _is_sound(action: Any) -> bool:
-    """Whether its fields are what they are said to be: a plane is anybody's, and is typed by nobody."""
-    match action:
-        case Grant(ranks=ranks) | Refuse(ranks=ranks):
-            return _all(ranks, int) and isinstance(getattr(action, "why", ""), str)
-        case Prepare(id=id, target=target):
-            return _all((id,), str) and bool(id) and _is_target(target)
-        case Switch(target=target):
-            return isinstance(target, str)
-        case Route(routes=routes):
-            return _all(routes, StaticRoute)
-        case Fallback(why=why):
-            return isinstance(why, str)
-    return False
-
-
-def _is_target(target: Any) -> bool:
-    return (
-        isinstance(target, Target)
-        and _all(target.links, Link)
-        and _all(target.crossconnects, SwitchCrossconnect)
-        and _all(target.routes, StaticRoute)
-        and _all(target.ports, NicPortId)
-    )
-
-
-def _all(values: Any, kind: type) -> bool:
-    """A tuple, which nobody changes any more, of such."""
-    return isinstance(values, tuple) and all(isinstance(value, kind) for value in values)
 
 
 def _ends(links: Iterable[Link]) -> frozenset[NicPortId]:
