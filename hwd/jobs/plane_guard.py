@@ -11,6 +11,7 @@ import resource
 import signal
 import sys
 import sysconfig
+from pathlib import Path
 from typing import Any, Final
 
 PR_SET_PDEATHSIG: Final = 1
@@ -63,8 +64,10 @@ def end_with(parent: int) -> None:
 
 
 def guard(memory_bytes: int) -> None:
-    """Hold this process to what a plane may do from here on."""
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    """Hold this process to what a plane may do from here on. `memory_bytes`: of address space, beside what it has."""
+    has_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    most_bytes = has_pages * resource.getpagesize() + memory_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.dont_write_bytecode = True
     folders = {os.path.realpath(folder) for folder in (*sys.path, *sysconfig.get_paths().values()) if folder}

@@ -17,7 +17,7 @@ import signal
 import socket
 import subprocess
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import BinaryIO, Final
 
@@ -38,7 +38,7 @@ from hwd.planes.wire import (
     NoLinks,
     Said,
 )
-from hwd_drivers.core.child_process import end_of
+from hwd_drivers.core.child_process import Child, end_of
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError
 from hwd_drivers.core.own_python import own_python
 from hwd_drivers.core.printable import printable
@@ -72,10 +72,14 @@ ENVIRONMENT: Final = {
 log = logging.getLogger(__name__)
 
 
+Start = Callable[[int, BinaryIO, int], Child]
+
+
 class PlaneProcess:
     """Belongs to one event loop. `close` it in any case.
 
-    `within_s`: for each answer. `memory_bytes`: of address space.
+    `within_s`: for each answer. `memory_bytes`: of address space. `start`: makes the process, from the descriptor of
+    its connection, what it prints to, and its memory.
     """
 
     def __init__(
@@ -85,13 +89,15 @@ class PlaneProcess:
         *,
         within_s: float = WITHIN_S,
         memory_bytes: int = MEMORY_BYTES,
+        start: Start | None = None,
     ) -> None:
         self._plane = plane
         self._arguments = dict(arguments)
         self._within_s = within_s
         self._memory_bytes = memory_bytes
         self._demand_s: float | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._start_process = start or _installed
+        self._process: Child | None = None
         self._said = _Said()
         self._printed = _Printed(plane)
         self._told: deque[tuple[Event, float]] = deque()
@@ -167,7 +173,7 @@ class PlaneProcess:
         reads, writes = os.pipe()
         with theirs, os.fdopen(writes, "wb", 0) as output:
             try:
-                self._process = _process(theirs.fileno(), output, self._memory_bytes)
+                self._process = self._start_process(theirs.fileno(), output, self._memory_bytes)
             except OSError as error:
                 ours.close()
                 os.close(reads)
@@ -311,7 +317,7 @@ class _Printed(asyncio.Protocol):
             self._transport.close()
 
 
-def _process(descriptor: int, output: BinaryIO, memory_bytes: int) -> subprocess.Popen[bytes]:
+def _installed(descriptor: int, output: BinaryIO, memory_bytes: int) -> subprocess.Popen[bytes]:
     """Its session is its own, so that what it starts can be ended with it."""
     return subprocess.Popen(
         own_python("-m", "hwd.jobs.plane_child", str(descriptor), str(os.getpid()), str(memory_bytes)),

@@ -2,10 +2,21 @@
 
 import asyncio
 import os
-import subprocess
+from typing import Protocol
 
 
-def end_of(process: "subprocess.Popen[bytes]") -> "asyncio.Future[int]":
+class Child(Protocol):
+    """A process that was started: one of `subprocess`, or one that was forked."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self) -> int:
+        """Wait for its end, and reap it. Its exit status, negative for a signal."""
+        ...
+
+
+def end_of(process: Child) -> "asyncio.Future[int]":
     """Its exit status, negative for a signal, when it has ended and was reaped. Call it once for a process."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()

@@ -1,0 +1,54 @@
+"""Planes that are made by a function of a test, each in a process that is forked from the test's."""
+
+import os
+import socket
+from collections.abc import Callable
+from typing import BinaryIO, NoReturn
+
+from hwd.jobs.plane_child import serve
+from hwd.jobs.plane_guard import end_with
+from hwd.jobs.plane_process import MEMORY_BYTES, WITHIN_S, PlaneProcess
+from hwd.model.plane import Plane
+from hwd.planes.wire import Begin, Kind
+
+
+class Forked:
+    """A process that was forked. It is reaped by `wait`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def wait(self) -> int:
+        """Its exit status, negative for a signal."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def forked_plane(
+    make: Callable[[], Plane], *, within_s: float = WITHIN_S, memory_bytes: int = MEMORY_BYTES
+) -> PlaneProcess:
+    """The process of one plane: its code is that of the test as it is now."""
+
+    def start(descriptor: int, output: BinaryIO, memory_bytes: int) -> Forked:
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _serve(make, parent, descriptor, output, memory_bytes)
+        return Forked(pid)
+
+    return PlaneProcess("of a test", {}, within_s=within_s, memory_bytes=memory_bytes, start=start)
+
+
+def _serve(make: Callable[[], Plane], parent: int, descriptor: int, output: BinaryIO, memory_bytes: int) -> NoReturn:
+    """Never returns: the rest of the test is the parent's."""
+    try:
+        os.setsid()
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+        end_with(parent)
+
+        def made(begin: Begin) -> tuple[Kind, Plane]:
+            return Kind(arguments=(), demand_s=None), make()
+
+        serve(socket.socket(fileno=descriptor), made, memory_bytes)
+    finally:
+        os._exit(1)
