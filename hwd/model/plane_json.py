@@ -1,5 +1,7 @@
 """Events and actions of planes by their names, `{"grant": {"ranks": [0, 1]}}`: how they are recorded and sent."""
 
+from typing import Any
+
 from msgspec import Struct
 
 from hwd.model.plane import (
@@ -46,7 +48,8 @@ class NamedEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
             case Demand(bytes_between=sizes):
                 return cls(demand=DemandJson(bytes_between=[(*pair, size) for pair, size in sizes.items()]))
             case _:
-                return cls(**{type(event).__name__.lower(): event})
+                fields: dict[str, Any] = {type(event).__name__.lower(): event}
+                return cls(**fields)
 
     @property
     def event(self) -> Event:
@@ -54,9 +57,8 @@ class NamedEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.demand is not None:
             sizes = self.demand.bytes_between
             return Demand(bytes_between={(one, other): size for one, other, size in sizes})
-        (event,) = filter(
-            None, (self.intent, self.done, self.failure, self.recovery, self.applied, self.notready, self.tick)
-        )
+        events = (self.intent, self.done, self.failure, self.recovery, self.applied, self.notready, self.tick)
+        (event,) = (one for one in events if one is not None)
         return event
 
 
@@ -72,10 +74,12 @@ class NamedAction(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def of(cls, action: Action) -> "NamedAction":
-        return cls(**{type(action).__name__.lower(): action})
+        fields: dict[str, Any] = {type(action).__name__.lower(): action}
+        return cls(**fields)
 
     @property
     def action(self) -> Action:
         """Raises ValueError where it has no name, or several."""
-        (action,) = filter(None, (self.prepare, self.switch, self.grant, self.refuse, self.route, self.fallback))
+        actions = (self.prepare, self.switch, self.grant, self.refuse, self.route, self.fallback)
+        (action,) = (one for one in actions if one is not None)
         return action

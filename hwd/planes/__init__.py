@@ -3,7 +3,8 @@
 Planes do not import each other.
 """
 
-from hwd.planes.actor import Breach, PlaneActor, PlaneError
+from hwd.planes.actor import PlaneActor
+from hwd.planes.breach import Breach, PlaneError
 from hwd.planes.demand import AnnouncedDemand
 from hwd.planes.gathering import Gathering
 from hwd.planes.joined_hosts import are_joined

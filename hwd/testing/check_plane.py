@@ -3,13 +3,15 @@
     def test_my_plane_keeps_the_rules():
         check_plane(lambda: MyPlane(period_s=0.5))
 
-Each job is played in virtual time by `hwd.planes.PlaneActor`, which holds the plane to its rules. The first breach is
-raised as a `hwd.planes.PlaneError`, with the story of the job up to there.
+Each job is played in virtual time by `hwd.planes.PlaneActor`, which holds the plane to its rules. The plane runs in a
+process of its own, with the memory and the time for each answer that it has in a daemon. The first breach is raised as
+a `hwd.planes.PlaneError`, with the story of the job up to there.
 """
 
+import asyncio
 import heapq
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from types import MappingProxyType
@@ -17,7 +19,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from hwd.client.loop_thread import LoopThread
 from hwd.daemon.installed_drivers import load_text
+from hwd.jobs.plane_process import WITHIN_S
 from hwd.jobs.view import view_of
 from hwd.model.plane import (
     Action,
@@ -37,7 +41,10 @@ from hwd.model.plane import (
 )
 from hwd.model.testbed import Testbed
 from hwd.planes import AnnouncedDemand
-from hwd.planes.actor import AnswerRanks, Breach, Command, DriveTo, PlaneActor, PlaneError
+from hwd.planes.actor import AnswerRanks, Command, DriveTo, PlaneActor
+from hwd.planes.breach import Breach, PlaneError
+from hwd.planes.runner import PlaneRunner
+from hwd.testing.forked_plane import forked_plane
 from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.errors import ConfigError
 
@@ -55,18 +62,28 @@ STORY_LINES: Final = 60
 SHORT_S, LONG_S = 0.02, 0.8
 
 MakePlane = Callable[[], Plane]
+Act = Callable[[], Coroutine[None, None, None]]
 
 
-def check_plane(make: MakePlane, *, jobs: int = 60, seed: int = 0) -> int:
-    """Play drawn jobs of 2 to 8 hosts against new planes of `make`. Returns how many of them the plane could take.
+def check_plane(make: MakePlane, *, jobs: int = 60, seed: int = 0, within_s: float = WITHIN_S) -> int:
+    """Play drawn jobs of 2 to 8 hosts against new planes of `make`, each in a process that is forked from this one, and
+    has `within_s` for each answer. Returns how many of the jobs the plane could take.
 
     Raises PlaneError at the first breach, and ConfigError where it could take none: its topologies need other hosts.
     """
+    loop = LoopThread("check-plane")  # a test may have an event loop of its own
+    try:
+        return loop.run(_check(lambda: forked_plane(make, within_s=within_s), jobs, seed))
+    finally:
+        loop.close(lambda: asyncio.sleep(0))
+
+
+async def _check(run: Callable[[], PlaneRunner], jobs: int, seed: int) -> int:
     passed = 0
     why = ""
     for number in range(jobs):
         try:
-            _World(make, random.Random(f"{seed}/{number}"), f"job {number} of seed {seed}").play()
+            await _World(run, random.Random(f"{seed}/{number}"), f"job {number} of seed {seed}").play()
         except ConfigError as error:  # these hosts cannot have its topology
             why = str(error)
         else:
@@ -98,12 +115,12 @@ class _Collective:
 class _World:
     """One drawn job with its ranks, its switches and its faults, in virtual time."""
 
-    def __init__(self, make: MakePlane, draws: random.Random, name: str) -> None:
-        self._make = make
+    def __init__(self, run: Callable[[], PlaneRunner], draws: random.Random, name: str) -> None:
+        self._run = run
         self._draws = draws
         self._name = name
         self._now_s = 0.0
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._due: list[tuple[float, int, Act]] = []
         self._count = 0
         self._story: list[str] = []
         self._taken_events: list[tuple[Event, tuple[Action, ...]]] = []
@@ -116,10 +133,11 @@ class _World:
         self._fails = draws.random() < 0.3
         self._demand = AnnouncedDemand(self._job, every_s=DEMAND_S)
 
-    def play(self) -> None:
+    async def play(self) -> None:
         """Play the world to the end of the job. Raises PlaneError with the story."""
+        self._plane = self._run()
         try:
-            self._actor = PlaneActor(self._make(), self._job, self._view)
+            self._actor = PlaneActor(await self._plane.begin(self._job, self._view), self._job, self._view)
             self._declared = dict(self._actor.targets)
             for rank, state in self._ranks.items():
                 if not state.is_late_for_ever:
@@ -129,16 +147,18 @@ class _World:
                 self._at(self._draws.uniform(0.1, 2.0), self._lose_a_port)
             while self._due and not self._is_over():
                 self._now_s, _, act = heapq.heappop(self._due)
-                act()
+                await act()
                 self._look_for_silence()
-            self._play_again()
+            await self._play_again()
         except PlaneError as error:
             story = "\n".join(self._story[-STORY_LINES:])
             raise PlaneError(error.breach, f"{error.what}\n{self._name}, at {self._now_s:.3f} s\n{story}") from error
+        finally:
+            await self._plane.close()
 
     # --- the ranks
 
-    def _go_on(self, rank: int) -> None:
+    async def _go_on(self, rank: int) -> None:
         """The next operation of a rank: it asks, and waits."""
         state = self._ranks[rank]
         if not state.operations:
@@ -148,7 +168,7 @@ class _World:
         collective.came.add(rank)
         if collective.came.issuperset(collective.needed):
             collective.whole_since_s = self._now_s
-        self._tell(Intent(rank=rank, operation=state.current))
+        await self._tell(Intent(rank=rank, operation=state.current))
 
     def _answer(self, command: AnswerRanks) -> None:
         if command.why:
@@ -168,9 +188,9 @@ class _World:
                 for one in collective.needed:
                     self._at(ends_s + self._draws.uniform(0, 0.002), partial(self._end, one))
 
-    def _end(self, rank: int) -> None:
-        self._tell(Done(rank=rank))
-        self._at(self._skew_s(), lambda: self._go_on(rank))
+    async def _end(self, rank: int) -> None:
+        await self._tell(Done(rank=rank))
+        self._at(self._skew_s(), partial(self._go_on, rank))
 
     def _collective(self, rank: int, operation: Operation) -> _Collective:
         if operation.peer is None:
@@ -189,17 +209,17 @@ class _World:
         match command:
             case DriveTo(target=target):
                 fails = self._fails and self._draws.random() < 0.3
-                self._at(self._draws.uniform(*MOVE_S), lambda: self._moved(target, fails=fails))
+                self._at(self._draws.uniform(*MOVE_S), partial(self._moved, target, fails=fails))
             case AnswerRanks():
                 self._answer(command)
             case _:
                 return  # routes and further targets have no light of their own
 
-    def _moved(self, target: str, *, fails: bool) -> None:
+    async def _moved(self, target: str, *, fails: bool) -> None:
         self._had_fault |= fails
-        self._tell(NotReady(target=target, why="ocs1: a mirror is stuck") if fails else Applied(target=target))
+        await self._tell(NotReady(target=target, why="ocs1: a mirror is stuck") if fails else Applied(target=target))
 
-    def _lose_a_port(self) -> None:
+    async def _lose_a_port(self) -> None:
         """Lose a port, or all ports of a host; what is lost comes back, or not."""
         self._had_fault = True
         port = self._draws.choice([*self._view.ports])
@@ -208,14 +228,14 @@ class _World:
         else:
             failure = Failure(why="it has no carrier, though the target of its plane lights it", ports=(port,))
             recovery = Recovery(ports=(port,))
-        self._tell(failure)
+        await self._tell(failure)
         if self._draws.random() < 0.7:
-            self._at(self._draws.uniform(0.1, 2.0), lambda: self._tell(recovery))
+            self._at(self._draws.uniform(0.1, 2.0), partial(self._tell, recovery))
 
-    def _tick(self) -> None:
-        self._tell(Tick(at_s=round(self._now_s, 6)))
+    async def _tick(self) -> None:
+        await self._tell(Tick(at_s=round(self._now_s, 6)))
         if (demand := self._demand.due(at_s=self._now_s)) is not None:
-            self._tell(demand)
+            await self._tell(demand)
         self._at(TICK_S, self._tick)
 
     # --- the rules that take time
@@ -242,32 +262,38 @@ class _World:
             not state.operations and rank not in self._actor.waiting for rank, state in self._ranks.items()
         ) and (not self._actor.sending)
 
-    def _play_again(self) -> None:
+    async def _play_again(self) -> None:
         """Play the same events to a second plane: a daemon that is started again goes on so."""
-        plane = self._make()
-        if dict(plane.targets(self._job, self._view)) != self._declared:
-            raise PlaneError(Breach.NOT_DETERMINISTIC, "its targets are others the second time")
-        for event, before in self._taken_events:
-            try:
-                now = (*plane.on(event),)
-            except Exception as error:
-                raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: the second time {error!r}") from error
-            if now != before:
-                raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: first {before}, then {now}")
+        plane = self._run()
+        try:
+            if dict(await plane.begin(self._job, self._view)) != self._declared:
+                raise PlaneError(Breach.NOT_DETERMINISTIC, "its targets are others the second time")
+            for event, before in self._taken_events:
+                plane.tell(event)
+                try:
+                    now = await plane.answer()
+                except PlaneError as error:
+                    raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: the second time {error}") from error
+                if now != before:
+                    raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: first {before}, then {now}")
+        finally:
+            await plane.close()
 
     # --- inside
 
-    def _tell(self, event: Event) -> None:
-        commands = self._actor.take(event)
+    async def _tell(self, event: Event) -> None:
+        self._plane.tell(event)
+        actions = await self._plane.answer()
+        commands = self._actor.take(event, actions)
         self._demand.take(event, at_s=self._now_s)
-        self._taken_events.append((event, self._actor.actions))
+        self._taken_events.append((event, actions))
         if commands or not isinstance(event, Tick):
             self._story.append(f"{self._now_s:9.3f} s  {event}")
-            self._story += [f"             -> {action}" for action in self._actor.actions]
+            self._story += [f"             -> {action}" for action in actions]
         for command in commands:
             self._carry_out(command)
 
-    def _at(self, after_s: float, act: Callable[[], None]) -> None:
+    def _at(self, after_s: float, act: Act) -> None:
         self._count += 1
         heapq.heappush(self._due, (self._now_s + after_s, self._count, act))
 

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import warnings
 from collections.abc import Callable
 from typing import BinaryIO, NoReturn
 
@@ -30,7 +31,10 @@ def forked_plane(
 
     def start(descriptor: int, output: BinaryIO, memory_bytes: int) -> Forked:
         parent = os.getpid()
-        pid = os.fork()
+        with warnings.catch_warnings():
+            # of threads: the child runs this code alone, and no lock of theirs is in it
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
         if pid == 0:
             _serve(make, parent, descriptor, output, memory_bytes)
         return Forked(pid)

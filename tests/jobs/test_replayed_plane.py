@@ -31,7 +31,8 @@ from hwd.model.plane import (
     View,
 )
 from hwd.planes import AnnouncedDemand
-from hwd.planes.actor import AnswerRanks, Breach, DriveTo, PlaneActor, PlaneError
+from hwd.planes.actor import AnswerRanks, DriveTo, PlaneActor
+from hwd.planes.breach import Breach, PlaneError
 from hwd.planes.static import Static
 from hwd.records.records import Records
 from hwd_agents.wire import Operation, OperationKind

@@ -45,7 +45,6 @@ from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.errors import BugError
 
 from ..answers import check_golden
-from .conftest import Scripted
 
 PORTS = [NicPortId(host=f"h{host}", port=f"eth{port}") for host in range(3) for port in range(2)]
 H0, H1, H2 = (PORTS[0], PORTS[1]), (PORTS[2], PORTS[3]), (PORTS[4], PORTS[5])
@@ -82,14 +81,12 @@ class Acted:
     def __init__(
         self, targets: Mapping[str, Target], *at: str, view: View = VIEW, fallback: Target | None = None
     ) -> None:
-        self._plane = Scripted(targets)
-        self.actor = PlaneActor(self._plane, JOB, view, fallback=fallback)
+        self.actor = PlaneActor(targets, JOB, view, fallback=fallback)
         for target in at:
             self.go(target)
 
     def take(self, event: Event, *answers: Action) -> tuple[object, ...]:
-        self._plane.answers = [*answers]
-        return self.actor.take(event)
+        return self.actor.take(event, answers)
 
     def go(self, target: str) -> None:
         self.take(Tick(at_s=0), Switch(target=target))
@@ -374,23 +371,22 @@ class Both:
     """One light, as the plane knows it and as the actor does."""
 
     def __init__(self) -> None:
-        self.plane, self.light = Scripted({}), RegionalLight()
-        self.actor = PlaneActor(self.plane, MANY, MANY_IN_VIEW)
+        self.light = RegionalLight()
+        self.actor = PlaneActor({}, MANY, MANY_IN_VIEW)
 
     def go(self, region: frozenset[NicPortId], links: list[Link]) -> str:
-        self.plane.answers = [*self.light.go(region, links)]
-        *_, switch = self.plane.answers
+        *_, switch = actions = [*self.light.go(region, links)]
         assert isinstance(switch, Switch)
-        self.actor.take(Tick(at_s=0))
+        self.actor.take(Tick(at_s=0), actions)
         return switch.target
 
     def arrive(self, target: str) -> None:
         self.light.applied(target)
-        self.actor.take(Applied(target=target))
+        self.actor.take(Applied(target=target), ())
 
     def fail(self, target: str) -> None:
         self.light.not_ready(target)
-        self.actor.take(NotReady(target=target, why="ocs1: a mirror is stuck"))
+        self.actor.take(NotReady(target=target, why="ocs1: a mirror is stuck"), ())
 
 
 @given(st.integers(0, 1 << 32), st.booleans())

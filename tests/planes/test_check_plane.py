@@ -4,8 +4,10 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -73,7 +75,7 @@ class PerDemand:
     """Prepares a target when it is asked for, since it cannot list them; each time another one."""
 
     def targets(self, job: Job, view: View) -> Mapping[str, Target]:
-        self._view, self._gathering = view, Gathering(job.groups)
+        self._links, self._gathering = view.topology("ring"), Gathering(job.groups)
         self._count = 0
         self._sending: set[int] = set()
         self._held: list[int] = []
@@ -102,8 +104,7 @@ class PerDemand:
         if self._held and not self._moving and not self._sending:
             self._count += 1
             self._moving = True
-            links = self._view.topology("ring")
-            yield Prepare(id=f"demand{self._count}", target=Target(links=links))
+            yield Prepare(id=f"demand{self._count}", target=Target(links=self._links))
             yield Switch(target=f"demand{self._count}")
 
 
@@ -226,6 +227,26 @@ def switching_twice(event: Event, actions: list[Action]) -> list[Action]:
     return [one for one in actions for _ in range(1 + isinstance(one, Switch))]
 
 
+def looping(event: Event, actions: list[Action]) -> list[Action]:
+    while actions or isinstance(event, Intent):
+        pass
+    return actions
+
+
+def sleeping(event: Event, actions: list[Action]) -> list[Action]:
+    threading.Event().wait(30.0)
+    return actions
+
+
+def hoarding(event: Event, actions: list[Action]) -> list[Action]:
+    bytearray(2 << 30)
+    return actions
+
+
+def flooding(event: Event, actions: list[Action]) -> Iterator[Action]:
+    return repeat(Switch(target="slot0"))
+
+
 BAD: dict[str, tuple[Breach, Make]] = {
     "undeclared target": (Breach.UNDECLARED, spoilt(actions=instead(Switch, Switch(target="slot99")))),
     "overlapping ports": (Breach.OVERLAP, spoilt(targets=doubled)),
@@ -248,6 +269,10 @@ BAD: dict[str, tuple[Breach, Make]] = {
     "targets by chance": (Breach.NOT_DETERMINISTIC, spoilt(targets=drawn)),
     "changes its view": (Breach.RAISED, spoilt(targets=widened)),
     "lights nothing": (Breach.EARLY_GRANT, spoilt(targets=lambda targets, view: dict.fromkeys(targets, Target()))),
+    "loops": (Breach.NEVER_RETURNS, spoilt(actions=looping)),
+    "sleeps": (Breach.NEVER_RETURNS, spoilt(actions=sleeping)),
+    "takes memory": (Breach.TOO_MUCH, spoilt(actions=hoarding)),
+    "floods": (Breach.TOO_MUCH, spoilt(actions=flooding)),
     "route of another host": (Breach.FOREIGN, spoilt(actions=instead(Grant, Route(routes=(ROUTE,))))),
 }
 

@@ -82,14 +82,16 @@ class Played:
             groups={f"ep{n}": CommunicationGroup(name=f"ep{n}", ranks=(*some,)) for n, some in enumerate(members)},
         )
         arguments = dict(word.split("=") for word in words)
-        self.actor = PlaneActor(MFABRIC.make(arguments), self.job, view_of(testbed, self.job))
+        view = view_of(testbed, self.job)
+        self.plane = MFABRIC.make(arguments)
+        self.actor = PlaneActor(self.plane.targets(self.job, view), self.job, view)
         self.moves = 0
         self.granted: list[int] = []
         self.refused = ""
         self.index = dict.fromkeys(self.job.groups, 0)
 
     def tell(self, event: Event) -> None:
-        for command in self.actor.take(event):
+        for command in self.actor.take(event, self.plane.on(event)):
             self._take(command)
 
     def _take(self, command: Command) -> None:
