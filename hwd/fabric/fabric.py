@@ -34,16 +34,6 @@ REORDERINGS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LitLinks:
-    """Links that a state of the switches makes. `half`: light goes one way only, or on some lanes only, so that no link
-    comes up.
-    """
-
-    links: tuple[Link, ...]
-    half: tuple[Link, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkWays:
     """A link with the paths of its light from switch to switch; the paths inside composites are not chosen yet."""
 
@@ -267,12 +257,6 @@ class Fabric:
                 return tuple(routed[link] for link in wanted)
         raise BugError("routes: the last attempt neither returned nor raised")
 
-    def lit(self, state: State) -> LitLinks:
-        """The links that these crossconnects light, with all mirrors settled."""
-        light = self._cache.about(state)
-        pairs = {Link.of(source, target) for source, target in light.ways}
-        return LitLinks(links=self._cache.links, half=_in_order(pairs - light.links))
-
     def links_of(self, state: State) -> tuple[Link, ...]:
         """The links that these crossconnects make, both ways and on every lane."""
         self._cache.about(state)
@@ -282,14 +266,6 @@ class Fabric:
         """The links that are made now, and no more once these switches carry something else."""
         self._cache.about(now)
         return self._cache.change(changed).went
-
-    def routed_in(self, link: Link, state: State) -> RoutedLink:
-        """A link with the circuits that it has in this state; raises ConfigError where the state does not make it."""
-        if not self._is_whole(link, self._cache.about(state).ways):
-            raise ConfigError(
-                f"{link}: the crossconnects do not make this link; light must pass both ways, on every lane"
-            )
-        return self._routed_by(link)
 
     def routed_of(self, state: State) -> tuple[RoutedLink, ...]:
         """The links that these crossconnects make, with their circuits."""
