@@ -146,7 +146,7 @@ class Daemon:
             rack=rack,
             hosts=hosts,
             engine=engine,
-            jobs=jobs.jobs,
+            jobs=jobs.of_runs,
             history=past.history,
             leases=leases,
         )
@@ -186,7 +186,7 @@ class Daemon:
             self._sink.subscribe(hosts.switches, hosts.selections)
         self._sink.subscribe(engine.reconfigurer, engine.reconfigurer.sets, engine.drift, engine.recovery)
         self._sink.subscribe(runs.runs.recovery, runs.runs.board, runs.topics, runs.light)
-        self._sink.subscribe(jobs.jobs)  # after those who know where sets and switches are
+        self._sink.subscribe(jobs.light_changes)  # after those who know where sets and switches are
         retention = Retention(
             base.in_use,
             self._records.old_documents,

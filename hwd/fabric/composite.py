@@ -19,7 +19,7 @@ from hwd.fabric.conflict import ConflictError, conflict_of
 from hwd.fabric.graph import Graph
 from hwd.fabric.partial_paths import Effort, ExhaustedError, PathProblem, Way, Ways
 from hwd.fabric.search import Search
-from hwd.fabric.state import DARK, State
+from hwd.fabric.state import DARK, State, bare
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plural import plural
 from hwd.model.testbed import Composite
@@ -271,7 +271,7 @@ class CompositeSwitch:
         needed: tuple[SwitchCrossconnect, ...],
     ) -> PathProblem:
         inside = self.inside
-        there = {switch: frozenset(map(_bare, found)) for switch, found in present.items()}
+        there = {switch: frozenset(map(bare, found)) for switch, found in present.items()}
         partner, _ = self._joined(present)
         needs: dict[int, int] = {}
         for one in needed:
@@ -318,7 +318,7 @@ class CompositeSwitch:
         said: dict[tuple[int, int], CrossconnectState] = {}
         for switch in self.inside.switches:
             for each in state.get(switch, ()):
-                one = _bare(each)
+                one = bare(each)
                 numbers = [
                     self.inside.number.get(FibreEnd(owner=switch, port=end.port, side=end.side)) for end in one.ends
                 ]
@@ -358,7 +358,3 @@ class CompositeSwitch:
 
 
 _WORST_FIRST = (*sorted(DARK), CrossconnectState.TUNING, CrossconnectState.UNSTATED)
-
-
-def _bare(one: Crossconnect | CrossconnectReading) -> Crossconnect:
-    return one if isinstance(one, Crossconnect) else one.crossconnect

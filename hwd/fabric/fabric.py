@@ -6,13 +6,13 @@ wanted = desired(routed)
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from hwd.fabric.composite import CompiledDemands, CompositeSwitch
 from hwd.fabric.conflict import ConflictError
-from hwd.fabric.followed_light import FollowedLight, LightChange, Ways
+from hwd.fabric.followed_light import FollowedLight, Ways, in_order
 from hwd.fabric.graph import Graph, Leg, at_switch
 from hwd.fabric.hops import Hops
 from hwd.fabric.input_power import InputPower, InputPowers
@@ -34,16 +34,6 @@ REORDERINGS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LitLinks:
-    """Links that a state of the switches makes. `half`: light goes one way only, or on some lanes only, so that no link
-    comes up.
-    """
-
-    links: tuple[Link, ...]
-    half: tuple[Link, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkWays:
     """A link with the paths of its light from switch to switch; the paths inside composites are not chosen yet."""
 
@@ -54,69 +44,6 @@ class LinkWays:
     def crossconnects(self) -> frozenset[SwitchCrossconnect]:
         """Crossconnects of switches, and those of composites under the composite's name."""
         return frozenset(one for path in self.paths for one in path.crossconnects)
-
-
-class _LightCache:
-    """The light of the state that was asked about last; none before the first question."""
-
-    def __init__(self, new_light: Callable[[], FollowedLight]) -> None:
-        self._new_light = new_light
-        self._light: FollowedLight | None = None
-        self.routed: dict[Link, RoutedLink] = {}
-        """The routed links of the light, as far as they were asked for."""
-        self._in_order: tuple[Link, ...] | None = None
-
-    def empty_copy(self) -> "_LightCache":
-        return _LightCache(self._new_light)
-
-    @property
-    def light(self) -> FollowedLight:
-        if self._light is None:
-            self._light = self._new_light()
-        return self._light
-
-    def about(self, state: State) -> FollowedLight:
-        try:
-            self._note(self.light.follow(state))
-        except BaseException:
-            self._forget()
-            raise
-        return self.light
-
-    def about_in_parts(self, state: State, switches_at_once: int) -> Iterator[None]:
-        parts = self.light.follow_in_parts(state, switches_at_once)
-        while True:
-            try:
-                change = next(parts)
-            except StopIteration:
-                return
-            except BaseException:
-                self._forget()
-                raise
-            self._note(change)
-            yield
-
-    def change(self, changed: State) -> LightChange:
-        """Go on with the same state but for these switches."""
-        return self._note(self.light.change(changed))
-
-    @property
-    def links(self) -> tuple[Link, ...]:
-        """The links that are lit, in order."""
-        if self._in_order is None:
-            self._in_order = _in_order(self.light.links)
-        return self._in_order
-
-    def _forget(self) -> None:
-        """What was followed so far is of no state."""
-        self._light, self.routed, self._in_order = None, {}, None
-
-    def _note(self, change: LightChange) -> LightChange:
-        if change.links:
-            self._in_order = None
-            for link in change.links:
-                self.routed.pop(link, None)
-        return change
 
 
 class Fabric:
@@ -140,14 +67,16 @@ class Fabric:
         self._barred = {end: str(note) for end, note in self.set_aside.items()}
         self._input_powers = InputPowers(testbed)
         loss_db = {name: one.capabilities.loss_db_typical for name, one in testbed.switches.items()}
-        self._cache = _LightCache(
-            lambda: FollowedLight(self._light, loss_db=loss_db, owners=self._owners, is_whole=self._is_whole)
+        self._new_light = partial(
+            FollowedLight, self._light, loss_db=loss_db, owners=self._owners, is_whole=self._is_whole
         )
+        self._followed: FollowedLight | None = None
+        """The light of the state that was asked about last; None before the first question."""
 
     def for_thread(self) -> "Fabric":
         """Copy the fabric for another thread, with a light of its own."""
         other = copy.copy(self)
-        other._cache = self._cache.empty_copy()
+        other._followed = None
         return other
 
     @cached_property
@@ -227,7 +156,10 @@ class Fabric:
         return tuple(
             RoutedLink(
                 link=one.link,
-                circuits=tuple(self._circuit(whole.legs, whole.crossconnects) for whole in self._wholes(one, compiled)),
+                circuits=tuple(
+                    self._circuit(whole.legs, whole.crossconnects)
+                    for whole in (self._whole(path, compiled) for path in one.paths)
+                ),
             )
             for one in ways
         )
@@ -267,54 +199,48 @@ class Fabric:
                 return tuple(routed[link] for link in wanted)
         raise BugError("routes: the last attempt neither returned nor raised")
 
-    def lit(self, state: State) -> LitLinks:
-        """The links that these crossconnects light, with all mirrors settled."""
-        light = self._cache.about(state)
-        pairs = {Link.of(source, target) for source, target in light.ways}
-        return LitLinks(links=self._cache.links, half=_in_order(pairs - light.links))
-
     def links_of(self, state: State) -> tuple[Link, ...]:
         """The links that these crossconnects make, both ways and on every lane."""
-        self._cache.about(state)
-        return self._cache.links
+        return self._about(state).in_order
 
     def lost(self, now: State, changed: State) -> frozenset[Link]:
         """The links that are made now, and no more once these switches carry something else."""
-        self._cache.about(now)
-        return self._cache.change(changed).went
-
-    def routed_in(self, link: Link, state: State) -> RoutedLink:
-        """A link with the circuits that it has in this state; raises ConfigError where the state does not make it."""
-        if not self._is_whole(link, self._cache.about(state).ways):
-            raise ConfigError(
-                f"{link}: the crossconnects do not make this link; light must pass both ways, on every lane"
-            )
-        return self._routed_by(link)
+        return self._about(now).change(changed).went
 
     def routed_of(self, state: State) -> tuple[RoutedLink, ...]:
         """The links that these crossconnects make, with their circuits."""
-        self._cache.about(state)
-        return tuple(map(self._routed_by, self._cache.links))
+        light = self._about(state)
+        return tuple(self._routed_by(link, light) for link in light.in_order)
 
     def follow(self, state: State, *, switches_at_once: int) -> Iterator[None]:
         """Go over to this state a part at a time, so that `routed_of` it is quick."""
-        yield from self._cache.about_in_parts(state, switches_at_once)
-        for number, link in enumerate(self._cache.links, 1):
-            if link in self._cache.light.links:  # else somebody asked of another state
-                self._routed_by(link)
+        light = self._followed = self._followed or self._new_light()
+        parts = light.follow_in_parts(state, switches_at_once)
+        while True:
+            try:
+                next(parts)
+            except StopIteration:
+                break
+            except BaseException:
+                self._followed = None
+                raise
+            yield
+        for number, link in enumerate(light.in_order, 1):
+            if link in light.links:  # else somebody asked of another state
+                self._routed_by(link, light)
             if number % switches_at_once == 0:
                 yield
 
     def routed_through(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> tuple[RoutedLink, ...]:
         """The links of `routed_of` whose light passes one of these crossconnects."""
-        wanted = frozenset(crossconnects)
-        return tuple(map(self._routed_by, _in_order(self._cache.about(state).links_through(wanted))))
+        light = self._about(state)
+        return tuple(self._routed_by(link, light) for link in in_order(light.links_through(frozenset(crossconnects))))
 
     def circuits(self, state: State) -> Mapping[tuple[NicPortId, NicPortId], frozenset[SwitchCrossconnect]]:
         """Light from NIC port to NIC port, one way, with the crossconnects that it passes on all lanes."""
         return {
             pair: frozenset(one for trace in lanes.values() for one in trace.crossconnects)
-            for pair, lanes in self._cache.about(state).ways.items()
+            for pair, lanes in self._about(state).ways.items()
         }
 
     def ports_reached(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[NicPortId]:
@@ -330,7 +256,7 @@ class Fabric:
         """The strongest light that can enter each switch at the ends of these crossconnects, where some can; `state` as
         for `lit`.
         """
-        light = self._cache.about(state)
+        light = self._about(state)
         return {
             switch: {
                 end: self._input_powers.of(traces)
@@ -406,9 +332,6 @@ class Fabric:
                 paths.append(path)
         return LinkWays(link=link, paths=tuple(paths))
 
-    def _wholes(self, ways: LinkWays, compiled: Mapping[str, CompiledDemands]) -> tuple[Path, ...]:
-        return tuple(self._whole(path, compiled) for path in ways.paths)
-
     def _whole(self, path: Path, compiled: Mapping[str, CompiledDemands]) -> Path:
         """Put the elements of composites into a path."""
         legs, crossconnects = [path.legs[0]], list[SwitchCrossconnect]()
@@ -442,16 +365,24 @@ class Fabric:
             overload_db=sender.tx_max_dbm - typical - receiver.rx_max_dbm,
         )
 
-    def _routed_by(self, link: Link) -> RoutedLink:
-        cache = self._cache
-        if (routed := cache.routed.get(link)) is None:
-            ways = cache.light.ways
+    def _about(self, state: State) -> FollowedLight:
+        light = self._followed = self._followed or self._new_light()
+        try:
+            light.follow(state)
+        except BaseException:
+            self._followed = None  # what was followed so far is of no state
+            raise
+        return light
+
+    def _routed_by(self, link: Link, light: FollowedLight) -> RoutedLink:
+        if (routed := light.routed.get(link)) is None:
+            ways = light.ways
             circuits = [
                 self._circuit(trace.legs, trace.crossconnects)
                 for source in link.ends
                 for trace in sorted(ways[source, link.other(source)].values(), key=lambda trace: trace.source.lane)
             ]
-            routed = cache.routed[link] = RoutedLink(link=link, circuits=tuple(circuits))
+            routed = light.routed[link] = RoutedLink(link=link, circuits=tuple(circuits))
         return routed
 
     def _is_whole(self, link: Link, ways: Ways) -> bool:
@@ -486,7 +417,3 @@ def _set_aside(testbed: Testbed) -> dict[FibreEnd, PortNote]:
             if end.port == note.port:
                 found[composite.ports[end] if composite else at_switch(note.switch, end)] = note
     return found
-
-
-def _in_order(links: Iterable[Link]) -> tuple[Link, ...]:
-    return tuple(sorted(links, key=lambda link: (link.a.sort_key(), link.b.sort_key())))

@@ -38,13 +38,9 @@ from hwd.model.plane import (
 )
 from hwd.planes.breach import Breach, PlaneError
 from hwd.planes.joined_hosts import are_joined
+from hwd.planes.target_rules import FALLBACK, MOST_TARGETS, TargetRules, words
 from hwd_agents.wire import Operation
 from hwd_drivers.core.errors import BugError
-
-FALLBACK = "fallback"
-"""The id of the target that a Fallback switches to; no plane may name one of its own so."""
-MOST_TARGETS = 4096
-
 
 # --- what is to be done
 
@@ -107,19 +103,15 @@ class PlaneActor:
         self._dark: frozenset[NicPortId] = frozenset()
         """Ports of no target in `at`, whose link another region has taken away."""
         self.routes: tuple[StaticRoute, ...] = ()
-        self._has_regions = self._has_crossconnects = False
+        self._rules = TargetRules(view)
         self._fallback = fallback
         self._failed: set[NicPortId | str] = set()
         """NIC ports and hosts of which a Failure told, and no Recovery."""
-        if FALLBACK in targets:
-            raise PlaneError(Breach.NO_ACTION, f"a target of its own that is named {FALLBACK}")
-        if len(targets) > MOST_TARGETS:
-            raise PlaneError(Breach.NO_ACTION, f"{len(targets)} targets, over the {MOST_TARGETS} that there may be")
-        self.targets = dict(targets)
+        self.targets = self._rules.declared(targets)
         if fallback is not None:
             self.targets[FALLBACK] = fallback
         for id, target in self.targets.items():
-            self._check_target(id, target)
+            self._rules.check(id, target)
 
     def take(self, event: Event, actions: Iterable[Action]) -> tuple[Command, ...]:
         """Take an event and what the plane answers to it. Returns what is to be done about it, in this order."""
@@ -199,15 +191,17 @@ class PlaneActor:
                 self._check_waiting(ranks)
                 for rank in ranks:
                     self._check_grant(rank)
-                self._answered(ranks)
+                for rank in ranks:
+                    del self.waiting[rank]
                 self.sending.update(ranks)
                 yield AnswerRanks(ranks=ranks)
             case Refuse(ranks=ranks, why=why):
                 self._check_waiting(ranks)
-                self._answered(ranks)
+                for rank in ranks:
+                    del self.waiting[rank]
                 yield AnswerRanks(ranks=ranks, why=why or "its control plane gave no reason")
             case Route(routes=routes):
-                self._check_routes("a route", routes)
+                self._rules.check_routes("a route", routes)
                 if self.moving:
                     raise PlaneError(Breach.MOVING, f"it sets routes on the way to {', '.join(self.moving)}")
                 self._check_senders("a route", frozenset(), self._rerouted(routes))
@@ -219,7 +213,7 @@ class PlaneActor:
             raise PlaneError(Breach.NOT_ALLOWED, f"it prepares a target of its own that is named {FALLBACK}")
         if action.id in self.targets:
             raise PlaneError(Breach.OVERLAP, f"it prepares {action.id} a second time")
-        self._check_target(action.id, action.target)
+        self._rules.check(action.id, action.target)
         gone = None
         about = frozenset(action.target.ports)
         if len(self._prepared.get(about, ())) == MOST_PREPARED:
@@ -284,7 +278,7 @@ class PlaneActor:
         """Nothing of a rank that sends may change: its light, or the routes of its host."""
         for rank in sorted(self.sending):
             if cut := touched & self._view.ports_of(self._ranks[rank]):
-                raise PlaneError(Breach.UNDER_TRANSFER, f"to {to}: rank {rank} sends over {_words(cut)}")
+                raise PlaneError(Breach.UNDER_TRANSFER, f"to {to}: rank {rank} sends over {words(cut)}")
             if self._ranks[rank].host in routed:
                 raise PlaneError(Breach.UNDER_TRANSFER, f"to {to}: rank {rank} sends by routes of its host")
 
@@ -300,7 +294,7 @@ class PlaneActor:
             if touched & own:
                 raise PlaneError(
                     Breach.EARLY_GRANT,
-                    f"rank {rank}: {_words(touched & own)} move to {moving}, which is not applied yet",
+                    f"rank {rank}: {words(touched & own)} move to {moving}, which is not applied yet",
                 )
             if self._ranks[rank].host in self._routed_by(moving):
                 raise PlaneError(
@@ -327,55 +321,6 @@ class PlaneActor:
             ranks = self._job.groups[operation.group].ranks
         return tuple(dict.fromkeys(self._ranks[one].host for one in ranks))
 
-    def _answered(self, ranks: tuple[int, ...]) -> None:
-        for rank in ranks:
-            del self.waiting[rank]
-
-    # --- targets
-
-    def _check_target(self, id: str, target: Target) -> None:
-        taken: set[object] = set()
-        for link in target.links:
-            for end in link.ends:
-                if end not in self._view.ports:
-                    raise PlaneError(Breach.FOREIGN, f"{end} in {link} of target {id}")
-                if end in taken:
-                    raise PlaneError(Breach.OVERLAP, f"{end} in two links of target {id}")
-                if target.ports and end not in target.ports:
-                    raise PlaneError(Breach.OVERLAP, f"{end} in {link} is not among the ports of target {id}")
-                taken.add(end)
-        if strange := {*target.ports} - self._view.ports.keys():
-            raise PlaneError(Breach.FOREIGN, f"{_words(strange)} among the ports of target {id}")
-        if target.ports and (target.crossconnects or target.routes):
-            raise PlaneError(Breach.NO_ACTION, f"target {id} is one of a region, and has more than links")
-        if len({*target.ports}) < len(target.ports):
-            raise PlaneError(Breach.OVERLAP, f"a port twice among the ports of target {id}")
-        self._has_regions |= bool(target.ports)
-        self._has_crossconnects |= bool(target.crossconnects)
-        if self._has_regions and self._has_crossconnects:  # which ports a crossconnect lights is not known here
-            raise PlaneError(Breach.NO_ACTION, f"target {id}: a plane has regions or crossconnects, not both")
-        for one in target.crossconnects:
-            for side in one.crossconnect.ends:
-                if f"{one.switch}.{side.port}" not in self._view.ends:
-                    raise PlaneError(Breach.FOREIGN, f"{one.switch}.{side.port} in {one} of target {id}")
-                if (one.switch, side) in taken:
-                    raise PlaneError(Breach.OVERLAP, f"{one.switch}:{side} in two crossconnects of target {id}")
-                taken.add((one.switch, side))
-        self._check_routes(f"target {id}", target.routes)
-
-    def _check_routes(self, where: str, routes: Iterable[StaticRoute]) -> None:
-        known = {*self._view.ports, *self._view.electrical}
-        for route in routes:
-            for port in (route.to, route.port, *([route.via] if route.via is not None else [])):
-                if port not in known:
-                    raise PlaneError(Breach.FOREIGN, f"{port} in a route of {where}")
-            if route.port.host != route.host:
-                raise PlaneError(Breach.FOREIGN, f"{route.port} is no port of {route.host}, in a route of {where}")
-
 
 def _ends(links: Iterable[Link]) -> frozenset[NicPortId]:
     return frozenset(end for link in links for end in link.ends)
-
-
-def _words(ports: Iterable[NicPortId]) -> str:
-    return ", ".join(map(str, sorted(ports, key=NicPortId.sort_key)))

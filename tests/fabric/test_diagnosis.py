@@ -115,9 +115,8 @@ def switches(
 
 def routed_in(fabric: Fabric) -> RoutedLink:
     """Over more loss than a plan would take."""
-    return fabric.routed_in(
-        Link.of(H0, H1), {name: tuple(map(Crossconnect.parse, pairs)) for name, pairs in PAIRS.items()}
-    )
+    (routed,) = fabric.routed_of({name: tuple(map(Crossconnect.parse, pairs)) for name, pairs in PAIRS.items()})
+    return routed
 
 
 def hang(

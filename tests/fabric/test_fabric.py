@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 import pytest
@@ -6,13 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwd.fabric.fabric import Fabric
-from hwd.fabric.light import LightMap, light_paths
+from hwd.fabric.light import LightMap, Trace
 from hwd.fabric.state import Carried, State, crossconnect_ports, lighting, needed
 from hwd.model.circuit import RoutedLink
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, FibreEnd, PortSide, Side
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, FibreEnd, Side
 
 Make = Callable[[str], Testbed]
 Star = Callable[..., Testbed]
@@ -196,10 +196,9 @@ def test_parallel_module_has_a_circuit_a_lane(make: Make) -> None:
     assert len(routed.circuits) == 8
     assert crossconnects(routed)[:2] == [["ocs1:1A-5B"], ["ocs1:2A-6B"]]
     state = {"ocs1": frozenset(one.crossconnect for one in routed.crossconnects)}
-    assert fabric.routed_in(LINK, state) == routed
+    assert fabric.routed_of(state) == (routed,)
     state = {"ocs1": state["ocs1"] - {Crossconnect.parse("4A-8B")}}
-    assert fabric.lit(state).links == ()
-    assert fabric.lit(state).half == (LINK,)
+    assert fabric.links_of(state) == ()
 
 
 def test_circulators_bring_both_ways_through_one_crossconnect(make: Make) -> None:
@@ -236,12 +235,8 @@ def test_reciprocal_switch_takes_light_from_its_b_side(make: Make) -> None:
 def test_half_of_a_link_and_a_port_looped_to_itself_are_no_link(star: Star) -> None:
     fabric = Fabric(star(2, 1))
     half = {"ocs1": (Crossconnect.parse("1A-2B"),)}
-    lit = fabric.lit(half)
-    assert (lit.links, lit.half) == ((), (LINK,))
-    with pytest.raises(ConfigError, match="do not make this link"):
-        fabric.routed_in(LINK, half)
-    looped = fabric.lit({"ocs1": (Crossconnect.parse("1A-1B"),)})
-    assert (looped.links, looped.half) == ((), ())
+    assert fabric.links_of(half) == ()
+    assert fabric.links_of({"ocs1": (Crossconnect.parse("1A-1B"),)}) == ()
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -258,7 +253,7 @@ def test_routes_use_no_end_twice_and_light_what_was_asked_for(star: Star, data: 
     assert len(used) == len(set(used)) == 4 * count
     state = needed(routed)
     assert set(fabric.links_of(state)) == set(wanted)
-    assert [fabric.routed_in(link, state) for link in wanted] == list(routed)
+    assert {*fabric.routed_of(state)} == {*routed}
 
 
 FOLLOWED = """
@@ -308,7 +303,6 @@ def test_what_is_said_of_a_state_does_not_depend_on_the_states_before(make: Make
             walks.append(followed.follow(asked, switches_at_once=1))
             for walk in walks:
                 next(walk, None)
-            assert followed.lit(asked) == new.lit(asked)
             assert followed.circuits(asked) == new.circuits(asked)
             assert followed.routed_of(asked) == new.routed_of(asked)
             assert followed.input_powers(pairs, asked) == new.input_powers(pairs, asked)
@@ -367,22 +361,25 @@ def passing(**losses_db: float) -> dict[SwitchCrossconnect, float]:
     return {SwitchCrossconnect.parse(f"ocs1:{name.replace('_', '-')}"): loss_db for name, loss_db in losses_db.items()}
 
 
+def received(testbed: Testbed, passing: Mapping[SwitchCrossconnect, float]) -> list[Trace]:
+    """The light at receivers."""
+    return [trace for trace in LightMap(testbed).traces(passing) if trace.end.owner not in testbed.switches]
+
+
 def test_light_passes_a_crossconnect_with_its_own_loss_arrives_without_any_and_not_against_the_direction(
     star: Callable[..., Testbed],
 ) -> None:
-    (lit,) = light_paths(star(2, 1), {SwitchCrossconnect.parse("ocs1:1A-2B"): 0.7})
-    assert (lit.source, lit.target, lit.loss_db) == (tx("h0"), rx("h1"), 0.7)
+    (lit,) = received(star(2, 1), passing(**{"1A_2B": 0.7}))
+    assert (lit.source, lit.end, lit.loss_db) == (tx("h0"), rx("h1"), 0.7)
     assert [str(one) for one in lit.crossconnects] == ["ocs1:1A-2B"]
-    light = LightMap(star(2, 1)).light({})
-    assert light.lit == ()
-    assert [str(arrival.end) for arrival in light.arrivals] == ["ocs1.1A", "ocs1.2A"]
-    powers_dbm = light.powers_dbm("ocs1", lambda source: 1.5)
-    assert powers_dbm == {PortSide.parse("1A"): pytest.approx(1.5), PortSide.parse("2A"): pytest.approx(1.5)}
-    light = LightMap(star(2, 1)).light(passing(**{"3A_1B": 1.0}))
-    assert light.at_receiver(rx("h0")) is None
+    assert [(str(trace.end), trace.loss_db) for trace in LightMap(star(2, 1)).traces({})] == [
+        ("ocs1.1A", 0.0),
+        ("ocs1.2A", 0.0),
+    ]
+    assert received(star(2, 1), passing(**{"3A_1B": 1.0})) == []
 
 
-def test_splitter_lights_all_its_outputs_and_collision_is_no_light(make: Make) -> None:
+def test_splitter_lights_all_its_outputs_and_light_of_two_collides(make: Make) -> None:
     testbed = make(
         """
 switches: {ocs1: {driver: oxc, model: one-way, address: "10.0.0.1"}}
@@ -400,13 +397,9 @@ fibres:
   - h1.eth0.tx -> h0.eth0.rx
 """
     )
-    light = LightMap(testbed).light({})
-    found = light.at_receiver(rx("h1"))
-    assert found is not None
-    assert found.source == tx("h0")
-    assert found.loss_db == pytest.approx(3.5)
-    assert {lit.source for lit in light.lit if lit.target == rx("h2")} == {tx("h0"), tx("h2")}
-    assert light.at_receiver(rx("h2")) is None
+    light = received(testbed, {})
+    assert [(lit.source, lit.loss_db) for lit in light if lit.end == rx("h1")] == [(tx("h0"), 3.5)]
+    assert {lit.source for lit in light if lit.end == rx("h2")} == {tx("h0"), tx("h2")}
 
 
 def test_light_goes_through_two_switches_and_is_seen_at_both(make: Make) -> None:
@@ -420,10 +413,10 @@ fibres: [h0.eth0 <-> ocs1.1, h1.eth0 <-> ocs2.1, {from: ocs1.9B, to: ocs2.9A, lo
 """
     )
     crossconnects = {SwitchCrossconnect.parse("ocs1:1A-9B"): 1.0, SwitchCrossconnect.parse("ocs2:9A-1B"): 2.0}
-    light = LightMap(testbed).light(crossconnects)
-    (lit,) = light.lit
-    assert (lit.target, lit.loss_db) == (rx("h1"), 3.5)
-    assert light.powers_dbm("ocs2", lambda source: 2.0)[PortSide.parse("9A")] == pytest.approx(0.5)
+    (lit,) = received(testbed, crossconnects)
+    assert (lit.end, lit.loss_db) == (rx("h1"), 3.5)
+    seen = {str(trace.end): trace.loss_db for trace in LightMap(testbed).traces(crossconnects)}
+    assert seen["ocs2.9A"] == pytest.approx(1.5)
 
 
 def test_ring_of_fibre_ends_and_a_packet_switch_sends_and_receives(make: Make) -> None:
@@ -434,11 +427,10 @@ hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}}
 fibres: [h0.eth0.tx <-> ocs1.1A, h0.eth0.rx <-> ocs1.1B, ocs1.2B <-> ocs1.3A, ocs1.3B <-> ocs1.2A]
 """
     )
-    light = LightMap(testbed).light(passing(**{"1A_2B": 1.0, "3A_3B": 1.0, "2A_1B": 1.0}))
-    assert [(lit.target, lit.loss_db) for lit in light.lit] == [(rx("h0"), 3.0)]
+    light = received(testbed, passing(**{"1A_2B": 1.0, "3A_3B": 1.0, "2A_1B": 1.0}))
+    assert [(lit.end, lit.loss_db) for lit in light] == [(rx("h0"), 3.0)]
     text = "packet_switches: {eps1: {ports: 2}}\nhosts: {h0: {nics: {eth0: {module: 100g-lr4}}}}\n"
-    light = LightMap(make(f"{text}fibres: [h0.eth0 <-> eps1.1]\n")).light({})
-    found = {(str(lit.source), str(lit.target)) for lit in light.lit}
+    found = {(str(lit.source), str(lit.end)) for lit in received(make(f"{text}fibres: [h0.eth0 <-> eps1.1]\n"), {})}
     assert found == {("h0.eth0.tx", "eps1.1.rx"), ("eps1.1.tx", "h0.eth0.rx")}
 
 

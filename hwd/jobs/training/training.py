@@ -11,7 +11,7 @@ from hwd.model.job import JobEvent, JobRecord
 from hwd.model.job_status import JobDemand, JobDemandMatrix, JobIteration, JobMove, JobTraining
 from hwd.model.link import Link
 from hwd.model.plane import Applied, Intent, NotReady
-from hwd.planes.actor import FALLBACK
+from hwd.planes.target_rules import FALLBACK
 from hwd_agents.wire import Operation, OperationKind
 
 Key = tuple[str | int, ...]
