@@ -33,10 +33,19 @@ class PlugIns(Generic[T]):
             self._found[name] = self._load(name)
         return self._found[name]
 
-    def _load(self, name: str) -> T:
+    def distribution(self, name: str) -> str:
+        """The name of the package that declares it, which is not loaded. Raises ConfigError where there is none."""
+        dist = self._point(name).dist
+        return "" if dist is None else dist.name
+
+    def _point(self, name: str) -> EntryPoint:
         point = self._points.get(name)
         if point is None:
             raise ConfigError(f"{self._noun} {name!r}: unknown; {nearest(name, self._points)}")
+        return point
+
+    def _load(self, name: str) -> T:
+        point = self._point(name)
         package = point.dist.name if point.dist is not None else "its package"
         about = f"{self._noun} {name!r}: entry point {point.value} of {package}"
         try:

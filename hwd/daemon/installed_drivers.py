@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hwd.config import planes
 from hwd.config.check import check_files
+from hwd.config.planes import installed as planes
 from hwd.config.testbed.testbed import LoadedTestbed, load_read
 from hwd.config.yaml.file_problem import Problem
 from hwd.config.yaml.tree import Reading, parse_tree, read_tree

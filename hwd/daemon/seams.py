@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from hwd.daemon.commit import Commit
 from hwd.daemon.disk_space import ReadSpace
 from hwd.daemon.switch_opener import OpenSwitch
+from hwd.jobs.job_parts import MakePlane
 from hwd.model.program import Processes
 from hwd.playbook.twin_faults import SetFault
 from hwd.records.journal_id import KnownJournal
@@ -18,13 +19,17 @@ from hwd_drivers.core.offload import Offload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Time, random numbers and threads. Times of clocks with different `clock_name` do not compare."""
+    """Time, random numbers, threads, and what runs planes.
+
+    Times of clocks with different `clock_name` do not compare.
+    """
 
     clock: Clock
     clock_name: str = ""
     ids: Ids
     draws: Draws
     offload: Offload
+    plane: MakePlane
     virtual_time: bool = False
 
 

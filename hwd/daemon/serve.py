@@ -15,6 +15,7 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 
 from hwd.bus.broker import EmbeddedBroker, Logins, UserRights
+from hwd.config.planes.process import PlaneProcess
 from hwd.config.run_files.announcement import Announcement
 from hwd.config.run_files.places import DaemonPlace, RackPlace, data_dir, records_path, run_dir
 from hwd.config.yaml.tree import FILE_BYTES_MAX, read_tree
@@ -32,6 +33,7 @@ from hwd.daemon.switch_opener import opener
 from hwd.daemon.token import Token
 from hwd.daemon.watchdog import Watchdog
 from hwd.model.fault import Fault
+from hwd.model.job import JobRecord
 from hwd.model.plural import plural
 from hwd.model.testbed import Testbed
 from hwd.playbook.twin_faults import NoRackError
@@ -92,7 +94,8 @@ async def serve(
     data.
     """
     reading = read_tree(options.testbed)
-    loaded = load_reading(reading)
+    with contextlib.closing(ThreadOffload(1)) as once:  # planes of other packages are asked what they take
+        loaded = await once(load_reading, reading)
     testbed = loaded.require()
     for problem in loaded.problems:
         log.warning("%s", problem)
@@ -153,7 +156,9 @@ async def serve(
         daemon = Daemon(
             testbed=testbed,
             testbed_text=reading.text,
-            machine=Machine(clock=clock, clock_name=clock.name, ids=ids, draws=draws, offload=offload),
+            machine=Machine(
+                clock=clock, clock_name=clock.name, ids=ids, draws=draws, offload=offload, plane=_plane_process
+            ),
             storage=Storage(
                 records=Records(file_url(records_path(data.path)), offload, reserve=Reserve(data.path / "reserve")),
                 journal=journal,
@@ -332,3 +337,9 @@ def host_and_port(text: str, what: str) -> tuple[str, int]:
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ConfigError(f"{what} {text}: write it as HOST:PORT, such as 127.0.0.1:{HTTP_PORT}")
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)
+
+
+def _plane_process(job: JobRecord) -> PlaneProcess:
+    return PlaneProcess(
+        job.plane, job.plane_arguments, within_s=job.plane_within_s, memory_bytes=job.plane_memory_mib << 20
+    )

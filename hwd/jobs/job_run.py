@@ -11,7 +11,6 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from hwd.bus.asks import AskedBy
-from hwd.config.planes import find, make
 from hwd.jobs.efficiency.live_efficiency import LiveEfficiency
 from hwd.jobs.job_light import JobLight, check_names
 from hwd.jobs.job_parts import JobParts
@@ -67,6 +66,7 @@ class JobRun:
         self._routes = routes
         self._ranks = ranks(on_end=self._rank_ended)
         self._transfers = parts.transfers
+        self._plane = parts.plane(job.record)
         self._places = JobPlaces(testbed, job.record.job, parts.rates)
         self._efficiency = LiveEfficiency(job, self._places, offload=parts.offload)
         self._loop = PlaneLoop(job, parts, places=self._places, light=light, routes=routes, took=self._efficiency.take)
@@ -131,6 +131,7 @@ class JobRun:
         finally:
             self.watch.cancel()
             self.moves.cancel()
+            await self._plane.close()
 
     async def _begin(self) -> None:
         job, record = self.job, self.job.record
@@ -142,10 +143,10 @@ class JobRun:
             return
         if record.run and not self._is_new:
             raise FailedError("its run ended with the daemon")
-        actor = self._made()
-        every_s = find(record.plane).demand_s
+        actor = await self._made()
+        every_s = self._plane.demand_s
         demand = None if every_s is None else AnnouncedDemand(record.job, every_s=every_s)
-        plane = ReplayedPlane(actor, record.id, log=self._log, clock=job.clock, demand=demand)
+        plane = ReplayedPlane(self._plane, actor, record.id, log=self._log, clock=job.clock, demand=demand)
         if record.state is JobState.RUNNING:
             await self._resume(plane)
             return
@@ -168,10 +169,10 @@ class JobRun:
         await job.save(lambda record: replace(record, state=JobState.RUNNING))
         await self._ranks.start(address=self._places.meeting_address())
 
-    def _made(self) -> PlaneActor:
-        record = self.job.record
-        fallback = Target(links=self._places.view.topology("giant-ring")) if record.fallback else None
-        actor = PlaneActor(make(record.plane, record.plane_arguments), record.job, self._places.view, fallback=fallback)
+    async def _made(self) -> PlaneActor:
+        job, view = self.job.record.job, self._places.view
+        fallback = Target(links=view.topology("giant-ring")) if self.job.record.fallback else None
+        actor = PlaneActor(await self._plane.begin(job, view), job, view, fallback=fallback)
         check_names(actor.targets)
         for target in actor.targets.values():
             self._routes.check(target.routes)

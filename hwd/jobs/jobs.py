@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import UNSET
 
 from hwd.bus.asks import AskedBy
-from hwd.config.planes import make
+from hwd.config.planes.installed import check_installed
 from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.in_use import InUse
 from hwd.jobs.job_light import JobLight
@@ -140,7 +140,7 @@ class Jobs:
         allowed, UnknownError for an unknown entry, ConfigError for a plane that is not installed.
         """
         entry = self._entry(name, words)
-        make(entry.plane, entry.plane_arguments)  # raises ConfigError for one that is not installed
+        check_installed(entry.plane)
         by = UNNAMED_CALLER if caller is None else str(caller)
         record = JobRecord(
             id=self._ids.token(length=8),
@@ -157,6 +157,8 @@ class Jobs:
             within_s=entry.within_s,
             arrive_within_s=entry.arrive_within_s,
             answer_within_s=entry.answer_within_s,
+            plane_within_s=entry.plane_within_s,
+            plane_memory_mib=entry.plane_memory_mib,
             ready_within_s=entry.ready_within_s,
             key=self._ids.token(length=32),
             by=by,

@@ -1,7 +1,8 @@
 """PlaneLoop: the loop between the plane of one job and the rack.
 
-The plane is told at once what happens, and what it asks for is done at once, but for what waits for the records or for
-hosts, and what comes behind that.
+The plane is told what happens, one thing after the other. What comes while it thinks waits, and so does what comes
+while its light is away. What it asks for is done at once, but for what waits for the records or for hosts, and what
+comes behind that.
 """
 
 import asyncio
@@ -26,12 +27,15 @@ from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Failure, Recovery, Target
 from hwd.planes.actor import AnswerRanks, Command, DriveTo, PlaneActor, PrepareTarget, SetRoutes
+from hwd.planes.breach import Breach, PlaneError
 from hwd_agents.wire import Operation
-from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.errors import FailedError, HwdError
 from hwd_drivers.core.reason import reason_of
 
 TICK_S: Final = 0.1
 """So often the plane is told how late it is, and what has failed."""
+COMING_MOST: Final = 4096
+"""Events that wait for the plane."""
 RECORDS_AGAIN_S: Final = 1.0
 """Between two attempts to record what light or routes wait for."""
 
@@ -82,8 +86,10 @@ class PlaneLoop:
         self._has_set_routes = False
         self._unrecorded = ""
         """Why the records do not take what the plane was told, which its light waits for."""
-        self._deferred: list[PlaneInput] = []
-        """What its plane is to hear once its light is back."""
+        self._coming: list[PlaneInput] = []
+        """What its plane is to hear next."""
+        self._came = asyncio.Event()
+        """There is something for the plane, if only the time."""
 
     # --- what it is asked
 
@@ -145,30 +151,27 @@ class PlaneLoop:
         """
         async with asyncio.TaskGroup() as group:
             group.create_task(self._do_all(), name=f"hwd:jobs/{self._job.record.id}/doing")
+            hearing = group.create_task(self._hear_all(), name=f"hwd:jobs/{self._job.record.id}/hearing")
             with self._job.or_fail():
                 while not self._job.is_over:
                     if not self.watch.is_held:
-                        self.tell(*self._failed())
+                        self._coming += self._failed()
+                        self._came.set()
                     check()
                     await self._job.wait_over(TICK_S)
+            hearing.cancel()  # whatever its plane does
             self._commands.put_nowait(None)
 
     def tell(self, *inputs: PlaneInput) -> None:
-        """Tell the plane what has happened, and do what it asks for; nothing where the job is ending."""
+        """Tell the plane what has happened, as soon as it may hear of it; nothing where the job is ending."""
         if self._job.is_over:
             return
-        if self.watch.is_held:
-            self._deferred += inputs
-            return
-        assert self._plane is not None
-        with self._job.or_fail():
-            for command in self._plane.tell(*inputs, at_s=self._job.lasted_s):
-                self._has_set_routes |= isinstance(command, SetRoutes)
-                if self._held or isinstance(command, SetRoutes) or self._waits_for_records(command):
-                    self._held += 1
-                    self._commands.put_nowait(command)
-                else:
-                    self._do(command)
+        self._coming += inputs
+        if len(self._coming) > COMING_MOST:
+            words = f"{Breach.NEVER_RETURNS}: over {COMING_MOST} events wait for it"
+            self._job.fail(f"plane {self._job.record.plane}: {words}")
+        if not self.watch.is_held:
+            self._came.set()
 
     # --- inside
 
@@ -180,9 +183,30 @@ class PlaneLoop:
     def _go_on(self) -> None:
         """The light is at its targets: the plane hears what came meanwhile."""
         self.operations.go_on()
-        deferred, self._deferred = self._deferred, []
-        if deferred:
-            self.tell(*deferred)
+        if self._coming:
+            self._came.set()
+
+    async def _hear_all(self) -> None:
+        """Tell the plane what comes, and do what it asks for, until the job has come to an end."""
+        while not self._job.is_over:
+            await self._came.wait()
+            self._came.clear()
+            if self.watch.is_held:
+                continue
+            coming, self._coming = self._coming, []
+            assert self._plane is not None
+            with self._job.or_fail():
+                try:
+                    commands = await self._plane.tell(*coming, at_s=self._job.lasted_s)
+                except PlaneError as error:
+                    raise FailedError(f"plane {self._job.record.plane}: {reason_of(error)}") from error
+                for command in commands:
+                    self._has_set_routes |= isinstance(command, SetRoutes)
+                    if self._held or isinstance(command, SetRoutes) or self._waits_for_records(command):
+                        self._held += 1
+                        self._commands.put_nowait(command)
+                    else:
+                        self._do(command)
 
     async def _do_all(self) -> None:
         """Do the commands one after the other. What waits for a host that is away does not keep the plane from hearing

@@ -1,8 +1,8 @@
 """ReplayedPlane: the plane of one job. What it is told is recorded, with what it answers, before any of that is done.
 
-plane = ReplayedPlane(actor, "k3v9a1xx", log=event_log, clock=clock)
+plane = ReplayedPlane(runner, actor, "k3v9a1xx", log=event_log, clock=clock)
 state = await plane.replay()                     # after a restart: where the one before was
-for command in plane.tell(PlaneInput(event=Intent(rank=0, operation=operation)), at_s=1.5): ...
+for command in await plane.tell(PlaneInput(event=Intent(rank=0, operation=operation)), at_s=1.5): ...
 """
 
 import asyncio
@@ -13,10 +13,11 @@ from hwd.jobs.event_log import EventLog
 from hwd.model.job import JobEvent, OperationSent, recorded_actions
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
-from hwd.model.plane import Applied, Done, Event, Failure, Intent, NotReady, Recovery, Tick
+from hwd.model.plane import Action, Applied, Done, Event, Failure, Intent, NotReady, Recovery, Tick
 from hwd.planes.actor import AnswerRanks, Command, PlaneActor, PrepareTarget, SetRoutes
 from hwd.planes.breach import Breach, PlaneError
 from hwd.planes.demand import AnnouncedDemand
+from hwd.planes.runner import PlaneRunner
 from hwd_agents.wire import Operation
 from hwd_drivers.core.clock import Clock
 
@@ -53,10 +54,18 @@ class ReplayedPlane:
     """`at_s`: the latest time that it was told. `demand`: how it is told of demand; None: never."""
 
     def __init__(
-        self, actor: PlaneActor, job: str, *, log: EventLog, clock: Clock, demand: AnnouncedDemand | None = None
+        self,
+        runner: PlaneRunner,
+        actor: PlaneActor,
+        job: str,
+        *,
+        log: EventLog,
+        clock: Clock,
+        demand: AnnouncedDemand | None = None,
     ) -> None:
         self.actor = actor
         self.at_s = 0.0
+        self._runner = runner
         self._job = job
         self._log = log
         self._clock = clock
@@ -69,23 +78,28 @@ class ReplayedPlane:
         """Tell it all that is recorded. Raises PlaneError where it answers otherwise than before."""
         events = await self._log.events(self._job)
         state = ReplayState(events=len(events))
-        for number, one in enumerate(events):
-            if number % REPLAYED_AT_ONCE == 0:
-                await asyncio.sleep(0)
-            if one.ticked_s is not None:
-                self._take_again(Tick(at_s=one.ticked_s), [], state)
-            self._take_again(one.plane_event, one.actions, state)
+        for first in range(0, len(events), REPLAYED_AT_ONCE):
+            told: list[tuple[Event, list[dict[str, object]]]] = []
+            for one in events[first : first + REPLAYED_AT_ONCE]:
+                if one.ticked_s is not None:
+                    told.append((Tick(at_s=one.ticked_s), []))
+                told.append((one.plane_event, one.actions))
+            for event, _ in told:
+                self._runner.tell(event)
+            for event, before in told:
+                self._take_again(event, await self._runner.answer(), before, state)
+            await asyncio.sleep(0)
         self._number = len(events)
         return state
 
-    def _take_again(self, event: Event, actions: list[dict[str, object]], state: ReplayState) -> None:
+    def _take_again(
+        self, event: Event, actions: tuple[Action, ...], before: list[dict[str, object]], state: ReplayState
+    ) -> None:
         actor = self.actor
         asking = {**actor.waiting, **({event.rank: event.operation} if isinstance(event, Intent) else {})}
-        commands = actor.take(event)
-        if recorded_actions(actor.actions) != actions:
-            raise PlaneError(
-                Breach.NOT_DETERMINISTIC, f"{event}: {actions} before, {recorded_actions(actor.actions)} now"
-            )
+        if (now := recorded_actions(actions)) != before:
+            raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: {before} before, {now} now")
+        commands = actor.take(event, actions)
         if isinstance(event, Intent | Done):
             state.sending.pop(event.rank, None)
             state.behind.pop(event.rank, None)
@@ -106,7 +120,7 @@ class ReplayedPlane:
                 state.behind |= dict.fromkeys(command.ranks, state.routed)
                 state.over |= dict.fromkeys(command.ranks, actor.lit_links)
 
-    def tell(self, *inputs: PlaneInput, at_s: float) -> list[Command]:
+    async def tell(self, *inputs: PlaneInput, at_s: float) -> list[Command]:
         """Tell it these, then the time, then the demand where it is due; returns what is to be done.
 
         Raises PlaneError once what was before is written down, and FailedError where it cannot be.
@@ -114,30 +128,34 @@ class ReplayedPlane:
         self.at_s = max(self.at_s, at_s)
         rows: list[JobEvent] = []
         commands: list[Command] = []
+        told = [*inputs, PlaneInput(event=Tick(at_s=self.at_s))]
         try:
-            for one in (*inputs, PlaneInput(event=Tick(at_s=self.at_s))):
-                commands += self._take(one, rows)
+            for one in told:
+                self._runner.tell(one.event)
+            for one in told:
+                commands += self._take(one, await self._runner.answer(), rows)
             if self._demand is not None and (demand := self._demand.due(at_s=self.at_s)) is not None:
-                commands += self._take(PlaneInput(event=demand), rows)
+                self._runner.tell(demand)
+                commands += self._take(PlaneInput(event=demand), await self._runner.answer(), rows)
         finally:
             if rows:
                 self._log.add(self._job, self._number, rows)
                 self._number += len(rows)
         return commands
 
-    def _take(self, one: PlaneInput, rows: list[JobEvent]) -> tuple[Command, ...]:
+    def _take(self, one: PlaneInput, actions: tuple[Action, ...], rows: list[JobEvent]) -> tuple[Command, ...]:
         event, actor = one.event, self.actor
         ports = actor.targets[event.target].ports if isinstance(event, Applied | NotReady) else ()
-        commands = actor.take(event)  # after which that target may have gone
+        commands = actor.take(event, actions)  # after which that target may have gone
         if self._demand is not None:
             self._demand.take(event, at_s=self.at_s)
-        if isinstance(event, Tick) and not actor.actions:
+        if isinstance(event, Tick) and not actions:
             self._ticked_s = event.at_s
             return ()
         rows.append(
             JobEvent.of(
                 event,
-                actor.actions,
+                actions,
                 at_ns=self._clock.monotonic_ns(),
                 wall_ns=self._clock.wall_ns(),
                 ticked_s=self._ticked_s,

@@ -89,6 +89,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     arrive_within_s: float
     answer_within_s: float
     ready_within_s: float
+    plane_within_s: float = 1.0
+    plane_memory_mib: int = 1024
     key: str
     by: str
     run: str = ""

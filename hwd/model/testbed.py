@@ -344,7 +344,8 @@ class JobEntry:
 
     `plane`: the control plane, with its `plane_arguments`. `shim`: what runs before and after each operation of a rank,
     as text. `within_s`: the longest time of the job; `arrive_within_s`: for all ranks to come; `answer_within_s`: for
-    the plane to answer a rank. `fallback`: whether the plane may give up its light for one ring over all ports.
+    the plane to answer a rank; `plane_within_s`: for it to answer an event at all, in `plane_memory_mib` of memory.
+    `fallback`: whether the plane may give up its light for one ring over all ports.
     """
 
     name: str
@@ -361,6 +362,8 @@ class JobEntry:
     arrive_within_s: float = 60.0
     answer_within_s: float = 60.0
     ready_within_s: float = 30.0
+    plane_within_s: float = 1.0
+    plane_memory_mib: int = 1024
 
     def __str__(self) -> str:
         """`train: 4 ranks of /usr/bin/python3 train.py as lab, plane rotor period_s=0.5`."""

@@ -1,4 +1,4 @@
-"""PlaneRunner: where a plane runs. In a process of its own (`hwd.jobs.plane_process`), or inline.
+"""PlaneRunner: where a plane runs. In a process of its own (`hwd.config.planes.process`), or inline.
 
 runner = InlinePlane(make)
 targets = await runner.begin(job, view)

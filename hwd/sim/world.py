@@ -15,12 +15,15 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+from hwd.config.planes import installed as planes
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import opener
 from hwd.model.bodies import RunBody
 from hwd.model.fault import Fault
+from hwd.model.job import JobRecord
 from hwd.model.testbed import Testbed
+from hwd.planes.runner import InlinePlane
 from hwd.playbook.twin_faults import SetFault
 from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
@@ -247,6 +250,7 @@ class World:
                 ids=self._ids(DAEMON),
                 draws=self.draws,
                 offload=InlineOffload(),
+                plane=inline_plane,
                 virtual_time=True,
             ),
             storage=Storage(
@@ -350,3 +354,8 @@ def agent_node(host: str) -> str:
 def host_of(node: str) -> str:
     """The host of an agent's node."""
     return node.removeprefix("agent ")
+
+
+def inline_plane(job: JobRecord) -> InlinePlane:
+    """Raises ConfigError for one that is not installed."""
+    return InlinePlane(lambda: planes.make(job.plane, job.plane_arguments), demand_s=planes.find(job.plane).demand_s)

@@ -20,8 +20,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from hwd.client.loop_thread import LoopThread
+from hwd.config.planes.process import WITHIN_S
 from hwd.daemon.installed_drivers import load_text
-from hwd.jobs.plane_process import WITHIN_S
 from hwd.jobs.view import view_of
 from hwd.model.plane import (
     Action,

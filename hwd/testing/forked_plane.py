@@ -1,14 +1,15 @@
 """Planes that are made by a function of a test, each in a process that is forked from the test's."""
 
+import faulthandler
 import os
 import socket
 import warnings
 from collections.abc import Callable
 from typing import BinaryIO, NoReturn
 
-from hwd.jobs.plane_child import serve
-from hwd.jobs.plane_guard import end_with
-from hwd.jobs.plane_process import MEMORY_BYTES, WITHIN_S, PlaneProcess
+from hwd.config.planes.child import serve
+from hwd.config.planes.guard import end_with
+from hwd.config.planes.process import MEMORY_BYTES, WITHIN_S, PlaneProcess
 from hwd.model.plane import Plane
 from hwd.planes.wire import Begin, Kind
 
@@ -46,13 +47,14 @@ def _serve(make: Callable[[], Plane], parent: int, descriptor: int, output: Bina
     """Never returns: the rest of the test is the parent's."""
     try:
         os.setsid()
+        faulthandler.disable()  # that of the test
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
         end_with(parent)
 
-        def made(begin: Begin) -> tuple[Kind, Plane]:
-            return Kind(arguments=(), demand_s=None), make()
+        def found(begin: Begin) -> tuple[Kind, Callable[[], Plane]]:
+            return Kind(arguments=(), demand_s=None), make
 
-        serve(socket.socket(fileno=descriptor), made, memory_bytes)
+        serve(socket.socket(fileno=descriptor), found, memory_bytes)
     finally:
         os._exit(1)

@@ -39,6 +39,7 @@ from hwd.model.switch import SwitchDrift
 from hwd.model.testbed import Switch, Testbed
 from hwd.records.records import Records
 from hwd.sim.records_disk import RecordsDisk
+from hwd.sim.world import inline_plane
 from hwd.web.service import Service
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_drivers.core.disk import MemoryDisk
@@ -176,7 +177,14 @@ async def desk(virtual_loop: VirtualLoop, recorded: list[Document]) -> AsyncIter
         daemon = Daemon(
             testbed=testbed,
             testbed_text=TEXT,
-            machine=Machine(clock=clock, ids=SeededIds(1), draws=draws, offload=InlineOffload(), virtual_time=True),
+            machine=Machine(
+                clock=clock,
+                ids=SeededIds(1),
+                draws=draws,
+                offload=InlineOffload(),
+                plane=inline_plane,
+                virtual_time=True,
+            ),
             storage=Storage(records=records, journal=MemoryDisk(), job_events=MemoryDisk()),
             rack=RackAccess(
                 bus=MemoryBus(MemoryBroker(), "daemon", clock), open_switch=_opener(dialer, clock), set_fault=_no_rack

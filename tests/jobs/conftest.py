@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config import planes
-from hwd.jobs import job_run
+from hwd.config.planes import installed as planes
+from hwd.jobs import jobs
 from hwd.model.plane import PlaneKind
 from hwd_drivers.twins.virtual_time import VirtualLoop
 
@@ -28,8 +28,9 @@ async def lab(
     text = text.replace("timing: polatis-opus", "timing: ideal").replace("timing: opus-cx6dx", "timing: ideal")
     text += f"\njobs:\n  go: {{command: [/bin/train], user: lab, hosts: [h0, h1], {work.entry}}}\n"
     if (plane := work.plane) is not None:
-        for module in (planes, job_run):
-            monkeypatch.setattr(module, "find", lambda name: PlaneKind(make=lambda arguments: plane))
+        monkeypatch.setattr(planes, "find", lambda name: PlaneKind(make=lambda arguments: plane))
+        monkeypatch.setattr(planes, "is_own", lambda name: True)
+        monkeypatch.setattr(jobs, "check_installed", lambda name: None)
 
     async def train(host: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
         return await trains(bare.world, host, environment, work)

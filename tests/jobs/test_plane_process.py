@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hwd.config.planes import process as plane_process
+from hwd.config.planes.process import PlaneProcess
 from hwd.daemon.installed_drivers import load
-from hwd.jobs import plane_process
-from hwd.jobs.plane_process import PlaneProcess
 from hwd.jobs.view import view_of
 from hwd.model.plane import CommunicationGroup, Intent, Job, Rank, Tick, View
 from hwd.planes.runner import InlinePlane, PlaneRunner

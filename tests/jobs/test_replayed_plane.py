@@ -33,6 +33,7 @@ from hwd.model.plane import (
 from hwd.planes import AnnouncedDemand
 from hwd.planes.actor import AnswerRanks, DriveTo, PlaneActor
 from hwd.planes.breach import Breach, PlaneError
+from hwd.planes.runner import InlinePlane
 from hwd.planes.static import Static
 from hwd.records.records import Records
 from hwd_agents.wire import Operation, OperationKind
@@ -61,9 +62,20 @@ def event_log(records: Records) -> EventLog:
     return EventLog(MemoryDisk(), records.jobs)
 
 
-def played(plane: Plane, event_log: EventLog) -> ReplayedPlane:
-    view = View(ports={}, topology=lambda text: ())
-    return ReplayedPlane(PlaneActor(plane, JOB, view), JOB.id, log=event_log, clock=SystemClock())
+EMPTY = View(ports={}, topology=lambda text: ())
+
+
+async def played(
+    plane: Plane,
+    event_log: EventLog,
+    job: Job = JOB,
+    view: View = EMPTY,
+    *,
+    demand: AnnouncedDemand | None = None,
+) -> ReplayedPlane:
+    runner = InlinePlane(lambda: plane)
+    actor = PlaneActor(await runner.begin(job, view), job, view)
+    return ReplayedPlane(runner, actor, job.id, log=event_log, clock=SystemClock(), demand=demand)
 
 
 def operation(index: int = 0) -> Operation:
@@ -88,25 +100,25 @@ class Routes:
 
 
 async def test_it_is_known_who_was_let_go_behind_a_route(event_log: EventLog) -> None:
-    played(Routes(), event_log).tell(*intents(), at_s=1.0)
-    again = await played(Routes(), event_log).replay()
+    await (await played(Routes(), event_log)).tell(*intents(), at_s=1.0)
+    again = await (await played(Routes(), event_log)).replay()
     assert again == ReplayState(
         sending={0: operation(), 1: operation()}, over={0: (), 1: ()}, behind={0: 0, 1: 1}, routed=1, events=2
     )
 
 
 async def test_second_plane_is_where_the_first_one_was(event_log: EventLog) -> None:
-    first = played(Static("ring"), event_log)
-    assert first.tell(at_s=0.5) == []
-    assert first.tell(*intents(), at_s=1.0) == [DriveTo(target="static")]
-    first.tell(PlaneInput(event=Applied(target="static"), reconfiguration="a1b2c3d4"), at_s=2.0)
-    first.tell(PlaneInput(event=Done(rank=0)), at_s=3.0)
-    first.tell(*intents(1)[:1], at_s=4.0)
-    second = played(Static("ring"), event_log)
+    first = await played(Static("ring"), event_log)
+    assert await first.tell(at_s=0.5) == []
+    assert await first.tell(*intents(), at_s=1.0) == [DriveTo(target="static")]
+    await first.tell(PlaneInput(event=Applied(target="static"), reconfiguration="a1b2c3d4"), at_s=2.0)
+    await first.tell(PlaneInput(event=Done(rank=0)), at_s=3.0)
+    await first.tell(*intents(1)[:1], at_s=4.0)
+    second = await played(Static("ring"), event_log)
     assert await second.replay() == ReplayState(sending={1: operation()}, over={1: ()}, behind={1: 0}, events=5)
     assert ([*second.actor.at], second.actor.waiting, second.actor.sending) == (["static"], {0: operation(1)}, {1})
     assert second.at_s == 3.0, "the tick after the last event led to nothing, and is not recorded"
-    second.tell(*intents(1)[1:], at_s=1.0)
+    await second.tell(*intents(1)[1:], at_s=1.0)
     events = await event_log.events(JOB.id)
     assert [next(iter(one.event)) for one in events] == ["intent", "intent", "applied", "done", "intent", "intent"]
     assert [one.ticked_s for one in events] == [0.5, None, 1.0, 2.0, 3.0, None]
@@ -120,14 +132,12 @@ async def test_it_is_known_over_which_links_a_rank_was_let_go(event_log: EventLo
     view = View(ports=dict.fromkeys(ends, PortView()), topology=lambda text: (link,))
     job = Job(id=JOB.id, ranks=(Rank(number=0, host="h0"), Rank(number=1, host="h1")), groups=JOB.groups)
 
-    def plane() -> ReplayedPlane:
-        return ReplayedPlane(PlaneActor(Static("ring"), job, view), job.id, log=event_log, clock=SystemClock())
-
-    first = plane()
-    first.tell(*intents(), at_s=1.0)
-    first.tell(PlaneInput(event=Applied(target="static"), reconfiguration="a1b2c3d4"), at_s=2.0)
-    first.tell(PlaneInput(event=Done(rank=0)), at_s=3.0)
-    assert (await plane().replay()).over == {1: (link,)}
+    first = await played(Static("ring"), event_log, job, view)
+    await first.tell(*intents(), at_s=1.0)
+    await first.tell(PlaneInput(event=Applied(target="static"), reconfiguration="a1b2c3d4"), at_s=2.0)
+    await first.tell(PlaneInput(event=Done(rank=0)), at_s=3.0)
+    again = await played(Static("ring"), event_log, job, view)
+    assert (await again.replay()).over == {1: (link,)}
 
 
 class Counting:
@@ -152,12 +162,12 @@ class Counting:
 async def test_plane_that_answers_otherwise_than_before_is_found_out(
     event_log: EventLog, counted: type[Event], by_then: type[Event]
 ) -> None:
-    first = played(Counting(counted), event_log)
+    first = await played(Counting(counted), event_log)
     for at in range(3):
-        first.tell(at_s=float(at))
-    first.tell(*intents(), at_s=4.0)
+        await first.tell(at_s=float(at))
+    await first.tell(*intents(), at_s=4.0)
     with pytest.raises(PlaneError, match="not deterministic: Intent") as found:
-        await played(Counting(by_then), event_log).replay()
+        await (await played(Counting(by_then), event_log)).replay()
     assert found.value.breach is Breach.NOT_DETERMINISTIC
 
 
@@ -185,26 +195,23 @@ async def test_demand_goes_on_where_it_was_over_a_restart(event_log: EventLog) -
         topology=lambda text: (),
     )
 
-    def plane() -> ReplayedPlane:
-        demand = AnnouncedDemand(job, every_s=1.0)
-        return ReplayedPlane(
-            PlaneActor(ByDemand(), job, view), job.id, log=event_log, clock=SystemClock(), demand=demand
-        )
+    async def plane() -> ReplayedPlane:
+        return await played(ByDemand(), event_log, job, view, demand=AnnouncedDemand(job, every_s=1.0))
 
     def intent(rank: int) -> PlaneInput:
         return PlaneInput(event=Intent(rank=rank, operation=replace(operation(), size_bytes=100)))
 
-    assert plane().tell(intent(0), at_s=0.5) == []
-    second = plane()
+    assert await (await plane()).tell(intent(0), at_s=0.5) == []
+    second = await plane()
     await second.replay()
-    assert second.tell(intent(1), at_s=1.0) == [AnswerRanks(ranks=(0, 1))]
+    assert await second.tell(intent(1), at_s=1.0) == [AnswerRanks(ranks=(0, 1))]
     events = await event_log.events(JOB.id)
     assert [one.plane_event for one in events][-1] == Demand(bytes_between={("h0", "h1"): 100.0, ("h1", "h0"): 100.0})
-    third = plane()
+    third = await plane()
     await third.replay()
-    third.tell(PlaneInput(event=Done(rank=0)), intent(0), at_s=1.9)
+    await third.tell(PlaneInput(event=Done(rank=0)), intent(0), at_s=1.9)
     assert len(await event_log.events(JOB.id)) == 5, "it is not time for the next one"
-    third.tell(at_s=2.0)
+    await third.tell(at_s=2.0)
     assert (await event_log.events(JOB.id))[-1].plane_event == Demand(bytes_between={("h0", "h1"): 100.0})
 
 
@@ -225,17 +232,17 @@ class Wrong:
 
 async def test_what_was_told_before_a_breach_is_written_down(event_log: EventLog) -> None:
     with pytest.raises(PlaneError, match="answer to nobody"):
-        played(Wrong(), event_log).tell(*intents(), at_s=1.0)
-    again = await played(Wrong(), event_log).replay()
+        await (await played(Wrong(), event_log)).tell(*intents(), at_s=1.0)
+    again = await (await played(Wrong(), event_log)).replay()
     assert again == ReplayState(has_prepared=True, events=1)
 
 
 async def test_nothing_is_to_be_done_where_the_disk_does_not_take_it(records: Records) -> None:
     disk = MemoryDisk()
     event_log = EventLog(disk, records.jobs)
-    plane = played(Static("ring"), event_log)
+    plane = await played(Static("ring"), event_log)
     disk.refusal = (errno.ENOSPC, 0)
     with pytest.raises(FailedError, match="the disk does not take them: No space left on device"):
-        plane.tell(*intents(), at_s=1.0)
+        await plane.tell(*intents(), at_s=1.0)
     disk.refusal = None
     assert await event_log.events(JOB.id) == ()

@@ -41,11 +41,13 @@ from hwd.model.plane import (
 )
 from hwd.planes import Breach, Gathering, PlaneActor, PlaneError, RegionalLight
 from hwd.planes.actor import AnswerRanks, DriveTo, PrepareTarget, SetRoutes
+from hwd.planes.guest import answer_of
 from hwd.planes.target_rules import FALLBACK
 from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.errors import BugError
 
 from ..answers import check_golden
+from .conftest import Scripted
 
 PORTS = [NicPortId(host=f"h{host}", port=f"eth{port}") for host in range(3) for port in range(2)]
 H0, H1, H2 = (PORTS[0], PORTS[1]), (PORTS[2], PORTS[3]), (PORTS[4], PORTS[5])
@@ -167,8 +169,10 @@ def test_what_is_no_action_is_a_breach_and_no_error_of_ours() -> None:
     made += [(Switch, {"target": ["near"]}), (Refuse, {"ranks": (0,), "why": None}), (Route, {"routes": ("h0",)})]
     made += [(Fallback, {"why": 3}), (Prepare, {"id": "p", "target": Target(links=links)}), (str, {"object": "switch"})]
     for kind, fields in made:
+        plane = Scripted({})
+        plane.answers = [kind(**fields)]
         with pytest.raises(PlaneError) as caught:
-            Acted(BOTH).take(ask(0), kind(**fields))
+            answer_of(plane, ask(0))
         assert caught.value.breach is Breach.NO_ACTION, fields
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hwd.config import planes
+from hwd.config.planes import installed as planes
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
@@ -301,7 +301,7 @@ def test_plane_of_a_wheel_is_found_by_its_name_and_passes(tmp_path: Path) -> Non
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*install, "--target", tmp_path, EXAMPLE], check=True, timeout=120)
     program = (
-        "from hwd.config import planes; from hwd.testing.check_plane import check_plane; "
+        "from hwd.config.planes import installed as planes; from hwd.testing.check_plane import check_plane; "
         "print(planes.names(), check_plane(lambda: planes.make('rotor', {'period_s': '0.2'}), jobs=20))"
     )
     said = subprocess.run(

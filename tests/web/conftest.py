@@ -18,6 +18,7 @@ from hwd.daemon.switch_opener import opener
 from hwd.model.fault import Fault
 from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records
+from hwd.sim.world import inline_plane
 from hwd.web.app import make_app
 from hwd.web.server import HttpServer, listen
 from hwd.web.stream import EventStream
@@ -118,7 +119,13 @@ async def desk(tmp_path: Path, tokens: frozenset[str], testbed_text: str) -> Asy
     daemon = Daemon(
         testbed=testbed,
         testbed_text=testbed_text,
-        machine=Machine(clock=clock, ids=RandomIds(), draws=draws, offload=InlineOffload()),
+        machine=Machine(
+            clock=clock,
+            ids=RandomIds(),
+            draws=draws,
+            offload=InlineOffload(),
+            plane=inline_plane,
+        ),
         storage=Storage(records=Records("sqlite://", InlineOffload()), journal=MemoryDisk(), job_events=MemoryDisk()),
         rack=RackAccess(
             bus=MemoryBus(MemoryBroker(), "daemon", clock),

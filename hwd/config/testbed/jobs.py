@@ -7,14 +7,14 @@ jobs:
 from collections.abc import Mapping
 from typing import Final
 
-from hwd.config.planes import find, make
+from hwd.config.planes.examined import arguments_of, try_arguments
 from hwd.config.testbed.programs import on_hosts
 from hwd.config.testbed.sections import Sections
 from hwd.config.testbed.testbed_schema import GroupEntry, JobsEntry
 from hwd.config.yaml.file_problem import Where, nearest
 from hwd.model.plane import CommunicationGroup, Rank
 from hwd.model.testbed import Host, JobEntry
-from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.errors import HwdError
 
 WORLD: Final = "world"
 """The group of all ranks, where no groups are named."""
@@ -47,6 +47,8 @@ def read_jobs(sections: Sections, hosts: Mapping[str, Host]) -> dict[str, JobEnt
             within_s=entry.within_s,
             arrive_within_s=entry.arrive_within_s,
             answer_within_s=entry.answer_within_s,
+            plane_within_s=entry.plane_within_s,
+            plane_memory_mib=entry.plane_memory_mib,
             ready_within_s=entry.ready_within_s,
         )
     return found
@@ -63,18 +65,18 @@ def _plane(sections: Sections, where: Where, text: str) -> tuple[str, dict[str, 
             sections.reading.add(where, f"argument {key} is named twice")
         arguments[key] = value
     try:
-        kind = find(name)
-    except ConfigError as error:
+        known = arguments_of(name)
+    except HwdError as error:
         sections.reading.add(where, f"{error}; its jobs are refused until it is there", warning=True)
         return name, arguments
-    strange = [key for key in arguments if key not in kind.arguments]
+    strange = [key for key in arguments if key not in known]
     for key in strange:
-        there = nearest(key, kind.arguments) or "it takes none"
+        there = nearest(key, known) or "it takes none"
         sections.reading.add(where, f"plane {name}: no argument {key!r}; {there}")
     if not strange:
         try:
-            make(name, arguments)
-        except ConfigError as error:
+            try_arguments(name, arguments)
+        except HwdError as error:
             sections.reading.add(where, str(error))
     return name, arguments
 

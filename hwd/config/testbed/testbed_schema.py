@@ -329,8 +329,9 @@ class JobsEntry(CommandEntry):
     that communicate; without it all, as `world`. `arguments`: whether a caller may add some to the command.
 
     `within_s`: it is ended then. `arrive_within_s`: for all ranks to come. `answer_within_s`: for the plane to answer a
-    rank. `ready_within_s`: for links to be ready after a switch. `fallback`: whether the plane may give up its light
-    for one ring over all ports.
+    rank. `ready_within_s`: for links to be ready after a switch. `plane_within_s`: for the plane to answer an event, in
+    `plane_memory_mib` of memory: else it is ended, and the job fails. `fallback`: whether the plane may give up its
+    light for one ring over all ports.
     """
 
     hosts: OneOrMore
@@ -343,6 +344,8 @@ class JobsEntry(CommandEntry):
     arrive_within_s: JobSeconds = 60.0
     answer_within_s: JobSeconds = 60.0
     ready_within_s: JobSeconds = 30.0
+    plane_within_s: JobSeconds = 1.0
+    plane_memory_mib: Annotated[int, Field(strict=True, ge=16, le=1 << 20)] = 1024
 
 
 class TestbedFile(Entry):

@@ -53,6 +53,7 @@ class JobWork:
             offload=base.machine.offload,
             sink=base.sink,
             announce=base.unrecorded,
+            plane=base.machine.plane,
         )
         jobs = Jobs(
             base.in_use,

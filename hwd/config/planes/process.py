@@ -23,23 +23,22 @@ from typing import BinaryIO, Final
 
 from typing_extensions import override
 
+from hwd.model.link import Link
 from hwd.model.plane import Action, Event, Job, Target, View
 from hwd.model.plane_json import NamedEvent
 from hwd.planes.breach import Breach, PlaneError
 from hwd.planes.wire import (
     LINE_BYTES_MOST,
+    SHOWN_MOST,
     Answer,
-    AskedTopology,
     Begin,
-    Broken,
-    Declared,
     Kind,
-    Links,
-    NoLinks,
     Said,
+    conversation,
+    not_an_answer,
 )
 from hwd_drivers.core.child_process import Child, end_of
-from hwd_drivers.core.errors import ConfigError, FailedError, HwdError
+from hwd_drivers.core.errors import BugError, FailedError
 from hwd_drivers.core.own_python import own_python
 from hwd_drivers.core.printable import printable
 from hwd_drivers.core.reason import reason_of
@@ -51,13 +50,12 @@ WITHIN_S: Final = 1.0
 """For each answer, where the job says nothing."""
 MEMORY_BYTES: Final = 1 << 30
 """Of address space, where the job says nothing."""
-WAITING_MOST: Final = 4096
-"""Events that wait for an answer."""
 PRINTED_LINES_MOST: Final = 200
 """Lines that a plane prints, in the log."""
 PRINTED_MOST: Final = 500
 """Characters of such a line."""
-SHOWN_MOST: Final = 200
+UNREAD_MOST: Final = 1 << 14
+"""Messages that it has sent and that nobody has read: an honest one has been asked for each."""
 GONE_S: Final = 2.0
 """From the end of a connection to the end of its process, which says why."""
 ENVIRONMENT: Final = {
@@ -95,7 +93,7 @@ class PlaneProcess:
         self._arguments = dict(arguments)
         self._within_s = within_s
         self._memory_bytes = memory_bytes
-        self._demand_s: float | None = None
+        self._kind: Kind | None = None
         self._start_process = start or _installed
         self._process: Child | None = None
         self._said = _Said()
@@ -106,41 +104,23 @@ class PlaneProcess:
 
     @property
     def demand_s(self) -> float | None:
-        return self._demand_s
-
-    async def kind(self) -> Kind:
-        """What its package declares, without a job. Raises as `begin` does."""
-        began_s = await self._start(Begin(plane=self._plane, arguments=self._arguments))
-        return await self._kind_until(began_s + BEGIN_S)
+        return None if self._kind is None else self._kind.demand_s
 
     async def begin(self, job: Job, view: View) -> Mapping[str, Target]:
-        began_s = await self._start(
-            Begin(
-                plane=self._plane,
-                arguments=self._arguments,
-                job=job.id,
-                ranks=job.ranks,
-                groups=dict(job.groups),
-                ports=dict(view.ports),
-                electrical=dict(view.electrical),
-                ends=view.ends,
-            )
-        )
-        self._demand_s = (await self._kind_until(began_s + BEGIN_S)).demand_s
-        while True:
-            match said := await self._next(began_s + BEGIN_S, f"{BEGIN_S:g} s at its targets"):
-                case Declared(targets=targets):
-                    return targets
-                case AskedTopology(text=text):
-                    self._said.send(_links(view, text))
-                case _:
-                    raise _strange(said)
+        begin = Begin.of(self._plane, self._arguments, job, view)
+        self._kind, targets = await self._declared(begin, view.topology)
+        return targets
+
+    async def declared_arguments(self) -> tuple[str, ...]:
+        """The names of the arguments that it takes; no plane is made. Raises as `begin` does."""
+        kind, _ = await self._declared(Begin(plane=self._plane, arguments=None), _of_no_job)
+        return kind.arguments
+
+    async def make(self) -> None:
+        """Make the plane with its arguments, for no job. Raises as `begin` does."""
+        await self._declared(Begin(plane=self._plane, arguments=self._arguments), _of_no_job)
 
     def tell(self, event: Event) -> None:
-        if len(self._told) == WAITING_MOST:
-            raise PlaneError(
-                Breach.NEVER_RETURNS, f"{WAITING_MOST} events wait for it, the first one {self._told[0][0]}"
-            )
         self._told.append((event, asyncio.get_running_loop().time()))
         self._said.send(NamedEvent.of(event))
 
@@ -148,25 +128,41 @@ class PlaneProcess:
         event, told_s = self._told[0]
         said = await self._next(max(told_s, self._answered_s) + self._within_s, f"{self._within_s:g} s at {event}")
         if not isinstance(said, Answer):
-            raise _strange(said)
+            raise not_an_answer(said)
         self._told.popleft()
         self._answered_s = asyncio.get_running_loop().time()
         try:
             return tuple(named.action for named in said.actions)
         except ValueError as error:
-            raise _strange(said) from error
+            raise not_an_answer(said) from error
 
     async def close(self) -> None:
         self._said.close()
         if (process := self._process) is None:
             return
         self._process = None
-        with suppress(ProcessLookupError):  # all that is in its session
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
         await self._ended
         self._printed.close()
 
-    async def _start(self, begin: Begin) -> float:
+    async def _declared(
+        self, begin: Begin, topology: Callable[[str], tuple[Link, ...]]
+    ) -> tuple[Kind, dict[str, Target]]:
+        due_s = await self._start() + BEGIN_S
+        self._said.send(begin)
+        talk = conversation(topology)
+        next(talk)
+        while True:
+            said = await self._next(due_s, f"{BEGIN_S:g} s at its targets")
+            try:
+                answer = talk.send(said)
+            except StopIteration as end:
+                found: tuple[Kind, dict[str, Target]] = end.value
+                return found
+            if answer is not None:
+                self._said.send(answer)
+
+    async def _start(self) -> float:
         """Start the process. Returns when, on the clock of the loop."""
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
@@ -181,26 +177,16 @@ class PlaneProcess:
         self._ended = end_of(self._process)
         await loop.create_connection(lambda: self._said, sock=ours)
         await loop.connect_read_pipe(lambda: self._printed, os.fdopen(reads, "rb", 0))
-        self._said.send(begin)
         return loop.time()
 
-    async def _kind_until(self, due_s: float) -> Kind:
-        said = await self._next(due_s, f"{BEGIN_S:g} s while its package is loaded")
-        if not isinstance(said, Kind):
-            raise _strange(said)
-        return said
-
     async def _next(self, due_s: float, what: str) -> Said:
-        """What it says next. Raises PlaneError where it says nothing until `due_s`, and what it says when it breaks."""
+        """What it says next. Raises PlaneError where it says nothing until `due_s`."""
         try:
-            said = await self._said.next(due_s)
+            return await self._said.next(due_s)
         except TimeoutError:
             raise PlaneError(Breach.NEVER_RETURNS, f"no answer within {what}") from None
         except EOFError:
             raise PlaneError(Breach.DIED, await self._how_it_died()) from None
-        if isinstance(said, Broken):
-            raise PlaneError(Breach(said.breach), said.what) if said.breach else ConfigError(said.what)
-        return said
 
     async def _how_it_died(self) -> str:
         await asyncio.wait([self._ended], timeout=GONE_S)
@@ -221,7 +207,6 @@ class _Said(asyncio.Protocol):
         self._came: deque[Said | PlaneError] = deque()
         self._waiting: asyncio.Future[None] | None = None
         self._is_lost = False
-        self._read = decoder(Said).decode
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -232,18 +217,16 @@ class _Said(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         *lines, last = data.split(b"\n")
         for line in lines:
-            whole = b"".join((*self._parts, line))
+            whole = b"".join((*self._parts, line, b"\n"))
             self._parts, self._bytes = [], 0
             try:
-                self._came.append(self._read(whole))
-            except ValueError as error:
-                self._came.append(
-                    PlaneError(Breach.NO_ACTION, f"what is no answer: {printable(str(error), SHOWN_MOST)}")
-                )
+                self._came.append(_read(whole))
+            except PlaneError as error:
+                self._came.append(error)
         self._parts.append(last)
         self._bytes += len(last)
-        if self._bytes > LINE_BYTES_MOST:
-            self._came.append(PlaneError(Breach.TOO_MUCH, f"over {LINE_BYTES_MOST >> 20} MiB in one answer"))
+        if self._bytes > LINE_BYTES_MOST or len(self._came) > UNREAD_MOST:
+            self._came = deque([PlaneError(Breach.TOO_MUCH, "it says more than it was asked for")])
             self.close()
         self._wake()
 
@@ -320,7 +303,7 @@ class _Printed(asyncio.Protocol):
 def _installed(descriptor: int, output: BinaryIO, memory_bytes: int) -> subprocess.Popen[bytes]:
     """Its session is its own, so that what it starts can be ended with it."""
     return subprocess.Popen(
-        own_python("-m", "hwd.jobs.plane_child", str(descriptor), str(os.getpid()), str(memory_bytes)),
+        own_python("-m", "hwd.config.planes.child", str(descriptor), str(os.getpid()), str(memory_bytes)),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
@@ -330,12 +313,25 @@ def _installed(descriptor: int, output: BinaryIO, memory_bytes: int) -> subproce
     )
 
 
-def _links(view: View, text: str) -> Links | NoLinks:
+def _of_no_job(text: str) -> tuple[Link, ...]:
+    raise BugError(f"a plane asks for {text!r}, and has no job")
+
+
+def _read(line: bytes) -> Said:
+    """Raises PlaneError for what is no message, and for the end of a connection."""
+    if not line.endswith(b"\n"):
+        raise PlaneError(Breach.DIED, "it closed its connection")
     try:
-        return Links(links=view.topology(text))
-    except HwdError as error:
-        return NoLinks(why=str(error))
+        said: Said = _decode(line)
+        return said
+    except ValueError as error:
+        raise PlaneError(Breach.NO_ACTION, f"it says what is no answer: {printable(str(error), SHOWN_MOST)}") from error
 
 
-def _strange(said: Said) -> PlaneError:
-    return PlaneError(Breach.NO_ACTION, f"it says {printable(repr(said), SHOWN_MOST)} where that is no answer")
+def _kill(process: Child) -> None:
+    """With all that is in its session."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+_decode = decoder(Said).decode

@@ -1,15 +1,27 @@
 """Control planes that are installed, by the entry points of `hwd.planes`."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from hwd.config.plug_ins import PlugIns
 from hwd.config.yaml.file_problem import nearest
 from hwd.model.plane import GROUP, Plane, PlaneKind
 from hwd_drivers.core.errors import ConfigError, HwdError
 
+OWN: Final = "hwd-daemon"
 _ALL = PlugIns(GROUP, PlaneKind, "plane")
 names = _ALL.names
 find = _ALL.find
+
+
+def is_own(name: str) -> bool:
+    """Whether a plane is one of hwd itself. Raises ConfigError where it is not installed."""
+    return _ALL.distribution(name) == OWN
+
+
+def check_installed(name: str) -> None:
+    """Raises ConfigError where a plane is not installed; its package is not loaded."""
+    _ALL.distribution(name)
 
 
 def make(name: str, arguments: Mapping[str, str]) -> Plane:

@@ -1,8 +1,8 @@
 """The process of a plane: loads its package, and answers the daemon that started it.
 
-    python -m hwd.jobs.plane_child DESCRIPTOR DAEMON_PID MEMORY_BYTES
+    python -m hwd.config.planes.child DESCRIPTOR DAEMON_PID MEMORY_BYTES
 
-Started by `hwd.jobs.plane_process`, which says what goes over the socket of that descriptor.
+Started by `hwd.config.planes.process`, which says what goes over the socket of that descriptor.
 """
 
 import os
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import BinaryIO
 
-from hwd.config.planes import find, make
-from hwd.jobs.plane_guard import end_with, guard
+from hwd.config.planes.guard import end_with, guard
+from hwd.config.planes.installed import find, make
 from hwd.model.link import Link
 from hwd.model.plane import Job, Plane, View
 from hwd.model.plane_json import NamedAction, NamedEvent
@@ -23,7 +23,7 @@ from hwd.planes.wire import Answer, AskedTopology, Begin, Broken, Declared, Kind
 from hwd_drivers.core.errors import ConfigError, HwdError
 from hwd_drivers.core.structs import decoder, from_json, to_json
 
-Make = Callable[[Begin], tuple[Kind, Plane]]
+Find = Callable[[Begin], tuple[Kind, Callable[[], Plane]]]
 
 
 def main() -> None:
@@ -34,13 +34,13 @@ def main() -> None:
         serve(connection, installed, memory_bytes)
 
 
-def installed(begin: Begin) -> tuple[Kind, Plane]:
+def installed(begin: Begin) -> tuple[Kind, Callable[[], Plane]]:
     """The plane of an installed package. Raises ConfigError."""
     kind = find(begin.plane)
-    return Kind(arguments=kind.arguments, demand_s=kind.demand_s), make(begin.plane, begin.arguments)
+    return Kind(arguments=kind.arguments, demand_s=kind.demand_s), lambda: make(begin.plane, begin.arguments or {})
 
 
-def serve(connection: socket.socket, made: Make, memory_bytes: int) -> None:
+def serve(connection: socket.socket, found: Find, memory_bytes: int) -> None:
     """Answer over a connection until it is closed. It guards the process that it is called in."""
     with connection.makefile("rb") as incoming, connection.makefile("wb", buffering=0) as outgoing:
         begin = from_json(incoming.readline(), Begin)
@@ -50,7 +50,7 @@ def serve(connection: socket.socket, made: Make, memory_bytes: int) -> None:
             outgoing.write(to_json(said) + b"\n")
 
         try:
-            _serve(begin, made, incoming, say)
+            _serve(begin, found, incoming, say)
         except PlaneError as error:
             say(Broken(breach=error.breach, what=error.what))
         except MemoryError:
@@ -59,10 +59,15 @@ def serve(connection: socket.socket, made: Make, memory_bytes: int) -> None:
             say(Broken(breach="", what=str(error)))
 
 
-def _serve(begin: Begin, made: Make, incoming: BinaryIO, say: Callable[[Said], None]) -> None:
-    kind, plane = made(begin)
+def _serve(begin: Begin, found: Find, incoming: BinaryIO, say: Callable[[Said], None]) -> None:
+    kind, make = found(begin)
     say(kind)
+    if begin.arguments is None:
+        say(Declared(targets={}))
+        return
+    plane = make()
     if not begin.job:
+        say(Declared(targets={}))
         return
     is_declared = False
 

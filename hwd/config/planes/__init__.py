@@ -1,0 +1,1 @@
+"""Control planes that are installed, and the processes in which they run."""
