@@ -21,6 +21,10 @@ from hwd_drivers.core.errors import ConfigError, FailedError
 
 _BITS = 8e-6
 """Megabits in a byte."""
+NOTHING = 1e-9
+"""A share of the least time that the solver takes for none."""
+NEVER = 1e9
+"""So many times the least time nothing takes."""
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,44 +184,57 @@ def best_circuits_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
 
 
 def least_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
-    """A lower bound of the completion time in seconds, by linear programming (HiGHS): links may be divided, and what a
-    pair sends may go over both networks at once. Infinite where a server can send nothing.
+    """A lower bound of the completion time in seconds, to a millionth, by linear programming (HiGHS): links may be
+    divided, and what a pair sends may go over both networks at once. Infinite where a pair can send over neither.
     """
     optimize, sparse = _scipy()
     demand = capacity.check(demand)
     pairs = [*_pairs(demand)]
     if not pairs:
         return 0.0
-    sums = (demand + demand.T).sum(axis=1) * _BITS
-    rates = np.array(capacity.degrees) * capacity.link_mbit_s + np.array(capacity.eps_mbit_s)
-    if (sums[rates == 0] > 0).any():
-        return math.inf
+    optical, eps = (capacity.link_mbit_s * np.array(capacity.degrees, float)), np.array(capacity.eps_mbit_s, float)
+    sums, rates = (demand + demand.T).sum(axis=1) * _BITS, optical + eps
     busy = np.flatnonzero(sums)
+    if (rates[busy] == 0).any():
+        return math.inf
     unit_s = float((sums[busy] / rates[busy]).max())  # the least time, were both networks one
-    count, servers = len(pairs), len(capacity.degrees)
-    rows = sparse.lil_array((2 * servers, count + 1))  # what goes over links, by pair as a share of all; then the time
-    limits = np.zeros(2 * servers)
-    for index, (one, other, size) in enumerate(pairs):
-        for server in (one, other):
-            share = size * _BITS / sums[server]
-            rows[server, index] = share
-            rows[servers + server, index] = -share
-            limits[servers + server] -= share
-    for server in busy.tolist():
-        rows[server, count] = -capacity.degrees[server] * capacity.link_mbit_s * unit_s / sums[server]
-        rows[servers + server, count] = -capacity.eps_mbit_s[server] * unit_s / sums[server]
-    cost = np.zeros(count + 1)
-    cost[count] = 1.0
+    servers = len(capacity.degrees)
+    # A row for each server and network: what goes over it takes no longer than the time, which is the last variable.
+    # All is in units of the least time, so that what is too small for the solver does not matter either.
+    entries: list[tuple[int, int, float]] = []
+    least = np.zeros(2 * servers)
+    divided = 0
+    for one, other, size in pairs:
+        ends = [one, other]
+        if not (optical[ends].all() or eps[ends].all()):
+            return math.inf
+        by_link_s, by_eps_s = (
+            np.divide(size * _BITS / unit_s, rate[ends], out=np.zeros(2), where=rate[ends] > 0)
+            for rate in (optical, eps)
+        )
+        if not eps[ends].all():
+            np.add.at(least, ends, by_link_s)
+        elif not optical[ends].all() or by_link_s.max() > NEVER:
+            np.add.at(least, [servers + one, servers + other], by_eps_s)
+        else:
+            for server, link_s, eps_s in zip(ends, by_link_s, by_eps_s, strict=True):
+                entries += [(server, divided, link_s), (servers + server, divided, -min(eps_s, NEVER))]
+                least[servers + server] += min(eps_s, NEVER)
+            divided += 1
+    rows = sparse.lil_array((2 * servers, divided + 1))
+    for row, column, share in entries:
+        rows[row, column] = share if abs(share) > NOTHING else 0.0
+    rows[:, divided] = -1.0
+    cost = np.zeros(divided + 1)
+    cost[divided] = 1.0
     found = optimize.milp(  # without integers: a linear program
         cost,
-        constraints=optimize.LinearConstraint(rows.tocsr(), np.full(2 * servers, -np.inf), limits),
-        bounds=optimize.Bounds(0, np.append(np.ones(count), np.inf)),
+        constraints=optimize.LinearConstraint(rows.tocsr(), np.full(2 * servers, -np.inf), -least),
+        bounds=optimize.Bounds(0, np.append(np.ones(divided), np.inf)),
     )
-    if found.status == 2:
-        return math.inf
-    if found.x is None:
+    if found.x is None:  # there is a solution: a time that is long enough
         raise FailedError(f"lower bound: {found.message}")
-    return max(float(found.x[count]), 1.0) * unit_s
+    return max(float(found.x[divided]), 1.0) * unit_s
 
 
 def _reached_s(demand: NDArray[np.float64], capacity: Capacity) -> float:

@@ -134,3 +134,20 @@ def test_who_has_no_scipy_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch)
     for what in (best_links, least_s):
         with pytest.raises(ConfigError, match=r"pip install '\.\[mfabric\]'"):
             what(np.array([[0.0, 1.0], [0.0, 0.0]]), capacity)
+
+
+def test_bound_of_demand_over_many_decades_is_finite_where_every_pair_can_send() -> None:
+    draws = np.random.default_rng(1)
+    for number in range(60):
+        size = int(draws.integers(2, 7))
+        demand = np.triu(10.0 ** draws.uniform(0, 15, (size, size)), 1)
+        eps = tuple(float(rate) for rate in draws.choice([0.0, 1.0, 1e5], size))
+        capacity = Capacity(link_mbit_s=1e4, degrees=tuple(draws.integers(0, 3, size).tolist()), eps_mbit_s=eps)
+        can_send = all(
+            (capacity.degrees[one] and capacity.degrees[other]) or (eps[one] and eps[other])
+            for one, other in np.argwhere(demand)
+        )
+        assert np.isfinite(least_s(demand, capacity)) == can_send, number
+    both = np.array([[0.0, 1e15, 1.0], [0.0, 0.0, 1e3], [0.0, 0.0, 0.0]])
+    alike = Capacity(link_mbit_s=50.0, degrees=(1, 1, 1), eps_mbit_s=(50.0, 50.0, 50.0))
+    assert least_s(both, alike) == pytest.approx((1e15 + 1e3) * 8e-6 / 100.0, rel=1e-6)
