@@ -17,10 +17,10 @@ from hwd.config.playbook.step_claims import claimed
 from hwd.config.playbook.steps import Branch, LeaseStep, ParallelStep, RepeatStep, Step, SweepRound, SweepStep
 from hwd.config.playbook.stored_demands import StoredDemands
 from hwd.config.playbook.sweep import combinations, swept
-from hwd.config.testbed.testbed_schema import NAME
+from hwd.config.testbed.sections import check_name
 from hwd.config.yaml.file_problem import Problem, Where, nearest
 from hwd.config.yaml.tree import Node, Reading, parse_tree
-from hwd.config.yaml.validate import matches, validate
+from hwd.config.yaml.validate import validate
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
 
@@ -154,10 +154,7 @@ class StepsReader:
         branches: list[Branch] = []
         claims: dict[str, frozenset[str]] = {}
         for name, below in entries.items():
-            if not matches(NAME, name):
-                part.reading.add(
-                    (*where, name), f"name {name!r} must begin with a letter and go on with letters, digits, - and _"
-                )
+            check_name(part.reading, (*where, name))
             if not isinstance(below.value, list) or not below.value:
                 part.reading.add((*where, name), "a branch is a list of steps")
                 continue
@@ -190,7 +187,7 @@ class StepsReader:
             return ()
         reading = self._parsed.get(name)
         if reading is None:
-            reading = parse_tree(text.encode("utf-8", "surrogatepass"), file=self.files.path_of(name))
+            reading = parse_tree(text, file=self.files.path_of(name))
             self._parsed[name] = reading
         if (root := reading.root) is None:
             return ()

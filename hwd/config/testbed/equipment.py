@@ -81,11 +81,8 @@ class SwitchesReader:
         if entry.twin is not None:
             what = f"a twin of driver {spec.name}"
             chosen = self._options(spec.twin_options, what, node.child("twin") or node, (*where, "twin", "options"))
-            twin = SwitchTwin(
-                timing=entry.twin.timing,
-                seed=entry.twin.seed,
-                options=chosen.model_dump(mode="json", exclude_unset=True) if chosen else {},
-            )
+            settings = chosen.model_dump(mode="json", exclude_unset=True) if chosen else {}
+            twin = SwitchTwin(timing=entry.twin.timing, seed=entry.twin.seed, options=settings)
         capabilities_of = spec.models.get(entry.model)
         if capabilities_of is None:
             self.sections.reading.add(
@@ -158,7 +155,7 @@ def read_packet_switches(sections: Sections) -> dict[str, PacketSwitch]:
     found = {}
     for name, node, where in sections.entries("packet_switches"):
         if entry := validate(PacketSwitchEntry, node, where, sections.reading):
-            found[name] = PacketSwitch(name=name, ports=entry.ports, rate_mbit_s=entry.rate_mbit_s)
+            found[name] = PacketSwitch(name=name, **entry.model_dump())
         else:
             sections.unsure.add(name)
     return found

@@ -65,18 +65,13 @@ class HostsReader:
                 clock = entry.twin.clock
                 self._check_machine(entry.twin, (*where, "twin"))
                 twin = HostTwin(
-                    kernel=entry.twin.kernel,
-                    machine=entry.twin.machine,
-                    timing=entry.twin.timing,
-                    seed=entry.twin.seed,
                     clock_offset_s=clock.offset_s,
                     clock_drift_ppm=clock.drift_ppm,
+                    **entry.twin.model_dump(exclude={"clock"}),
                 )
-            groups = tuple(entry.groups)
             ssh = None if entry.ssh is None else self._ssh(entry.ssh, (*where, "ssh"))
-            hosts[name] = Host(
-                name=name, ports=ports, ssh=ssh, jobs=entry.jobs, twin=twin, groups=groups, region=entry.region
-            )
+            stated = entry.model_dump(include={"jobs", "groups", "region"})
+            hosts[name] = Host(name=name, ports=ports, ssh=ssh, twin=twin, **stated)
         return hosts
 
     def _check_machine(self, entry: HostTwinEntry, where: Where) -> None:
@@ -85,16 +80,16 @@ class HostsReader:
         try:
             ipaddress.ip_address(entry.machine)
         except ValueError:
-            words = (
+            self.sections.reading.add(
+                (*where, "machine"),
                 f"{entry.machine!r} is no IP address; "
-                "write the address at which the machine reaches this one, as 10.0.2.2 of QEMU's user network"
+                "write the address at which the machine reaches this one, as 10.0.2.2 of QEMU's user network",
             )
-            self.sections.reading.add((*where, "machine"), words)
         if entry.kernel:
-            words = (
-                "a host is a virtual machine with a kernel of its own (machine) or in the kernel of this one, not both"
+            self.sections.reading.add(
+                (*where, "kernel"),
+                "a host is a virtual machine with a kernel of its own (machine) or in the kernel of this one, not both",
             )
-            self.sections.reading.add((*where, "kernel"), words)
         if entry.clock != ClockEntry():
             self.sections.reading.add((*where, "clock"), "a virtual machine has a clock of its own: it cannot be moved")
 
@@ -146,12 +141,7 @@ class HostsReader:
                     module=module,
                     interface=entry.interface or name,
                     ip=self._ip(entry.ip, id, (*where, "ip")),
-                    rdma=entry.rdma,
-                    rail=entry.rail,
-                    numa=entry.numa,
-                    gpus=entry.gpus,
-                    rate_mbit_s=entry.rate_mbit_s,
-                    match=entry.match,
+                    **entry.model_dump(exclude={"module", "interface", "ip"}),
                 )
             )
         return tuple(ports)

@@ -29,11 +29,7 @@ class Sections:
         found = []
         for name, entry in (node.mapping() if node else {}).items():
             where: Where = (section, name)
-            if not matches(NAME, name):
-                self.reading.add(
-                    where, f"name {name!r} must begin with a letter and go on with letters, digits, - and _"
-                )
-            elif name in self.owners:
+            if check_name(self.reading, where) and name in self.owners:
                 self.reading.add(
                     where, f"name {name} is used by {self.owners[name][0]}.{name}; each part needs its own"
                 )
@@ -45,3 +41,11 @@ class Sections:
         """Check the name of a twin's timing; None: there is nothing to check it against."""
         if timings is not None and timing not in (known := timings()):
             self.reading.add(where, f"timing {timing!r} is not known; {nearest(timing, known)}")
+
+
+def check_name(reading: Reading, where: Where) -> bool:
+    """Whether the last key of a path can be a name; a problem where it cannot."""
+    if matches(NAME, name := str(where[-1])):
+        return True
+    reading.add(where, f"name {name!r} must begin with a letter and go on with letters, digits, - and _")
+    return False

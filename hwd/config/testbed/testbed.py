@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from hwd.config.file_kind import is_other_kind
 from hwd.config.testbed.composites import CompositesReader, check_insides
@@ -24,7 +23,7 @@ from hwd.config.testbed.programs import read_programs
 from hwd.config.testbed.secrets import resolve
 from hwd.config.testbed.sections import Sections, Timings
 from hwd.config.testbed.testbed_schema import PortNoteEntry, TestbedFile
-from hwd.config.yaml.file_problem import Problem, Where, nearest, nearest_name, refuse
+from hwd.config.yaml.file_problem import Loaded, Where, nearest, nearest_name
 from hwd.config.yaml.tree import Node, Reading, read_tree
 from hwd.config.yaml.validate import is_secret, validate
 from hwd.fabric.graph import Graph
@@ -46,53 +45,27 @@ from hwd_drivers.core.user import in_home
 NAMES_SHOWN = 4
 
 
-class LoadedTestbed(NamedTuple):
-    """`testbed` is None where a problem is more than a warning."""
-
-    testbed: Testbed | None
-    problems: tuple[Problem, ...]
-
-    def require(self) -> Testbed:
-        """The testbed; raises ConfigError with all problems, one a line."""
-        refuse(self.problems)
-        assert self.testbed is not None
-        return self.testbed
-
-
 def load_testbed(
-    path: str | Path,
-    specs: Mapping[str, DriverSpecLike],
-    *,
-    switch_timings: Timings | None = None,
-    host_timings: Timings | None = None,
-    broken: Mapping[str, str] = MappingProxyType({}),
-) -> LoadedTestbed:
-    """Read a testbed file against the known drivers; names of twin timings are checked where these are known. `broken`:
-    why an installed driver cannot be used.
-    """
-    return load_read(read_tree(path), specs, switch_timings=switch_timings, host_timings=host_timings, broken=broken)
-
-
-def load_read(
-    reading: Reading,
+    source: str | Path | Reading,
     specs: Mapping[str, DriverSpecLike],
     *,
     switch_timings: Timings | None = None,
     host_timings: Timings | None = None,
     broken: Mapping[str, str] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None,
-) -> LoadedTestbed:
-    """Load a testbed from a file that was read already. With an `environment`, missing secrets are reported as
-    warnings.
+) -> Loaded[Testbed]:
+    """Read a testbed file against the known drivers; names of twin timings are checked where these are known. `broken`:
+    why an installed driver cannot be used. With an `environment`, missing secrets are reported as warnings.
     """
+    reading = read_tree(source)
     if reading.root is None or is_other_kind(reading, "testbed"):
-        return LoadedTestbed(None, reading.in_order())
+        return Loaded(None, reading.in_order())
     testbed = _Loader(reading, reading.root, specs, broken, switch_timings, host_timings).load()
     if testbed is not None and environment is not None:
         _warn_of_secrets(reading, testbed, environment)
         _warn_of_files(reading, testbed)
         _warn_of_group(reading, testbed)
-    return LoadedTestbed(testbed if reading.sound else None, reading.in_order())
+    return Loaded(testbed if reading.sound else None, reading.in_order())
 
 
 def _warn_of_secrets(reading: Reading, testbed: Testbed, environment: Mapping[str, str]) -> None:
@@ -162,7 +135,8 @@ class _Loader:
     host_timings: Timings | None
 
     def load(self) -> Testbed | None:
-        top = validate(TestbedFile, self._without_empty_sections(), (), self.reading)
+        read = validate(TestbedFile, self._without_empty_sections(), (), self.reading)
+        top = TestbedFile.model_construct(testbed="") if read is None else read
         self._read_misspelt_sections()
         self._find_clear_secrets()
         sections = Sections(self.reading, self.root)
@@ -185,29 +159,23 @@ class _Loader:
         notes = self._port_notes(switches, composites, sections.unsure)
         interlocks = InterlocksReader(sections, switches, composites, hosts).read()
         testbed = Testbed(
-            name=top.testbed if top else "",
+            name=top.testbed,
             switches=switches,
             hosts=hosts,
             strands=strands,
             passives=passives,
             packet_switches=packet_switches,
             port_notes=notes,
-            host_actions=tuple(dict.fromkeys(top.host_actions)) if top else (),
+            host_actions=tuple(dict.fromkeys(top.host_actions)),
             programs=read_programs(sections, hosts),
             jobs=read_jobs(sections, hosts),
             composites=composites,
             interlocks=interlocks,
-            drift=top.drift if top else DriftPolicy.REPORT,
-            leases=LeaseRules(required=top.leases.required, baseline=top.leases.baseline) if top else LeaseRules(),
-            transfers=TransferRules(longest_s=top.transfers.longest_s, drain_s=top.transfers.drain_s)
-            if top
-            else TransferRules(),
-            retention=RetentionRules(
-                documents_days=top.retention.documents_days, history_days=top.retention.history_days
-            )
-            if top
-            else RetentionRules(),
-            access_group=top.access_group if top else None,
+            drift=top.drift,
+            leases=LeaseRules(**top.leases.model_dump()),
+            transfers=TransferRules(**top.transfers.model_dump()),
+            retention=RetentionRules(**top.retention.model_dump()),
+            access_group=top.access_group,
         )
         if testbed.drift is DriftPolicy.RESTORE and testbed.leases.required:
             self.reading.add(
@@ -219,7 +187,7 @@ class _Loader:
             return None
         graph = Graph(testbed)
         check_insides(self.reading, graph)
-        if top is None or not self.reading.sound:
+        if read is None or not self.reading.sound:
             return None
         self._warn_of_budgets(graph)
         return testbed
@@ -274,7 +242,7 @@ class _Loader:
                     f"{parts[switch][0]} has no port {port!r}; name both sides at once, such as {switch}.31",
                 )
             elif entry:
-                notes.append(PortNote(switch=switch, port=port, state=entry.state, why=entry.why, until=entry.until))
+                notes.append(PortNote(switch=switch, port=port, **entry.model_dump()))
         return tuple(notes)
 
     def _warn_of_budgets(self, graph: Graph) -> None:

@@ -149,11 +149,13 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def read_tree(path: str | Path, *, pipes: bool = True) -> Reading:
-    """Read a YAML file whose top is a mapping. Without `pipes` nothing but a regular file is read: see `UserFile`."""
-    file = str(path)
+def read_tree(source: str | Path | Reading) -> Reading:
+    """Read a YAML file whose top is a mapping, by its path, which may be a pipe; a reading is returned as it is."""
+    if isinstance(source, Reading):
+        return source
+    file = str(source)
     try:
-        data = read_user_file(path, most_bytes=FILE_BYTES_MAX, pipes=pipes).data
+        data = read_user_file(source, most_bytes=FILE_BYTES_MAX, pipes=True).data
     except ConfigError as error:
         reading = Reading(file)
         reading.add_at(1, str(error).removeprefix(f"{file}: "))
@@ -161,9 +163,11 @@ def read_tree(path: str | Path, *, pipes: bool = True) -> Reading:
     return parse_tree(data, file=file)
 
 
-def parse_tree(data: bytes, *, file: str) -> Reading:
-    """Parse the bytes of a YAML file whose top is a mapping."""
+def parse_tree(data: bytes | str, *, file: str) -> Reading:
+    """Parse the content of a YAML file whose top is a mapping; `file` is its name in problems."""
     reading = Reading(file)
+    if isinstance(data, str):
+        data = data.encode("utf-8", "surrogatepass")
     if len(data) > FILE_BYTES_MAX:
         reading.add_at(1, f"is over the {FILE_BYTES_MAX} bytes allowed for such a file")
         return reading
