@@ -31,12 +31,14 @@ def matches(topic_filter: str, topic: str) -> bool:
 
 
 class Subscriptions:
-    """The filters of a client with their handlers, and the callbacks for its connects and disconnects.
+    """The filters of a client with their handlers, and the callbacks for its connects and disconnects: the part of a
+    `Bus` that MqttBus and MemoryBus share.
 
     A client may subscribe with overlapping filters; brokers may then send it a message once or once for each filter.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, address: str) -> None:
+        self.address = address
         self.connected = False
         self._handlers: dict[str, list[Callable[[Incoming], None]]] = {}
         self._of_topic: dict[str, tuple[Callable[[Incoming], None], ...]] = {}
@@ -74,18 +76,18 @@ class Subscriptions:
         matching = (handlers for topic_filter, handlers in self._handlers.items() if matches(topic_filter, topic))
         return tuple(handler for handlers in matching for handler in handlers)
 
-    def up(self, address: str) -> None:
+    def up(self) -> None:
         """The client is connected and has subscribed with all filters."""
         self.connected = True
-        log.log(logging.INFO if self._logged_down else logging.DEBUG, "%s: connected", address)
+        log.log(logging.INFO if self._logged_down else logging.DEBUG, "%s: connected", self.address)
         self._logged_down = False
         for call in self._ups:
             call()
 
-    def down(self, address: str, cause: str) -> None:
+    def down(self, cause: str) -> None:
         """The connection was lost, or could not be made: logged once until the next connect."""
         lost, self.connected = self.connected, False
-        log.log(logging.DEBUG if self._logged_down else logging.WARNING, "%s: %s", address, cause)
+        log.log(logging.DEBUG if self._logged_down else logging.WARNING, "%s: %s", self.address, cause)
         self._logged_down = True
         if lost:
             for call in self._downs:

@@ -25,7 +25,7 @@ def test_wildcards_leave_the_brokers_own_topics_out(topic_filter: str, topic: st
 
 
 def test_only_a_new_filter_needs_the_broker() -> None:
-    subscriptions = Subscriptions()
+    subscriptions = Subscriptions("memory:")
     got: list[str] = []
     assert subscriptions.add("t/+", lambda incoming: got.append(f"one {incoming.topic}"))
     assert not subscriptions.add("t/+", lambda incoming: got.append(f"two {incoming.topic}"))
@@ -36,12 +36,12 @@ def test_only_a_new_filter_needs_the_broker() -> None:
 
 def test_trouble_is_said_once_and_its_end_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    subscriptions = Subscriptions()
+    subscriptions = Subscriptions("memory:")
     downs: list[str] = []
     subscriptions.on_down(downs.append)
-    subscriptions.up("memory:")
+    subscriptions.up()
     for cause in ("lost", "refused", "refused"):
-        subscriptions.down("memory:", cause)
-    subscriptions.up("memory:")
+        subscriptions.down(cause)
+    subscriptions.up()
     assert [record.getMessage() for record in caplog.records] == ["memory:: lost", "memory:: connected"]
     assert downs == ["lost"]
