@@ -55,8 +55,7 @@ class Births:
         self._testbed = testbed
         self._bus = bus
         self._address = address
-        self._news = asyncio.Condition()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()
         self.birth: dict[str, Birth] = {}
         self.state: dict[str, State] = {}
         self.unreadable: dict[str, str] = {}
@@ -85,13 +84,11 @@ class Births:
 
     async def born(self, host: str, *, after: str | None, within_s: float) -> Birth:
         """The birth of a boot of the host's agent other than `after`. Raises DeadlineError where none comes."""
-
-        def there() -> bool:
-            return self.is_up(host) and self.boot(host) != after
-
         try:
-            async with asyncio.timeout(within_s), self._news:
-                await self._news.wait_for(there)
+            async with asyncio.timeout(within_s):
+                while not self.is_up(host) or self.boot(host) == after:
+                    self._news.clear()
+                    await self._news.wait()
         except TimeoutError:
             why = f" What came cannot be read: {self.unreadable[host]}." if host in self.unreadable else ""
             raise DeadlineError(
@@ -124,10 +121,4 @@ class Births:
                 self.state[host] = message
             case _:
                 return
-        task = asyncio.create_task(self._tell(), name=f"hwd:rollout/{host}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _tell(self) -> None:
-        async with self._news:
-            self._news.notify_all()
+        self._news.set()

@@ -1,6 +1,7 @@
 """Examines a host. This file is sent there: it needs nothing but Python."""
 
 import hashlib
+import importlib.util
 import json
 import os
 import platform
@@ -59,7 +60,7 @@ def look(layout: dict[str, str]) -> dict[str, Any]:
         "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         "network": os.stat("/proc/self/ns/net").st_ino,
         "systemd": Path("/run/systemd/system").is_dir(),
-        "venv": has_venv(),
+        "venv": importlib.util.find_spec("venv") is not None,
         "near": str(near),
         "free_bytes": disk.f_bavail * disk.f_frsize,
         "read_only": bool(disk.f_flag & os.ST_RDONLY),
@@ -86,14 +87,6 @@ def reach(layout: dict[str, str], host: str, port: int) -> dict[str, Any]:
             return {"why": ""}
     except OSError as error:
         return {"why": error.strerror or str(error)}
-
-
-def has_venv() -> bool:
-    try:
-        import venv  # noqa: F401 - whether it exists
-    except ImportError:
-        return False
-    return True
 
 
 def nearest(path: Path) -> Path:

@@ -19,7 +19,6 @@ Each line of its output is a JSON object: `{"step": ...}` for progress, at last 
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import platform
@@ -43,7 +42,7 @@ from hwd.rollout.onhost.facts import (
     runs,
     service,
 )
-from hwd.rollout.onhost.lock import WITHOUT_LOCKS, hold, is_there
+from hwd.rollout.onhost.lock import hold, is_there, try_lock
 from hwd.rollout.onhost.programs import Failure, last, run, say
 from hwd.rollout.onhost.staging import clear_staging, stage, unstage
 
@@ -152,7 +151,7 @@ def locked(root: Path) -> Iterator[None]:
         root.mkdir(parents=True, exist_ok=True)
         fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            if lock(fd, root) and is_there(fd, root):
+            if try_lock(fd, root) and is_there(fd, root):
                 os.set_inheritable(fd, True)  # the lock is also that of each program that the verb runs
                 yield
                 return
@@ -165,17 +164,6 @@ def locked(root: Path) -> Iterator[None]:
         f"{root}: another roll-out is in progress on this host, or an interrupted one is completing its step. "
         "Try again in a minute"
     )
-
-
-def lock(fd: int, root: Path) -> bool:
-    """Whether nobody else has it."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        raise Failure(f"{root}: cannot be locked: {error.strerror}. {WITHOUT_LOCKS}") from None
-    return True
 
 
 # --- switch, back, settle

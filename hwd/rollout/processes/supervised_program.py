@@ -5,6 +5,7 @@ import base64
 import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, Protocol, Self
 
@@ -48,19 +49,30 @@ def boot(asked: str) -> str:
     )
 
 
-def start_request(
-    command: Sequence[str],
-    *,
-    user: str,
-    within_s: float,
-    environment: Mapping[str, str] | None = None,
-    keep: str | None = None,
-    **more: object,
-) -> str:
-    """What a supervisor is told of its program, as JSON. `keep`: the name of its socket."""
-    fields = {"command": [*command], "user": user, "within_s": within_s, "environment": {**(environment or {})}}
-    kept = {} if keep is None else {"keep": keep, "waits_s": WAITS_S}
-    return json.dumps({**fields, "silent_s": SILENT_S, **kept, **more})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramRequest:
+    """A program that is to be started; the fields are the arguments of `hwd.model.program.Processes.start`."""
+
+    command: Sequence[str]
+    user: str
+    within_s: float
+    environment: Mapping[str, str] = field(default_factory=dict)
+    keep: str | None = None
+
+    def text(self, *place: str, **more: object) -> str:
+        """What a supervisor at this place is told, as JSON. Raises ConfigError where `keep` is no id."""
+        kept = {} if self.keep is None else {"keep": socket_name(self.keep, *place), "waits_s": WAITS_S}
+        return json.dumps(
+            {
+                "command": [*self.command],
+                "user": self.user,
+                "within_s": self.within_s,
+                "environment": {**self.environment},
+                "silent_s": SILENT_S,
+                **kept,
+                **more,
+            }
+        )
 
 
 def wanted_attach(name: str, taken: int | None) -> str:

@@ -14,7 +14,7 @@ import paramiko
 from hwd.model.ssh import SshPlace
 from hwd.rollout.ssh.login import LOGIN_S, log_in
 from hwd.rollout.ssh.marks import Marks
-from hwd.rollout.ssh.program import CHUNK_BYTES, Ran, SshProgram
+from hwd.rollout.ssh.program import BROKEN, CHUNK_BYTES, Ran, SshProgram
 from hwd.rollout.ssh.ssh_settings import SshSettings
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import FailedError, LinkError
@@ -26,8 +26,6 @@ SILENT_S: Final = 30.0
 """A copy without progress for so long fails."""
 KEEPALIVE_S: Final = 5
 TOKEN_LENGTH: Final = 20
-_BROKEN: Final = (paramiko.SSHException, OSError, EOFError)
-"""What paramiko raises of a connection that broke."""
 
 
 class Ssh:
@@ -151,7 +149,7 @@ class Ssh:
     def _begin(self, script: str, *, within_s: float, lasting: bool = False) -> SshProgram:
         try:
             channel = self._transport.open_session(timeout=min(within_s, LOGIN_S))
-        except _BROKEN as error:
+        except BROKEN as error:
             raise LinkError(f"{self._name}: the SSH connection broke: {reason_of(error)}") from error
         program = SshProgram(
             *(self._name, script, channel, self._marks, self._clock, self.close), within_s=within_s, lasting=lasting
@@ -166,7 +164,7 @@ class Ssh:
     def _tunnel(self, address: str, port: int) -> paramiko.Channel:
         try:
             return self._transport.open_channel("direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=CONNECT_S)
-        except _BROKEN as error:
+        except BROKEN as error:
             raise LinkError(
                 f"{self._name}: it cannot reach {address}:{port}: {reason_of(error)}. Is that the host's address "
                 "as the jump host knows it, and does it forward (AllowTcpForwarding)?"
