@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable
 from functools import lru_cache
 
+from paho.mqtt.client import topic_matches_sub
+
 from hwd_agents.bus.protocol import Incoming
 
 log = logging.getLogger(__name__)
@@ -13,21 +15,8 @@ TOPICS_MOST = 4096
 any number of others."""
 
 
-@lru_cache(maxsize=TOPICS_MOST)
-def matches(topic_filter: str, topic: str) -> bool:
-    """Whether a filter matches a topic (MQTT 3.1.1, 4.7).
-
-    `+` is one level, `#` the rest; neither is a first level that begins with `$`.
-    """
-    levels, of_topic = topic_filter.split("/"), topic.split("/")
-    if of_topic[0].startswith("$") and levels[0] in {"+", "#"}:
-        return False
-    for index, level in enumerate(levels):
-        if level == "#":
-            return True
-        if index >= len(of_topic) or level not in {"+", of_topic[index]}:
-            return False
-    return len(levels) == len(of_topic)
+matches = lru_cache(maxsize=TOPICS_MOST)(topic_matches_sub)
+"""Whether a filter matches a topic (MQTT 3.1.1, 4.7)."""
 
 
 class Subscriptions:

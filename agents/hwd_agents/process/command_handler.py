@@ -48,18 +48,8 @@ class _ExpiredError(DeadlineError):
 
 
 class Commands:
-    """Executes commands, and the verbs of `more`. Data of the replies:
-
-    | verb | data |
-    |---|---|
-    | observe, settle | at_ns, ports: {port: {light, firmware, carrier, rdma, ready: Observation}} |
-    | resend | here: how many of them are still in the spool; oldest_seq: the oldest of this boot |
-    | refresh | at_ns, ports: {port: PortNote}, states: {port: {light, firmware, carrier, rdma: bool or None}} |
-    | set | before, after: the states, as `hwd_agents.sources.setting_source` has them |
-    | hold | held: how many of its settings are set; back: as of put-back, those put back earlier as nobody held them |
-    | put-back | back: [{port, setting, state}], left: [{port, setting, why}] |
-    | delegate, take-back | as `hwd_agents.switches.own_switches` has them |
-    | report-transfers, cut-transfers | as `hwd_agents.transfers.host_transfers` has them |
+    """Executes commands, and the verbs of `more`. The data of their replies: `hwd_agents.wire.answers`, and
+    `hwd_agents.wire.transfers` for `report-transfers` and `cut-transfers`.
     """
 
     def __init__(

@@ -5,8 +5,12 @@ import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hwd.config.testbed.module_standard import ModuleMemories
-from hwd.config.testbed.module_types import LOS_DEASSERT_UNDER_RX_MIN_DB, LOS_HYSTERESIS_DB, MODULE_TYPES
+from hwd.config.testbed.module_types import (
+    LOS_DEASSERT_UNDER_RX_MIN_DB,
+    LOS_HYSTERESIS_DB,
+    MODULE_TYPES,
+    ModuleMemories,
+)
 from hwd.config.testbed.sections import Sections, Timings
 from hwd.config.testbed.testbed_schema import (
     PORT_NAME,

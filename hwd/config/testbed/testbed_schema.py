@@ -39,7 +39,7 @@ OneOrMore = Annotated[
 
 
 class Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 class SecretEntry(Entry):
@@ -190,8 +190,6 @@ class PassiveEntry(Entry):
 class FibreEntry(Entry):
     """The long form of a fibre; ends are checked by hwd.config.testbed.fibres."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
     source: Text = Field(alias="from")
     target: Text = Field(alias="to")
     via: OneOrMore = ()
@@ -242,8 +240,6 @@ class ForbiddenPairEntry(InterlockEntry):
 
 class InterlocksEntry(Entry):
     """What a plan is checked against beyond the limits of models and modules, and what may be overridden."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     input_power: InputPowerEntry = Field(alias="input-power", default=InputPowerEntry())
     loss_budget: InterlockEntry = Field(alias="loss-budget", default=InterlockEntry())
