@@ -11,7 +11,7 @@
 Faults are those of `hwd.model.fault`; times count from the start of the twins, and with `every_s` the scenario repeats.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -123,7 +123,9 @@ def _fault(reading: Reading, where: tuple[str | int, ...], node: Node, switch: s
         reading.add((*where, "fault"), f"{name!r} is no fault; {nearest(str(name), FAULTS)}" if name else "is missing")
         return None
     kind = FAULTS[name]
-    if switch is not None and (issubclass(kind, SwitchFault) or (kind is Clear and not _names_subject(data))):
+    if switch is not None and (
+        issubclass(kind, SwitchFault) or (kind is Clear and data.keys().isdisjoint(("switch", "port", "host")))
+    ):
         data.setdefault("switch", switch)
     fields = {*kind.__struct_fields__, "fault"}
     for key in data:
@@ -136,10 +138,6 @@ def _fault(reading: Reading, where: tuple[str | int, ...], node: Node, switch: s
     except HwdError as error:
         reading.add((*where, "fault"), _without_prefix(error))
         return None
-
-
-def _names_subject(data: Mapping[str, Any]) -> bool:
-    return not data.keys().isdisjoint(("switch", "port", "host"))
 
 
 def _without_prefix(error: HwdError) -> str:

@@ -83,7 +83,8 @@ class Agent:
         self._on_started = on_started
         self.boot = ids.uuid()
         self._seqs: dict[str, int] = {}
-        self._garbage = 0
+        self.garbage = 0
+        """Number of messages from the bus that could not be parsed."""
         self._birth_due = asyncio.Event()
         self._spool = Spool(
             storage.events,
@@ -186,18 +187,13 @@ class Agent:
         """Whether some events are not acknowledged by the daemon."""
         return self._spool.oldest_seq < self._spool.next_seq
 
-    @property
-    def garbage(self) -> int:
-        """Number of messages from the bus that could not be parsed."""
-        return self._garbage
-
     async def run(self) -> None:
         """Run until cancelled."""
         self._subscribe("clock", wire.ClockRequest, self._on_clock)
         self._subscribe("command", wire.Command, self._on_command)
         self._subscribe("ack", wire.Ack, self._on_ack)
         self._subscribe("answer", wire.Answer, lambda answer, incoming: self._asks.take(answer))
-        self._bus.on_up(self._on_up)
+        self._bus.on_up(lambda: self._spawn(self._publish_after_connect(), "connect"))
         self._bus.on_down(self._on_down)
         host = self._config.host
         async with asyncio.TaskGroup() as outer:
@@ -242,9 +238,6 @@ class Agent:
 
     def _is_up(self) -> bool:
         return self._greeted and self._bus.connected
-
-    def _on_up(self) -> None:
-        self._spawn(self._publish_after_connect(), "connect")
 
     def _on_down(self, cause: str) -> None:
         self._greeted = False
@@ -293,9 +286,9 @@ class Agent:
                 if isinstance(message, kind):
                     handler(message, incoming)
                 elif message is not None:
-                    self._garbage += 1
+                    self.garbage += 1
             except Exception:  # noqa: BLE001 - the supervisor of messages from the broker
-                self._garbage += 1
+                self.garbage += 1
                 _log.exception("%s: a message on %s failed, which is a bug of hwd", self._config.host, incoming.topic)
 
         self._bus.subscribe(self._topic(leaf), take)
@@ -307,11 +300,11 @@ class Agent:
     def _on_ack(self, ack: wire.Ack, incoming: Incoming) -> None:
         # without tasks the spool is closed: the next process publishes again
         if self._tasks is not None and not self._outbox.ack(ack):
-            self._garbage += 1
+            self.garbage += 1
 
     def _on_command(self, command: wire.Command, incoming: Incoming) -> None:
         if incoming.retained:  # commands are for present subscribers
-            self._garbage += 1
+            self.garbage += 1
         else:
             self._spawn(self._do(command), f"command-{command.verb}")
 
@@ -340,7 +333,7 @@ class Agent:
                 raise ProtocolError(f"{size} bytes are over the limit of {PAYLOAD_MOST_BYTES} bytes")
             return wire.decode(incoming.payload)
         except ProtocolError as error:
-            self._garbage += 1
+            self.garbage += 1
             _log.debug("%s: %s: %s", self._config.host, incoming.topic, error)
             return None
 
@@ -380,7 +373,7 @@ class Agent:
             version=own_version(),
             at_ns=self._clock.monotonic_ns(),
             ports=self._described[0],
-            inventory=self._inventory.read(garbage=self._garbage + self._host_clock.refused),
+            inventory=self._inventory.read(garbage=self.garbage + self._host_clock.refused),
             spool_oldest_seq=self._spool.oldest_seq,
             spool_next_seq=self._spool.next_seq,
             spool_lost=self._spool.lost,

@@ -121,8 +121,6 @@ class LineSocket:
 
 
 class _Session(asyncio.Protocol):
-    """One client."""
-
     def __init__(
         self,
         answer: Callable[[Client, bytes], Awaitable[bytes]],

@@ -2,6 +2,7 @@
 at once, with their places.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from hwd.config.playbook.playbook_schema import BRANCHES_MAX, IncludeEntry, Play
 from hwd.config.playbook.step_claims import claimed
 from hwd.config.playbook.steps import Branch, LeaseStep, ParallelStep, RepeatStep, Step, SweepRound, SweepStep
 from hwd.config.playbook.stored_demands import StoredDemands
-from hwd.config.playbook.sweep import combinations, swept
+from hwd.config.playbook.sweep import swept
 from hwd.config.testbed.sections import check_name
 from hwd.config.yaml.file_problem import Problem, Where, nearest
 from hwd.config.yaml.tree import Node, Reading, parse_tree
@@ -135,7 +136,8 @@ class StepsReader:
         problems_by_round: list[tuple[str, list[Problem]]] = []
         rounds = []
         start = len(part.reading.problems)
-        for values in combinations(variables):
+        for combination in itertools.product(*variables.values()):
+            values = dict(zip(variables, combination, strict=True))
             self._effort.step()
             steps = self._list(below, (*where, "steps"), replace(part, scope={**part.scope, **values}))
             round = SweepRound(values=values, steps=steps)

@@ -6,8 +6,8 @@ testbed = loaded.require()
 """
 
 import grp
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -60,7 +60,7 @@ def load_testbed(
     reading = read_tree(source)
     if reading.root is None or is_other_kind(reading, "testbed"):
         return Loaded(None, reading.in_order())
-    testbed = _Loader(reading, reading.root, specs, broken, switch_timings, host_timings).load()
+    testbed = _load(reading, reading.root, specs, broken, switch_timings, host_timings)
     if testbed is not None and environment is not None:
         _warn_of_secrets(reading, testbed, environment)
         _warn_of_files(reading, testbed)
@@ -123,129 +123,110 @@ def _warn_of_group(reading: Reading, testbed: Testbed) -> None:
         )
 
 
-@dataclass(slots=True)
-class _Loader:
-    """Reads the sections in the order of their dependencies."""
-
-    reading: Reading
-    root: Node
-    specs: Mapping[str, DriverSpecLike]
-    broken: Mapping[str, str]
-    switch_timings: Timings | None
-    host_timings: Timings | None
-
-    def load(self) -> Testbed | None:
-        read = validate(TestbedFile, self._without_empty_sections(), (), self.reading)
-        top = TestbedFile.model_construct(testbed="") if read is None else read
-        self._read_misspelt_sections()
-        self._find_clear_secrets()
-        sections = Sections(self.reading, self.root)
-        hosts = HostsReader(sections, self.host_timings).read()
-        switches = SwitchesReader(sections, self.specs, self.broken, self.switch_timings).read(hosts)
-        composites = CompositesReader(sections, switches).read()
-        packet_switches = read_packet_switches(sections)
-        passives = read_passives(sections)
-        sockets = Sockets(
-            switches=switches,
-            modules={host.name: {port.id.port: port.module for port in host.ports} for host in hosts.values()},
-            passives=passives,
-            packet_switches=packet_switches,
-            unsure=frozenset(sections.unsure),
-            composites=composites,
+def _load(
+    reading: Reading,
+    root: Node,
+    specs: Mapping[str, DriverSpecLike],
+    broken: Mapping[str, str],
+    switch_timings: Timings | None,
+    host_timings: Timings | None,
+) -> Testbed | None:
+    """Read the sections in the order of their dependencies."""
+    with_content = {key: node for key, node in root.mapping().items() if node.value is not None}
+    read = validate(TestbedFile, replace(root, value=with_content), (), reading)
+    top = TestbedFile.model_construct(testbed="") if read is None else read
+    root = reading.root = _with_meant_names(root)
+    for where, node in root.walk():
+        is_of_device = where[2:4] != ("twin", "options")  # secrets of simulated devices are none
+        if where and is_of_device and is_secret(where[-1:]) and isinstance(node.value, str | int | float):
+            reading.add(where, "a secret in clear; write {env: NAME} or {file: PATH}")
+    sections = Sections(reading, root)
+    hosts = HostsReader(sections, host_timings).read()
+    switches = SwitchesReader(sections, specs, broken, switch_timings).read(hosts)
+    composites = CompositesReader(sections, switches).read()
+    packet_switches = read_packet_switches(sections)
+    passives = read_passives(sections)
+    sockets = Sockets(
+        switches=switches,
+        modules={host.name: {port.id.port: port.module for port in host.ports} for host in hosts.values()},
+        passives=passives,
+        packet_switches=packet_switches,
+        unsure=frozenset(sections.unsure),
+        composites=composites,
+    )
+    strands, all_known = FibresReader(sections, sockets).read()
+    if all_known:
+        find_open_lanes(sections, hosts, strands)
+    notes = _port_notes(sections, switches, composites)
+    interlocks = InterlocksReader(sections, switches, composites, hosts).read()
+    testbed = Testbed(
+        name=top.testbed,
+        switches=switches,
+        hosts=hosts,
+        strands=strands,
+        passives=passives,
+        packet_switches=packet_switches,
+        port_notes=notes,
+        host_actions=tuple(dict.fromkeys(top.host_actions)),
+        programs=read_programs(sections, hosts),
+        jobs=read_jobs(sections, hosts),
+        composites=composites,
+        interlocks=interlocks,
+        drift=top.drift,
+        leases=LeaseRules(**top.leases.model_dump()),
+        transfers=TransferRules(**top.transfers.model_dump()),
+        retention=RetentionRules(**top.retention.model_dump()),
+        access_group=top.access_group,
+    )
+    if testbed.drift is DriftPolicy.RESTORE and testbed.leases.required:
+        reading.add(
+            ("drift",),
+            "restore acts under no lease, and `leases: {required: true}` refuses that. Use `report` and "
+            "`hwd restore`, or leave out `required`: others' leases refuse all the same",
         )
-        strands, all_known = FibresReader(sections, sockets).read()
-        if all_known:
-            find_open_lanes(sections, hosts, strands)
-        notes = self._port_notes(switches, composites, sections.unsure)
-        interlocks = InterlocksReader(sections, switches, composites, hosts).read()
-        testbed = Testbed(
-            name=top.testbed,
-            switches=switches,
-            hosts=hosts,
-            strands=strands,
-            passives=passives,
-            packet_switches=packet_switches,
-            port_notes=notes,
-            host_actions=tuple(dict.fromkeys(top.host_actions)),
-            programs=read_programs(sections, hosts),
-            jobs=read_jobs(sections, hosts),
-            composites=composites,
-            interlocks=interlocks,
-            drift=top.drift,
-            leases=LeaseRules(**top.leases.model_dump()),
-            transfers=TransferRules(**top.transfers.model_dump()),
-            retention=RetentionRules(**top.retention.model_dump()),
-            access_group=top.access_group,
-        )
-        if testbed.drift is DriftPolicy.RESTORE and testbed.leases.required:
-            self.reading.add(
-                ("drift",),
-                "restore acts under no lease, and `leases: {required: true}` refuses that. Use `report` and "
-                "`hwd restore`, or leave out `required`: others' leases refuse all the same",
-            )
-        if not all_known:
-            return None
-        graph = Graph(testbed)
-        check_insides(self.reading, graph)
-        if read is None or not self.reading.sound:
-            return None
-        self._warn_of_budgets(graph)
-        return testbed
+    if not all_known:
+        return None
+    graph = Graph(testbed)
+    check_insides(reading, graph)
+    if read is None or not reading.sound:
+        return None
+    for found in over_budget(graph):
+        reading.add(("hosts", found.source.host, "nics", found.source.port), str(found), warning=True)
+    return testbed
 
-    def _without_empty_sections(self) -> Node:
-        kept = {key: node for key, node in self.root.mapping().items() if node.value is not None}
-        return Node(value=kept, line=self.root.line, key_lines=self.root.key_lines)
 
-    def _read_misspelt_sections(self) -> None:
-        """Read misspelt sections under the name that was meant: the wrong name is reported once, and not again by
-        everything that depends on the section.
-        """
-        there = self.root.mapping()
-        absent = [name for name in TestbedFile.model_fields if name not in there]
-        renamed = {
-            name: found
-            for name in there
-            if name not in TestbedFile.model_fields and (found := nearest_name(name, absent))
-        }
-        if not renamed:
-            return
-        value = {renamed.get(name, name): node for name, node in there.items()}
-        lines = {renamed.get(name, name): line for name, line in self.root.key_lines.items()}
-        self.root = self.reading.root = Node(value=value, line=self.root.line, key_lines=lines)
+def _with_meant_names(root: Node) -> Node:
+    """Misspelt sections under the name that was meant: the wrong name is reported once, and not again by everything
+    that depends on the section.
+    """
+    there = root.mapping()
+    absent = [name for name in TestbedFile.model_fields if name not in there]
+    renamed = {
+        name: found for name in there if name not in TestbedFile.model_fields and (found := nearest_name(name, absent))
+    }
+    value = {renamed.get(name, name): node for name, node in there.items()}
+    lines = {renamed.get(name, name): line for name, line in root.key_lines.items()}
+    return replace(root, value=value, key_lines=lines)
 
-    def _find_clear_secrets(self) -> None:
-        """Report secrets in clear text, except those of simulated devices, which are none."""
-        for where, node in self.root.walk():
-            if where[2:4] == ("twin", "options"):
-                continue
-            if where and is_secret(where[-1:]) and isinstance(node.value, str | int | float):
-                self.reading.add(where, "a secret in clear; write {env: NAME} or {file: PATH}")
 
-    def _port_notes(
-        self, switches: Mapping[str, Switch], composites: Mapping[str, Composite], unsure: Collection[str]
-    ) -> tuple[PortNote, ...]:
-        parts = {name: (f"switch {name} ({one.model})", one.capabilities.ends) for name, one in switches.items()}
-        parts |= {name: (f"composite {name}", tuple(one.ports)) for name, one in composites.items()}
-        section = self.root.child("ports")
-        notes = []
-        for text, node in (section.mapping() if section else {}).items():
-            where: Where = ("ports", text)
-            entry = validate(PortNoteEntry, node, where, self.reading)
-            switch, _, port = text.partition(".")
-            if switch in unsure:
-                continue
-            if switch not in parts:
-                self.reading.add(where, f"{switch} is no switch (write ocs1.31); {nearest(switch, parts)}")
-            elif port not in {end.port for end in parts[switch][1]}:
-                self.reading.add(
-                    where,
-                    f"{parts[switch][0]} has no port {port!r}; name both sides at once, such as {switch}.31",
-                )
-            elif entry:
-                notes.append(PortNote(switch=switch, port=port, **entry.model_dump()))
-        return tuple(notes)
-
-    def _warn_of_budgets(self, graph: Graph) -> None:
-        for found in over_budget(graph):
-            where = ("hosts", found.source.host, "nics", found.source.port)
-            self.reading.add(where, str(found), warning=True)
+def _port_notes(
+    sections: Sections, switches: Mapping[str, Switch], composites: Mapping[str, Composite]
+) -> tuple[PortNote, ...]:
+    parts = {name: (f"switch {name} ({one.model})", one.capabilities.ends) for name, one in switches.items()}
+    parts |= {name: (f"composite {name}", tuple(one.ports)) for name, one in composites.items()}
+    section = sections.root.child("ports")
+    notes = []
+    for text, node in (section.mapping() if section else {}).items():
+        where: Where = ("ports", text)
+        entry = validate(PortNoteEntry, node, where, sections.reading)
+        switch, _, port = text.partition(".")
+        if switch in sections.unsure:
+            continue
+        if switch not in parts:
+            sections.reading.add(where, f"{switch} is no switch (write ocs1.31); {nearest(switch, parts)}")
+        elif port not in {end.port for end in parts[switch][1]}:
+            why = f"{parts[switch][0]} has no port {port!r}; name both sides at once, such as {switch}.31"
+            sections.reading.add(where, why)
+        elif entry:
+            notes.append(PortNote(switch=switch, port=port, **entry.model_dump()))
+    return tuple(notes)

@@ -330,7 +330,7 @@ def children() -> set[int]:
 
 NAMELESS = """
 import os, sys
-from hwd.rollout.onhost.supervisor import start
+from hwd.rollout.onhost.child import start
 child = start({"command": ["/bin/sh", "-c", "id -u; echo $USER $HOME"], "user": sys.argv[1], "environment": {}})
 os.waitpid(child.pid, 0)
 for pipe in child.pipes:
