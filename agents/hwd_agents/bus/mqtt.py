@@ -220,9 +220,8 @@ class MqttBus(Subscriptions):
             raise _ConnectionLost(str(error)) from error
         self.address = str(url)
         library = log.getChild("library")
-        library.setLevel(
-            logging.DEBUG if log.isEnabledFor(logging.DEBUG) else logging.CRITICAL
-        )  # MqttBus logs the rest
+        # MqttBus logs the rest
+        library.setLevel(logging.DEBUG if log.isEnabledFor(logging.DEBUG) else logging.CRITICAL)
         return aiomqtt.Client(
             url.host,
             url.port,
@@ -350,9 +349,8 @@ def _recovering_cancel() -> Generator[None, None, None]:
 
 
 def _is_refused_by_host(error: BaseException | None) -> bool:
-    return isinstance(error, ConnectionRefusedError) or (
-        error is not None and _is_refused_by_host(error.__context__)
-    )  # aiomqtt raises its own error without a cause
+    # aiomqtt raises its own error without a cause
+    return isinstance(error, ConnectionRefusedError) or (error is not None and _is_refused_by_host(error.__context__))
 
 
 def _lost_words(error: aiomqtt.MqttError) -> str:

@@ -114,7 +114,6 @@ def _stamp(control: list[tuple[int, int, bytes]]) -> int | None:
     for level, kind, data in control:
         if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPING_NEW:
             seconds, nanoseconds = _STAMP.unpack_from(data)
-            return (
-                seconds * 1_000_000_000 + nanoseconds
-            ) or None  # the first datagrams may have come before stamps were switched on
+            # the first datagrams may have come before stamps were switched on
+            return seconds * 1_000_000_000 + nanoseconds or None
     return None

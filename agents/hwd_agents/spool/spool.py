@@ -153,15 +153,7 @@ class Spool:
 
     def ack(self, boot: str, upto: int) -> int:
         """The daemon has all events of `boot` up to and including `upto`; returns how many were removed."""
-        held = self._boots.get(boot)
-        if held is None:
-            return 0
-        gone = 0
-        while held and held[0].seq <= upto:
-            self._live_bytes -= len(held.popleft().raw) + 1
-            gone += 1
-        self._forget(boot)
-        if gone:
+        if gone := self._remove(boot, upto):
             self._write(spool_file.encode(AckedFrame(boot=boot, upto=upto)))
             self.flush()
         return gone
@@ -243,10 +235,17 @@ class Spool:
                     if stored.seq >= due:
                         self._hold(boot, stored)
             case AckedFrame(boot=boot, upto=upto):
-                held = self._boots.get(boot, deque())
-                while held and held[0].seq <= upto:
-                    self._live_bytes -= len(held.popleft().raw) + 1
-                self._forget(boot)
+                self._remove(boot, upto)
+
+    def _remove(self, boot: str, upto: int) -> int:
+        """Remove acknowledged events; returns their number."""
+        held = self._boots.get(boot, deque())
+        gone = 0
+        while held and held[0].seq <= upto:
+            self._live_bytes -= len(held.popleft().raw) + 1
+            gone += 1
+        self._forget(boot)
+        return gone
 
     def _forget(self, boot: str) -> None:
         """Forget an earlier boot that has no events left."""

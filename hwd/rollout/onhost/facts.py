@@ -106,27 +106,19 @@ def manifest(environment: Path) -> dict[str, Any] | None:
 
 def runs(environment: Path) -> bool:
     """Whether the agent can be started: an upgrade of the host's Python breaks an environment."""
+    command = [str(environment / "bin/python"), "-I", "-c", "import hwd_agents.process.serve"]
     try:
-        return (
-            run([str(environment / "bin/python"), "-I", "-c", "import hwd_agents.process.serve"], fails=True).returncode
-            == 0
-        )
+        return run(command, fails=True).returncode == 0
     except OSError:
         return False
 
 
 def digest(path: Path) -> str | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except FileNotFoundError:
-        return None
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
 
 
 def mode(path: Path) -> str | None:
-    try:
-        return f"{path.stat().st_mode & 0o777:o}"
-    except FileNotFoundError:
-        return None
+    return f"{path.stat().st_mode & 0o777:o}" if path.exists() else None
 
 
 def system_name() -> str:
