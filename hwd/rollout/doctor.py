@@ -135,11 +135,10 @@ class Doctor:
         """
         if (url := self.brokers.login_of(host.name)) is None:
             return []
-        address = str(BrokerUrl.parse(url))
         bus = MqttBus(url, f"{client_id(self.testbed.name, host.name)}.doctor", SystemClock(), Draws(None))
         try:
-            async with connected(bus, address):
-                return [green("password", f"the broker takes it at {address}")]
+            async with connected(bus):
+                return [green("password", f"the broker takes it at {bus.address}")]
         except LinkError as error:
             return [red("password", str(error))]
 
