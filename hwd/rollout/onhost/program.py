@@ -2,19 +2,7 @@
 nothing else (`hwd.rollout.host_program`).
 
 Each line of its output is a JSON object: `{"step": ...}` for progress, at last `{"done": ...}` or `{"failed": words}`.
-`layout` has the fields of `Layout`.
-
-| verb | does |
-|---|---|
-| look | reads the facts of the host |
-| reach | tries to connect to the broker |
-| hold | excludes other roll-outs as long as its output is read |
-| stage, unstage | makes a folder to copy to; removes it |
-| install | makes an environment next to the existing ones |
-| switch | puts agent file, unit and environment in place and starts the agent; saves what was before |
-| back | restores what was before |
-| settle | deletes what was before but for one environment |
-| remove | removes everything |
+`layout` has the fields of `Layout`. The verbs are the functions in `VERBS`.
 """
 
 import contextlib
@@ -56,20 +44,8 @@ ROUND_MS: Final = 200
 def main() -> None:
     """Do the verb of the command line."""
     verb, arguments = sys.argv[1], json.loads(sys.argv[2])
-    verbs: dict[str, Callable[..., Any]] = {
-        "look": look,
-        "reach": reach,
-        "hold": hold,
-        "stage": stage,
-        "unstage": unstage,
-        "install": install,
-        "switch": switch,
-        "back": back,
-        "settle": settle,
-        "remove": remove,
-    }
     try:
-        say(done=verbs[verb](**arguments))
+        say(done=VERBS[verb](**arguments))
     except Failure as error:
         say(failed=str(error))
     except OSError as error:
@@ -351,3 +327,8 @@ def remove_path(path: Path, removed: list[str]) -> None:
     else:
         return
     removed.append(str(path))
+
+
+VERBS: Final[dict[str, Callable[..., Any]]] = {
+    verb.__name__: verb for verb in (look, reach, hold, stage, unstage, install, switch, back, settle, remove)
+}

@@ -187,7 +187,8 @@ class SupervisedProgram:
             try:
                 line = await self._line()
             except LinkError as error:
-                self._lose(error)
+                if self._end is None:  # whoever closes it may have heard of it meanwhile
+                    self._end = ProgramEnd(why=f"{error}. {self._prospect()}")
                 return
             if (piece := self._take(line)) is not None:
                 self.taken += len(piece.data)
@@ -244,10 +245,6 @@ class SupervisedProgram:
             case other:
                 raise ProtocolError(f"{self._host}: the supervisor of the program said {other!r}")
         return None
-
-    def _lose(self, error: LinkError) -> None:
-        if self._end is None:  # whoever closes it may have heard of it meanwhile
-            self._end = ProgramEnd(why=f"{error}. {self._prospect()}")
 
     def _prospect(self) -> str:
         """What becomes of a program whose supervisor is lost."""
@@ -309,7 +306,10 @@ class SupervisedProgram:
     async def _line(self) -> dict[str, Any]:
         """The next line of the supervisor; others are put aside. Raises LinkError at the end of the pipe."""
         while True:
-            if not (line := await self._any_line()):
+            while b"\n" not in self._buffer:
+                await self._read()
+            line, self._buffer = self._buffer.split(b"\n", 1)
+            if not line:
                 continue  # a sign of life
             try:
                 found = json.loads(line)
@@ -318,12 +318,6 @@ class SupervisedProgram:
             if isinstance(found, dict):
                 return found
             self._said = f"{self._said} {line.decode(errors='replace').strip()}"[-SAID_MOST:]
-
-    async def _any_line(self) -> bytes:
-        while b"\n" not in self._buffer:
-            await self._read()
-        line, self._buffer = self._buffer.split(b"\n", 1)
-        return line
 
     async def _read(self) -> None:
         """Wait for more of the pipe, once for all who wait: a read goes on when one of them is cancelled, so that

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 import paramiko
 
@@ -62,12 +62,6 @@ class SshProgram:
         self._out, self._err = marks.stream(lasting=lasting), marks.stream(lasting=lasting)
         self._first = b""
         """The part of our output that came with the begin and was not read yet."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def begin(self) -> None:
         """Wait until the start files are done, and send the script. Raises FailedError where the login shell ends

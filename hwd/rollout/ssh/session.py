@@ -2,10 +2,12 @@
 thread.
 """
 
+import io
 import posixpath
 import shlex
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -95,7 +97,7 @@ class Ssh:
         DeadlineError after `within_s`, and closes the connection; FailedError where the login shell does not run it.
         """
         deadline_s = self._now_s() + within_s
-        with self._begin(script, within_s=within_s) as program:
+        with closing(self._begin(script, within_s=within_s)) as program:
             program.send(stdin)
             return program.finish(deadline_s, on_line)
 
@@ -127,7 +129,8 @@ class Ssh:
             name = posixpath.join(folder, leaf)
             path = shlex.quote(name)
             written = 0
-            with self._begin(f"umask 077; cat > {path} && wc -c < {path}", within_s=SILENT_S) as program:
+            script = f"umask 077; cat > {path} && wc -c < {path}"
+            with closing(self._begin(script, within_s=SILENT_S)) as program:
                 for chunk in _chunks(source):
                     if not program.send(chunk, last=False):
                         break
@@ -175,9 +178,6 @@ class Ssh:
 
 
 def _chunks(source: bytes | Path) -> Iterable[bytes]:
-    if isinstance(source, bytes):
-        yield from (source[at : at + CHUNK_BYTES] for at in range(0, len(source), CHUNK_BYTES))
-        return
-    with source.open("rb") as file:
+    with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
