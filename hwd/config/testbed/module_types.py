@@ -7,12 +7,10 @@ are ours: data sheets of 100GBASE-LR4 modules state that LOS is cleared at -13 d
 sensitivity of -10.6 dBm, and raised at least 0.5 dB further down; parts on the bench raise it 1 to 2 dB lower.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from hwd.config.testbed.sections import Sections
 from hwd.config.testbed.testbed_schema import ModuleEntry
-from hwd.config.yaml.file_problem import Where
 from hwd.model.testbed import ModuleStandard
 
 LOS_DEASSERT_UNDER_RX_MIN_DB = 2.4
@@ -84,39 +82,7 @@ LANES_MOST: Final = {ModuleStandard.SFF_8472: 1, ModuleStandard.SFF_8636: 4, Mod
 """The most lanes that the layout has room for."""
 
 
-@dataclass(slots=True)
-class ModuleMemories:
-    """Checks each, and that no two entries give one part different delays."""
-
-    sections: Sections
-    timings: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
-
-    def read(self, entry: ModuleEntry, lanes: int, where: Where) -> ModuleStandard | None:
-        """The standard; None where something is wrong, which is reported."""
-        standard = _standard(entry, lanes)
-        problems = []
-        if lanes > LANES_MOST[standard]:
-            problems.append(
-                ("memory", f"{standard} has room for {LANES_MOST[standard]} lanes, and this module has {lanes}")
-            )
-        timing = (entry.los_s, entry.monitor_s)
-        if timing != (None, None):
-            if entry.part is None:
-                name = "los_s" if entry.los_s is not None else "monitor_s"
-                problems.append(
-                    (
-                        name,
-                        "applies to a part: add part, the number in the module's memory (an agent's birth has it)",
-                    )
-                )
-            elif self.timings.setdefault(entry.part, timing) != timing:
-                problems.append(("part", f"{entry.part} has another los_s or monitor_s elsewhere in this file"))
-        for name, text in problems:
-            self.sections.reading.add((*where, name), text)
-        return None if problems else standard
-
-
-def _standard(entry: ModuleEntry, lanes: int) -> ModuleStandard:
+def standard_of(entry: ModuleEntry, lanes: int) -> ModuleStandard:
     """The standard that the entry states, else that of its type; for a custom module a QSFP standard where its lanes
     fit.
     """
