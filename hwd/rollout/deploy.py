@@ -81,11 +81,10 @@ class Rollout:
                     spec, version = bundle.spec, bundle.version
                     done = await remote.do("install", staging=staging, id=bundle.id, spec=spec, version=version)
                     made = done["made"]
-                return await self._start(host, remote, births, staging, bundle, facts, made=made)
+                return await self._start(remote, births, staging, bundle, facts, made=made)
 
     async def _start(
         self,
-        host: Host,
         remote: RemoteHost,
         births: Births | None,
         staging: str,
@@ -94,7 +93,7 @@ class Rollout:
         *,
         made: bool,
     ) -> HostReport:
-        was = None if births is None else births.boot(host.name)
+        was = None if births is None else births.boot(remote.name)
         touched = True
         try:
             done = await remote.do("switch", staging=staging, id=bundle.id, made=made)
@@ -102,26 +101,26 @@ class Rollout:
             touched = bool(changed or done["started"])
             if births is not None:
                 remote.say("waiting for its birth message")
-                birth = await self._born(host.name, remote, births, after=was if done["started"] else None)
+                birth = await self._born(remote, births, after=was if done["started"] else None)
                 remote.say(f"connected: version {birth.version}, boot {birth.boot}, {plural(len(birth.ports), 'port')}")
         except (FailedError, LinkError) as error:
             if not touched:
                 was_left = "Nothing had to be changed there, and the agent still runs as before"
-                raise _with(error, f"{was_left}. For the cause: hwd agent doctor {host.name}") from error
+                raise _with(error, f"{was_left}. For the cause: hwd agent doctor {remote.name}") from error
             if facts["current"] is None or not (self.upgrade or self._lives(facts)):
-                raise _with(error, self._what_stays(host.name)) from error
-            await self._back(host, remote, births, error)
+                raise _with(error, self._what_stays(remote.name)) from error
+            await self._back(remote, births, error)
         await remote.do("settle", staging=staging)
         if not touched:
-            return HostReport(host=host.name, result=Result.ALREADY, version=bundle.version)
-        return HostReport(host=host.name, result=Result.DONE, version=bundle.version, changed=changed or ("started",))
+            return HostReport(host=remote.name, result=Result.ALREADY, version=bundle.version)
+        return HostReport(host=remote.name, result=Result.DONE, version=bundle.version, changed=changed or ("started",))
 
-    async def _born(self, name: str, remote: RemoteHost, births: Births, *, after: str | None) -> Birth:
+    async def _born(self, remote: RemoteHost, births: Births, *, after: str | None) -> Birth:
         """Wait for its birth. Where none comes, the end of the agent's log goes into the error: after the rollback it
         cannot be found.
         """
         try:
-            return await births.born(name, after=after, within_s=self.birth_within_s)
+            return await births.born(remote.name, after=after, within_s=self.birth_within_s)
         except DeadlineError as error:
             log = (await remote.look())["log"][-LAST_LINES:]
             words = "\n".join(["", "Its last words:", *log]) if log else ""
@@ -135,22 +134,22 @@ class Rollout:
             f"`hwd agent deploy {name}` tries again, `hwd agent remove {name}` removes them"
         )
 
-    async def _back(self, host: Host, remote: RemoteHost, births: Births | None, error: HwdError) -> NoReturn:
+    async def _back(self, remote: RemoteHost, births: Births | None, error: HwdError) -> NoReturn:
         """Restore the earlier agent after a failure. Always raises."""
-        why = str(error).removeprefix(f"{host.name}: ")
+        why = str(error).removeprefix(f"{remote.name}: ")
         what = "the upgrade" if self.upgrade else "what was deployed"
         remote.say(f"{what} failed: restoring the earlier agent")
-        was = None if births is None else births.boot(host.name)
+        was = None if births is None else births.boot(remote.name)
         try:
             done = await remote.do("back")
             if births is not None:
-                await births.born(host.name, after=was, within_s=self.birth_within_s)
+                await births.born(remote.name, after=was, within_s=self.birth_within_s)
         except HwdError as worse:
             raise FailedError(
-                f"{host.name}: {what} failed ({why}), and so did restoring the earlier agent: {worse}"
+                f"{remote.name}: {what} failed ({why}), and so did restoring the earlier agent: {worse}"
             ) from error
         raise RolledBackError(
-            f"{host.name}: {what} did not come out, and {done['current']} runs again as before: {why}",
+            f"{remote.name}: {what} did not come out, and {done['current']} runs again as before: {why}",
             str(done["current"]),
         ) from error
 

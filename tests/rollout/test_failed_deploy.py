@@ -70,7 +70,7 @@ class Place:
             bundle = Bundle(id="a", version="0.1.0", wheels=(), spec=())
             files: dict[str, bytes | Path] = {"agent.yaml": b"wrong", "hwd-agent.service": b"new"}
             async with remote.staging(files) as staging:
-                return await self.rollout._start(host, remote, births, staging, bundle, facts, made=False)
+                return await self.rollout._start(remote, births, staging, bundle, facts, made=False)
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from hwd.model.testbed import DriftPolicy, ModuleStandard, PassiveKind, PortState, Setting
 
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
+"""Fits an MQTT topic, a host name, a file name and our own texts (no dot, colon, slash, blank)."""
 GROUP = r"^[a-z_][a-z0-9_-]{0,31}$"
 """As groupadd(8) allows."""
-"""Fits an MQTT topic, a host name, a file name and our own texts (no dot, colon, slash, blank)."""
 PORT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,14}$"
 """At most 15 characters, as the kernel has it for an interface."""
 

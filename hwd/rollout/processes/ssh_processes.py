@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from hwd.model.ssh import SshPlace
-from hwd.rollout.processes.supervised_program import ProgramRequest, SupervisedProgram, boot, socket_name, wanted_attach
+from hwd.rollout.processes.supervised_program import ProgramRequest, SupervisedProgram, attach_request, boot
 from hwd.rollout.remote import PYTHON_LEAST, PYTHONS
 from hwd.rollout.ssh.program import SshProgram
 from hwd.rollout.ssh.session import Ssh
@@ -39,7 +39,7 @@ async def attach_over_ssh(
     """Attach to the program that `start_over_ssh` started with this `keep` and this `user`. Raises as `Ssh.open`, and
     UnknownError where there is none. `taken`: as `hwd.model.program.Processes`.
     """
-    asked = wanted_attach(socket_name(keep, host), taken)
+    asked = attach_request(keep, host, taken=taken)
     pipe = await _open(host, place, _command(asked, user), clock, home)
     return await SupervisedProgram.attach(host, pipe, asked)
 

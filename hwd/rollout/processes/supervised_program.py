@@ -75,9 +75,9 @@ class ProgramRequest:
         )
 
 
-def wanted_attach(name: str, taken: int | None) -> str:
-    """What a relay is told, as JSON."""
-    return json.dumps({"attach": name, "taken": taken})
+def attach_request(keep: str, *place: str, taken: int | None) -> str:
+    """What a relay to the program of this id at a place is told, as JSON. Raises ConfigError for what is no id."""
+    return json.dumps({"attach": socket_name(keep, *place), "taken": taken})
 
 
 def socket_name(keep: str, *place: str) -> str:

@@ -15,9 +15,8 @@ from hwd.rollout.processes.supervised_program import (
     ENDS_WITHIN_S,
     ProgramRequest,
     SupervisedProgram,
+    attach_request,
     boot,
-    socket_name,
-    wanted_attach,
 )
 from hwd_agents.sources.kernel.sockets import ANSWER_TIMEOUT_S, KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.core.child_process import end_of
@@ -67,7 +66,7 @@ async def attach_in_namespace(
     """Attach to the program that `start_in_namespace` started with this `keep`. Raises UnknownError where there is
     none. `taken`: as `hwd.model.program.Processes`.
     """
-    asked = wanted_attach(socket_name(keep, *_place(host, keeper)), taken)
+    asked = attach_request(keep, *_place(host, keeper), taken=taken)
     _, sock, process = await _off_the_loop(offload, partial(_spawn, host, asked))
     return await SupervisedProgram.attach(host, _ChildPipe(sock, process), asked)
 
