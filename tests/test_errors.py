@@ -18,8 +18,7 @@ from hwd.ports.claim import Claim
 from hwd.ports.ledger import ClaimedError
 from hwd.ports.rules import Reason
 from hwd.reconfigure.transfers import InFlightError
-from hwd.rollout.deploy import _RolledBackError
-from hwd.rollout.host_report import CutOffError
+from hwd.rollout.host_report import CutOffError, RolledBackError
 from hwd_agents.bus.mqtt import _ConnectionLost
 from hwd_agents.sources.kernel.netlink_requests import KernelRefusal
 from hwd_drivers.codecs.scpi import ScpiError
@@ -50,7 +49,7 @@ EXAMPLES: dict[type[BaseException], BaseException] = {
         ClaimedError("held", Claim(id="k3v9", ports=frozenset({"ocs1.1"}), owner="ada", reason=Reason.LEASE)),
         InFlightError("sends", frozenset({"ocs1.1"})),
         CutOffError("h0", "Deploy it again"),
-        _RolledBackError("the earlier agent runs", "0.1.0"),
+        RolledBackError("the earlier agent runs", "0.1.0"),
         _ConnectionLost("cannot connect", refused=True),
         KernelRefusal("no such port", number=19),
         ScpiError(-113, "OSW"),

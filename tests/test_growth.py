@@ -264,7 +264,9 @@ FURTHER: Mapping[str, Reader] = {
     "hwd.config.playbook.expression, names": _text(expression.names_in),
     "hwd.config.yaml.tree": _whole(lambda data: tree.parse_tree(data, file="x.yaml")),
     "hwd.config.playbook.playbook": _text(lambda text: playbook.load_playbook_text(text, file="x.yaml")),
-    "hwd.config.testbed.topology_file": _text(lambda text: topology.load_topology_text(text, file="x.yaml")),
+    "hwd.config.testbed.topology_file": _text(
+        lambda text: topology.load_topology(tree.parse_tree(text, file="x.yaml")).require()
+    ),
     "hwd.client.event_stream": _text(lambda text: list(event_stream.parse(iter(text.split("\n"))))),
     "hwd.config.testbed.wanted_state": _text(lambda text: wanted_state.parse_what(text, _rack())),
     "hwd.config.testbed.wanted_state, pairs": _text(lambda text: wanted_state.parse_what(f"ocs1:{text}", _rack())),
@@ -278,7 +280,6 @@ FURTHER: Mapping[str, Reader] = {
 EXEMPT: Mapping[str, str] = {
     "hwd.cli.commands.faults": "words of the operator's own command line, bounded by the system",
     "hwd.config.playbook.leaf_steps": "steps of playbooks, which are fed whole",
-    "hwd.config.scenario": "a part of testbed files: YAML that is fed, under pydantic",
     "hwd.mfabric.demand_file": "hands the file to the readers of CSV and NPZ, which are fed",
     "hwd.twin.host_twin": "names of settings, looked up",
     "hwd.twin.twin_settings": "words of the operator's own command line, bounded by the system",

@@ -22,7 +22,7 @@ from hwd.daemon.broker_choice import EMBEDDED, chosen_broker
 from hwd.daemon.commit import find_commit
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.datadir import DataDirectory
-from hwd.daemon.installed_drivers import load_reading
+from hwd.daemon.installed_drivers import load
 from hwd.daemon.launch import RackFinder, RackProcess, has_twins
 from hwd.daemon.limits import Limits
 from hwd.daemon.reload import READ_S, TestbedFile
@@ -92,7 +92,7 @@ async def serve(
     data.
     """
     reading = read_tree(options.testbed)
-    loaded = load_reading(reading)
+    loaded = load(reading)
     testbed = loaded.require()
     for problem in loaded.problems:
         log.warning("%s", problem)
@@ -184,7 +184,7 @@ async def serve(
             testbed_file=TestbedFile(
                 name=str(options.testbed),
                 read=partial(_read, options.testbed),
-                load=load_reading,
+                load=load,
                 offload=DetachedOffload(READ_S),
             ),
         )

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hwd.config.playbook.expression import Expression, Scalar, UnknownError, Value, as_text, fill_text
-from hwd.config.playbook.playbook import (
+from hwd.config.playbook.step_claims import harmed
+from hwd.config.playbook.steps import (
     ApplyStep,
     AssertStep,
     DwellStep,
@@ -21,7 +22,6 @@ from hwd.config.playbook.playbook import (
     SweepStep,
     WaitStep,
 )
-from hwd.config.playbook.step_claims import harmed
 from hwd.model.run_facts import RunAssert, RunFault, RunHost, RunNote, RunPaused, RunResumed, RunStep
 from hwd.playbook.effects import Effects
 from hwd.playbook.measures import Tally, figures

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from hwd.config.playbook.expression import names_in
 from hwd.config.playbook.measurement_names import stages_of
-from hwd.config.playbook.playbook import AssertStep, NoteStep, Playbook
-from hwd.config.playbook.steps import Step, below, longest_lease_s, total_applies, total_dwell_s
+from hwd.config.playbook.playbook import Playbook
+from hwd.config.playbook.steps import AssertStep, NoteStep, Step, below, longest_lease_s, total_applies, total_dwell_s
 from hwd.fabric.in_use import InUse
 from hwd.model.fault import Clear
 from hwd.model.recorded_run import RunOutcome

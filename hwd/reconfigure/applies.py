@@ -7,8 +7,9 @@ from pathlib import PurePath
 
 from msgspec.structs import replace
 
-from hwd.config.testbed.topology_file import load_topology_text
+from hwd.config.testbed.topology_file import load_topology
 from hwd.config.testbed.wanted_state import parse_what
+from hwd.config.yaml.tree import parse_tree
 from hwd.fabric.in_use import InUse
 from hwd.model.bodies import File, PlanBody, PrepareBody, ReconfigurationBody
 from hwd.model.circuit import Topology
@@ -261,7 +262,7 @@ class Applies:
         """The links of a topology file, read in a thread since a long one takes seconds. Raises ConfigError."""
 
         def load() -> Topology:
-            return load_topology_text(file.text, file=file.name, testbed=self._in_use.testbed)
+            return load_topology(parse_tree(file.text, file=file.name), self._in_use.testbed).require()
 
         return WantedState(name=PurePath(file.name).name, links=(await self._offload(load)).links)
 

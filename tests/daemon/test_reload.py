@@ -14,7 +14,7 @@ import pytest
 from msgspec import structs
 
 from hwd.daemon.daemon import Daemon
-from hwd.daemon.installed_drivers import load_reading, load_text
+from hwd.daemon.installed_drivers import load, load_text
 from hwd.daemon.reload import READ_S, TestbedFile
 from hwd.daemon.retention import EACH_S
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
@@ -162,7 +162,7 @@ async def desk(virtual_loop: VirtualLoop, recorded: list[Document]) -> AsyncIter
             await holder[0].file_answers.wait()
             return await InlineOffload()(fn, *args)
 
-    file = TestbedFile(name="desk.yaml", read=lambda: holder[0].text.encode(), load=load_reading, offload=offload)
+    file = TestbedFile(name="desk.yaml", read=lambda: holder[0].text.encode(), load=load, offload=offload)
     testbed = load_text(TEXT, file="desk.yaml").require()
     async with AsyncExitStack() as stack:
         twins = {

@@ -61,14 +61,7 @@ class Inventory:
         optics = self._watchers.optics
         found = {} if optics is None else {port: optics.module(port) for port in self._config.ports}
         return {
-            port: ModuleNote(
-                vendor=module.vendor,
-                part=module.part,
-                revision=module.revision,
-                serial=module.serial,
-                standard=module.standard,
-                thresholds=module.thresholds,
-            )
+            port: ModuleNote(**{name: getattr(module, name) for name in ModuleNote.__struct_fields__})
             for port, module in found.items()
             if module is not None
         }

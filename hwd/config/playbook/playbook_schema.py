@@ -95,8 +95,6 @@ class ApplyEntry(Entry):
 class ReadyEntry(Entry):
     """Wait until the last apply is ready."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
     what: Literal["ready"] = Field(alias="for")
     within_s: Seconds
 
@@ -121,8 +119,6 @@ class RepeatEntry(Entry):
 class RangeEntry(Entry):
     """The values from one to another, both included where `step` meets the last one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
     first: WholeOrNumber = Field(alias="from")
     last: WholeOrNumber = Field(alias="to")
     step: WholeOrNumber = 1
@@ -130,8 +126,6 @@ class RangeEntry(Entry):
 
 class IncludeEntry(Entry):
     """The steps of another playbook file; `with` are its parameters."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     file: Text
     given: dict[str, Plain | list[Plain]] = Field(alias="with", default_factory=dict)
@@ -160,8 +154,6 @@ class SettingsEntry(Entry):
 
 
 class HostEntry(Entry):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
     ports: OneOrMore
     settings: SettingsEntry = Field(alias="set")
 
@@ -233,8 +225,6 @@ class JobItem(Entry):
 
 
 class AssertItem(Entry):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
     that: Text = Field(alias="assert")
 
 
