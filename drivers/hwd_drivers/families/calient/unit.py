@@ -6,12 +6,11 @@ models its light.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final, Literal
 
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.core.values import Capabilities, Crossconnect, CrossconnectState, PortSide, Side
 from hwd_drivers.families.calient.options import TwinOptions
 from hwd_drivers.families.calient.ports import PortMap, identifier, one_way
@@ -25,33 +24,6 @@ GROUP: Final = "SYSTEM"
 PORTS_PER_MODULE: Final = 8
 NAME_LIMIT: Final = 64
 """Most characters of a connection's or a group's name: the limit of real units is not documented."""
-
-
-class Wrong(StrEnum):
-    """Why a unit refuses a wish; each protocol has its own code for it."""
-
-    PORT = "port"
-    """Unknown port."""
-    IN_USE = "in-use"
-    """A port is in a connection already."""
-    NAME = "name"
-    """No connection has this name, or one has it already."""
-    STATE = "state"
-    """Not allowed in the state of the connection."""
-    VALUE = "value"
-    """A value outside the unit's limits."""
-    FAULT = "fault"
-    """A fault makes it refuse: `code` has the text."""
-
-
-class UnitError(HwdError):
-    """A wish that the unit refuses."""
-
-    def __init__(self, wrong: Wrong, text: str, *, code: str = "") -> None:
-        super().__init__(text)
-        self.wrong = wrong
-        self.text = text
-        self.code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +213,9 @@ class Unit:
         """Reading of the monitor of the IN (side A) or OUT (side B) fibre, in dBm; None is dark."""
         power_dbm = self.mirror.power(PortSide(port=str(number), side=side), self.clock.monotonic_ns())
         return self.options.dark_dbm if power_dbm is None else power_dbm
+
+    def close(self) -> None:
+        """Nothing happens by itself."""
 
     # --- inside
 

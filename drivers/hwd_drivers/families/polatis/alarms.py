@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.families.polatis.numbering import Numbering, UnitError, Wrong
+from hwd_drivers.core.unit_error import UnitError, Wrong
+from hwd_drivers.families.polatis.numbering import Numbering
 from hwd_drivers.families.polatis.power import PowerMonitors
 from hwd_drivers.families.polatis.settings import AlarmMode, AlarmType, Edge, Threshold
 from hwd_drivers.twins.mirror import Mirror

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.core.values import AttenuationMode, PortSide, Side
-from hwd_drivers.families.polatis.numbering import Numbering, UnitError, Wrong
+from hwd_drivers.families.polatis.numbering import Numbering
 from hwd_drivers.families.polatis.settings import VoaSetting
 from hwd_drivers.twins.mirror import Mirror
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Final
 
 from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.core.values import Side
-from hwd_drivers.families.polatis.numbering import Numbering, UnitError, Wrong
+from hwd_drivers.families.polatis.numbering import Numbering
 from hwd_drivers.families.polatis.options import TwinOptions
 from hwd_drivers.families.polatis.settings import MonitorConfig
 from hwd_drivers.twins.mirror import Mirror

@@ -7,7 +7,7 @@ JSON of another form.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote
@@ -81,29 +81,16 @@ class Row:
 WELL: Final = ("IS", "IS", "OK")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedConnection:
-    """A one-way connection to add; the unit chooses an empty group."""
-
-    source: str
-    destination: str
-    group: str = ""
-
-
 def path(what: str, **parameters: str) -> str:
     """`/rest/crossconnects/?id=detail&conn=1.1.1%3E1.1.2`"""
     query = "&".join(f"{name}={quote(value, safe='')}" for name, value in parameters.items())
     return f"{BASE}{what}/" + (f"?{query}" if query else "")
 
 
-def write_wanted(wanted: Sequence[WantedConnection]) -> bytes:
-    """The body of `badd`."""
-    return dump(
-        [
-            {"in": one.source, "out": one.destination, "dir": "uni"} | ({"group": one.group} if one.group else {})
-            for one in wanted
-        ]
-    )
+def write_wanted(ports: Iterable[tuple[str, str]], *, group: str = "") -> bytes:
+    """The body of `badd`: one-way connections, by source and destination; the unit chooses an empty group."""
+    more = {"group": group} if group else {}
+    return dump([{"in": source, "out": destination, "dir": "uni"} | more for source, destination in ports])
 
 
 def write_names(names: Sequence[tuple[str, str]]) -> bytes:

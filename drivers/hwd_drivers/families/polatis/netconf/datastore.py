@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.families.polatis.attenuators import LEVELLED
 from hwd_drivers.families.polatis.groups import GROUPS_LIMIT, Group
 from hwd_drivers.families.polatis.netconf import xml
@@ -12,7 +13,6 @@ from hwd_drivers.families.polatis.netconf.messages import BASE
 from hwd_drivers.families.polatis.netconf.old_ports import OldPorts
 from hwd_drivers.families.polatis.netconf.protocol import OPSW, VOA_MODES, to_level
 from hwd_drivers.families.polatis.netconf.refusals import refusal_of, refuse
-from hwd_drivers.families.polatis.numbering import UnitError, Wrong
 from hwd_drivers.families.polatis.settings import AlarmMode, AlarmType, Edge, VoaSetting
 from hwd_drivers.families.polatis.unit import BootMode, Unit
 

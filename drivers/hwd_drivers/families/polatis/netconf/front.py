@@ -18,6 +18,7 @@ from typing_extensions import override
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.unit_error import UnitError
 from hwd_drivers.families.polatis.alarms import PortAlarm
 from hwd_drivers.families.polatis.netconf import protocol, xml
 from hwd_drivers.families.polatis.netconf.datastore import Datastore
@@ -35,11 +36,11 @@ from hwd_drivers.families.polatis.netconf.messages import (
 )
 from hwd_drivers.families.polatis.netconf.refusals import RefusedRpc, refusal_of, refuse
 from hwd_drivers.families.polatis.netconf.subtree import select
-from hwd_drivers.families.polatis.numbering import UnitError
 from hwd_drivers.families.polatis.settings import AlarmType
 from hwd_drivers.families.polatis.unit import Unit
-from hwd_drivers.transports.dial import Dialer
+from hwd_drivers.transports.dial import Acceptor, Dialer
 from hwd_drivers.twins.server import TwinServer, TwinSession
+from hwd_drivers.twins.unit_twin import Front
 
 SUBSYSTEM: Final = "netconf"
 STREAMS: Final = ("Polatis", "NETCONF")
@@ -60,58 +61,40 @@ EVENTS: Final = {
 log = logging.getLogger(__name__)
 
 
-class NetconfFront:
+class NetconfFront(Front[Unit]):
     """NETCONF server of a unit. `host_key` is its line for a known_hosts file, after the start."""
 
     def __init__(self, unit: Unit, *, dialer: Dialer, clock: Clock, address: str) -> None:
-        self.unit = unit
+        super().__init__(unit, dialer=dialer, clock=clock, address=address, sessions_max=unit.options.sessions_max)
         self.datastore = Datastore(unit)
         self.host_key = ""
         self.locked_by: int | None = None
         self.clock_ahead_ns = 0
-        self._dialer = dialer
-        self._clock = clock
-        self._address = address
         self._numbers = itertools.count(1)
-        self._server: TwinServer | None = None
         unit.alarms.subscribers.append(self._notify)
 
-    async def start(self) -> str:
+    @override
+    def acceptor(self) -> Acceptor:
         from hwd_drivers.transports.ssh.keys import public_line, twin_host_key
         from hwd_drivers.transports.ssh.server import SshAcceptor
 
         unit = self.unit
         key = twin_host_key(Draws(unit.number).stream(f"twin/{unit.name}/host-key"))
         self.host_key = public_line(key)
-        acceptor = SshAcceptor(
-            self._dialer,
+        return SshAcceptor(
+            self.dialer,
             name=f"twin {unit.name}",
             host_key=key,
             check_login=lambda user, password: unit.takes(user, password or ""),
             subsystems=(SUBSYSTEM,),
         )
-        self._server = TwinServer(
-            mirror=unit.mirror,
-            clock=self._clock,
-            dialer=acceptor,
-            address=self._address,
-            make_session=lambda server: _Session(self, server, next(self._numbers)),
-            faults=unit.faults,
-            sessions_max=unit.options.sessions_max,
-        )
-        return await self._server.start()
 
-    async def close(self) -> None:
-        if self._server is not None:
-            await self._server.close()
-
-    @property
-    def sessions(self) -> int:
-        """The number of present sessions."""
-        return len(self._sessions())
+    @override
+    def make_session(self, server: TwinServer) -> "_Session":
+        return _Session(self, server, next(self._numbers))
 
     def session(self, number: int) -> "_Session | None":
-        return next((each for each in self._sessions() if each.number == number), None)
+        return next((each for each in self._netconf_sessions() if each.number == number), None)
 
     def capabilities(self) -> tuple[str, ...]:
         """Its hello message."""
@@ -129,20 +112,19 @@ class NetconfFront:
 
     def set_clock(self, unix_s: float) -> None:
         """Set the clock of the unit, which its notifications have."""
-        self.clock_ahead_ns = round(unix_s * 1e9) - self._clock.wall_ns()
+        self.clock_ahead_ns = round(unix_s * 1e9) - self.clock.wall_ns()
 
-    def _sessions(self) -> "list[_Session]":
-        sessions = [] if self._server is None else self._server.sessions
-        return [each for each in sessions if isinstance(each, _Session)]
+    def _netconf_sessions(self) -> "list[_Session]":
+        return [each for each in self.sessions if isinstance(each, _Session)]
 
     def _notify(self, alarm: PortAlarm) -> None:
         """Send a notification of an alarm to every subscribed session."""
         event = Element(f"{{{protocol.PLTS}}}{EVENTS[alarm.type, alarm.raised]}")
         xml.leaf(event, "port-id", alarm.port)
         xml.leaf(event, "port-label", self.unit.labels.get(alarm.port, ""))
-        at_ns = self._clock.wall_ns() + self.clock_ahead_ns
+        at_ns = self.clock.wall_ns() + self.clock_ahead_ns
         at = datetime.fromtimestamp(at_ns / 1e9, tz=UTC).isoformat(timespec="milliseconds")
-        for session in self._sessions():
+        for session in self._netconf_sessions():
             session.tell(Notification(time=at.replace("+00:00", "Z"), event=event))
 
 

@@ -79,14 +79,9 @@ def test_requests_have_the_bytes_of_published_programs() -> None:
         protocol.path("crossconnects", id="detail", conn="1.1.1>1.2.1")
         == "/rest/crossconnects/?id=detail&conn=1.1.1%3E1.2.1"
     )
-    wanted = [
-        protocol.WantedConnection(source="1.1.1", destination="1.2.1"),
-        protocol.WantedConnection(source="1.1.2", destination="1.2.2", group="LAB"),
-    ]
-    assert json.loads(protocol.write_wanted(wanted)) == [
-        {"in": "1.1.1", "out": "1.2.1", "dir": "uni"},
-        {"in": "1.1.2", "out": "1.2.2", "dir": "uni", "group": "LAB"},
-    ]
+    wanted = [("1.1.1", "1.2.1")]
+    assert json.loads(protocol.write_wanted(wanted)) == [{"in": "1.1.1", "out": "1.2.1", "dir": "uni"}]
+    assert json.loads(protocol.write_wanted(wanted, group="LAB"))[0]["group"] == "LAB"
     assert json.loads(protocol.write_names([("a", ""), ("b", "LAB")])) == [{"conn": "a"}, {"conn": "b", "group": "LAB"}]
 
 
