@@ -17,7 +17,8 @@ from hwd_drivers.core.values import (
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.calient import records
 from hwd_drivers.families.calient.ports import PortMap
-from hwd_drivers.families.calient.records import Patience, Record, Steps
+from hwd_drivers.families.calient.record import Record
+from hwd_drivers.families.calient.records import Patience, Steps
 from hwd_drivers.transports.keepalive import KeepAlive
 
 

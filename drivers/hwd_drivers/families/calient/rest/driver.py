@@ -14,7 +14,7 @@ from hwd_drivers.core.errors import ConfigError, DeviceError, LoginError, Protoc
 from hwd_drivers.core.values import Crossconnect, Exchange, Identity, PortSide, PowerReading
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.calient.ports import PortMap
-from hwd_drivers.families.calient.records import Record
+from hwd_drivers.families.calient.record import Record
 from hwd_drivers.families.calient.rest import protocol
 from hwd_drivers.families.calient.switch import ListedSwitch
 from hwd_drivers.transports.http_client import HttpAnswer, HttpClient

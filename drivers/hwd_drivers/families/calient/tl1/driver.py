@@ -13,7 +13,7 @@ from hwd_drivers.core.values import Crossconnect, Exchange, Identity, PortSide, 
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.devices.tl1_client import Tl1Client
 from hwd_drivers.families.calient.ports import PortMap
-from hwd_drivers.families.calient.records import Record
+from hwd_drivers.families.calient.record import Record
 from hwd_drivers.families.calient.switch import ListedSwitch
 from hwd_drivers.families.calient.tl1 import protocol
 from hwd_drivers.families.calient.tl1.sender import Sender

@@ -12,7 +12,7 @@ from hwd_drivers.codecs.tl1_messages import Answer, Command
 from hwd_drivers.codecs.tl1_words import shorten
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.values import Identity
-from hwd_drivers.families.calient.records import Record
+from hwd_drivers.families.calient.record import Record
 
 DEFAULT_PORT: Final = 3083
 PROMPT: Final = "agent>"
