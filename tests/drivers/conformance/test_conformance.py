@@ -349,10 +349,11 @@ def test_what_a_driver_makes_without_all_of_a_device_is_named_with_what_it_lacks
 
 
 def test_a_foreign_exception_of_a_codec_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hasty(line: str) -> protocol.Pairs:
-        return [(int(entry), int(exit)) for entry, _, exit in (word.partition(">") for word in line.split()[1:])]
+    def hasty(word: str) -> tuple[int, int]:
+        entry, _, exit = word.partition(">")
+        return int(entry), int(exit)
 
-    monkeypatch.setattr(protocol, "read_map", hasty)
+    monkeypatch.setattr(protocol, "read_pair", hasty)
     found = checked(conformance.check_arbitrary_bytes)
     assert found.outcome is Outcome.FAILED
     assert "uncaught: ValueError: invalid literal for int()" in found.text

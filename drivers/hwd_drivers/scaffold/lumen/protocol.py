@@ -23,7 +23,7 @@ Pairs = list[tuple[int, int]]
 """Input and output of each crossconnect."""
 
 _PAIR: Final = re.compile(r"([0-9]{1,5})>([0-9]{1,5})")
-_MAP: Final = re.compile(rf"MAP(?: {_PAIR.pattern})*")
+_MAP: Final = re.compile(r"MAP( .*)?")
 _SIZE: Final = re.compile(r"SIZE ([0-9]{1,5})x([0-9]{1,5})")
 _IDENTITY: Final = re.compile(r"ID ([^,]+),([^,]+),([^,]+),([^,]+)")
 
@@ -42,8 +42,13 @@ def read_size(line: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+def read_pair(word: str) -> tuple[int, int]:
+    found = parse_line(_PAIR, word, "input>output")
+    return int(found[1]), int(found[2])
+
+
 def read_map(line: str) -> Pairs:
-    return [(int(a), int(b)) for a, b in _PAIR.findall(parse_line(_MAP, line, "a map")[0])]
+    return [read_pair(word) for word in (parse_line(_MAP, line, "a map")[1] or "").split()]
 
 
 def read_done(line: str) -> None:

@@ -14,7 +14,7 @@ from hwd_drivers.twins.registry import TwinSpec
 from hwd_drivers.twins.sequential import SequentialTwin
 
 from .driver import LumenSwitch
-from .protocol import Pairs, read_map
+from .protocol import Pairs, read_pair
 
 BAD_COMMAND: Final = "1"
 BAD_PORT: Final = "2"
@@ -62,8 +62,9 @@ class LumenTwin(SequentialTwin[str, TwinOptions]):
             case ["MAP"]:
                 return " ".join(["MAP", *(f"{a}>{b}" for a, b in numbers(self.mirror.crossconnects()))]), 0.0
             case ["SET", *words] if words and all(word[0] in "-+" for word in words):
-                gone, made = [[word[1:] for word in words if word[0] == sign] for sign in "-+"]
-                return self._change(*(read_map(" ".join(["MAP", *pairs])) for pairs in (gone, made)))
+                pairs = [(word[0], read_pair(word[1:])) for word in words]
+                gone, made = [[pair for sign, pair in pairs if sign == wanted] for wanted in "-+"]
+                return self._change(gone, made)
         raise ProtocolError(f"{line[:40]!r} is not a command")
 
     def _change(self, remove: Pairs, add: Pairs) -> tuple[str, float]:
