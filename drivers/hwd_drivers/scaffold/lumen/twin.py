@@ -61,10 +61,11 @@ class LumenTwin(SequentialTwin[str, TwinOptions]):
                 return f"SIZE {len(self.capabilities.ends) - half}x{half}", 0.0
             case ["MAP"]:
                 return " ".join(["MAP", *(f"{a}>{b}" for a, b in numbers(self.mirror.crossconnects()))]), 0.0
-            case ["SET", *words] if words and all(word[0] in "-+" for word in words):
+            case ["SET", *words] if words:
                 pairs = [(word[0], read_pair(word[1:])) for word in words]
                 gone, made = [[pair for sign, pair in pairs if sign == wanted] for wanted in "-+"]
-                return self._change(gone, made)
+                if len(gone) + len(made) == len(words):
+                    return self._change(gone, made)
         raise ProtocolError(f"{line[:40]!r} is not a command")
 
     def _change(self, remove: Pairs, add: Pairs) -> tuple[str, float]:
