@@ -246,7 +246,7 @@ class SonicSwitch:
             rows = tables.rows
             if failed := [pair for pair in made if pair in rows and rows[pair].state is CrossconnectState.FAILED]:
                 raise FailedError(
-                    f"{self.name}: the switch says that {_list(failed)} failed. Check its ports and fibres"
+                    f"{self.name}: the switch says that {', '.join(failed)} failed. Check its ports and fibres"
                 )
             left = [pair for pair in gone if pair in rows or pair in tables.configured]
             if not waiting and not left:
@@ -326,10 +326,6 @@ class _SentLines:
     first_ns: int = 0
     before: tuple[Crossconnect, ...] | None = None
     commands: int = 0
-
-
-def _list(pairs: Iterable[Crossconnect]) -> str:
-    return ", ".join(pairs)
 
 
 def _some(ends: Iterable[PortSide]) -> str:

@@ -134,7 +134,7 @@ class CalientRestSwitch(ListedSwitch):
         rows = self._client.read(answer, protocol.read_rows)
         whole = []
         for row in rows:
-            if not row.has_states:
+            if row.states is None:
                 answer = await self._ask("GET", protocol.path("crossconnects", id="detail", conn=row.name), deadline_s)
                 row = self._client.read(answer, functools.partial(_same, row))
             whole.append(self._client.read(answer, functools.partial(self._record, row)))
@@ -145,7 +145,7 @@ class CalientRestSwitch(ListedSwitch):
             source, destination = (self._numbers[port] for port in row.ports)
         except KeyError as error:
             raise ProtocolError(f"{row.name} has port {error.args[0]}, which the unit did not list") from None
-        admin, operation, capability = row.states
+        admin, operation, capability = row.states or ("", "", "")
         return Record(
             name=row.name,
             group=row.group or DEFAULT_GROUP,
@@ -225,6 +225,6 @@ class CalientRestSwitch(ListedSwitch):
 
 def _same(row: protocol.Row, body: bytes) -> protocol.Row:
     found = protocol.read_rows(body)
-    if len(found) != 1 or found[0].ports != row.ports or not found[0].has_states:
+    if len(found) != 1 or found[0].ports != row.ports or found[0].states is None:
         raise ProtocolError(f"details of {row.name}: {shorten_body(body)}")
     return found[0]
