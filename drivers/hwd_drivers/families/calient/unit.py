@@ -6,6 +6,7 @@ models its light.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from hwd_drivers.core.clock import Clock
@@ -16,7 +17,7 @@ from hwd_drivers.families.calient.options import TwinOptions
 from hwd_drivers.families.calient.ports import PortMap, identifier, one_way
 from hwd_drivers.twins.faults import Faults
 from hwd_drivers.twins.mirror import Mirror
-from hwd_drivers.twins.timing import SwitchTiming
+from hwd_drivers.twins.timing import Settling, SwitchTiming
 
 FIRMWARE: Final = "6.0-3"
 """A version that was seen on a real unit."""
@@ -173,11 +174,7 @@ class Unit:
         with_light = [path for connection in connections for path in connection.paths]
         for connection in connections:
             connection.active = True
-        self._busy = True
-        settling = self.mirror.connect(with_light, self.clock.monotonic_ns(), move=True)
-        self._busy = False
-        self._follow(self.clock.monotonic_ns())
-        return settling.answer_s if self.options.answer == "timing" else 0.0
+        return self._move(partial(self.mirror.connect, with_light, move=True))
 
     def deactivate(self, connection: Connection) -> float:
         """Deactivate a connection; it keeps its ports."""
@@ -220,9 +217,13 @@ class Unit:
     # --- inside
 
     def _dark(self, connections: Sequence[Connection]) -> float:
-        self._busy = True
         paths = [path for connection in connections for path in connection.paths]
-        settling = self.mirror.disconnect(paths, self.clock.monotonic_ns())
+        return self._move(partial(self.mirror.disconnect, paths))
+
+    def _move(self, change: Callable[..., Settling]) -> float:
+        """Change the light, then update the records; returns the seconds until the answer."""
+        self._busy = True
+        settling = change(now_ns=self.clock.monotonic_ns())
         self._busy = False
         self._follow(self.clock.monotonic_ns())
         return settling.answer_s if self.options.answer == "timing" else 0.0

@@ -203,17 +203,11 @@ class Unit:
         return PortState.DISABLED if port in self._disabled else PortState.ENABLED
 
     def enable(self, ports: Sequence[int]) -> None:
-        self.check(ports)
-        self._raise_denial()
-        self._disabled.difference_update(ports)
-        self._hold()
+        self._set_ports(ports, self._disabled, on=False)
 
     def disable(self, ports: Sequence[int]) -> None:
         """Disable ports: no light passes; their crossconnects stay."""
-        self.check(ports)
-        self._raise_denial()
-        self._disabled.update(ports)
-        self._hold()
+        self._set_ports(ports, self._disabled, on=True)
 
     def is_shut(self, port: int) -> bool:
         """Whether its shutter is closed."""
@@ -222,16 +216,10 @@ class Unit:
 
     def shut(self, ports: Sequence[int]) -> None:
         """Close the shutters of these ports; their crossconnects stay."""
-        self.check(ports)
-        self._raise_denial()
-        self._shut.update(ports)
-        self._hold()
+        self._set_ports(ports, self._shut, on=True)
 
     def open(self, ports: Sequence[int]) -> None:
-        self.check(ports)
-        self._raise_denial()
-        self._shut.difference_update(ports)
-        self._hold()
+        self._set_ports(ports, self._shut, on=False)
 
     @property
     def boot(self) -> BootMode:
@@ -246,7 +234,7 @@ class Unit:
     def attenuate(self, ports: Sequence[int], setting: VoaSetting) -> None:
         """Set the attenuators of all these ports."""
         self.voas.check(ports)
-        self._raise_denial()
+        self.raise_denial()
         self.voas.set(ports, setting)
 
     def powers(self, ports: Sequence[int]) -> list[tuple[int, float | None]]:
@@ -260,8 +248,15 @@ class Unit:
 
     # --- inside
 
-    def _raise_denial(self) -> None:
-        """Check a change of ports: raises UnitError where the faults deny the next change."""
+    def _set_ports(self, ports: Sequence[int], dark: set[int], *, on: bool) -> None:
+        """Add ports to those that are dark for one reason, or remove them."""
+        self.check(ports)
+        self.raise_denial()
+        (dark.update if on else dark.difference_update)(ports)
+        self._hold()
+
+    def raise_denial(self) -> None:
+        """Raises UnitError where the faults deny the next change; called before a change of ports or groups."""
         if (denial := self.faults.take_denial()) is not None:
             raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
 

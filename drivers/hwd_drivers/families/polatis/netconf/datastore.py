@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from hwd_drivers.core.unit_error import UnitError, Wrong
+from hwd_drivers.core.unit_error import UnitError
 from hwd_drivers.families.polatis.attenuators import LEVELLED
 from hwd_drivers.families.polatis.groups import GROUPS_LIMIT, Group
 from hwd_drivers.families.polatis.netconf import xml
@@ -168,8 +168,7 @@ class Datastore:
             raise refuse("operation-failed", f"Over {GROUPS_LIMIT} groups", path="/groups")
 
         def do() -> float:
-            if (denial := self._unit.faults.take_denial()) is not None:
-                raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
+            self._unit.raise_denial()
             for each in groups.all():
                 if each.name not in kept:
                     groups.remove(each.name)
@@ -197,8 +196,7 @@ class Datastore:
             steps.append(setter(port, entry))
 
         def do() -> float:
-            if (denial := self._unit.faults.take_denial()) is not None:
-                raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
+            self._unit.raise_denial()
             for step in steps:
                 step()
             return 0.0

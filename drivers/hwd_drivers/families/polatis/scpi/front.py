@@ -47,6 +47,7 @@ CODES: Final = {
 }
 """Codes of the standard, since no source documents those of real units."""
 STATES: Final = {PortState.ENABLED: "E", PortState.DISABLED: "D", PortState.FAILED: "F"}
+ADDRESS: Final = 'IP="127.0.0.1" Gateway="0.0.0.0" Mask="255.0.0.0" Broadcast="127.255.255.255"'
 ENDS: Final = {"crlf": "\r\n", "lf": "\n", "cr": "\r"}
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -89,7 +90,7 @@ class Commands:
     def table(self) -> dict[str, Handler]:
         unit = self._unit
         return {
-            "OXC:SWITch:SIZE?": self._size,
+            "OXC:SWITch:SIZE?": lambda call: Done(answer=f"{unit.numbering.inputs},{unit.numbering.outputs}"),
             "OXC:SWITch:CONNect:ADD": lambda call: Done(busy_s=unit.connect(_pairs(call))),
             "OXC:SWITch:CONNect:ONLY": lambda call: Done(busy_s=unit.connect_only(_pairs(call))),
             "OXC:SWITch:CONNect:SUBtract": self._subtract,
@@ -102,11 +103,8 @@ class Commands:
             "OXC:BOOT:MODE": self._set_boot,
             "OXC:BOOT:MODE?": lambda call: Done(answer=unit.boot),
             "PMON:POWer?": self._powers,
-            "SYSTem:COMMunicate:NETWork:ADDRess?": self._address,
+            "SYSTem:COMMunicate:NETWork:ADDRess?": lambda call: Done(answer=ADDRESS),
         }
-
-    def _size(self, call: Call) -> Done:
-        return Done(answer=f"{self._unit.numbering.inputs},{self._unit.numbering.outputs}")
 
     def _subtract(self, call: Call) -> Done:
         """Remove pairs, or the crossconnects of ports: `(@1,2),(@)`."""
@@ -154,9 +152,6 @@ class Commands:
         dark_dbm = self._unit.options.dark_dbm
         powers = (dark_dbm if power is None else max(power, dark_dbm) for _, power in self._unit.powers(ports))
         return Done(answer=f"({','.join(f'{power:.2f}' for power in powers)})")
-
-    def _address(self, call: Call) -> Done:
-        return Done(answer='IP="127.0.0.1" Gateway="0.0.0.0" Mask="255.0.0.0" Broadcast="127.255.255.255"')
 
 
 def _pairs(call: Call) -> list[tuple[int, int]]:
