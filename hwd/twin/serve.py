@@ -133,7 +133,7 @@ class _Rack:
     kernel: KernelNetwork | None
     place: RackPlace
     hosts: dict[str, dict[str, Json]]
-    """Those of `place`, which change while it runs."""
+    """The entries of `place`, which change while it runs."""
     announce: _Announcer
     agents: dict[str, AgentProcess]
     faults: RackFaults

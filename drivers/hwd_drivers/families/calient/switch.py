@@ -72,7 +72,7 @@ class ListedSwitch(ABC):
     async def _ping(self, deadline_s: float) -> None:
         """Ask for anything, so that the unit does not end the session."""
 
-    async def _begin(self, deadline_s: float) -> None:
+    async def begin(self, deadline_s: float) -> None:
         """List the ports, and keep the session alive from now on."""
         await self._list_ports(deadline_s)
         self._keep_alive = KeepAlive(name=self.name, every_s=self._keep_alive_s, ping=self._ping)

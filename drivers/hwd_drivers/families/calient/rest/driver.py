@@ -66,7 +66,7 @@ class CalientRestSwitch(ListedSwitch):
         )
         switch = cls(context, options, client)
         try:
-            await switch._begin(deadline_s)
+            await switch.begin(deadline_s)
         except BaseException:
             await client.close()
             raise

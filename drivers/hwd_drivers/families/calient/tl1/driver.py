@@ -69,7 +69,7 @@ class CalientSwitch(ListedSwitch):
         switch = cls(context, options, client)
         try:
             await client.log_in(context.user, context.password, deadline_s=deadline_s, accepted="already logged in")
-            await switch._begin(deadline_s)
+            await switch.begin(deadline_s)
         except BaseException:
             await client.close()
             raise
