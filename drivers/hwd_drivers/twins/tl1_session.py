@@ -5,6 +5,7 @@ Commands are executed as they come; each answer has its own delay.
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, TypeVar
 
@@ -20,6 +21,7 @@ from hwd_drivers.codecs.tl1 import (
     stamp,
 )
 from hwd_drivers.codecs.tl1_messages import Alarm, Answer, Autonomous, Command, Completion
+from hwd_drivers.codecs.tl1_words import unquote
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.unit_error import UnitError
 from hwd_drivers.twins.server import TwinServer, TwinSession
@@ -39,11 +41,19 @@ class DenyError(ProtocolError):
         self.text = text
 
 
+Action = Callable[[], tuple[str, ...] | float | None]
+"""Executes a command that was understood: returns data lines, or the seconds until the answer.
+
+Raises DenyError or UnitError where the unit refuses.
+"""
+
+
 class Tl1Session(TwinSession, ABC):
-    """One client. Subclasses execute commands.
+    """One client. Subclasses know the commands of a unit, and log in.
 
     `sid`: name of the unit in each answer. `prompt`: printed after each answer. `wrong_ctag`, `wrong_command`,
-    `wrong_target`: comments to a command whose CTAG, form or TID is wrong; None is the finding.
+    `wrong_target`: comments to a command whose CTAG, form or TID is wrong; None is the finding. `no_login`: comment to
+    a command before a login; `notice`: comments to a login.
     """
 
     sid: ClassVar[str]
@@ -51,24 +61,31 @@ class Tl1Session(TwinSession, ABC):
     wrong_ctag: ClassVar[str | None] = None
     wrong_command: ClassVar[str] = ""
     wrong_target: ClassVar[str] = ""
+    no_login: ClassVar[str] = ""
+    notice: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, server: TwinServer, *, lines_per_block: int | None) -> None:
+    def __init__(self, server: TwinServer, *, login_needed: bool, lines_per_block: int | None) -> None:
         super().__init__(server)
+        self.logged_in = not login_needed
         self._decoder = CommandDecoder()
         self._lines_per_block = lines_per_block
 
     @abstractmethod
-    def execute(self, command: Command) -> tuple[tuple[str, ...], tuple[str, ...], float]:
-        """Data lines, comments, and the seconds until they are sent. Raises DenyError, or UnitError."""
+    def action(self, command: Command) -> Action:
+        """What a command does. Raises DenyError, or UnitError, for a wrong one."""
+
+    @abstractmethod
+    def log_in(self, user: str, password: str) -> tuple[str, ...]:
+        """Check a login; returns the data lines. Raises DenyError."""
 
     @abstractmethod
     def denial(self, error: UnitError) -> DenyError:
         """The unit's refusal in the words of TL1."""
 
     @property
-    @abstractmethod
     def hears(self) -> bool:
         """Whether the session gets autonomous messages."""
+        return self.logged_in
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -100,15 +117,38 @@ class Tl1Session(TwinSession, ABC):
             return
         ctag = command.ctag or "0"
         try:
-            if command.tid and command.tid != self.sid:
-                raise DenyError("IITA", self.wrong_target)
-            lines, comments, delay_s = self.execute(command)
+            lines, delay_s = self.execute(command)
         except DenyError as denial:
             self._deny(ctag, denial)
         except UnitError as error:
             self._deny(ctag, self.denial(error))
         else:
+            comments = self.notice if command.verb == "ACT-USER" else ()
             self.answer(Answer(ctag=ctag, code=Completion.COMPLD, lines=lines, comments=comments), delay_s)
+
+    def execute(self, command: Command) -> tuple[tuple[str, ...], float]:
+        """Data lines, and the seconds until they are sent. A wrong command is denied before a missing login is."""
+        if command.tid and command.tid != self.sid:
+            raise DenyError("IITA", self.wrong_target)
+        aid = unquote(command.aid)
+        match command.verb:
+            case "ACT-USER":
+                lines = self.log_in(aid, command.positional[0] if command.positional else "")
+                self.logged_in = True
+                return lines, 0.0
+            case "CANC-USER":
+                action: Action = self._log_out
+            case "RTRV-HDR":
+                action = tuple
+            case _:
+                action = self.action(command)
+        if not self.logged_in:
+            raise DenyError("PLNA", self.no_login)
+        result = action()
+        return (result, 0.0) if isinstance(result, tuple) else ((), result or 0.0)
+
+    def _log_out(self) -> None:
+        self.logged_in = False
 
     def _deny(self, ctag: str, denial: DenyError) -> None:
         comments = (denial.text.replace("*/", "").replace(";", ","),) if denial.text else ()

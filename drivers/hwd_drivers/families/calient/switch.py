@@ -22,22 +22,6 @@ from hwd_drivers.families.calient.records import Patience, Steps
 from hwd_drivers.transports.keepalive import KeepAlive
 
 
-class Options(Protocol):
-    """Options of both drivers."""
-
-    @property
-    def poll_s(self) -> float: ...
-
-    @property
-    def fail_after_s(self) -> float: ...
-
-    @property
-    def dark_dbm(self) -> float: ...
-
-    @property
-    def keep_alive_s(self) -> float: ...
-
-
 class Client(Protocol):
     """The connection of a session."""
 
@@ -49,12 +33,14 @@ class Client(Protocol):
 class ListedSwitch(ABC):
     """One session with one switch."""
 
-    def __init__(self, context: OpenContext, options: Options, client: Client) -> None:
+    def __init__(
+        self, context: OpenContext, client: Client, *, patience: Patience, dark_dbm: float, keep_alive_s: float
+    ) -> None:
         self.name = context.name
         self._context = context
-        self._patience = Patience(poll_s=options.poll_s, fail_after_s=options.fail_after_s)
-        self._dark_dbm = options.dark_dbm
-        self._keep_alive_s = options.keep_alive_s
+        self._patience = patience
+        self._dark_dbm = dark_dbm
+        self._keep_alive_s = keep_alive_s
         self._session = client
         self._ports = PortMap(names=())
         self._numbers: dict[str, int] = {}

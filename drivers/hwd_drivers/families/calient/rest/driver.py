@@ -15,6 +15,7 @@ from hwd_drivers.core.values import Crossconnect, Exchange, Identity, PortSide, 
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.calient.ports import PortMap
 from hwd_drivers.families.calient.record import Record
+from hwd_drivers.families.calient.records import Patience
 from hwd_drivers.families.calient.rest import protocol
 from hwd_drivers.families.calient.switch import ListedSwitch
 from hwd_drivers.transports.http_client import HttpAnswer, HttpClient
@@ -44,7 +45,13 @@ class CalientRestSwitch(ListedSwitch):
     """One connection to one switch; open it with `CalientRestSwitch.open`."""
 
     def __init__(self, context: OpenContext, options: CalientRestOptions, client: HttpClient) -> None:
-        super().__init__(context, options, client)
+        super().__init__(
+            context,
+            client,
+            patience=Patience(poll_s=options.poll_s, fail_after_s=options.fail_after_s),
+            dark_dbm=options.dark_dbm,
+            keep_alive_s=options.keep_alive_s,
+        )
         self._client = client
         self._group = "" if options.group == DEFAULT_GROUP else options.group
 

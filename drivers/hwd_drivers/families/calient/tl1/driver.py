@@ -14,6 +14,7 @@ from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.devices.tl1_client import Tl1Client
 from hwd_drivers.families.calient.ports import PortMap
 from hwd_drivers.families.calient.record import Record
+from hwd_drivers.families.calient.records import Patience
 from hwd_drivers.families.calient.switch import ListedSwitch
 from hwd_drivers.families.calient.tl1 import protocol
 from hwd_drivers.families.calient.tl1.sender import Sender
@@ -47,7 +48,13 @@ class CalientSwitch(ListedSwitch):
     """One session with one switch; open it with `CalientSwitch.open`."""
 
     def __init__(self, context: OpenContext, options: CalientOptions, client: Tl1Client) -> None:
-        super().__init__(context, options, client)
+        super().__init__(
+            context,
+            client,
+            patience=Patience(poll_s=options.poll_s, fail_after_s=options.fail_after_s),
+            dark_dbm=options.dark_dbm,
+            keep_alive_s=options.keep_alive_s,
+        )
         self._options = options
         self._client = client
 

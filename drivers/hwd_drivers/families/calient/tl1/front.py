@@ -23,7 +23,7 @@ from hwd_drivers.families.calient.unit import FIRMWARE, Change, Connection, Stat
 from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.twins import tl1_session
 from hwd_drivers.twins.server import TwinServer
-from hwd_drivers.twins.tl1_session import DenyError, Tl1Session
+from hwd_drivers.twins.tl1_session import Action, DenyError, Tl1Session
 
 NOTICE: Final = "NOTICE This is a simulated device of a laboratory. Its use may lead to results."
 LOGIN_LEVEL: Final = 2
@@ -42,12 +42,6 @@ REPORTS: Final[Mapping[Change, tuple[Alarm, str, str]]] = {
     "gone": (Alarm.NONE, "REPT EVT CRS", "NA,DELETED,NSA"),
     "failed": (Alarm.MINOR, "REPT ALM CRS", "MN,CONNFAIL,SA"),
 }
-
-Action = Callable[[], tuple[str, ...] | float | None]
-"""Executes a command that was understood: returns data lines, or the seconds until the answer.
-
-Raises DenyError or UnitError where the unit refuses.
-"""
 
 
 class Tl1Front(tl1_session.Tl1Front[Unit]):
@@ -75,18 +69,15 @@ class _Session(Tl1Session):
     wrong_ctag = "Invalid Correlation Tag"
     wrong_command = "Invalid Command"
     wrong_target = "Invalid Target Identifier"
+    no_login = "Login Not Active"
+    notice = (NOTICE,)
 
     def __init__(self, unit: Unit, server: TwinServer) -> None:
-        super().__init__(server, lines_per_block=unit.options.lines_per_block)
+        options = unit.options
+        super().__init__(server, login_needed=options.login_needed, lines_per_block=options.lines_per_block)
         self._unit = unit
-        self._options = unit.options
-        self._logged_in = not unit.options.login_needed
+        self._options = options
         self._user = ""
-
-    @property
-    @override
-    def hears(self) -> bool:
-        return self._logged_in
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -104,16 +95,6 @@ class _Session(Tl1Session):
         super().data_received(data)
 
     @override
-    def execute(self, command: Command) -> tuple[tuple[str, ...], tuple[str, ...], float]:
-        action = self._action(command)
-        is_login = command.verb == "ACT-USER"
-        if not self._logged_in and not is_login:
-            raise DenyError("PLNA", "Login Not Active")
-        result = action()
-        lines, delay_s = (result, 0.0) if isinstance(result, tuple) else ((), result or 0.0)
-        return lines, (NOTICE,) if is_login else (), delay_s
-
-    @override
     def denial(self, error: UnitError) -> DenyError:
         in_use = error.wrong is Wrong.IN_USE
         return DenyError(error.code or (self._options.in_use_code if in_use else CODES[error.wrong]), error.text)
@@ -125,16 +106,10 @@ class _Session(Tl1Session):
             answer = replace(answer, code=Completion.COMPLD, error="", lines=lines, comments=())
         super().answer(answer, delay_s)
 
-    def _action(self, command: Command) -> Action:
-        """What a command does. Raises DenyError with the code for a wrong one."""
+    @override
+    def action(self, command: Command) -> Action:
         unit, aid = self._unit, unquote(command.aid)
         match command.verb:
-            case "ACT-USER":
-                return partial(self._log_in, aid, command.positional[0] if command.positional else "")
-            case "CANC-USER":
-                return self._log_out
-            case "RTRV-HDR":
-                return lambda: None
             case "RTRV-NE":
                 return lambda: _element_lines(serial=unit.serial, chassis=unit.model)
             case "RTRV-PORT":
@@ -155,19 +130,14 @@ class _Session(Tl1Session):
                 return partial(self._step, "", lambda: unit.delete(unit.connections()))
         raise DenyError("IICM")
 
-    # --- sessions
-
-    def _log_in(self, user: str, password: str) -> tuple[str, ...]:
+    @override
+    def log_in(self, user: str, password: str) -> tuple[str, ...]:
         if not self._unit.takes(user, password):
             raise DenyError(self._options.login_code, "Login incorrect")
         if self._user == user and self._options.again_code is not None:
             raise DenyError(self._options.again_code, "Already logged in")
-        self._logged_in = True
         self._user = user
         return (f"{user}:{user},{LOGIN_LEVEL}",)
-
-    def _log_out(self) -> None:
-        self._logged_in = False
 
     # --- changes
 

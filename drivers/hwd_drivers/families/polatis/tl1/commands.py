@@ -18,16 +18,10 @@ from hwd_drivers.core.values import AttenuationMode
 from hwd_drivers.families.polatis.settings import AlarmMode, AlarmType, Edge, FlapProgramme, VoaSetting
 from hwd_drivers.families.polatis.tl1.protocol import MODE_WORDS, MODES
 from hwd_drivers.families.polatis.unit import Unit
-from hwd_drivers.twins.tl1_session import DenyError
+from hwd_drivers.twins.tl1_session import Action, DenyError
 
 ATTENUATES: Final = ("ABSOLUTE", "RELATIVE", "CONVERGED")
 """Abilities of the attenuators."""
-
-Action = Callable[[], tuple[str, ...] | float | None]
-"""Executes a command that was understood: returns data lines, or the seconds until the answer.
-
-Raises UnitError where the unit refuses.
-"""
 
 _WordT = TypeVar("_WordT", bound=StrEnum)
 

@@ -17,12 +17,12 @@ from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.core.values import Crossconnect, CrossconnectState
 from hwd_drivers.families.polatis.alarms import PortAlarm
 from hwd_drivers.families.polatis.settings import AlarmType
-from hwd_drivers.families.polatis.tl1.commands import Action, Commands
+from hwd_drivers.families.polatis.tl1.commands import Commands
 from hwd_drivers.families.polatis.unit import Unit
 from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.twins import tl1_session
 from hwd_drivers.twins.server import TwinServer
-from hwd_drivers.twins.tl1_session import DenyError, Tl1Session
+from hwd_drivers.twins.tl1_session import Action, DenyError, Tl1Session
 
 ALARM_WORDS: Final = {AlarmType.LOS: (Alarm.MAJOR, "MJ", "SA"), AlarmType.DEGRADED: (Alarm.MINOR, "MN", "NSA")}
 """Severity, notification code and effect on service of each alarm: no source documents those of real units."""
@@ -83,26 +83,17 @@ class _Session(Tl1Session):
     sid = "PolatisOXC"
 
     def __init__(self, unit: Unit, server: TwinServer) -> None:
-        super().__init__(server, lines_per_block=unit.options.lines_per_block)
+        options = unit.options
+        super().__init__(server, login_needed=options.login_needed, lines_per_block=options.lines_per_block)
         self._unit = unit
-        self._options = unit.options
+        self._options = options
         self._commands = Commands(unit)
         self._muted = False
-        self._logged_in = not unit.options.login_needed
 
     @property
     @override
     def hears(self) -> bool:
-        return self._logged_in and not self._muted
-
-    @override
-    def execute(self, command: Command) -> tuple[tuple[str, ...], tuple[str, ...], float]:
-        action = self._session_action(command) or self._commands.action(command)
-        if not self._logged_in and command.verb != "ACT-USER":
-            raise DenyError("PLNA")
-        result = action()
-        lines, delay_s = (result, 0.0) if isinstance(result, tuple) else ((), result or 0.0)
-        return self._commands.type_lines() if self.server.faults.take_wrong() else lines, (), delay_s
+        return self.logged_in and not self._muted
 
     @override
     def denial(self, error: UnitError) -> DenyError:
@@ -117,34 +108,31 @@ class _Session(Tl1Session):
             self.send(encode_acknowledgement(Acknowledgement(ctag=answer.ctag, code=AckCode.IP)), delay_s=after_s)
         super().answer(answer, delay_s)
 
-    def _session_action(self, command: Command) -> Action | None:
-        """The action of a command of the session; None for one of the unit."""
-        aid = unquote(command.aid)
+    @override
+    def log_in(self, user: str, password: str) -> tuple[str, ...]:
+        if not self._unit.takes(user, password):
+            raise DenyError("PICC")
+        return ()
+
+    @override
+    def action(self, command: Command) -> Action:
+        aid = unquote(command.aid).upper()
         match command.verb:
-            case "ACT-USER":
-                return lambda: self._log_in(aid, command.positional[0] if command.positional else "")
-            case "CANC-USER":
-                return self._log_out
-            case "RTRV-HDR":
-                return lambda: None
-            case "OPR-ARC-EQPT" if aid.upper() == "REPMGR":
+            case "OPR-ARC-EQPT" if aid == "REPMGR":
                 return self._mute
             case "OPR-ARC-EQPT":
                 raise DenyError("IIAC")
             case "ED-EQPT":
                 seconds = {name.upper(): value for name, value in command.named}.get("ADMIN", "")
-                if aid.upper() != "TIMEOUT" or not SECONDS.fullmatch(seconds):
+                if aid != "TIMEOUT" or not SECONDS.fullmatch(seconds):
                     raise DenyError("IPNV")
                 return lambda: self.end_after_idle(int(seconds))
-        return None
+        return self._commands.action(command)
 
-    def _log_in(self, user: str, password: str) -> None:
-        if not self._unit.takes(user, password):
-            raise DenyError("PICC")
-        self._logged_in = True
-
-    def _log_out(self) -> None:
-        self._logged_in = False
+    @override
+    def execute(self, command: Command) -> tuple[tuple[str, ...], float]:
+        lines, delay_s = super().execute(command)
+        return self._commands.type_lines() if self.server.faults.take_wrong() else lines, delay_s
 
     def _mute(self) -> None:
         """No autonomous messages in this session."""
