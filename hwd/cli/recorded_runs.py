@@ -120,19 +120,19 @@ class _Directory:
 
     def runs(self, limit: int) -> Sequence[RunSummary]:
         async def read(records: "Records") -> Sequence[RunSummary]:
-            return await records.runs(limit=limit)
+            return await records.runs.newest(limit=limit)
 
         return self._read(read)
 
     def run(self, id: str) -> Run:
         async def read(records: "Records") -> Run:
-            return await records.run(id)
+            return await records.runs.get(id)
 
         return self._read(read)
 
     def run_documents(self, id: str) -> list[Document]:
         async def read(records: "Records") -> list[Document]:
-            run = await records.run(id)
+            run = await records.runs.get(id)
             return [stored.document for stored in await records.documents(run=run.id)]
 
         return self._read(read)
@@ -142,7 +142,7 @@ class _Directory:
         after = 0
         with asyncio.Runner() as runner, self._open() as records:
             runner.run(records.open())
-            run = runner.run(records.run(id))
+            run = runner.run(records.runs.get(id))
             while page := runner.run(records.documents(run=run.id, kinds=kinds, after=after, limit=PAGE)):
                 after = page[-1].id
                 yield from (stored.document for stored in page)

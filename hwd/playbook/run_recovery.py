@@ -76,7 +76,7 @@ class RunRecovery:
             try:
                 status = await self._lookup.state(id)
                 is_unknown = status.safe_state in (None, SafeState.UNKNOWN)
-                if is_unknown and not await self._records.settle_run(id, safe):
+                if is_unknown and not await self._records.runs.settle(id, safe):
                     again_s = AGAIN_S
                     continue
             except UnknownError:

@@ -113,7 +113,7 @@ def kinds_of(run: Run) -> tuple[str, ...]:
 
 
 async def _load(records: Records, id: str) -> RunReport:
-    run = await records.run(id)
+    run = await records.runs.get(id)
     gathering = _Gathering(run)
     after = 0
     while page := await records.documents(run=run.id, kinds=kinds_of(run), after=after, limit=PAGE):

@@ -79,7 +79,7 @@ class Scene:
 
     async def outcomes(self) -> list[RunOutcome | None]:
         """Of the runs, oldest first."""
-        return [run.outcome for run in reversed(await self.ask(lambda records: records.runs()))]
+        return [run.outcome for run in reversed(await self.ask(lambda records: records.runs.newest()))]
 
     async def recorded(self, *kinds: str) -> list[dict[str, Any]]:
         stored = await self.ask(lambda records: records.documents(kinds=kinds))
@@ -102,7 +102,9 @@ class Scene:
         run = await self.world.run_playbook(
             playbook(CROSSED), file="playbook.yaml"
         )  # refused where the journal is open
-        assert (await self.outcomes())[-1] is RunOutcome.SUCCEEDED, await self.ask(lambda records: records.run(run))
+        assert (await self.outcomes())[-1] is RunOutcome.SUCCEEDED, await self.ask(
+            lambda records: records.runs.get(run)
+        )
         assert self.light() == CROSSED
 
     async def _check_events(self) -> None:
