@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hwd.cli.options import Json
+from hwd.cli.options import Json, group
 from hwd.cli.output import Output, StyledText
 
 if TYPE_CHECKING:
@@ -20,12 +20,7 @@ if TYPE_CHECKING:
     from hwd_drivers.core.errors import HwdError
     from hwd_drivers.core.offload import Offload
 
-_agent = typer.Typer(
-    help="Agents on hosts, over SSH.",
-    epilog="Example: hwd agent doctor all --testbed lab.yaml",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+commands = group("agent", help="Agents on hosts, over SSH.", epilog="Example: hwd agent doctor all --testbed lab.yaml")
 
 Hosts = Annotated[
     list[str], typer.Argument(metavar="HOST...", help="Hosts of the testbed that have `ssh:`; `all` is all of those.")
@@ -52,11 +47,7 @@ NoStart = Annotated[
 ]
 
 
-def add_to(program: typer.Typer) -> None:
-    program.add_typer(_agent, name="agent")
-
-
-@_agent.command(epilog="Example: hwd agent deploy h0 h1 --testbed lab.yaml --broker mqtt://10.0.0.1:1883")
+@commands.command(epilog="Example: hwd agent deploy h0 h1 --testbed lab.yaml --broker mqtt://10.0.0.1:1883")
 def deploy(
     hosts: Hosts,
     testbed: TestbedFile,
@@ -73,7 +64,7 @@ def deploy(
     _roll_out(hosts, testbed, broker, _layout(prefix, no_start), json, upgrade=False)
 
 
-@_agent.command(epilog="Example: hwd agent upgrade all --testbed lab.yaml")
+@commands.command(epilog="Example: hwd agent upgrade all --testbed lab.yaml")
 def upgrade(
     hosts: Hosts,
     testbed: TestbedFile,
@@ -88,7 +79,7 @@ def upgrade(
     _roll_out(hosts, testbed, broker, _layout(prefix, no_start), json, upgrade=True)
 
 
-@_agent.command(epilog="Example: hwd agent remove h0 --testbed lab.yaml")
+@commands.command(epilog="Example: hwd agent remove h0 --testbed lab.yaml")
 def remove(
     hosts: Hosts,
     testbed: TestbedFile,
@@ -124,7 +115,7 @@ def remove(
     _go(go, hosts, testbed, broker, json)
 
 
-@_agent.command(epilog="Example: hwd agent doctor all --testbed lab.yaml")
+@commands.command(epilog="Example: hwd agent doctor all --testbed lab.yaml")
 def doctor(
     hosts: Hosts,
     testbed: TestbedFile,
