@@ -265,7 +265,9 @@ FURTHER: Mapping[str, Reader] = {
     "hwd.config.yaml.tree": _whole(lambda data: tree.parse_tree(data, file="x.yaml")),
     "hwd.config.playbook.playbook": _text(lambda text: playbook.load_playbook_text(text, file="x.yaml")),
     "hwd.config.testbed.topology_file": _text(lambda text: topology.load_topology_text(text, file="x.yaml")),
-    "hwd.client.event_stream": _text(lambda text: list(event_stream.parse(iter(text.split("\n"))))),
+    "hwd.client.event_stream": _text(
+        lambda text: [*map(event_stream.Lines(beat=lambda id: None).feed, text.split("\n"))]
+    ),
     "hwd.config.testbed.wanted_state": _text(lambda text: wanted_state.parse_what(text, _rack())),
     "hwd.config.testbed.wanted_state, pairs": _text(lambda text: wanted_state.parse_what(f"ocs1:{text}", _rack())),
     "hwd.mfabric.demand_csv, pairs": _whole(lambda data: demand_csv.read_csv(b"from,to,bytes\n" + data)),

@@ -24,7 +24,6 @@ from hwd.config.playbook.playbook import (
 from hwd.config.playbook.step_claims import harmed
 from hwd.model.run_facts import RunAssert, RunFault, RunHost, RunNote, RunPaused, RunResumed, RunStep
 from hwd.playbook.measures import Tally, figures
-from hwd.playbook.pause import Brake
 from hwd.playbook.run_access import RunAccess
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Asker
@@ -37,6 +36,30 @@ HELD_S = 60.0
 """The least time that a pause renews a lease for; it is renewed twice in that time."""
 LEFT_LEAST_S = 0.001
 """The least remaining time of a lease, which is read a moment after it was seen in force."""
+
+
+class Brake:
+    """A pause may be requested at any time; it takes effect before the next step."""
+
+    def __init__(self) -> None:
+        self.by: str | None = None
+        """Who requested the pause; None without one."""
+        self._off = asyncio.Event()
+        self._off.set()
+
+    def pull(self, by: str) -> None:
+        """Request a pause; the first request counts."""
+        if self.by is None:
+            self.by = by
+            self._off.clear()
+
+    def let_go(self) -> None:
+        self.by = None
+        self._off.set()
+
+    async def off(self) -> None:
+        """Wait until no pause is requested."""
+        await self._off.wait()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -263,7 +286,6 @@ class Lane:
 
     @property
     def _in_force(self) -> Claim | None:
-        """The lease that it acts under."""
         return self.lease or (self.outer._in_force if self.outer else None)
 
     async def _confirm(self) -> None:
@@ -330,7 +352,6 @@ class Lane:
 
 
 async def _within(work: Awaitable[None], seconds: float | None) -> None:
-    """Wait for `work`, at most `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await work

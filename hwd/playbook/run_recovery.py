@@ -102,7 +102,6 @@ class RunRecovery:
         self._on_change()
 
     async def _is_all_confirmed(self, run: str) -> bool:
-        """Whether all reconfigurations of a run have ended as confirmed."""
         kinds = (ReconfigurationState.KIND, ReconfigurationEnded.KIND)
         outcomes: dict[str, str | None] = {}
         for stored in await self._records.documents(run=run, kinds=kinds):

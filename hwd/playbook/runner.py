@@ -17,9 +17,8 @@ from hwd.model.fault import Clear
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.run_facts import RunFault
 from hwd.model.stage import StageName
-from hwd.playbook.lane import Lane, LaneContext
+from hwd.playbook.lane import Brake, Lane, LaneContext
 from hwd.playbook.measures import Tally
-from hwd.playbook.pause import Brake
 from hwd.playbook.run_access import RunAccess
 from hwd.playbook.safe_state import SafeState, SafeStates, left_by
 from hwd.ports.testbed_ports import all_ports

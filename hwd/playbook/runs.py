@@ -441,7 +441,6 @@ class Runs:
         return f"about another {left_s:.0f} s" if left_s else "for how long is not known"
 
     def _run_of(self, reconfiguration: str) -> str | None:
-        """The run of a reconfiguration in progress."""
         claim = self._ledger.get(Reason.RECONFIGURATION, reconfiguration)
         return None if claim is None else claim.run
 

@@ -6,7 +6,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from hwd.model.host import ClockAligned
-from hwd.records.fact_reader import FactReader
+from hwd.records.entry import FactReader
 from hwd.records.store import put_row
 from hwd.records.store_access import Access
 from hwd.records.tables import about, alignments

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from hwd.model.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted
-from hwd.records.fact_reader import FactReader
+from hwd.records.entry import FactReader
 from hwd.records.gaps import DocumentGroup, read_gap
 from hwd.records.store_access import Access
 from hwd.records.tables import documents

@@ -12,8 +12,7 @@ from hwd.records.alignments import AlignmentTable
 from hwd.records.delegation_table import DelegationTable
 from hwd.records.demand_table import DemandTable
 from hwd.records.desired_table import DesiredTable, put_wanted
-from hwd.records.entry import Entry, entry
-from hwd.records.fact_reader import FactReader
+from hwd.records.entry import Entry, FactReader, entry
 from hwd.records.gaps import DocumentGroup, Gap, GapTable, put_gap
 from hwd.records.job_table import JobTable
 from hwd.records.journal_id import JournalId

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from hwd.model.host import HostEvent, HostSelection
 from hwd.model.timeline import Timeline
-from hwd.records.fact_reader import FactReader
+from hwd.records.entry import FactReader
 from hwd.records.gaps import DocumentGroup, read_gap
 from hwd.records.store_access import Access
 from hwd.records.tables import documents

@@ -177,7 +177,6 @@ def _live(url: str | None) -> tuple[dict[str, str], int]:
 
 
 def _due(at: str | None, in_: float | None) -> int | None:
-    """The earliest start in unix time."""
     from hwd_drivers.core.clock import SystemClock
 
     if at is not None and in_ is not None:

@@ -9,6 +9,7 @@ from hwd.cli.options import Json, TestbedFile, Verbose
 from hwd.cli.output import Output
 from hwd.model.plural import plural
 from hwd_drivers.core.own_python import uncollected
+from hwd_drivers.core.structs import to_plain
 
 commands = typer.Typer(rich_markup_mode=None)
 
@@ -54,18 +55,7 @@ def check(
     for problem in problems:
         output.say(str(problem))
     output.note(f"{plural(len(files), 'file')}: {plural(errors, 'error')}, {plural(len(problems) - errors, 'warning')}")
-    output.data(
-        [
-            {
-                "file": problem.file,
-                "line": problem.line,
-                "path": problem.path,
-                "text": problem.text,
-                "warning": problem.warning,
-            }
-            for problem in problems
-        ]
-    )
+    output.data(to_plain(problems))
     if errors:
         raise typer.Exit(2)
 

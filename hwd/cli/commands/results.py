@@ -67,11 +67,11 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     output = Output(json=json)
     with busy(output, LOADING):
         from hwd.report.grouping import compared_with, notes, split_by
-        from hwd.report.jobs import job_rows, job_text
-        from hwd.report.predictions import prediction_rows, prediction_text
-        from hwd.report.rc_recovery import recovery_rows, recovery_text
+        from hwd.report.jobs import job_rows
+        from hwd.report.predictions import prediction_rows
+        from hwd.report.rc_recovery import recovery_rows
         from hwd.report.stages import pairs_rows, stage_table
-        from hwd.report.text import pairs_text, stage_text
+        from hwd.report.text import job_text, pairs_text, prediction_text, recovery_text, stage_text
 
     with recorded(url, data) as source, busy(output, "reading"):
         found = source.run(run)
