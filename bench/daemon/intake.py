@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiomqtt
-import httpx
+import httpx2
 
 from bench.broker import mosquitto
 from bench.child import Child, child
@@ -140,7 +140,7 @@ def taken(daemon: Daemon) -> int:
     """The number of events in the records without a gap, or in the metrics, whichever is less."""
     with contextlib.closing(sqlite3.connect(records_path(Path(daemon.place.data_dir)))) as records:
         (held,) = records.execute("SELECT sum(upto) FROM seen").fetchone()
-    text = httpx.get(f"{daemon.place.http}/metrics", trust_env=False).text
+    text = httpx2.get(f"{daemon.place.http}/metrics", trust_env=False).text
     counted = sum(float(value) for value in re.findall(r"^hwd_agent_events_total{.*} (.*)$", text, re.MULTILINE))
     lost = sum(float(value) for value in re.findall(r"^hwd_agent_events_lost_total{.*} (.*)$", text, re.MULTILINE))
     return min(int(held), int(counted)) - int(lost)

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from bench.child import child
 from bench.lab import TESTBED, Lab
@@ -42,7 +42,7 @@ async def until_ready(lab: Lab, testbed: Path) -> float:
     began_s = loop.time()
     async with (
         lab.daemon(testbed=testbed) as daemon,
-        httpx.AsyncClient(base_url=daemon.place.http, trust_env=False) as http,
+        httpx2.AsyncClient(base_url=daemon.place.http, trust_env=False) as http,
     ):
         async with asyncio.timeout(READY_WITHIN_S):
             while True:

@@ -1,4 +1,4 @@
-"""`hwd status` from the shell with the demo's rack and its daemon, against bare Python and Python with httpx."""
+"""`hwd status` from the shell with the demo's rack and its daemon, against bare Python and Python with httpx2."""
 
 import sys
 from pathlib import Path
@@ -21,11 +21,11 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
             rounds,
             lambda: in_shell(lab.environment, INSTALLED, "status"),
             lambda: in_shell(lab.environment, sys.executable, "-c", "pass"),
-            lambda: in_shell(lab.environment, sys.executable, "-c", "import httpx"),
+            lambda: in_shell(lab.environment, sys.executable, "-c", "import httpx2"),
         )
-    ours, python, httpx = (Summary.of([second * 1e3 for second in seconds]) for seconds in (ours_s, python_s, httpx_s))
-    beside = f"python alone {python.median:.0f} ms, with httpx {httpx.median:.0f} (p99 {httpx.p99:.0f})"
-    detail = {"ours_ms": ours.to_data(), "python_ms": python.to_data(), "httpx_ms": httpx.to_data()}
+    ours, python, httpx2 = (Summary.of([second * 1e3 for second in seconds]) for seconds in (ours_s, python_s, httpx_s))
+    beside = f"python alone {python.median:.0f} ms, with httpx2 {httpx2.median:.0f} (p99 {httpx2.p99:.0f})"
+    detail = {"ours_ms": ours.to_data(), "python_ms": python.to_data(), "httpx_ms": httpx2.to_data()}
     return [
         Bar(
             name="hwd status",
@@ -33,7 +33,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
             limit=LIMIT_MS,
             unit="ms",
             spread=(
-                f"quartiles {ours.p25:.0f}-{ours.p75:.0f}; {ours.median / httpx.median:.2f} times the floor: {beside}"
+                f"quartiles {ours.p25:.0f}-{ours.p75:.0f}; {ours.median / httpx2.median:.2f} times the floor: {beside}"
             ),
             n=ours.n,
             detail=detail,

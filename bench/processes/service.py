@@ -9,7 +9,7 @@ import signal
 import sys
 
 import aiomqtt
-import httpx
+import httpx2
 import sqlalchemy as sa
 from fastapi import FastAPI
 
@@ -31,7 +31,7 @@ async def main(database: str) -> None:
     async with aiomqtt.Client("127.0.0.1", int(port)) as client:
         await client.subscribe("#", qos=1)
         url = await server.start()
-        async with httpx.AsyncClient(trust_env=False) as http:
+        async with httpx2.AsyncClient(trust_env=False) as http:
             (await http.get(url)).raise_for_status()
         print("ready", flush=True)
         await ended.wait()

@@ -6,7 +6,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Final
 
-import httpx
+import httpx2
 
 from bench.lab import NAME, Daemon, Lab, all_up
 from bench.measure import Bar, Summary, alternate, ratios
@@ -56,7 +56,7 @@ async def _measure(daemon: Daemon, pairs: int, rounds: int) -> list[Bar]:
         hwd.switch(made.id, "a")
         last = hwd.documents().last
         headers = {"Authorization": f"Bearer {find_token(daemon.place, {})}"}
-        async with httpx.AsyncClient(base_url=daemon.place.http, headers=headers) as http:
+        async with httpx2.AsyncClient(base_url=daemon.place.http, headers=headers) as http:
 
             async def switch() -> None:
                 id = next(ids)

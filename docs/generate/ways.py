@@ -24,7 +24,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from types import CodeType, FrameType
 
-import httpx
+import httpx2
 from typing_extensions import override
 
 from docs.generate.pages import table
@@ -117,7 +117,7 @@ def _module(file: str) -> str | None:
 
 
 def played(
-    act: Callable[[World, httpx.AsyncClient], Awaitable[None]],
+    act: Callable[[World, httpx2.AsyncClient], Awaitable[None]],
     *,
     link: bool = False,
     rank: Callable[[JobRank], Awaitable[None]] | None = None,
@@ -155,9 +155,9 @@ def played(
                 tokens=frozenset({"ways"}),
                 session="ways",
             )
-            transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
+            transport = httpx2.ASGITransport(app, client=("127.0.0.1", 1))
             headers = {"Authorization": "Bearer ways"}
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as http:
+            async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as http:
                 if link:
                     await http.post("/api/v1/reconfigurations", json={"what": LINK, "ready_within_s": 15})
                 if rank is not None:
@@ -173,14 +173,14 @@ def played(
     return run_virtual(main())
 
 
-async def nothing(_: World, __: httpx.AsyncClient) -> None:
+async def nothing(_: World, __: httpx2.AsyncClient) -> None:
     pass
 
 
 def of_flap() -> Calls:
     """What one flap of a carrier causes: it falls and rises, and so does the RDMA port."""
 
-    async def flap(world: World, _: httpx.AsyncClient) -> None:
+    async def flap(world: World, _: httpx2.AsyncClient) -> None:
         await world.set_fault(parse_fault(FLAP))
 
     return played(flap, link=True) - played(nothing, link=True)
@@ -197,7 +197,7 @@ def of_operation() -> Calls:
             await own.collective("world", "all-reduce", seconds=0.1)
             await asyncio.Event().wait()  # the job does not end with it
 
-        async def act(_: World, __: httpx.AsyncClient) -> None:
+        async def act(_: World, __: httpx2.AsyncClient) -> None:
             if asks:
                 go.set()
 
@@ -209,9 +209,9 @@ def of_operation() -> Calls:
 def of_apply() -> tuple[Calls, Calls]:
     """What `hwd apply` causes in the command line, and in the daemon."""
     asked: list[Request] = []
-    answers: list[httpx.Response] = []
+    answers: list[httpx2.Response] = []
 
-    async def ask(_: World, http: httpx.AsyncClient) -> None:
+    async def ask(_: World, http: httpx2.AsyncClient) -> None:
         answers[:] = [await http.request(one.method, one.path, content=one.body, headers=JSON) for one in asked]
 
     class Handler(BaseHTTPRequestHandler):

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-import httpx
+import httpx2
 
 from hwd.client import event_stream
 from hwd.client.event_stream import Event, Lines, Listening
@@ -66,18 +66,18 @@ class Connection:
         ProtocolError where the answer is not one to this call.
         """
         within_s, where = min(within_s, self._within_s), _path(path)
-        request: dict[str, Any] = {"timeout": httpx.Timeout(within_s, connect=min(CONNECT_S, within_s))}
+        request: dict[str, Any] = {"timeout": httpx2.Timeout(within_s, connect=min(CONNECT_S, within_s))}
         request["params"] = {name: value for name, value in query.items() if value is not None} or None
         if body is not None:
             request["headers"] = BYTES if isinstance(body, bytes) else JSON
             request["content"] = body if isinstance(body, bytes) else to_json(body)
         try:
             response = await self._send(method, where, **request)
-        except httpx.ConnectTimeout as error:
+        except httpx2.ConnectTimeout as error:
             raise unreachable(self.url, error) from error
-        except httpx.TimeoutException as error:
+        except httpx2.TimeoutException as error:
             raise DeadlineError(f"daemon {self.url}: no answer to {method} {where} within {within_s:g} s") from error
-        except httpx.TransportError as error:
+        except httpx2.TransportError as error:
             raise unreachable(self.url, error) from error
         raise_for_problem(response)
         try:
@@ -100,7 +100,7 @@ class Connection:
 
         Raises as `ask` does, LinkError where the daemon goes away meanwhile.
         """
-        timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
+        timeout = httpx2.Timeout(ANSWER_S, connect=CONNECT_S)
         try:
             async with self._http.stream(
                 "POST", _path(path), content=to_json(body), headers=JSON, timeout=timeout
@@ -108,12 +108,11 @@ class Connection:
                 if not response.is_success:
                     await response.aread()
                 raise_for_problem(response)
-                rest = b""
-                async for data in response.aiter_bytes():
-                    *lines, rest = (rest + data).split(b"\n")
-                    for line in filter(None, lines):
-                        yield line
-        except httpx.TransportError as error:
+                async with aclosing(_lines_of(response)) as lines:
+                    async for line in lines:
+                        if line:
+                            yield line
+        except httpx2.TransportError as error:
             raise unreachable(self.url, error) from error
 
     async def listen(self, listening: Listening) -> AsyncGenerator[Event, None]:
@@ -124,7 +123,7 @@ class Connection:
                 async with aclosing(self._stream(listening)) as found:
                     async for event in found:
                         yield listening.take(event)
-            except (httpx.TransportError, LinkError) as error:
+            except (httpx2.TransportError, LinkError) as error:
                 cause = _root(error)
             await asyncio.sleep(listening.lost(self.url, cause))
             self._look_again()
@@ -136,33 +135,34 @@ class Connection:
             if not response.is_success:
                 await response.aread()
             raise_for_problem(response)
-            lines = Lines(listening.beat)
-            async for line in response.aiter_lines():
-                if (event := lines.feed(line)) is not None:
-                    yield event
+            reader = Lines(listening.beat)
+            async with aclosing(_lines_of(response)) as lines:
+                async for line in lines:
+                    if (event := reader.feed(line.decode(errors="replace"))) is not None:
+                        yield event
 
-    async def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
+    async def _send(self, method: str, path: str, **request: Any) -> httpx2.Response:
         try:
             return await self._http.request(method, path, **request)
         # nothing was sent; a call that changes something is never sent twice
-        except (httpx.ConnectError, httpx.ConnectTimeout):
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
             if not self._look_again():
                 raise
             return await self._http.request(method, path, **request)
 
     @property
-    def _http(self) -> httpx.AsyncClient:
+    def _http(self) -> httpx2.AsyncClient:
         """The client of this process. That of a process from which it was forked is let be: they share sockets."""
         process = os.getpid()
         if process not in self._of_process:
             self._of_process[process] = self._client()
         return self._of_process[process]
 
-    def _client(self) -> httpx.AsyncClient:
+    def _client(self) -> httpx2.AsyncClient:
         # No proxy and no .netrc: a daemon is near, and its token must reach nobody else. Loading certificates takes
         # 20 ms, and only https needs them.
         tls = self.url.startswith("https://")
-        return httpx.AsyncClient(base_url=self.url, headers=self._authorization(), trust_env=False, verify=tls)
+        return httpx2.AsyncClient(base_url=self.url, headers=self._authorization(), trust_env=False, verify=tls)
 
     def _authorization(self) -> dict[str, str]:
         token = self._token or self._daemon.token
@@ -171,9 +171,23 @@ class Connection:
     def _look_again(self) -> bool:
         moved = self._daemon.look_again()
         if moved:
-            self._http.base_url = httpx.URL(self.url)
+            self._http.base_url = httpx2.URL(self.url)
             self._http.headers.update(self._authorization())
         return moved
+
+
+async def _lines_of(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    """The lines of an answer while it comes; one that is cut off is left out. The iterator over lines of the HTTP
+    library cannot be closed, and would leave a task behind.
+    """
+    parts: list[bytes] = []
+    async with aclosing(response.aiter_bytes()) as chunks:
+        async for chunk in chunks:
+            *lines, last = chunk.split(b"\n")
+            for line in lines:
+                yield b"".join((*parts, line))
+                parts.clear()
+            parts.append(last)
 
 
 def _path(parts: Sequence[str]) -> str:
@@ -187,7 +201,7 @@ def unreachable(url: str, error: Exception) -> HwdError:
     Some messages of the HTTP library end in a full stop, which is removed, since more text follows.
     """
     found = reason_of(_root(error)).rstrip(". ")
-    was_there = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
+    was_there = isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError | httpx2.WriteError)
     how = "the connection ended before its answer came" if was_there else "cannot be reached"
     return LinkError(
         f"daemon {url}: {how}: {found}. `hwd serve TESTBED` starts one, "

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-import httpx
+import httpx2
 
 from hwd.model.document_list import DocumentJson
 from hwd.model.plural import plural
@@ -21,7 +21,7 @@ PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0, 5.0, 5.0)
 SAID_AT = 2
 """The attempt from which a lost stream is reported; a stream that is resumed at the first attempt is no news."""
 PATH = "/api/v1/events"
-TIMEOUT = httpx.Timeout(5.0, read=SILENT_S)
+TIMEOUT = httpx2.Timeout(5.0, read=SILENT_S)
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Turns a problem document (RFC 9457) into the error that caused it."""
 
-import httpx
+import httpx2
 from msgspec import UNSET
 
 from hwd.model.status import Problem
@@ -48,7 +48,7 @@ _BY_EXIT_STATUS: dict[int, type[HwdError]] = {
 NOT_FOUND = 404
 
 
-def raise_for_problem(response: httpx.Response) -> None:
+def raise_for_problem(response: httpx2.Response) -> None:
     """Return where the answer is a success; else raise the daemon's error."""
     if response.is_success:
         return

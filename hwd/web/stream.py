@@ -11,6 +11,8 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 
+from fastapi.sse import format_sse_event
+
 from hwd.model.document_list import DocumentJson, DocumentList
 from hwd.web.hub import Hub
 from hwd_drivers.core.documents import Document
@@ -103,7 +105,7 @@ class EventStream:
 
     def _comment(self, text: str, seen: int) -> bytes:
         """A sign of life, and the id to continue after."""
-        return f": {text}\nid: {self.id_of(seen)}\n\n".encode()
+        return format_sse_event(comment=text, id=self.id_of(seen))
 
 
 def _is_one_of(document: Document, kinds: tuple[str, ...]) -> bool:
@@ -111,4 +113,4 @@ def _is_one_of(document: Document, kinds: tuple[str, ...]) -> bool:
 
 
 def _event(name: str, id: str, data: object) -> bytes:
-    return f"event: {name}\nid: {id}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
+    return format_sse_event(event=name, id=id, data_str=json.dumps(data, separators=(",", ":")))

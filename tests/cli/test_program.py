@@ -149,5 +149,5 @@ def test_status_imports_nothing_that_is_slow_and_that_it_does_not_need() -> None
     done = subprocess.run([sys.executable, "-c", STATUS], capture_output=True, text=True, check=True)
     said = json.loads(done.stdout)
     assert said["status"] == 4, done.stderr
-    assert "httpx" in said["modules"]
+    assert "httpx2" in said["modules"]
     assert SLOW.isdisjoint(said["modules"]), SLOW & set(said["modules"])

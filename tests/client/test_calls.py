@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from hwd.client import AsyncClient, Client
@@ -55,7 +55,7 @@ def known(hwd_running: RunningLab) -> list[str]:
     """Patterns of the requests in the daemon's OpenAPI document: `GET /api/v1/runs/[^/]+`."""
     daemon = Whereabouts.find(environment=hwd_running.environment, testbed=hwd_running.name)
     by = {"Authorization": f"Bearer {daemon.token}"}
-    document = httpx.get(f"{daemon.url}/api/v1/openapi.json", headers=by, trust_env=False).json()
+    document = httpx2.get(f"{daemon.url}/api/v1/openapi.json", headers=by, trust_env=False).json()
     return [
         method.upper() + " " + re.sub(r"\{\w+\}", "[^/]+", path)
         for path, methods in document["paths"].items()

@@ -1,6 +1,6 @@
 """What a client makes of problem documents, of answers of others, and of none."""
 
-import httpx
+import httpx2
 import pytest
 
 from hwd.client.connection import unreachable
@@ -52,7 +52,7 @@ def test_an_error_comes_back_as_what_it_was_with_the_words_of_a_device_and_the_s
 
 @pytest.mark.parametrize("content", [b"<html>", b"\xff", b'{"detail": "Not Found"}', b'{"detail": "\xff"}', b"[]"])
 def test_an_answer_of_somebody_else_is_a_protocol_error(content: bytes) -> None:
-    response = httpx.Response(502, content=content, request=httpx.Request("GET", "http://h/x"))
+    response = httpx2.Response(502, content=content, request=httpx2.Request("GET", "http://h/x"))
     with pytest.raises(ProtocolError, match=r"http://h/x: status 502 without a problem document"):
         raise_for_problem(response)
 
@@ -68,12 +68,12 @@ GONE = "the connection ended before its answer came"
     ("error", "how", "found"),
     [
         (
-            httpx.RemoteProtocolError("Server disconnected without sending a response."),
+            httpx2.RemoteProtocolError("Server disconnected without sending a response."),
             GONE,
             "Server disconnected without sending a response",
         ),
-        (httpx.ConnectError("[Errno 111] Connection refused"), "cannot be reached", "Connection refused"),
-        (httpx.ReadError(""), GONE, "ReadError"),
+        (httpx2.ConnectError("[Errno 111] Connection refused"), "cannot be reached", "Connection refused"),
+        (httpx2.ReadError(""), GONE, "ReadError"),
     ],
     ids=["ends in a stop", "ends in a word", "says nothing"],
 )

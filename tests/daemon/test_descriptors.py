@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from hwd.config.run_files.places import daemon_of, rack_of
@@ -52,7 +52,7 @@ def until_ready(environment: dict[str, str]) -> str:
 
 
 def is_ready(url: str) -> bool:
-    return httpx.get(f"{url}/readyz", trust_env=False, timeout=10).is_success
+    return httpx2.get(f"{url}/readyz", trust_env=False, timeout=10).is_success
 
 
 def processor_s(pid: int) -> float:
@@ -76,7 +76,7 @@ def test_more_connections_than_descriptors_cost_little_and_shut_nobody_out(
                     stranger.sendall(said)
             threading.Event().wait(HELD_S)
             used_s, logged = processor_s(daemon.pid) - before_s, log.stat().st_size - before_bytes
-            ready = httpx.get(f"{url}/readyz", trust_env=False, timeout=10)
+            ready = httpx2.get(f"{url}/readyz", trust_env=False, timeout=10)
             assert ready.json() == {"ready": True, "why": []}, (
                 "an operator comes in, and the switch and the broker are there"
             )
@@ -84,6 +84,6 @@ def test_more_connections_than_descriptors_cost_little_and_shut_nobody_out(
         assert used_s < 0.5 * HELD_S
         assert logged < 4096, log.read_text()[-4096:]
         assert is_ready(url)
-    counted = httpx.get(f"{url}/metrics", trust_env=False).text
+    counted = httpx2.get(f"{url}/metrics", trust_env=False).text
     assert 'hwd_limit_reached_total{limit="http-connections"} 0.0' not in counted
     assert 'hwd_limit_reached_total{limit="descriptors"} 0.0' in counted, "it keeps some for itself"

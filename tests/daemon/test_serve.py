@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import aiomqtt
-import httpx
+import httpx2
 import pytest
 
 from hwd.client import Client
@@ -167,7 +167,7 @@ def test_a_daemon_can_be_found_from_its_start_to_its_end_which_no_closed_termina
         same_port = ServeOptions(testbed=file, http=place.http.removeprefix("http://"), twin=False)
         asyncio.run(run_daemon(same_port, other))
     process.send_signal(signal.SIGHUP)
-    assert httpx.get(f"{place.http}/readyz", trust_env=False).json()["ready"] is False
+    assert httpx2.get(f"{place.http}/readyz", trust_env=False).json()["ready"] is False
     assert end(process, signal.SIGINT)[0] == 0
     assert daemon_of("desk", environment) is None
     with contextlib.closing(sqlite3.connect(records_path(Path(place.data_dir)))) as records:
@@ -181,7 +181,7 @@ def test_a_run_is_recorded_with_its_commit_and_a_closed_terminal_ends_all_in_ord
 ) -> None:
     process, place, _ = listening()
     by = {"Authorization": f"Bearer {Path(place.token_file).read_text().strip()}"}
-    with httpx.Client(base_url=f"{place.http}/api/v1", headers=by, trust_env=False) as client:
+    with httpx2.Client(base_url=f"{place.http}/api/v1", headers=by, trust_env=False) as client:
         body = {"text": "playbook: said\nsteps:\n  - note: hello\n", "file": "said.yaml"}
         started = client.post("/runs", json=body).json()
         while (run := client.get(f"/runs/{started['run']}").json()).get("outcome") is None:
@@ -191,7 +191,7 @@ def test_a_run_is_recorded_with_its_commit_and_a_closed_terminal_ends_all_in_ord
     else:
         assert run["commit"] is None
         assert run["inventory"]["commit"].startswith("unknown: ")
-    with httpx.stream("GET", f"{place.http}/api/v1/events", headers=by, trust_env=False, timeout=20) as stream:
+    with httpx2.stream("GET", f"{place.http}/api/v1/events", headers=by, trust_env=False, timeout=20) as stream:
         lines = stream.iter_lines()
         assert next(lines).startswith(": events")
         status, said = end(process, signal.SIGHUP)
@@ -241,7 +241,7 @@ def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal_and_the_daem
     os.kill(rack.pid, signal.SIGKILL)
     # The kernel closes the sockets of a process before it tells of its end, so the switch may be down first.
     said = said_until(process, "was killed by")
-    assert httpx.get(f"{place.http}/healthz", trust_env=False).status_code == 200
+    assert httpx2.get(f"{place.http}/healthz", trust_env=False).status_code == 200
     status, rest = end(process)
     assert (status, "Traceback" in rest) == (0, False)
     (line,) = [one for one in (said + rest).splitlines() if "ERROR" in one]
@@ -257,7 +257,7 @@ def test_a_person_at_the_terminal_is_told_what_a_browser_opens_and_a_terminal_th
 ) -> None:
     process, ours, said = in_terminal("setsid", "--ctty")
     (page,) = re.findall(r"browser (http://\S+/\?token=\S+)", said)
-    with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+    with httpx2.Client(trust_env=False, follow_redirects=True) as browser:
         assert browser.get(page).json()["testbed"] == "desk"
     os.close(ours)  # it takes no words any more
     assert process.wait(20) == 0
@@ -302,9 +302,9 @@ def test_tokens_open_it_to_other_machines_and_without_any_standard_stream_it_run
                 assert process.poll() is None
                 time.sleep(0.05)  # noqa: TID251 - of a process of its own
             url = place.http.replace("0.0.0.0", "127.0.0.1")
-            assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
-            assert httpx.get(f"{url}/api/v1/status", trust_env=False).status_code == 401
-            known = httpx.get(f"{url}/api/v1/status", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+            assert httpx2.get(f"{url}/healthz", trust_env=False).status_code == 200
+            assert httpx2.get(f"{url}/api/v1/status", trust_env=False).status_code == 401
+            known = httpx2.get(f"{url}/api/v1/status", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
             assert known.json()["testbed"] == "desk"
             assert (place.token_file, (Path(place.data_dir) / "token").exists()) == ("", False), (
                 "none is drawn where some are set"
@@ -413,7 +413,7 @@ def test_a_service_manager_hears_of_start_reloads_and_stop(serve: Serve, tmp_pat
         assert "switch ocs1 is down: " in ready, "its first attempt has ended"
         place = re.search(r"http +(\S+)", said_until(process, "data "))
         assert place is not None
-        assert httpx.get(f"{place[1]}/healthz", trust_env=False).json() == {"alive": True}
+        assert httpx2.get(f"{place[1]}/healthz", trust_env=False).json() == {"alive": True}
 
         file.write_text(f"{DESK}ports: {{ocs1.3: {{state: maintenance, why: dirty}}}}\n")
         process.send_signal(signal.SIGHUP)

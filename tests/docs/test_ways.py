@@ -2,7 +2,7 @@
 
 from functools import cache
 
-import httpx
+import httpx2
 
 from docs.generate.ways import CROSSCONNECT, READ, Calls, nothing, of_apply, of_flap, of_hwd, of_operation, played
 from hwd.sim.world import World
@@ -30,7 +30,7 @@ def test_an_apply_from_the_shell_is_planned_once_and_reads_the_switch_to_plan_be
 
 
 def test_a_plan_that_is_applied_by_its_hash_is_not_made_again_while_the_switch_is_as_it_was() -> None:
-    async def ask(_: World, http: httpx.AsyncClient) -> None:
+    async def ask(_: World, http: httpx2.AsyncClient) -> None:
         plan = (await http.post("/api/v1/plans", json={"what": CROSSCONNECT})).json()
         done = (await http.post("/api/v1/reconfigurations", json={"hash": plan["hash"]})).json()
         assert (done["outcome"], done["plan"]) == ("confirmed", plan)

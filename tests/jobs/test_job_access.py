@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
@@ -31,7 +31,7 @@ from .test_job_run import Regions
 TOKEN = "the-token-of-ada-who-operates"
 
 
-def http(lab: Lab) -> httpx.AsyncClient:
+def http(lab: Lab) -> httpx2.AsyncClient:
     """The HTTP API of the daemon of a lab, for the operator ada."""
     app = make_app(
         lab.service,
@@ -42,12 +42,12 @@ def http(lab: Lab) -> httpx.AsyncClient:
         names={TOKEN: "ada"},
         session="s",
     )
-    transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
+    transport = httpx2.ASGITransport(app, client=("127.0.0.1", 1))
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
+    return httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
 
 
-async def call(lab: Lab, method: str, path: str, body: Mapping[str, Any]) -> httpx.Response:
+async def call(lab: Lab, method: str, path: str, body: Mapping[str, Any]) -> httpx2.Response:
     async with http(lab) as client:
         asked = client.request(method, path, json=dict(body))
         return await lab.world.nodes.run_in_node(DAEMON, asked)

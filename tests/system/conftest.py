@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import httpx
+import httpx2
 import pytest
 
 from hwd.records.records import Records
@@ -235,9 +235,9 @@ class Lab:
             return None
         try:
             by = {"Authorization": f"Bearer {Path(place['token_file']).read_text().strip()}"}
-            async with httpx.AsyncClient(base_url=place["http"], headers=by, timeout=5.0, verify=NO_TLS) as client:
+            async with httpx2.AsyncClient(base_url=place["http"], headers=by, timeout=5.0, verify=NO_TLS) as client:
                 answer = await client.get(path)
-        except httpx.TransportError:
+        except httpx2.TransportError:
             return None
         return answer.json() if "json" in answer.headers["content-type"] else answer.text
 

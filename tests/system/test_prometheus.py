@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import yaml
 
@@ -45,7 +45,7 @@ class Prometheus:
     """The API of a running one."""
 
     def __init__(self, url: str) -> None:
-        self._client = httpx.AsyncClient(base_url=url, timeout=10.0, trust_env=False, verify=False)
+        self._client = httpx2.AsyncClient(base_url=url, timeout=10.0, trust_env=False, verify=False)
 
     async def ask(self, path: str, **parameters: str) -> Any:
         answer = (await self._client.get(f"/api/v1/{path}", params=parameters)).json()

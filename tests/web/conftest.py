@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import httpx
+import httpx2
 import pytest
 
 from hwd.client import AsyncClient
@@ -65,10 +65,10 @@ class Desk:
         """Call what blocks."""
         return await self._threads(functools.partial(method, *args, **kwargs))
 
-    async def ask(self, method: str, path: str, body: object = None, **headers: str) -> httpx.Response:
+    async def ask(self, method: str, path: str, body: object = None, **headers: str) -> httpx2.Response:
         """With the token; a body is sent as JSON, bytes as they are."""
         content = body if isinstance(body, bytes | None) else json.dumps(body, ensure_ascii=False).encode()
-        async with httpx.AsyncClient(base_url=self.url, headers=self.by, trust_env=False, verify=False) as http:
+        async with httpx2.AsyncClient(base_url=self.url, headers=self.by, trust_env=False, verify=False) as http:
             json_type = {"Content-Type": "application/json"}
             return await http.request(method, path, content=content, headers=json_type | headers, timeout=30)
 

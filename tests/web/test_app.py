@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from hwd.client import AsyncClient
@@ -76,7 +76,7 @@ async def test_a_switch_that_is_away_is_named(desk: Desk, client: Any) -> None:
     await desk.told(SwitchDown, last)
     with pytest.raises(LinkError, match="ocs1"):
         await client.plan(what=PAIR)
-    answer = await desk.call(httpx.get, f"{desk.url}/readyz")
+    answer = await desk.call(httpx2.get, f"{desk.url}/readyz")
     assert answer.status_code == 503
     assert "switch ocs1 is down" in answer.json()["why"][0]
 
@@ -84,9 +84,9 @@ async def test_a_switch_that_is_away_is_named(desk: Desk, client: Any) -> None:
 async def test_an_apply_goes_on_when_its_caller_goes_away(desk: Desk, client: Any) -> None:
     desk.twin.faults.slow_s = 0.3
     last = desk.daemon.hub.last
-    with pytest.raises(httpx.ReadTimeout):
+    with pytest.raises(httpx2.ReadTimeout):
         url = f"{desk.url}/api/v1/reconfigurations"
-        await desk.call(httpx.post, url, json={"what": PAIR}, headers=desk.by, timeout=0.25)
+        await desk.call(httpx2.post, url, json={"what": PAIR}, headers=desk.by, timeout=0.25)
     ended = await desk.told(ReconfigurationEnded, last)
     assert ended.outcome == "confirmed"
 
@@ -244,7 +244,7 @@ async def test_the_api_describes_itself_with_a_type_for_every_body_and_answer(de
 
 
 async def test_a_browser_comes_in_by_the_address_that_serve_says(desk: Desk) -> None:
-    async with httpx.AsyncClient(base_url=desk.url, trust_env=False, verify=False, follow_redirects=True) as browser:
+    async with httpx2.AsyncClient(base_url=desk.url, trust_env=False, verify=False, follow_redirects=True) as browser:
         assert (await browser.get("/")).status_code == 401
         answer = await browser.get("/?token=the-token-of-the-desk")
         assert answer.json()["testbed"] == "desk"

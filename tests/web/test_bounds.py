@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -46,8 +46,8 @@ async def url(reached: list[tuple[Limit, str]]) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def client(url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=url, trust_env=False, verify=NO_TLS) as client:
+async def client(url: str) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=url, trust_env=False, verify=NO_TLS) as client:
         yield client
 
 
@@ -70,7 +70,7 @@ async def pieces(count: int, piece: bytes = b" " * 65536) -> AsyncIterator[bytes
 
 
 async def test_bodies_up_to_the_limit_are_taken_and_more_is_refused(
-    client: httpx.AsyncClient, reached: list[tuple[Limit, str]]
+    client: httpx2.AsyncClient, reached: list[tuple[Limit, str]]
 ) -> None:
     most = BODY_BYTES_MAX // 65536
     assert (await client.post("/", content=b" " * BODY_BYTES_MAX)).json() == {"bytes": BODY_BYTES_MAX}
@@ -94,7 +94,7 @@ async def test_a_stated_length_is_believed_before_a_byte_of_it_is_read(
     assert (await raw(url, head.replace(b"99", b"9" * 5000))).startswith(b"HTTP/1.1 400 ")
 
 
-async def test_a_head_has_its_limits(client: httpx.AsyncClient, reached: list[tuple[Limit, str]]) -> None:
+async def test_a_head_has_its_limits(client: httpx2.AsyncClient, reached: list[tuple[Limit, str]]) -> None:
     assert (await client.get("/" + "x" * (URL_BYTES_MAX - 3))).status_code == 200
     assert (await client.get("/" + "x" * URL_BYTES_MAX)).status_code == 414
     assert (await client.get("/?" + "x" * URL_BYTES_MAX)).status_code == 414
@@ -121,7 +121,7 @@ async def test_what_is_no_http_is_told_so_and_is_no_limit(url: str, reached: lis
     assert reached == []
 
 
-async def test_json_that_goes_too_deep_is_refused(client: httpx.AsyncClient, reached: list[tuple[Limit, str]]) -> None:
+async def test_json_that_goes_too_deep_is_refused(client: httpx2.AsyncClient, reached: list[tuple[Limit, str]]) -> None:
     deep = b"[" * DEPTH_MAX + b"]" * DEPTH_MAX
     assert (await client.post("/", content=deep)).status_code == 200
     for body in (b"[%b]" % deep, b'{"a":' * 100_000, b"[" * BODY_BYTES_MAX, b'["\\' + b"[" * 40 + b'",' + deep):

@@ -6,7 +6,7 @@ import resource
 import socket
 from collections.abc import AsyncIterator
 
-import httpx
+import httpx2
 import pytest
 import uvicorn
 from starlette.applications import Starlette
@@ -94,8 +94,8 @@ class Served:
         sock = listen("127.0.0.1", 0)
         return HttpServer(app, sock, before_stop=lambda: None, reached=self.tell, most=MOST, time_scale=SCALE)
 
-    def client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, trust_env=False, verify=NO_TLS)
+    def client(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(base_url=self.url, trust_env=False, verify=NO_TLS)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import string
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -41,7 +41,7 @@ FOREIGN = [
 
 async def ask(
     method: str, headers: dict[str, str], *, url: str = URL, path: str = PATH, local: bool = True
-) -> httpx.Response:
+) -> httpx2.Response:
     """Of an application behind the door, which answers everything that gets through."""
 
     async def at_our_port(scope: object, receive: object, send: object) -> None:
@@ -52,8 +52,8 @@ async def ask(
     door = Door(
         PlainTextResponse("done"), tokens=frozenset({TOKEN, "another-long-token"}), session=SESSION, local=local
     )
-    behind = httpx.ASGITransport(app=at_our_port)
-    async with httpx.AsyncClient(transport=behind, base_url=url, verify=False) as client:
+    behind = httpx2.ASGITransport(app=at_our_port)
+    async with httpx2.AsyncClient(transport=behind, base_url=url, verify=False) as client:
         return await client.request(method, path, headers=headers)
 
 
@@ -243,7 +243,7 @@ def test_tokens_that_are_short_or_cannot_be_read_are_bad_input_and_stay_unsaid()
 
 async def test_without_tokens_and_session_nobody_comes_in() -> None:
     door = Door(PlainTextResponse("done"), tokens=frozenset(), session="", local=True)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=door), base_url=URL, verify=False) as client:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=door), base_url=URL, verify=False) as client:
         for headers in ({}, {"Cookie": "hwd-8642="}, {"Authorization": "Bearer "}):
             assert (await client.get(PATH, headers=headers)).status_code == 401
 
@@ -268,7 +268,7 @@ async def test_of_many_strangers_one_goes_on_in_a_round_of_the_loop() -> None:
 
     door = Door(app, tokens=frozenset({TOKEN}), session=SESSION, local=True)
     ticking = loop.call_soon(tick)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=door), base_url=URL, verify=False) as client:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=door), base_url=URL, verify=False) as client:
         answers = await asyncio.gather(*(client.get("/metrics") for _ in range(20)))
         ticking.cancel()
     assert {answer.text for answer in answers} == {"xxx"}
@@ -284,7 +284,7 @@ async def test_token_with_a_name_says_who_asks_and_no_other_does() -> None:
 
     tokens = frozenset({TOKEN, "another-long-token"})
     door = Door(app, tokens=tokens, session=SESSION, local=True, names={TOKEN: "ada"})
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=door), base_url=URL, verify=False) as client:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=door), base_url=URL, verify=False) as client:
         for headers in (BY_TOKEN, {"Authorization": "Bearer another-long-token"}):
             assert (await client.post(PATH, headers=headers)).status_code == 200
     assert callers == [Caller(name="ada", is_verified=True), None]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 
 EXTREMES = (
     *("-1", "0", "2147483648", "9007199254740992", "9223372036854775807", "9223372036854775808"),
@@ -105,7 +105,7 @@ def requests_of(document: dict[str, Any], places: dict[str, str]) -> Iterator[di
 async def test_number_of_any_size_is_taken_or_refused_with_its_limit_and_is_no_bug(desk: Any) -> None:
     headers = desk.by | {"Content-Type": "application/json"}
     failed, statuses = [], Counter[int]()
-    async with httpx.AsyncClient(base_url=desk.url, headers=headers, trust_env=False, timeout=30) as http:
+    async with httpx2.AsyncClient(base_url=desk.url, headers=headers, trust_env=False, timeout=30) as http:
 
         async def make(path: str, **body: Any) -> str:
             answer = await http.post(f"/api/v1/{path}", json=body)

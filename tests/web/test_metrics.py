@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 from fastapi import FastAPI
 from prometheus_client.openmetrics import parser
 
@@ -21,14 +21,14 @@ from ..texts import by_end
 
 async def test_openmetrics_is_sent_to_who_asks_for_it(desk: Any) -> None:
     accept = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"}
-    answer = await desk.call(httpx.get, f"{desk.url}/metrics", headers=accept)
+    answer = await desk.call(httpx2.get, f"{desk.url}/metrics", headers=accept)
     assert answer.headers["content-type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
     families = list(parser.text_string_to_metric_families(answer.text))  # type: ignore[no-untyped-call]
     assert "hwd_switch_up" in {family.name for family in families}
 
 
 async def test_text_has_its_content_type_once_and_what_the_daemon_knows(desk: Any) -> None:
-    answer = await desk.call(httpx.get, f"{desk.url}/metrics")
+    answer = await desk.call(httpx2.get, f"{desk.url}/metrics")
     assert 'hwd_switch_up{switch="ocs1"} 1.0' in answer.text
     assert answer.headers.get_list("content-type") == ["text/plain; version=0.0.4; charset=utf-8"]
 
@@ -46,7 +46,7 @@ async def test_reader_that_goes_away_in_the_middle_does_no_harm() -> None:
     writer.write(f"GET /metrics HTTP/1.1\r\nHost: {place.netloc}\r\n\r\n".encode())
     assert (await reader.readline()).startswith(b"HTTP/1.1 200")
     writer.transport.abort()
-    async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+    async with httpx2.AsyncClient(trust_env=False, verify=False) as client:
         answer = await client.get(f"{place.geturl()}/metrics")
     assert answer.text.count("\n") > 100_000
     await server.stop()

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 
@@ -98,7 +98,7 @@ PLANS = (
 """Texts that name no stored demand."""
 
 
-def line(asked: str, answer: httpx.Response) -> str:
+def line(asked: str, answer: httpx2.Response) -> str:
     problem = answer.json()
     assert answer.headers["content-type"] == "application/problem+json"
     assert problem["status"] == answer.status_code

@@ -1,7 +1,7 @@
 import asyncio
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from hwd.web.server import listen
@@ -14,7 +14,7 @@ async def test_open_streams_do_not_hold_up_the_end(desk: Desk) -> None:
     """The fixture ends the server while this stream is open; if it waited for the stream, the test's limit would end
     it.
     """
-    http = httpx.AsyncClient(trust_env=False, verify=False, headers=desk.by)
+    http = httpx2.AsyncClient(trust_env=False, verify=False, headers=desk.by)
     stream = http.stream("GET", f"{desk.url}/api/v1/events")
     response = await stream.__aenter__()
     lines = response.aiter_lines()
@@ -49,7 +49,7 @@ async def test_an_answer_waits_for_no_delayed_acknowledgement(desk: Desk) -> Non
     """
     loop = asyncio.get_running_loop()
     took_s: list[float] = []
-    async with httpx.AsyncClient(trust_env=False, verify=False, headers=desk.by) as http:
+    async with httpx2.AsyncClient(trust_env=False, verify=False, headers=desk.by) as http:
         for _ in range(40):
             began_s = loop.time()
             assert (await http.get(f"{desk.url}/api/v1/leases")).is_success

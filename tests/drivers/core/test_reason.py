@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 
@@ -23,7 +23,7 @@ from hwd_drivers.core.reason import reason_of
          "address already in use"),
         (FileNotFoundError(2, "No such file or directory", "/a"), "No such file or directory"),
         (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
-        (httpx.ConnectError("[Errno 111] Connection refused"), "Connection refused"),
+        (httpx2.ConnectError("[Errno 111] Connection refused"), "Connection refused"),
         (ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: "
                                          "self-signed certificate (_ssl.c:992)"),
          "certificate verify failed: self-signed certificate"),

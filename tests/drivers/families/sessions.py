@@ -13,7 +13,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any, ClassVar
 
-import httpx
+import httpx2
 import pytest
 from netconf_client.connect import connect_ssh
 from netconf_client.error import RpcError
@@ -125,7 +125,7 @@ class Scene:
 
 
 class HttpScene(Scene):
-    """Requests by httpx, over TCP in real time: `METHOD PATH BODY`, where NAME is the kind of the body."""
+    """Requests by httpx2, over TCP in real time: `METHOD PATH BODY`, where NAME is the kind of the body."""
 
     KINDS: ClassVar = {
         "": "application/yang-data+json",
@@ -136,7 +136,7 @@ class HttpScene(Scene):
     def __init__(self, usual: list[str], login: str) -> None:
         super().__init__(usual, "", TcpDialer())
         self.auth = login.split()
-        self.http = httpx.AsyncClient(verify=False, timeout=30)
+        self.http = httpx2.AsyncClient(verify=False, timeout=30)
         self.open.push_async_exit(self.http)
 
     @override

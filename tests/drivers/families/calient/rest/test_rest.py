@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-import httpx
+import httpx2
 import pytest
 
 from hwd_drivers.codecs.http import HttpRequest, HttpResponse
@@ -119,7 +119,7 @@ async def test_both_protocols_are_open_on_the_same_state(on_tcp: Stage) -> None:
 
     await say(b"ACT-USER::lab:1::x;")
     assert b"COMPLD" in await say(b"ENT-CRS::1.1.1,1.1.2:2::LAB,1WAY,mine,,;")
-    async with httpx.AsyncClient(
+    async with httpx2.AsyncClient(
         base_url=f"http://{twin.addresses['rest']}/rest/", auth=("lab", "x"), verify=False
     ) as client:
         (row,) = (await client.get("crossconnects/?id=list")).json()
