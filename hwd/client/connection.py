@@ -4,7 +4,7 @@ import asyncio
 import math
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -101,17 +101,12 @@ class Connection:
         Raises as `ask` does, LinkError where the daemon goes away meanwhile.
         """
         timeout = httpx2.Timeout(ANSWER_S, connect=CONNECT_S)
+        sent = {"content": to_json(body), "headers": JSON, "timeout": timeout}
         try:
-            async with self._http.stream(
-                "POST", _path(path), content=to_json(body), headers=JSON, timeout=timeout
-            ) as response:
-                if not response.is_success:
-                    await response.aread()
-                raise_for_problem(response)
-                async with aclosing(_lines_of(response)) as lines:
-                    async for line in lines:
-                        if line:
-                            yield line
+            async with self._answered("POST", _path(path), **sent) as lines:
+                async for line in lines:
+                    if line:
+                        yield line
         except httpx2.TransportError as error:
             raise unreachable(self.url, error) from error
 
@@ -129,17 +124,22 @@ class Connection:
             self._look_again()
 
     async def _stream(self, listening: Listening) -> AsyncGenerator[Event, None]:
-        async with self._http.stream(
-            "GET", event_stream.PATH, params=listening.params, headers=listening.headers, timeout=event_stream.TIMEOUT
-        ) as response:
+        reader = Lines(listening.beat)
+        asked = {"params": listening.params, "headers": listening.headers, "timeout": event_stream.TIMEOUT}
+        async with self._answered("GET", event_stream.PATH, **asked) as lines:
+            async for line in lines:
+                if (event := reader.feed(line.decode(errors="replace"))) is not None:
+                    yield event
+
+    @asynccontextmanager
+    async def _answered(self, method: str, path: str, **request: Any) -> AsyncGenerator[AsyncGenerator[bytes, None]]:
+        """The lines of an answer while it comes."""
+        async with self._http.stream(method, path, **request) as response:
             if not response.is_success:
                 await response.aread()
             raise_for_problem(response)
-            reader = Lines(listening.beat)
             async with aclosing(_lines_of(response)) as lines:
-                async for line in lines:
-                    if (event := reader.feed(line.decode(errors="replace"))) is not None:
-                        yield event
+                yield lines
 
     async def _send(self, method: str, path: str, **request: Any) -> httpx2.Response:
         try:

@@ -1,8 +1,8 @@
 """`hwd agent`: agents on hosts, over SSH."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from hwd.model.status import Status
     from hwd.model.testbed import Host, Testbed
     from hwd.rollout.broker import Brokers
+    from hwd.rollout.deploy import Rollout
     from hwd.rollout.findings import Light
-    from hwd.rollout.host_report import HostReport, Progress
+    from hwd.rollout.host_report import Progress
     from hwd.rollout.layout import Layout
-    from hwd_drivers.core.errors import HwdError
+    from hwd.rollout.remove import Removal
     from hwd_drivers.core.offload import Offload
 
 commands = group("agent", help="Agents on hosts, over SSH.", epilog="Example: hwd agent doctor all --testbed lab.yaml")
@@ -99,20 +100,17 @@ def remove(
 
     layout = _layout(prefix, no_start)
 
-    async def go(
-        loaded: "Testbed", chosen: "list[Host]", brokers: "Brokers", progress: "Progress", offload: "Offload"
-    ) -> "tuple[tuple[HostReport, ...], HwdError | None]":
-        removal = Removal(
-            testbed=loaded,
+    def removal(testbed: "Testbed", brokers: "Brokers", progress: "Progress", _: "Offload") -> Removal:
+        return Removal(
+            testbed=testbed,
             broker=brokers.from_here if layout.unit else None,
             layout=layout,
             progress=progress,
             keep_spool=keep_spool,
             leave_settings=leave_settings,
         )
-        return await removal.run(chosen)
 
-    _go(go, hosts, testbed, broker, json)
+    _go(removal, hosts, testbed, broker, json)
 
 
 @commands.command(epilog="Example: hwd agent doctor all --testbed lab.yaml")
@@ -178,11 +176,9 @@ def _roll_out(
     from hwd.config.run_files.places import cache_dir
     from hwd.rollout.deploy import Rollout
 
-    async def go(
-        loaded: "Testbed", chosen: "list[Host]", brokers: "Brokers", progress: "Progress", offload: "Offload"
-    ) -> "tuple[tuple[HostReport, ...], HwdError | None]":
-        rollout = Rollout(
-            testbed=loaded,
+    def rollout(testbed: "Testbed", brokers: "Brokers", progress: "Progress", offload: "Offload") -> Rollout:
+        return Rollout(
+            testbed=testbed,
             brokers=brokers,
             layout=layout,
             offload=offload,
@@ -190,19 +186,18 @@ def _roll_out(
             progress=progress,
             upgrade=upgrade,
         )
-        return await rollout.run(chosen)
 
-    _go(go, hosts, testbed, broker, json)
+    _go(rollout, hosts, testbed, broker, json)
 
 
 def _go(
-    what: Callable[..., Awaitable[Any]],
+    make: "Callable[[Testbed, Brokers, Progress, Offload], Removal | Rollout]",
     names: list[str],
     file: Path,
     broker: str | None,
     json: bool,
 ) -> None:
-    """Run it for the hosts, with progress; report each host, and raise the error that stopped it."""
+    """Run what is made for the hosts, with progress; report each host, and raise the error that stopped it."""
     import asyncio
 
     from hwd_drivers.core.offload import ThreadOffload
@@ -210,14 +205,12 @@ def _go(
     output = Output(json=json)
     testbed, hosts, brokers, _ = _given(file, names, broker)
 
-    async def go() -> Any:
-        offload = ThreadOffload(1)
-        try:
-            return await what(testbed, hosts, brokers, lambda host, words: output.note(f"{host}: {words}"), offload)
-        finally:
-            offload.close()
-
-    reports, error = asyncio.run(go())
+    offload = ThreadOffload(1)
+    try:
+        work = make(testbed, brokers, lambda host, words: output.note(f"{host}: {words}"), offload)
+        reports, error = asyncio.run(work.run(hosts))
+    finally:
+        offload.close()
     for report in reports:
         output.block(str(report))
     if error is not None:

@@ -30,8 +30,7 @@ def block(ends: Ends, why: Why = "", lease: Lease = None, url: Url = None, json:
     """Block fibre ends, by a shutter or a disabled port. The crossconnects stay as they are."""
     output, wanted = Output(json=json), parse_words(ends)
     with connect(url) as hwd:
-        done = [hwd.block(switch, items, lease=lease, why=why, by=me()) for switch, items in wanted.items()]
-    show(output, done)
+        show(output, [hwd.block(*one, lease=lease, why=why, by=me()) for one in wanted.items()])
 
 
 @commands.command(epilog="Example: hwd unblock ocs1:3A")
@@ -39,8 +38,7 @@ def unblock(ends: Ends, why: Why = "", lease: Lease = None, url: Url = None, jso
     """Unblock fibre ends."""
     output, wanted = Output(json=json), parse_words(ends)
     with connect(url) as hwd:
-        done = [hwd.unblock(switch, items, lease=lease, why=why, by=me()) for switch, items in wanted.items()]
-    show(output, done)
+        show(output, [hwd.unblock(*one, lease=lease, why=why, by=me()) for one in wanted.items()])
 
 
 def show(output: Output, done: "Sequence[HeldEnds]") -> None:

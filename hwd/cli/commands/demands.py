@@ -24,6 +24,8 @@ commands = group(
     help="Demand: what hosts send each other, by layer and micro-batch, for topologies that read it.",
     epilog="Example: hwd demand add moe gates.npz --hosts h0,h1,h2,h3 --experts-per-gpu 1 --gpus-per-server 8",
 )
+_Layer = Annotated[int, typer.Option("--layer", metavar="L", min=0, help="Which layer.")]
+_Microbatch = Annotated[int, typer.Option("--microbatch", metavar="M", min=0, help="Which micro-batch.")]
 _Name = Annotated[
     str,
     typer.Argument(
@@ -90,8 +92,8 @@ def list_(url: Url = None, json: Json = False) -> None:
 @commands.command(epilog="Example: hwd demand show moe --layer 3")
 def show(
     name: _Name,
-    layer: Annotated[int, typer.Option("--layer", metavar="L", min=0, help="Which layer.")] = 0,
-    microbatch: Annotated[int, typer.Option("--microbatch", metavar="M", min=0, help="Which micro-batch.")] = 0,
+    layer: _Layer = 0,
+    microbatch: _Microbatch = 0,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -107,8 +109,8 @@ def show(
 @commands.command(epilog="Example: hwd demand links moe --layer 3 --degree 6 --eps-ports 2")
 def links(
     name: _Name,
-    layer: Annotated[int, typer.Option("--layer", metavar="L", min=0, help="Which layer.")] = 0,
-    microbatch: Annotated[int, typer.Option("--microbatch", metavar="M", min=0, help="Which micro-batch.")] = 0,
+    layer: _Layer = 0,
+    microbatch: _Microbatch = 0,
     degree: Annotated[int, typer.Option("--degree", metavar="N", min=0, help="Optical NIC ports of each host.")] = 3,
     eps_ports: Annotated[
         int, typer.Option("--eps-ports", metavar="N", min=0, help="Its NIC ports on packet switches.")
