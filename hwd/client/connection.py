@@ -192,7 +192,7 @@ async def _lines_of(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
 
 def _path(parts: Sequence[str]) -> str:
     """Each part is quoted, whatever characters an id in it has."""
-    return API + "/".join(quote(part, safe="") or "%20" for part in parts)
+    return API + "/".join([quote(part, safe="") or "%20" for part in parts])
 
 
 def unreachable(url: str, error: Exception) -> HwdError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -121,7 +122,7 @@ class Records:
         its alignment, counts of moves, and the desired state.
         """
         attempt = f"write {plural(len(entries), 'document')}"
-        await self._access.write_and_reserve(attempt, lambda connection: self._add(connection, entries))
+        await self._access.write_and_reserve(attempt, partial(self._add, entries=entries))
 
     async def add_documents(self, batch: Iterable[Document], *, run: str | None = None) -> None:
         await self.add([entry(document, run=run) for document in batch])

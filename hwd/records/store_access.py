@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, TypeVarTuple
 
 import sqlalchemy as sa
 
@@ -13,6 +14,7 @@ from hwd_drivers.core.errors import FailedError
 from hwd_drivers.core.offload import Offload
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Access:
@@ -28,15 +30,15 @@ class Access:
 
     async def open(self) -> None:
         """Open the store, with the room of the reserve where there is no other."""
-        await self._alone(lambda: self._as_last_resort(self._store.open))
+        await self._alone(self._as_last_resort, self._store.open)
 
     async def read(self, attempt: str, work: Callable[[sa.Connection], T]) -> T:
         if self._store.in_memory:  # it has one connection only
             return await self.write(attempt, work)
-        return await self._offload(lambda: self._store.run(attempt, work))
+        return await self._offload(self._store.run, attempt, work)
 
     async def write(self, attempt: str, work: Callable[[sa.Connection], T]) -> T:
-        return await self._alone(lambda: self._store.run(attempt, work))
+        return await self._alone(self._store.run, attempt, work)
 
     async def write_and_reserve(self, attempt: str, work: Callable[[sa.Connection], T]) -> T:
         """Write, and then take the reserve again: there is room."""
@@ -51,15 +53,15 @@ class Access:
 
     async def write_as_last_resort(self, attempt: str, work: Callable[[sa.Connection], T]) -> T:
         """Write, with the room of the reserve where there is no other."""
-        return await self._alone(lambda: self._as_last_resort(lambda: self._store.run(attempt, work)))
+        return await self._alone(self._as_last_resort, partial(self._store.run, attempt, work))
 
     async def put(self, attempt: str, table: sa.Table, row: Mapping[str, Any]) -> None:
         """Insert a row, in place of the one with its primary key."""
-        await self.write(attempt, lambda connection: put_row(connection, table, row))
+        await self.write(attempt, partial(put_row, table=table, row=row))
 
-    async def _alone(self, write: Callable[[], T]) -> T:
+    async def _alone(self, write: Callable[[*Ts], T], *args: *Ts) -> T:
         async with self._writing:
-            return await to_its_end(self._offload(write), name="hwd:records/write")
+            return await to_its_end(self._offload(write, *args), name="hwd:records/write")
 
     def _as_last_resort(self, write: Callable[[], T]) -> T:
         try:
