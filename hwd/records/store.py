@@ -137,7 +137,7 @@ def row_of(table: sa.Table, value: object, **encoded: Any) -> dict[str, Any]:
 
 def put_row(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> None:
     """Insert a row, in place of the one with its primary key."""
-    connection.execute(sa.delete(table).where(*(column == row[column.name] for column in table.primary_key)))
+    connection.execute(sa.delete(table).where(*[column == row[column.name] for column in table.primary_key]))
     connection.execute(sa.insert(table), [row])
 
 
