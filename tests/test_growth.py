@@ -267,7 +267,9 @@ FURTHER: Mapping[str, Reader] = {
     "hwd.config.testbed.topology_file": _text(
         lambda text: topology.load_topology(tree.parse_tree(text, file="x.yaml")).require()
     ),
-    "hwd.client.event_stream": _text(lambda text: list(event_stream.parse(iter(text.split("\n"))))),
+    "hwd.client.event_stream": _text(
+        lambda text: [*map(event_stream.Lines(beat=lambda id: None).feed, text.split("\n"))]
+    ),
     "hwd.config.testbed.wanted_state": _text(lambda text: wanted_state.parse_what(text, _rack())),
     "hwd.config.testbed.wanted_state, pairs": _text(lambda text: wanted_state.parse_what(f"ocs1:{text}", _rack())),
     "hwd.mfabric.demand_csv, pairs": _whole(lambda data: demand_csv.read_csv(b"from,to,bytes\n" + data)),

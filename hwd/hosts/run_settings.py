@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class HostSettings:
-    """`hwd.playbook.effects.HostActions`.
+    """Settings of NIC ports, each with its earlier value, until the end of the run.
 
     `run` restores the settings of all runs that are not active in the ledger.
 

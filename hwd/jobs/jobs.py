@@ -141,11 +141,15 @@ class Jobs:
         return status_of(record)
 
     async def start_of(self, run: str, name: str, arguments: Sequence[str]) -> str:
-        """Start a job of a run: see `hwd.playbook.effects.RunJobs`."""
+        """Start a job of a run; returns its id before anything of it moves. Raises RefusedError where it may not be
+        started.
+        """
         return (await self.start(name, arguments, Caller(name=holder_of(run), is_verified=True), run=run)).id
 
     async def wait_for_end(self, job: str, arguments: Sequence[str], *, run: str, sweep: Mapping[str, Json]) -> None:
-        """Wait for the end of a job of a run: see `hwd.playbook.effects.RunJobs`."""
+        """Wait for the end of a job of a run. Cancelled, it stops the job and waits for its end. `arguments` and
+        `sweep`: values in force, for the record. Raises FailedError where it did not succeed.
+        """
         task = self._tasks[job]
         try:
             await asyncio.wait((task,))

@@ -45,7 +45,7 @@ class RunCalls:
         before: Annotated[str | None, Query(description="the id of a run: only those that began before it")] = None,
     ) -> list[RunSummary]:
         """Runs of the records, newest first, each with its `state`, without the texts and inventory of `/runs/{id}`."""
-        found = await self._records.runs(limit=limit, before=before)
+        found = await self._records.runs.newest(limit=limit, before=before)
         return [replace(run, state=self._state(run)) for run in found]
 
     async def start(self, request: Request, body: RunBody) -> AcceptedRun:
@@ -118,7 +118,7 @@ class RunCalls:
 
     async def _recorded(self, id: str) -> Run:
         try:
-            return await self._records.run(id)
+            return await self._records.runs.get(id)
         except UnknownError:
             if id and any(status.run.startswith(id) for status in self._runs.queue):
                 raise UnknownError(
