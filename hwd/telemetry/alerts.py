@@ -57,7 +57,7 @@ from hwd.ports.claim import utc
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.ready_links import ReadyLinks
 from hwd.records.records import Records, StoredDocument
-from hwd.telemetry.alert_rules import RULES, WORST_FIRST
+from hwd.telemetry.alert_rules import RULES, WORST_FIRST, alert_of
 from hwd.telemetry.carrier_flaps import WITHIN_NS as FLAPS_WITHIN_NS
 from hwd.telemetry.carrier_flaps import CarrierFlaps
 from hwd.telemetry.past_events import Key, PastEvents, Times
@@ -136,7 +136,9 @@ class Alerts:
     def in_force(self) -> list[Alert]:
         now_ns = self._clock.monotonic_ns()
         found = [
-            _alert(key, one) for key, one in self._states.items() if now_ns - one.began[0] >= RULES[key[0]].for_s * 1e9
+            alert_of(key, one.summary, since_wall_ns=one.began[1])
+            for key, one in self._states.items()
+            if now_ns - one.began[0] >= RULES[key[0]].for_s * 1e9
         ]
         found += self._events.in_force(now_ns)
         if not self._is_changed_lately(now_ns):
@@ -248,7 +250,8 @@ class Alerts:
                 self._hold("SwitchDown", switch, f"has no session: {cause}", True)
                 self._hold("SwitchDrift", switch, "", False)  # what it carries is not known
             case SwitchRestarted(lost=lost) if lost:
-                self._note("SwitchRestarted", switch, _restarted(len(lost)))
+                took = f"has restarted and lost {plural(len(lost), 'crossconnect')}"
+                self._note("SwitchRestarted", switch, f"{took}; `hwd status` shows which are still missing")
             case SwitchRead(ours=False, added=added, removed=removed):
                 pairs = " ".join([*(f"+{one}" for one in added), *(f"-{one}" for one in removed)])
                 self._note("SwitchChangedBehindOurBack", switch, f"somebody else changed {pairs}")
@@ -384,19 +387,3 @@ class Alerts:
         port = self._ports.get(NicPortId(host=host, port=name))
         down = port is not None and port.carrier is True and port.rdma is False
         self._hold("RdmaDown", f"{host}.{name}", "has a carrier, and its RDMA port is not active", down)
-
-
-def _restarted(lost: int) -> str:
-    """What a restart took. What of it is still missing changes after that: `hwd status` has it."""
-    return f"has restarted and lost {plural(lost, 'crossconnect')}; `hwd status` shows which are still missing"
-
-
-def _alert(key: Key, one: _Condition) -> Alert:
-    name, subject = key
-    return Alert(
-        name=name,
-        severity=RULES[name].severity,
-        subject=subject,
-        since_wall_ns=one.began[1],
-        summary=one.summary,
-    )

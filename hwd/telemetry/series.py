@@ -20,21 +20,28 @@ class Series(Collector):
     """A gauge, or a counter that may also be set to what a kernel counted. A series that is absent is not known.
 
     There are at most `limit` series. A value for one more is refused, and `refused` counts it. So a scrape stays as
-    large as the testbed allows, whatever hosts and switches report.
+    large as the testbed allows, whatever hosts and switches report. What is named `..._total` is a counter.
+
+    `values`: the closed set of its one label, each 0 at the start: a first increase would else be none to Prometheus.
+    `limit`: by default as many as these, or one.
     """
 
-    def __init__(self, name: str, help: str, *labels: str, limit: int, counter: bool = False) -> None:
+    def __init__(
+        self, name: str, help: str, *labels: str, limit: int | None = None, values: Sequence[str] = ()
+    ) -> None:
         self.name = name
         self.help = help
-        self.type = "counter" if counter else "gauge"
+        self.type = "counter" if name.endswith("_total") else "gauge"
         self.labels = labels
-        self.limit = limit
+        self.limit = limit or len(values) or 1
         self.refused = 0
         self._family: type[CounterMetricFamily | GaugeMetricFamily]
-        self._family = CounterMetricFamily if counter else GaugeMetricFamily
+        self._family = CounterMetricFamily if self.type == "counter" else GaugeMetricFamily
         self._values: dict[Labels, float] = {}
         """Their labels are clean."""
         self._by_first_label: dict[str, dict[Labels, None]] = {}
+        for value in values:
+            self.add(0, value)
 
     def set(self, value: float, *labels: str) -> None:
         if labels in self._values:
