@@ -5,28 +5,27 @@ Their messages become documents on the daemon's clock; its commands go out with 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from hwd.bus.allowance import BIRTH_MOST_BYTES, Allowance
 from hwd.bus.asks import Asks
-from hwd.bus.begin_work import begin_work
 from hwd.bus.clocks.clock_udp import ClockUdp
 from hwd.bus.clocks.timekeeper import Timekeeper
 from hwd.bus.containment import Containment
 from hwd.bus.host_agent import HostAgent
 from hwd.bus.host_events import EventStore, HostEvents
-from hwd.bus.host_view import HostView, HostViews
+from hwd.bus.host_status import status_of
 from hwd.bus.intake import check_events
 from hwd.bus.pending_replies import PendingReplies
 from hwd.bus.refresher import WITHIN_S as REFRESH_WITHIN_S
 from hwd.bus.refresher import Refresher
 from hwd.bus.rejected_messages import RejectedMessages, wrong_topic
 from hwd.model.daemon import BusDown, BusUp
-from hwd.model.host import HostGarbage, HostTrouble
+from hwd.model.host import HostGarbage, HostPort, HostStatus, HostTrouble
 from hwd.model.limit import Limit, Reached
 from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.protocol import Bus, Incoming
@@ -102,8 +101,10 @@ class Gateway:
         self._ids = ids
         self._emit = Emitter(clock, sink)
         self._pending = PendingReplies()
+        store = event_store or EventStore()
+        alignments = dict(store.alignments)
         self._hosts = {
-            name: HostAgent(name, self._emit, partial(self._pending.fail, name), Allowance(name, reached))
+            name: HostAgent(name, self._emit, partial(self._pending.fail, name), Allowance(name, reached), alignments)
             for name in hosts
         }
         self._deferred: dict[str, tuple[Birth, bool]] = {}  # by host: the newest birth over its allowance, and retained
@@ -111,21 +112,16 @@ class Gateway:
         self.containment = Containment(self._emit_trouble)
         self._events = HostEvents(
             self._hosts,
-            store=event_store or EventStore(),
+            store=store,
+            alignments=alignments,
             command=self.command,
             acknowledge=self._acknowledge,
             emit=self._emit,
-            contain=self.containment.of,
+            containment=self.containment,
         )
-        self._refresher = Refresher(partial(self.command, within_s=REFRESH_WITHIN_S), contain=self.containment.of)
+        self._refresher = Refresher(partial(self.command, within_s=REFRESH_WITHIN_S), self.containment)
         self._timekeepers = {name: self._new_timekeeper(host) for name, host in self._hosts.items()}
-        self._tasks: asyncio.TaskGroup | None = None
-        self.asks = Asks(
-            clock=clock,
-            alignment=lambda boot: self._events.alignment(boot),
-            answer=self._answer,
-            spawn=self._spawn,
-        )
+        self.asks = Asks(clock=clock, answer=self._answer, containment=self.containment)
         """What agents ask: call `asks.serve` for each verb."""
         self._birth_calls: list[Callable[[str], None]] = []
         for leaf, handler in (
@@ -149,9 +145,26 @@ class Gateway:
         """Whether the broker is connected."""
         return self._bus.connected
 
-    def hosts(self) -> Mapping[str, HostView]:
-        """All hosts of the testbed, each as it is when it is read, whether its agent ever connected or not."""
-        return HostViews(self._hosts, self._view)
+    def hosts(self) -> Mapping[str, HostAgent]:
+        """The agents of all hosts of the testbed, whether one ever connected or not. They change while others await."""
+        return self._hosts
+
+    def status(
+        self, host: str, ports: Mapping[str, HostPort], *, since_wall_ns: int | None = None, skew: str
+    ) -> HostStatus:
+        """The status of a host with the present state of its ports, and since when it is up or down; `skew`: why its
+        version does not fit the daemon's.
+        """
+        agent = self._hosts[host]
+        silent_ns = round(agent.silent_s(self._now_s()) * 1e9)
+        return status_of(
+            agent,
+            ports,
+            heard_wall_ns=None if agent.last_message_s is None else self._clock.wall_ns() - silent_ns,
+            since_wall_ns=since_wall_ns,
+            trouble=self.containment.why(host),
+            skew=skew,
+        )
 
     def refused(self, id: str, why: str) -> None:
         """The broker refused a client with this id."""
@@ -167,15 +180,15 @@ class Gateway:
         """Serve until cancelled; runs the bus too."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
-                tasks.create_task(self._events.run(), name="hwd:bus/events")
+                self.containment.group = tasks
+                tasks.create_task(self._events.run(), name="hwd:bus/acks")
                 tasks.create_task(self._bus.run(), name="hwd:bus/client")
                 tasks.create_task(self._tick(), name="hwd:bus/tick")
                 for name, timekeeper in self._timekeepers.items():
                     contained = self.containment.keep(name, "clock", timekeeper.run)
                     tasks.create_task(contained, name=f"hwd:{name}/clock")
         finally:
-            self._tasks = None
+            self.containment.group = None
 
     async def command(
         self, host: str, arguments: Arguments[A], *, within_s: float, lease: str | None = None
@@ -192,8 +205,7 @@ class Gateway:
             raise ConfigError(f"{host}: cannot {verb}: no such host; there are {', '.join(self._hosts) or 'none'}")
         if agent.boot is None or not agent.up:
             raise LinkError(f"{host}: cannot {verb}: {agent.why_down}")
-        alignment = self._events.alignment(agent.boot)
-        if alignment is None:
+        if (alignment := agent.alignment) is None:
             raise LinkError(f"{host}: cannot {verb}: its clock is not aligned yet, so no expiry can be given")
         asked_ns = self._clock.monotonic_ns()
         expires_ns, error_ns = alignment.to_agent(asked_ns + round(within_s * 1e9))
@@ -293,12 +305,7 @@ class Gateway:
 
     def _ask_alive(self, host: HostAgent) -> None:
         """Ask whether the current boot still runs, since another one claims to be this host."""
-
-        async def ask() -> None:
-            with self.containment.of(host.name, "its clock"):
-                await self._timekeepers[host.name].ask_alive()
-
-        begin_work(self._tasks, ask, name=f"hwd:{host.name}/alive")
+        self.containment.begin(host.name, "its clock", self._timekeepers[host.name].ask_alive, name="alive")
 
     def _promote_rival(self, host: HostAgent) -> None:
         """Make the rival of a host its current boot where that one has ended or does not answer."""
@@ -347,8 +354,7 @@ class Gateway:
     def _new_timekeeper(self, host: HostAgent) -> Timekeeper:
         def aligned(alignment: Alignment) -> None:
             self._events.align(host, alignment)
-            if self._tasks is not None:
-                self._refresher.ask(host, self._tasks)
+            self._refresher.ask(host)
 
         reject = partial(self._reject, host.name, "udp")
         return Timekeeper(
@@ -362,15 +368,6 @@ class Gateway:
         )
 
     # --- connection and documents
-
-    def _view(self, host: HostAgent) -> HostView:
-        silent_ns = round(host.silent_s(self._now_s()) * 1e9)
-        return HostView.of(
-            host,
-            alignment=self._events.alignment(host.boot),
-            heard_wall_ns=None if host.last_message_s is None else self._clock.wall_ns() - silent_ns,
-            trouble=self.containment.why(host.name),
-        )
 
     def _bus_up(self) -> None:
         self._emit(BusUp(address=self._bus.address))
@@ -392,17 +389,6 @@ class Gateway:
             await self._bus.publish(topic(self._testbed, host, "answer"), encode(answer), qos=1)
         except LinkError as error:  # its asker gives up at its expiry
             log.debug("%s: the answer to %s: %s", host, answer.id, error)
-
-    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]], what: str) -> None:
-        """Do it in a task of its host, whose name begins `what`. What asks while this closes gets no answer, as of a
-        daemon that has died, and asks the next one.
-        """
-
-        async def contained() -> None:
-            with self.containment.of(what.partition("/")[0], "its asks"):
-                await work()
-
-        begin_work(self._tasks, contained, name=f"hwd:{what}")
 
     async def _send(self, host: str, leaf: str, message: Message) -> bool:
         """Send at QoS 0; False where the bus is down. What matters is sent again when it is up."""

@@ -210,16 +210,17 @@ class Delegations:
 
         Raises HwdError where it cannot be asked.
         """
-        view = self._gateway.hosts()[host]
-        if not view.up or view.birth is None or view.boot is None or view.alignment is None or not view.birth.switches:
+        agent = self._gateway.hosts()[host]
+        boot, birth = agent.boot, agent.birth
+        if not agent.up or birth is None or boot is None or agent.alignment is None or not birth.switches:
             return
         grants: dict[str, int] = {}
-        for name, note in view.birth.switches.items():
+        for name, note in birth.switches.items():
             if (why := self._why_refused(host, name)) is not None:
                 await self._refuse(host, name, note, why)
-            elif (epoch := await self._owed(host, view.birth, name, note)) is not None:
+            elif (epoch := await self._owed(host, birth, name, note)) is not None:
                 grants[name] = epoch
-        if not grants and self._answered.get(host) == view.boot:
+        if not grants and self._answered.get(host) == boot:
             return
         reply, answer = await self._gateway.command(host, Delegate(grants=grants), within_s=WITHIN_S)
         if answer is None:
@@ -229,7 +230,7 @@ class Delegations:
                 self._leases[name] = replace(self._leases[name], boot="")
                 raise FailedError(f"{name}: host {host} does not take epoch {grants[name]}: {answer.refused[name]}")
             self._emit(LeaseDelegated(**_of(self._leases[name])))
-        self._answered[host] = view.boot
+        self._answered[host] = boot
         self._on_answer(host, reply.boot, answer.switches, reply.at_ns)
 
     async def _owed(self, host: str, birth: Birth, name: str, note: SwitchNote) -> int | None:

@@ -248,8 +248,8 @@ class HostSettings:
 
     def _can_be_asked(self, host: str) -> bool:
         """Whether its agent can be asked."""
-        view = self._gateway.hosts().get(host)
-        return view is not None and view.up and view.alignment is not None
+        agent = self._gateway.hosts().get(host)
+        return agent is not None and agent.up and agent.alignment is not None
 
     def _take_birth(self, host: str) -> None:
         birth = self._gateway.hosts()[host].birth
@@ -263,11 +263,11 @@ class HostSettings:
         """Why its settings are not restored yet."""
         if self._ledger.is_active(run):
             return f"run {run} is under way"
-        view = self._gateway.hosts()[host]
+        agent = self._gateway.hosts()[host]
         if not self._gateway.connected:
             return "the broker is not connected"
-        if not view.up:
-            return f"its agent is down: {view.cause}"
+        if not agent.up:
+            return f"its agent is down: {agent.cause}"
         return self._failures.get((host, run), "it is about to be asked")
 
     def _log_failure(self, host: str, run: str, why: str) -> None:
