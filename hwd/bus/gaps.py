@@ -45,7 +45,6 @@ class Gaps:
         self._filling: set[tuple[str, str]] = set()
 
     def filling(self, host: HostAgent, boot: str) -> bool:
-        """Whether a request is under way."""
         return (host.name, boot) in self._filling
 
     def fill(self, host: HostAgent, boot: str) -> None:

@@ -137,12 +137,10 @@ class Gateway:
 
     @property
     def address(self) -> str:
-        """The address of the broker."""
         return self._bus.address
 
     @property
     def connected(self) -> bool:
-        """Whether the broker is connected."""
         return self._bus.connected
 
     def hosts(self) -> Mapping[str, HostAgent]:

@@ -51,7 +51,6 @@ class RejectedMessages:
         self._report_due(host, tally, now_ns)
 
     def flush(self, now_ns: int) -> None:
-        """Report what is due."""
         for host, tally in self._tallies.items():
             self._report_due(host, tally, now_ns)
 

@@ -45,6 +45,7 @@ from hwd.records.recorder import RecordingSink
 from hwd.telemetry import Budget, Metrics
 from hwd.web.hub import Hub
 from hwd.web.rack_status import RackStatus
+from hwd.web.stream import EventStream
 from hwd_agents.wire import ClaimOperation, ClaimTransfer, EndOperation, EndTransfers, JoinJob, SwitchPreparedSet
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
@@ -82,6 +83,7 @@ class Daemon:
         self._ready = ReadyLinks(self._ports)
         self.metrics = Metrics(Budget.of(testbed), self._ready)
         self.hub = Hub()
+        self.events = EventStream(self.hub, boot=process.boot)
         self._in_use = InUse(Fabric(testbed))
         self._testbed_text = testbed_text
         self._testbed_file = testbed_file
@@ -168,7 +170,16 @@ class Daemon:
             recorded=self._recorder.flush,
         )
         self.service = service_of(
-            base, rack, self.reloads, engine=engine, hosts=hosts, leasing=leasing, jobs=jobs, runs=runs
+            base,
+            rack,
+            self.reloads,
+            events=self.events,
+            metrics=self.metrics,
+            engine=engine,
+            hosts=hosts,
+            leasing=leasing,
+            jobs=jobs,
+            runs=runs,
         )
         asks = hosts.gateway.asks
         asks.serve(ClaimTransfer, jobs.jobs.claim_transfer)

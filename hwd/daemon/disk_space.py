@@ -35,7 +35,6 @@ class SpaceWatch:
         self._emit = emit
 
     async def run(self) -> None:
-        """Watch the disk until cancelled."""
         last: DaemonDisk | None = None
         last_s = 0.0
         while True:

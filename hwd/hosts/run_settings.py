@@ -83,7 +83,6 @@ class HostSettings:
 
     @property
     def claims_of_ended_runs(self) -> tuple[Claim, ...]:
-        """The claims of runs that are over."""
         return tuple(claim for claim in self._ledger.all(Reason.SETTINGS) if not self._ledger.is_active(claim.run))
 
     def kick(self, id: str) -> Claim | None:
@@ -247,7 +246,6 @@ class HostSettings:
         return [(host, run) for host, run in over if self._can_be_asked(host)]
 
     def _can_be_asked(self, host: str) -> bool:
-        """Whether its agent can be asked."""
         agent = self._gateway.hosts().get(host)
         return agent is not None and agent.up and agent.alignment is not None
 

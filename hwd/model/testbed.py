@@ -9,6 +9,7 @@ from hwd.model.nic_port import NicPortId
 from hwd.model.plural import plural
 from hwd.model.ranks import CommunicationGroup, Rank
 from hwd.model.ssh import SshPlace
+from hwd_agents.wire.setting import Setting as Setting
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, FibreEnd, PortSide, Side
@@ -170,23 +171,6 @@ class Composite:
 
     name: str
     ports: Mapping[PortSide, FibreEnd]
-
-
-class Setting(StrEnum):
-    """A setting of a NIC port that can be changed and restored."""
-
-    MTU = "mtu"
-    """The longest packet, in bytes."""
-    AUTONEG = "autoneg"
-    """Whether the NIC negotiates speed and FEC with the far end."""
-    FEC = "fec"
-    """Forward error correction."""
-    ADDRESS = "address"
-    """One more IP address."""
-    NEIGHBOUR = "neighbour"
-    """A static hardware address of a neighbour."""
-    ROUTE = "route"
-    """A route that leads out of the port."""
 
 
 class PassiveKind(StrEnum):

@@ -31,7 +31,6 @@ class PortCounters:
         yield from (self._bytes, self._packets, self._pause, self._retransmissions)
 
     def take(self, host: str, device: str, data: CounterData) -> None:
-        """Take an event of a port."""
         for series, *counts in (
             (self._bytes, data.rx_bytes, data.tx_bytes),
             (self._packets, data.rx_packets, data.tx_packets),

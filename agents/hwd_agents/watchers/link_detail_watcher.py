@@ -45,7 +45,6 @@ class LinkDetailWatcher:
         self._ports = {name: _Port(name, port, source, clock, emit, origin, on_change) for name, port in ports.items()}
 
     async def run(self) -> None:
-        """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
             for name, port in self._ports.items():
                 group.create_task(port.run(), name=f"hwd:link-details/{name}")

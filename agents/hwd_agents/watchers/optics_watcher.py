@@ -62,7 +62,6 @@ class OpticsWatcher:
         }
 
     async def run(self) -> None:
-        """Sample until cancelled."""
         async with asyncio.TaskGroup() as group:
             for name, port in self._ports.items():
                 group.create_task(port.run(), name=f"hwd:optics/{name}")
@@ -77,7 +76,6 @@ class OpticsWatcher:
         await self._ports[port].begin()
 
     def end(self, port: str) -> None:
-        """Observe it no more."""
         self._ports[port].end()
 
     def observation(self, port: str) -> Observation:
@@ -89,7 +87,6 @@ class OpticsWatcher:
         return self._ports[port].lit
 
     def module(self, port: str) -> ModuleMemory | None:
-        """The module as of the last read."""
         return self._ports[port].module
 
     def why_not(self, port: str) -> str:

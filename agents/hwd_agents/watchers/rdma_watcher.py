@@ -68,7 +68,6 @@ class RdmaWatcher:
             verbs.on_event.append(self._took_event)
 
     async def run(self) -> None:
-        """Poll until cancelled."""
         async with asyncio.TaskGroup() as group:
             for name, port in self._ports.items():
                 group.create_task(port.run(), name=f"hwd:rdma/{name}")
@@ -82,7 +81,6 @@ class RdmaWatcher:
         return self._ports[port].why_not if port in self._ports else "no RDMA device is configured for it"
 
     def hurry(self) -> None:
-        """Look at all ports now."""
         for port in self._ports.values():
             port.hurry()
 
@@ -97,12 +95,10 @@ class RdmaWatcher:
             await self._ports[port].begin()
 
     def end(self, port: str) -> None:
-        """Observe it no more."""
         if port in self._ports:
             self._ports[port].end()
 
     def observation(self, port: str) -> Observation:
-        """What was seen since `begin`."""
         if port not in self._ports:
             return Observation(seen=False, why_not=self.why_not(port))
         return self._ports[port].observation()

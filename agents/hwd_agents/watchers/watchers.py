@@ -163,23 +163,18 @@ class Watchers:
 
     def runs(self) -> Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
         """Name and body of each watcher's task."""
-        runs: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = [(link.SOURCE, self.link.run)]
-        if self.details is not None:
-            runs.append((link_details.SOURCE, self.details.run))
-        if self.optics is not None:
-            runs.append((optics.SOURCE, self.optics.run))
-        if self.firmware is not None:
-            runs.append((firmware.SOURCE, self.firmware.run))
-        if self.verbs is not None:
-            runs.append((verbs_ports.SOURCE, self.verbs.run))
-        if self.rdma is not None:
-            runs.append((rdma.SOURCE, self.rdma.run))
-        if self.counters is not None:
-            runs.append((counters.SOURCE, self.counters.run))
-        runs.append((probe.SOURCE, self.probe.run))
-        if self.rc is not None:
-            runs.append((rc.NAME, self.rc.run))
-        return runs
+        every = {
+            link.SOURCE: self.link,
+            link_details.SOURCE: self.details,
+            optics.SOURCE: self.optics,
+            firmware.SOURCE: self.firmware,
+            verbs_ports.SOURCE: self.verbs,
+            rdma.SOURCE: self.rdma,
+            counters.SOURCE: self.counters,
+            probe.SOURCE: self.probe,
+            rc.NAME: self.rc,
+        }
+        return [(name, watcher.run) for name, watcher in every.items() if watcher is not None]
 
     def hurry(self) -> None:
         """Poll at once: a source has connected or disconnected."""
@@ -220,7 +215,6 @@ class Watchers:
             await self.rc.wait(ports, RECOVERY_S)
 
     def end(self, port: str) -> None:
-        """Stop the observation of a port."""
         self._observed.discard(port)
         self.link.end(port)
         self.probe.end(port)
@@ -243,7 +237,6 @@ class Watchers:
         }
 
     def note(self, port: str) -> PortNote:
-        """A port as it is now."""
         config = self._config.ports[port]
         reading = self.link.reading(port)
         present = reading is not None and reading.present
