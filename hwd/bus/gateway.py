@@ -18,7 +18,6 @@ from hwd.bus.clocks.timekeeper import Timekeeper
 from hwd.bus.containment import Containment
 from hwd.bus.host_agent import HostAgent
 from hwd.bus.host_events import EventStore, HostEvents
-from hwd.bus.host_status import status_of
 from hwd.bus.intake import check_events
 from hwd.bus.pending_replies import PendingReplies
 from hwd.bus.refresher import WITHIN_S as REFRESH_WITHIN_S
@@ -155,8 +154,7 @@ class Gateway:
         """
         agent = self._hosts[host]
         silent_ns = round(agent.silent_s(self._now_s()) * 1e9)
-        return status_of(
-            agent,
+        return agent.status(
             ports,
             heard_wall_ns=None if agent.last_message_s is None else self._clock.wall_ns() - silent_ns,
             since_wall_ns=since_wall_ns,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from hwd.bus.allowance import Allowance
-from hwd.bus.birth_data import troubles, wall_clock
+from hwd.bus.birth_data import selection_trouble, spool_of, troubles, wall_clock
 from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd.bus.intake import Intake, Losses
 from hwd.bus.rival import Rival
-from hwd.model.host import BUS_BACK, NEVER_CONNECTED, HostBirth, HostDown, HostPort, HostUp
+from hwd.model.host import BUS_BACK, NEVER_CONNECTED, HostBirth, HostDown, HostPort, HostStatus, HostUp
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Birth, Event, PortNote, State, encode
 from hwd_agents.wire.events import RdmaData
@@ -87,6 +87,37 @@ class HostAgent:
     def alignment(self) -> Alignment | None:
         """The alignment of the clock of the current boot; None where it was not measured yet."""
         return None if self.boot is None else self._alignments.get(self.boot)
+
+    def status(
+        self,
+        ports: Mapping[str, HostPort],
+        *,
+        heard_wall_ns: int | None,
+        since_wall_ns: int | None,
+        trouble: str,
+        skew: str,
+    ) -> HostStatus:
+        """The status of the host. `trouble`: the work of the daemon that fails for it; empty where all works."""
+        birth, exchange, alignment = self.birth, self.exchange, self.alignment
+        return HostStatus(
+            host=self.name,
+            up=self.up,
+            cause=self.cause,
+            since_wall_ns=since_wall_ns,
+            heard_wall_ns=heard_wall_ns,
+            boot=self.boot,
+            version=None if birth is None else birth.version,
+            clock=None if exchange is None or alignment is None else exchange.status(alignment),
+            wall_clock=None if birth is None else wall_clock(birth),
+            ports=dict(ports),
+            settings=[] if birth is None else birth.settings,
+            lost=self.lost,
+            rival=None if self.rival is None else self.rival.birth.boot,
+            trouble=trouble,
+            spool=None if birth is None else spool_of(birth),
+            selection="" if birth is None else selection_trouble(birth),
+            skew=skew,
+        )
 
     def is_new(self, boot: str) -> bool:
         """Whether this boot is neither the current one nor a past one."""

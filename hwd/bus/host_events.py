@@ -122,7 +122,7 @@ class HostEvents:
         if self._full():
             return
         intake = host.intakes[boot]
-        alignment = self._alignment_of(host, boot)
+        alignment = self._alignments.get(boot) or self._alignment_of(host, boot)
         if alignment is not None and (events := intake.ready()):
             host.losses.add(boot, events[0].seq, events[-1].seq)
             rest = iter(events)

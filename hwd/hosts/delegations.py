@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from hwd.bus.gateway import Gateway
 from hwd.fabric.in_use import InUse
@@ -15,6 +15,7 @@ from hwd.ports.claim import Claim
 from hwd.ports.delegation import Delegation, DelegationState
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
+from hwd.records.delegation_table import DelegationTable
 from hwd_agents.wire import Birth, Delegate, SwitchNote, SwitchState, TakeBack
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
@@ -33,14 +34,6 @@ OnAnswer = Callable[[str, str, Mapping[str, SwitchState], int], None]
 """`on_answer(host, boot, switches, at_ns)`: the state of its switches in an answer of a boot of its agent, and the
 agent's time.
 """
-
-
-class DelegationStore(Protocol):
-    """Where delegations are stored: `hwd.records`."""
-
-    async def all(self) -> tuple[Delegation, ...]: ...
-
-    async def save(self, delegation: Delegation) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +61,7 @@ class Delegations:
         gateway: Gateway,
         in_use: InUse,
         *,
-        store: DelegationStore,
+        store: DelegationTable,
         ledger: Ledger,
         clock: Clock,
         sink: Sink,

@@ -68,6 +68,7 @@ from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchFact, SwitchRead, SwitchRestarted, SwitchUp
 
 DAEMON = "the daemon"
+_OF_PORTS: Final = (CarrierData, InterfaceData, RdmaData)
 EVENTS: Final = (
     *(DaemonStarted, DaemonRecovered, LimitReached, SwitchRestarted, SwitchRead, SwitchCommand, SwitchOverrun),
     *(SwitchAdopted, HostEvent, HostLost, HostGarbage, ClockStepped, ReconfigurationEnded, RunEnded),
@@ -173,9 +174,13 @@ class Alerts:
             words = "is wanted, and an end of it has no carrier"
             self._hold("LinkNotReady", link, words, self._ready.is_ready(link) is False)
         match document.fact:
-            case HostEvent() as event:
-                if isinstance(event.data, CarrierData | InterfaceData | RdmaData) and not event.past:
-                    self._take_event(event)
+            case HostEvent(host=host, port=str(port), data=data, past=past):
+                if not past and isinstance(data, _OF_PORTS) and port in self._known_ports.get(host, ()):
+                    if isinstance(data, CarrierData):
+                        self._flaps.count(host, port, data.carrier_changes, self._now)
+                    self._judge_rdma(host, port)
+            case HostEvent():
+                return
             case SwitchFact() as fact:
                 self._take_switch(fact)
             case HostFact() as fact:
@@ -302,13 +307,6 @@ class Alerts:
                 self._hold("ClockErrorLarge", host, f"its clock is known to {error_ns / 1e6:.1f} ms", large)
             case ClockStepped(by_ns=by_ns):
                 self._note("ClockStepped", host, f"its clock was stepped by {by_ns / 1e9:+.3f} s")
-
-    def _take_event(self, event: HostEvent) -> None:
-        host, name = event.host, event.port or ""
-        if name in self._known_ports.get(host, ()):
-            if isinstance(event.data, CarrierData):
-                self._flaps.count(host, name, event.data.carrier_changes, self._now)
-            self._judge_rdma(host, name)
 
     def _take_reconfiguration(self, fact: ReconfigurationFact) -> None:
         id = fact.reconfiguration

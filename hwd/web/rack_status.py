@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from hwd.bus.birth_data import inventory_data
 from hwd.bus.gateway import Gateway
 from hwd.bus.skew import skew
 from hwd.fabric.in_use import InUse
@@ -229,7 +228,7 @@ class RackStatus:
             "hosts": [
                 {
                     **to_plain(host),
-                    "inventory": inventory_data(birth) if (birth := births.get(host.name)) else None,
+                    "inventory": to_plain(birth.inventory) if (birth := births.get(host.name)) else None,
                 }
                 for host in self._each_host()
             ],

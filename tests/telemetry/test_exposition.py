@@ -23,8 +23,7 @@ from hwd.model.host import HostBirth
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.buckets import BOUNDS_S, SERIES, Buckets
 from hwd.telemetry.exposition import OPENMETRICS, TEXT, Exposition, wants_openmetrics
-from hwd.telemetry.label import VALUE_MAX
-from hwd.telemetry.series import PART_SERIES, Series
+from hwd.telemetry.series import PART_SERIES, VALUE_MAX, Series
 from hwd_drivers.core.documents import Document
 from hwd_drivers.devices.facts import SwitchDown, SwitchPower
 
