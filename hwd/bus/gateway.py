@@ -15,16 +15,16 @@ from hwd.bus.allowance import BIRTH_MOST_BYTES, Allowance
 from hwd.bus.asks import Asks
 from hwd.bus.clocks.clock_udp import ClockUdp
 from hwd.bus.clocks.timekeeper import Timekeeper
+from hwd.bus.commands import Commands
 from hwd.bus.containment import Containment
 from hwd.bus.host_agent import HostAgent
 from hwd.bus.host_events import EventStore, HostEvents
 from hwd.bus.intake import check_events
-from hwd.bus.pending_replies import PendingReplies
 from hwd.bus.refresher import WITHIN_S as REFRESH_WITHIN_S
 from hwd.bus.refresher import Refresher
 from hwd.bus.rejected_messages import RejectedMessages, wrong_topic
 from hwd.model.daemon import BusDown, BusUp
-from hwd.model.host import HostGarbage, HostPort, HostStatus, HostTrouble
+from hwd.model.host import HostPort, HostStatus, HostTrouble
 from hwd.model.limit import Limit, Reached
 from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.protocol import Bus, Incoming
@@ -36,7 +36,6 @@ from hwd_agents.wire import (
     Ask,
     Birth,
     ClockReply,
-    Command,
     Events,
     Message,
     Reply,
@@ -49,9 +48,8 @@ from hwd_agents.wire import (
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError, ProtocolError
+from hwd_drivers.core.errors import ConfigError, LinkError, ProtocolError
 from hwd_drivers.core.ids import Ids
-from hwd_drivers.core.structs import to_plain
 
 log = logging.getLogger(__name__)
 
@@ -99,16 +97,16 @@ class Gateway:
         self._clock = clock
         self._ids = ids
         self._emit = Emitter(clock, sink)
-        self._pending = PendingReplies()
+        self._commands = Commands(bus=bus, testbed=testbed, clock=clock, ids=ids)
         store = event_store or EventStore()
         alignments = dict(store.alignments)
         self._hosts = {
-            name: HostAgent(name, self._emit, partial(self._pending.fail, name), Allowance(name, reached), alignments)
+            name: HostAgent(name, self._emit, partial(self._commands.fail, name), Allowance(name, reached), alignments)
             for name in hosts
         }
         self._deferred: dict[str, tuple[Birth, bool]] = {}  # by host: the newest birth over its allowance, and retained
-        self._rejected = RejectedMessages(self._emit_garbage, hosts)
-        self.containment = Containment(self._emit_trouble)
+        self._rejected = RejectedMessages(self._emit, hosts)
+        self.containment = Containment(lambda host, task, why: self._emit(HostTrouble(host=host, task=task, why=why)))
         self._events = HostEvents(
             self._hosts,
             store=store,
@@ -196,33 +194,10 @@ class Gateway:
         malformed, ConfigError for a host that is not in this testbed.
         """
         verb = arguments.VERB
-        agent = self._hosts.get(host)
-        if agent is None:
+        if (agent := self._hosts.get(host)) is None:
             raise ConfigError(f"{host}: cannot {verb}: no such host; there are {', '.join(self._hosts) or 'none'}")
-        if agent.boot is None or not agent.up:
-            raise LinkError(f"{host}: cannot {verb}: {agent.why_down}")
-        if (alignment := agent.alignment) is None:
-            raise LinkError(f"{host}: cannot {verb}: its clock is not aligned yet, so no expiry can be given")
         asked_ns = self._clock.monotonic_ns()
-        expires_ns, error_ns = alignment.to_agent(asked_ns + round(within_s * 1e9))
-        id = self._ids.uuid()
-        command = Command(
-            boot=agent.boot,
-            seq=agent.next_seq(agent.boot, "command"),
-            id=id,
-            reply_to=topic(self._testbed, host, "reply"),
-            expires_at_ns=expires_ns - error_ns,
-            verb=verb,
-            lease=lease,
-            arguments=to_plain(arguments),
-        )
-        try:
-            with self._pending.wait(id, host=host, boot=agent.boot) as reply:
-                async with asyncio.timeout(within_s):
-                    await self._bus.publish(topic(self._testbed, host, "command"), encode(command), qos=1)
-                    replied = await reply
-        except TimeoutError as error:
-            raise DeadlineError(f"{host}: {verb}: its agent did not answer within {within_s} s") from error
+        replied = await self._commands.send(agent, arguments, within_s=within_s, lease=lease)
         if await self._timekeepers[host].check(replied, since_ns=asked_ns) and replied.outcome == "expired":
             return await self.command(host, arguments, within_s=within_s, lease=lease)  # its clock was stepped
         if replied.outcome != "done":
@@ -331,7 +306,7 @@ class Gateway:
                 if message.boot == host.boot and exchange is not None and exchange.take(message, incoming.at_ns):
                     host.alive(self._now_s())
             case Reply():
-                if self._pending.answer(host.name, message):
+                if self._commands.take(host.name, message):
                     host.alive(self._now_s())
             case _:
                 raise wrong_topic(message)
@@ -409,12 +384,6 @@ class Gateway:
 
     def _reject(self, host: str, on_topic: str, why: str) -> None:
         self._rejected.note(host, on_topic, why, self._clock.monotonic_ns())
-
-    def _emit_trouble(self, host: str, task: str, why: str) -> None:
-        self._emit(HostTrouble(host=host, task=task, why=why))
-
-    def _emit_garbage(self, host: str, on_topic: str, why: str, count: int) -> None:
-        self._emit(HostGarbage(host=host, topic=on_topic, why=why, count=count))
 
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()

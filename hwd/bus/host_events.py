@@ -197,7 +197,7 @@ class HostEvents:
         match event.data:
             case LostData(why=why) as lost:
                 self._emit_lost(host, boot, host.losses.reported(lost), why or "the spool was full")
-            case CarrierData(unseen=int(unseen)):
+            case CarrierData(unseen=int(unseen)) if unseen:
                 self._emit_lost(host, boot, unseen, "flaps that nobody saw one by one")
 
     def _emit_missing(self, host: HostAgent, boot: str, first: int, last: int) -> None:

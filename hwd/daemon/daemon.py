@@ -21,9 +21,9 @@ from hwd.daemon.assembly.leasing import Leasing
 from hwd.daemon.assembly.offer import service_of
 from hwd.daemon.assembly.past import Past
 from hwd.daemon.assembly.run_work import RunWork
-from hwd.daemon.disk_space import SpaceWatch
+from hwd.daemon.disk_space import watch_space
 from hwd.daemon.fanout import Fanout
-from hwd.daemon.lag import LagWatch, ignore_lag
+from hwd.daemon.lag import watch_lag
 from hwd.daemon.limits import Limits
 from hwd.daemon.reload import Reload, TestbedFile
 from hwd.daemon.retention import Retention, unfinished
@@ -76,7 +76,7 @@ class Daemon:
         process: Process,
         sinks: Sequence[Sink] = (),
         limits: Limits | None = None,
-        on_turn: Callable[[float], None] = ignore_lag,
+        on_turn: Callable[[float], None] = lambda lag_s: None,
         testbed_file: TestbedFile | None = None,
     ) -> None:
         self._ports = NicPorts()
@@ -107,7 +107,7 @@ class Daemon:
             self._sink.add(sink)
         self._emit = Emitter(machine.clock, self._sink)
         self._limits = limits or Limits(machine.clock)
-        self._lag_watch = LagWatch(self._emit, on_turn)
+        self._on_turn = on_turn
 
     async def open(self) -> None:
         """Read records and journal, close crashed runs in the records, and build the parts. Touches no device."""
@@ -225,12 +225,13 @@ class Daemon:
             "hosts/selections": hosts.selections.run,
             "bus/runs": runs.topics.run,
             "runs/queue": runs.runs.run,
-            "loop/lag": self._lag_watch.run,
+            "loop/lag": partial(watch_lag, self._emit, self._on_turn),
             "limits/tell": partial(self._limits.run, self._sink),
         }
         if self._space is not None:
-            watch = SpaceWatch(self._process.data_dir, self._space, self._machine.offload, self._emit)
-            self._tasks["disk/space"] = watch.run
+            self._tasks["disk/space"] = partial(
+                watch_space, self._process.data_dir, self._space, self._machine.offload, self._emit
+            )
         await runs.runs.open()
 
     def _foundation(self) -> Foundation:
