@@ -41,7 +41,7 @@ class Containment:
         self._troubles: dict[tuple[str, str], str] = {}
         self._failed_s: dict[tuple[str, str], float] = {}
         self.group: asyncio.TaskGroup | None = None
-        """Of the tasks that `begin` makes; None before the bus runs, and after it."""
+        """The group of the tasks that `begin` makes; None before the bus runs, and after it."""
         self.of: Contain = partial(_Contained, self._failed)
         """A context that catches exceptions in the work for a host and reports them as its trouble."""
 

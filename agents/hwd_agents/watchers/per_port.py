@@ -21,7 +21,7 @@ W = TypeVar("W", bound=Watcher)
 
 @dataclass(frozen=True, slots=True)
 class PerPort(Mapping[str, W]):
-    """By the name of the port; empty where the host has no such source. `name`: of their tasks."""
+    """The watchers of the ports, by name; empty where the host has no such source. `name`: of their tasks."""
 
     name: str
     watchers: Mapping[str, W] = field(default_factory=dict)

@@ -9,7 +9,7 @@ METRIC_MOST: Final = 2**32 - 1
 
 
 class Setting(StrEnum):
-    """A setting of a NIC port."""
+    """A setting of a NIC port that can be changed and restored."""
 
     MTU = "mtu"
     """The longest packet, in bytes."""
