@@ -24,13 +24,7 @@ class Watched:
         source = KernelLinkDetails(ethtool, InlineOffload())
         self.details = {
             name: LinkDetailWatcher(
-                name,
-                PortConfig(interface=name),
-                source,
-                one.clock,
-                self.ear,
-                origin="measured",
-                on_change=self._change,
+                name, PortConfig(interface=name), source, one.clock, self.ear, origin="measured", on_change=self._change
             )
             for name in ("eth0", "eth1")
         }
