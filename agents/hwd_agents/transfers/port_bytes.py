@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from hwd_agents.sources.kernel.ip_counters import IpCounterSource
-from hwd_agents.sources.kernel.port_counters import ByteSource
+from hwd_agents.sources.kernel.ip_counters import KernelIpCounters
+from hwd_agents.sources.kernel.port_counters import KernelBytes
 from hwd_agents.wire import CountedBytes, IpDatagrams, PortBytes
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError
@@ -25,8 +25,8 @@ class PortBytesReader:
         self,
         clock: Clock,
         interfaces: Mapping[str, str],
-        source: ByteSource | None,
-        ip_counters: IpCounterSource | None = None,
+        source: KernelBytes | None,
+        ip_counters: KernelIpCounters | None = None,
     ) -> None:
         self._clock = clock
         self._interfaces = interfaces

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hwd_agents.process.config import PortConfig
-from hwd_agents.sources.kernel.nic_link_details import LinkDetailSource
+from hwd_agents.sources.kernel.nic_link_details import KernelLinkDetails
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_agents.wire.events import LinkStateData
@@ -38,7 +38,7 @@ class LinkDetailWatcher:
         self,
         name: str,
         config: PortConfig,
-        source: LinkDetailSource,
+        source: KernelLinkDetails,
         clock: Clock,
         emit: Emit,
         *,

@@ -47,24 +47,9 @@ class CounterSource(Protocol):
         ...
 
 
-class ByteSource(Protocol):
-    """Bytes that interfaces of one host have received and sent, read at once."""
-
-    def read_bytes(self, interfaces: Collection[str]) -> dict[str, PortBytes]:
-        """Read the bytes of interfaces by name; one that does not exist is not there. Takes 0.1 ms, and does not wait.
-
-        Raises LinkError.
-        """
-        ...
-
-    def close(self) -> None:
-        """The next reading opens it again."""
-        ...
-
-
 class KernelBytes:
-    """A ByteSource on the network that `sockets` opens into: RTM_GETSTATS (linux/rtnetlink.h), a third of the time of
-    RTM_GETLINK, on one socket.
+    """Bytes that the interfaces of the network which `sockets` opens into have received and sent, read at once:
+    RTM_GETSTATS (linux/rtnetlink.h), a third of the time of RTM_GETLINK, on one socket.
     """
 
     def __init__(self, sockets: Sockets) -> None:
@@ -73,6 +58,10 @@ class KernelBytes:
         self._index: dict[str, int] = {}
 
     def read_bytes(self, interfaces: Collection[str]) -> dict[str, PortBytes]:
+        """Read the bytes of interfaces by name; one that does not exist is not there. Takes 0.1 ms, and does not wait.
+
+        Raises LinkError.
+        """
         try:
             found = self._read(interfaces)
             if absent := {*interfaces} - found.keys():  # new ones, or made anew with another index
@@ -84,6 +73,7 @@ class KernelBytes:
         return found
 
     def close(self) -> None:
+        """The next reading opens it again."""
         netlink, self._netlink = self._netlink, None
         if netlink is not None:
             netlink.close()

@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from hwd_agents.sources.kernel.interface_drivers import DriverSource
-from hwd_agents.sources.kernel.ip_counters import IpCounterSource
-from hwd_agents.sources.kernel.port_counters import ByteSource
+from hwd_agents.sources.kernel.ip_counters import KernelIpCounters
+from hwd_agents.sources.kernel.port_counters import KernelBytes
 from hwd_agents.sources.kernel.udp import DatagramSource
 from hwd_agents.sources.link_source import LinkReading, LinkSource, Origin
 from hwd_agents.sources.readings import FileReading, ModuleReading
@@ -88,8 +88,8 @@ class TwinSources:
         datagrams: tuple[DatagramSource, SourceNote] | None = None,
         settings: SettingSource | None = None,
         drivers: DriverSource | None = None,
-        bytes: ByteSource | None = None,
-        ip_counters: IpCounterSource | None = None,
+        bytes: KernelBytes | None = None,
+        ip_counters: KernelIpCounters | None = None,
     ) -> Sources:
         """All sources of the host. A source passed in replaces the twin's; a kernel twin has its kernel's drivers and
         counters.
