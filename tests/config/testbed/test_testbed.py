@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from hwd.config.testbed.secrets import resolve
 from hwd.config.testbed.testbed import LoadedTestbed, load_testbed
-from hwd.model.testbed import RetentionRules, SecretRef, Setting
+from hwd.model.rules import RetentionRules
+from hwd.model.testbed import SecretRef, Setting
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
 
