@@ -27,7 +27,6 @@ from hwd.model import bodies
 from hwd.model.daemon import JournalGivenUp
 from hwd.model.demand import FILE_BYTES_MAX, DemandMatrix, DemandSummary
 from hwd.model.document_list import DocumentJson, DocumentList
-from hwd.model.fault_confirmation import FaultConfirmation
 from hwd.model.host import HostStatus
 from hwd.model.job_status import JobDemand, JobEfficiency, JobOutput, JobStatus, JobTraining, JobVerification
 from hwd.model.lease import HeldLease
@@ -38,7 +37,7 @@ from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.reload import ReloadReport
 from hwd.model.run import AbortedRun, AcceptedRun, RunStatus, TrialRun
-from hwd.model.status import Status
+from hwd.model.status import FaultConfirmation, Status
 from hwd.model.switch import HeldEnds, SwitchStatus
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import ConfigError, HwdError

@@ -50,7 +50,6 @@ class Retention:
         self._failure: HwdError | None = None
 
     async def run(self) -> None:
-        """Delete old documents until cancelled."""
         while True:
             await asyncio.sleep(EACH_S)
             await self._delete()

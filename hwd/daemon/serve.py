@@ -44,7 +44,6 @@ from hwd.twin.rack_sockets import check_sockets
 from hwd.web.app import make_app
 from hwd.web.door import check_listen, read_tokens
 from hwd.web.server import HttpServer, listen
-from hwd.web.stream import EventStream
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_agents.process.systemd import Notifier
 from hwd_drivers.core.clock import SystemClock
@@ -178,6 +177,7 @@ async def serve(
                 data_dir=str(data.path.absolute()),
                 pid=os.getpid(),
                 commit=await offload(find_commit),
+                boot=ids.token(length=8),
             ),
             limits=limits,
             on_turn=Watchdog(notifier).feed,
@@ -193,11 +193,8 @@ async def serve(
         await daemon.open()
         gc.collect()
         gc.freeze()  # these objects are never freed: each collection would spend 40 ms of the loop on them
-        events = EventStream(daemon.hub, boot=ids.token(length=8))
         app = make_app(
             daemon.service,
-            metrics=daemon.metrics.render,
-            events=events,
             version=version,
             tokens=frozenset(set_tokens if token is None else {token.text}),
             names={token: name for token, name in set_tokens.items() if name},
@@ -205,7 +202,7 @@ async def serve(
             local=token is not None,
             reached=limits,
         )
-        server = HttpServer(app, sock, before_stop=events.stop, reached=limits)
+        server = HttpServer(app, sock, before_stop=daemon.events.stop, reached=limits)
         manager = ServiceManager(
             notifier, subject=f"testbed {testbed.name}", looked=daemon.looked, readiness=daemon.service.rack.ready
         )

@@ -152,7 +152,7 @@ class Operators:
             case RunPlaybook():
                 text = playbook_text(step.act)
                 run = await self._call(
-                    step.number, service.runs.begin(RunBody(text=text, file="playbook.yaml", parameters={}))
+                    step.number, service.runs.start(RunBody(text=text, file="playbook.yaml", parameters={}))
                 )
                 self._runs[step.number] = run.run
             case AbortRun(of=of) if of in self._runs:

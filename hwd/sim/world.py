@@ -230,7 +230,7 @@ class World:
     async def run_playbook(self, text: str, *, file: str, parameters: Mapping[str, str] | None = None) -> str:
         """One run from start to end; returns its id. Raises NodeKilled when the daemon is killed meanwhile."""
         service = await self.settled()
-        starting = service.runs.begin(RunBody(text=text, file=file, parameters=dict(parameters or {})))
+        starting = service.runs.start(RunBody(text=text, file=file, parameters=dict(parameters or {})))
         run = (await self.nodes.run_in_node(DAEMON, starting)).run
         await self.nodes.run_in_node(DAEMON, service.runs.wait(run))
         return run

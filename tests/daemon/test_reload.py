@@ -409,7 +409,7 @@ async def held_off(desk: Desk) -> list[str]:
         partial(service.leases.take, structs.replace(body, queue=True)),
         partial(service.leases.take, structs.replace(body, at_wall_ns=at_ns)),
         partial(desk.apply, "ocs1:1A-5B"),
-        partial(service.runs.begin, RunBody(text=text, file="one.yaml")),
+        partial(service.runs.start, RunBody(text=text, file="one.yaml")),
     ]
     found = []
     for way in ways:

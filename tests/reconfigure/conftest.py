@@ -110,7 +110,7 @@ class Lab(WorldLab):
 
     async def start_run(self, *steps: str) -> str:
         text = "\n  - ".join(["playbook: one\nshows: what is tested\nsteps:", *steps])
-        return (await self.service.runs.begin(RunBody(text=f"{text}\n", file="one.yaml", parameters={}))).run
+        return (await self.service.runs.start(RunBody(text=f"{text}\n", file="one.yaml", parameters={}))).run
 
     async def lease(self, *ports: str, holder: str = "ada", for_s: float = 600.0, **more: Any) -> str:
         """Take a lease of these ports; returns its id."""

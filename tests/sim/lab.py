@@ -127,7 +127,7 @@ class Lab(WorldLab):
         """Start a run of steps, each in YAML's flow style; returns its id."""
         text = "\n".join(["playbook: test", f"parameters: {parameters}", "steps:", *(f"  - {step}" for step in steps)])
         due_ns = None if due_in_s is None else self.world.clock.wall_ns() + round(due_in_s * 1e9)
-        starting = self.service.runs.begin(RunBody(text=text, file="test.yaml", parameters={}, due_wall_ns=due_ns))
+        starting = self.service.runs.start(RunBody(text=text, file="test.yaml", parameters={}, due_wall_ns=due_ns))
         return (await self.in_daemon(starting)).run
 
     async def record(self, run: str) -> Run:

@@ -67,7 +67,6 @@ class ClockExchange:
 
     @property
     def requests_sent(self) -> int:
-        """How many requests were sent."""
         return self._next_id - 1
 
     @property

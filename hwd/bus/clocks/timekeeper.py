@@ -117,7 +117,6 @@ class Timekeeper:
             await self._ask_over_broker(exchange, aside=True)
 
     async def run(self) -> None:
-        """Measure until cancelled."""
         try:
             await self._run()
         finally:

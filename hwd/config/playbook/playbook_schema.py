@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from hwd.config.testbed.testbed_schema import NAME, Entry, OneOrMore, Text
-from hwd.model.action import METRIC_MOST, MTU_LEAST, MTU_MOST, Fec
+from hwd.model.action import Fec
 from hwd.model.bodies import PlanBody
 from hwd.model.interlock import REASON_LENGTH_MAX, InterlockName
+from hwd_agents.wire.setting import METRIC_MOST, MTU_LEAST, MTU_MOST
 from hwd_drivers.switching.moves import ApplyMode
 
 REPEATS_MAX = 100_000

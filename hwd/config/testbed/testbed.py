@@ -28,16 +28,13 @@ from hwd.config.yaml.tree import Node, Reading, read_tree
 from hwd.config.yaml.validate import is_secret, validate
 from hwd.fabric.graph import Graph
 from hwd.fabric.loss_budget import over_budget
+from hwd.model.rules import DriftPolicy, LeaseRules, RetentionRules, TransferRules
 from hwd.model.testbed import (
     Composite,
-    DriftPolicy,
-    LeaseRules,
     PortNote,
-    RetentionRules,
     SecretRef,
     Switch,
     Testbed,
-    TransferRules,
 )
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.user import in_home

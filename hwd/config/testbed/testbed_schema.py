@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from hwd.model.testbed import DriftPolicy, ModuleStandard, PassiveKind, PortState, Setting
+from hwd.model.rules import DriftPolicy
+from hwd.model.testbed import ModuleStandard, PassiveKind, PortState, Setting
 
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
 """Fits an MQTT topic, a host name, a file name and our own texts (no dot, colon, slash, blank)."""

@@ -19,8 +19,8 @@ from hwd.model.lease import LeaseReleased
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.request import Caller
+from hwd.model.rules import DriftPolicy
 from hwd.model.switch import SwitchAdopted, SwitchDrift
-from hwd.model.testbed import DriftPolicy
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction
 from hwd.reconfigure.apply.switches import Switches

@@ -45,7 +45,7 @@ class Scene:
         self.there_s: Callable[[], float | None] = lambda: 100e-6
         self.back_s: Callable[[], float | None] = lambda: 100e-6
         allowance = Allowance("h0", lambda limit, detail: None)
-        self.host = HostAgent("h0", self.told.append, lambda cause: None, allowance)
+        self.host = HostAgent("h0", self.told.append, lambda cause: None, allowance, {})
         udp = ClockUdp(clock=self.clock, ids=SeededIds(1), reject=lambda why: None)
         self.keeper = Timekeeper(
             self.host,

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hwd.config.testbed.secrets import resolve
 from hwd.config.testbed.testbed import load_testbed
 from hwd.config.yaml.file_problem import Loaded
-from hwd.model.testbed import RetentionRules, SecretRef, Setting, Testbed
+from hwd.model.rules import RetentionRules
+from hwd.model.testbed import SecretRef, Setting, Testbed
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
 
