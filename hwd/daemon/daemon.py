@@ -171,11 +171,11 @@ class Daemon:
             base, rack, self.reloads, engine=engine, hosts=hosts, leasing=leasing, jobs=jobs, runs=runs
         )
         asks = hosts.gateway.asks
-        asks.serve(ClaimTransfer, jobs.jobs.claim_transfer)
-        asks.serve(EndTransfers, jobs.jobs.end_transfers)
-        asks.serve(JoinJob, jobs.jobs.join)
-        asks.serve(ClaimOperation, jobs.jobs.claim)
-        asks.serve(EndOperation, jobs.jobs.end)
+        asks.serve(ClaimTransfer, jobs.asks.claim_transfer)
+        asks.serve(EndTransfers, jobs.asks.end_transfers)
+        asks.serve(JoinJob, jobs.asks.join)
+        asks.serve(ClaimOperation, jobs.asks.claim)
+        asks.serve(EndOperation, jobs.asks.end)
         asks.serve(SwitchPreparedSet, SetSwitchAsks(base.in_use, self.service.sets, engine.reconfigurer).switch)
 
         self._sink.subscribe(leasing.ends, engine.baselines, engine.transfers, jobs.rates)

@@ -11,12 +11,12 @@ from typing import Final, Self, TypeVar
 from msgspec.structs import replace
 
 from hwd_agents.shim.exchange import PORT, Exchange
+from hwd_agents.shim.move_channel import now_s
 from hwd_agents.shim.shims import Ask, Go, Select, SendOver, Shim, find
 from hwd_agents.switches.select_client import Selector
 from hwd_agents.transfers import lines
 from hwd_agents.transfers.client import KEY_VARIABLE, SOCKET_VARIABLE, Transfers
 from hwd_agents.wire import Operation, OperationKind, RankPlace
-from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, DeadlineError, FailedError, HwdError, LinkError, RefusedError
 
 JOB_VARIABLE: Final = "HWD_JOB"
@@ -51,7 +51,6 @@ class Rank:
         self._key = key
         self._proof = lines.Rank(job=job, rank=number, key=key)
         self._away_s = away_s
-        self._clock = SystemClock()
         self._transfers = Transfers(path, key=key)
         self._selector: Selector | None = None
         self._counts: Counter[tuple[str | int, ...]] = Counter()
@@ -200,24 +199,21 @@ class Rank:
 
     def _until(self, ask: Callable[[], T]) -> T:
         """The answer, asked for again while agent or daemon are away; raises the last error after `away_s`."""
-        pause_s, by_s = AGAIN_S, self._now_s() + self._away_s
+        pause_s, by_s = AGAIN_S, now_s() + self._away_s
         while True:
-            began_s = self._now_s()
+            began_s = now_s()
             try:
                 return ask()
             except RefusedError:
                 raise
             except (LinkError, DeadlineError, FailedError) as error:
-                now_s = self._now_s()
-                if now_s - began_s >= ASK_S / 2:  # it was heard, and waits for its plane
-                    by_s = now_s + self._away_s
-                if now_s >= by_s:
+                now = now_s()
+                if now - began_s >= ASK_S / 2:  # it was heard, and waits for its plane
+                    by_s = now + self._away_s
+                if now >= by_s:
                     raise _named(error, self) from error
             threading.Event().wait(pause_s)
             pause_s = min(2 * pause_s, AGAIN_MOST_S)
-
-    def _now_s(self) -> float:
-        return self._clock.monotonic_ns() / 1e9
 
 
 def _named(error: HwdError, rank: Rank) -> HwdError:

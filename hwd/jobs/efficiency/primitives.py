@@ -9,15 +9,12 @@ from typing import Final
 from hwd.jobs.efficiency.host_counts import ForwardedBytes, HostCount, HostCounts
 from hwd.jobs.verification.busy_times import NEVER_NS
 from hwd.jobs.verification.counted_bytes import least_received
-from hwd.jobs.verification.recorded_operations import RecordedOperation
+from hwd.jobs.verification.recorded_operations import Key, RecordedOperation
 from hwd.model.job import JobRecord
 from hwd_agents.wire import OperationKind
 
 PAIR: Final = "point-to-point"
 """The kind of a send and its receive together."""
-
-Key = tuple[str | int, ...]
-"""`Operation.shared`."""
 
 
 def effective_bytes(kind: OperationKind, size_bytes: int, here: Collection[int]) -> int:
@@ -112,7 +109,7 @@ def primitives_of(record: JobRecord, operations: Iterable[RecordedOperation]) ->
         here = Counter(hosts.values())
         if len(here) < 2:
             continue
-        if (key := operation.shared(one.rank)) not in found:
+        if (key := one.shared) not in found:
             found[key] = Primitive(
                 kind=PAIR if pair else str(operation.kind),
                 phase=record.dimensions.get(operation.group) or operation.group,
