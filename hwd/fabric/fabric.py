@@ -259,7 +259,6 @@ class Fabric:
 
 
 def _set_aside(testbed: Testbed) -> dict[FibreEnd, PortNote]:
-    """Ends of switches that are not in normal use."""
     found = {}
     for note in testbed.port_notes:
         if note.state is PortState.NORMAL:

@@ -298,7 +298,6 @@ class JobOperations:
                 raise DeadlineError(f"{self._record}: {self._held}. Ask again") from None
 
     async def _answered(self, by: AskedBy, asked: ClaimOperation) -> None:
-        """Wait for the plane's answer to a rank."""
         rank = asked.rank
         waiting = self._waiting.get(rank)
         if waiting is None:
@@ -364,7 +363,6 @@ class JobOperations:
         raise RefusedError(f"{job}: {why}")
 
     async def _end_transfer(self, rank: int) -> None:
-        """End the transfer of a rank in the ledger, where it has one."""
         if (one := self._sending.get(rank)) is not None and one.by is not None and one.transfer is not None:
             self._sending[rank] = replace(one, by=None, transfer=None)
             await self._transfers.end(one.by, EndTransfers(transfers=[one.transfer]))

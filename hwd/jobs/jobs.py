@@ -187,7 +187,7 @@ class Jobs:
 
     @property
     def is_up(self) -> bool:
-        """Whether it is known which jobs are under way."""
+        """Whether the jobs under way are known."""
         return self._is_loaded and not self._is_closing
 
     # --- what others do to the light of a job
@@ -329,7 +329,6 @@ class Jobs:
             log.error("%s: its task ended: %s", record, reason_of(error), exc_info=error)
 
     async def _remove_old_output(self) -> None:
-        """Remove the output of jobs that the records do not have any more."""
         known = await self._store.ids()
 
         def remove() -> None:

@@ -193,7 +193,6 @@ class Ledger:
             yield Refusal(claim=None, ports=bare, text=f"{', '.join(sorted(bare, key=natural_key))}: {LEASE_REQUIRED}")
 
     def _present(self, claim: Claim) -> Claim:
-        """A claim with its present `why`."""
         why = self._reports.get(claim.reason)
         return claim if why is None else replace(claim, why=why(claim))
 

@@ -301,5 +301,4 @@ def _port(name: str) -> str:
 
 
 def _names(ports: Iterable[str]) -> frozenset[str]:
-    """The names of ports without their hosts."""
     return frozenset(map(_port, ports))

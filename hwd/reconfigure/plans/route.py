@@ -141,7 +141,8 @@ class Router:
                 inner.update(composite.inside.switches)
             else:
                 freed = [one.end for one in request.wanted.freed if one.switch == name]
-                inner.update(composite.switches_near([*freed, *(end for demand in demands for end in demand.ends)]))
+                ends = (end for demand in demands for end in demand.ends)
+                inner.update(composite.inside.switches_of([*freed, *ends]))
         return inner
 
 
