@@ -194,8 +194,7 @@ class JobOperations:
         for number, one in self._waiting.items():
             if number not in unanswered or now_s - one.since_s < within_s:
                 continue
-            members = self._job.groups[one.operation.group].ranks
-            needed = members if one.operation.peer is None else tuple(sorted((number, one.operation.peer)))
+            needed = one.operation.ranks(number, self._job.groups[one.operation.group].ranks)
             same = one.operation.shared(number)
             there = {n for n, other in self._waiting.items() if other.operation.shared(n) == same}
             absent = [n for n in needed if n not in there and n not in self._sending]

@@ -103,15 +103,14 @@ def primitives_of(record: JobRecord, operations: Iterable[RecordedOperation]) ->
     found: dict[Key, Primitive] = {}
     for one in operations:
         operation = one.operation
-        pair = frozenset() if operation.peer is None else frozenset({one.rank, operation.peer})
-        members = pair or record.groups[operation.group]
+        members = operation.ranks(one.rank, record.groups[operation.group])
         hosts = {rank: record.ranks[rank].host for rank in members}
         here = Counter(hosts.values())
         if len(here) < 2:
             continue
         if (key := one.shared) not in found:
             found[key] = Primitive(
-                kind=PAIR if pair else str(operation.kind),
+                kind=str(operation.kind) if operation.peer is None else PAIR,
                 phase=record.dimensions.get(operation.group) or operation.group,
                 hosts=hosts,
                 here=here,

@@ -202,10 +202,8 @@ class _Verifier:
     def _host(self, one: RecordedOperation) -> str:
         return self._record.ranks[one.rank].host
 
-    def _ranks(self, one: RecordedOperation) -> list[int]:
-        if one.operation.peer is not None:
-            return [one.rank, one.operation.peer]
-        return self._record.groups[one.operation.group]
+    def _ranks(self, one: RecordedOperation) -> tuple[int, ...]:
+        return one.operation.ranks(one.rank, self._record.groups[one.operation.group])
 
     def _hosts(self, one: RecordedOperation) -> set[str]:
         return {self._record.ranks[rank].host for rank in self._ranks(one)}
