@@ -49,7 +49,7 @@ class Rank:
         self.job = job
         self.number = number
         self._key = key
-        self._proof = lines.Rank(job=job, rank=number, key=key)
+        self._identity = lines.Rank(job=job, rank=number, key=key)
         self._away_s = away_s
         self._transfers = Transfers(path, key=key)
         self._selector: Selector | None = None
@@ -62,7 +62,7 @@ class Rank:
         self._to_report: Operation | None = None
         """The last operation of an agent that has gone away since: maybe before it had told the daemon of its end."""
         try:
-            joined = self._until(lambda: self._transfers.join(self._proof))
+            joined = self._until(lambda: self._transfers.join(self._identity))
             self.places: tuple[RankPlace, ...] = tuple(joined.ranks)
             self.groups: Mapping[str, tuple[int, ...]] = {name: tuple(ranks) for name, ranks in joined.groups.items()}
             self.longest_s = joined.longest_s
@@ -173,10 +173,10 @@ class Rank:
 
     def _ask(self, operation: Operation, within_s: float) -> str:
         if self._to_report is not None:
-            self._transfers.done(self._proof, self._to_report)
+            self._transfers.done(self._identity, self._to_report)
             self._to_report = None
         try:
-            transfer, links = self._transfers.ask(self._proof, operation, within_s=within_s, wait_s=ASK_S)
+            transfer, links = self._transfers.ask(self._identity, operation, within_s=within_s, wait_s=ASK_S)
         except LinkError:
             self._to_report, self._ended = self._ended, None
             raise
@@ -189,7 +189,7 @@ class Rank:
             self._transfers.end(transfer)
             self._ended = operation
         except (LinkError, RefusedError, DeadlineError):  # the agent went away, and a new one knows nothing of it
-            self._until(lambda: self._transfers.done(self._proof, operation))
+            self._until(lambda: self._transfers.done(self._identity, operation))
 
     def _select(self, select: Select) -> None:
         if self._selector is None:
