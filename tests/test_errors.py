@@ -13,7 +13,7 @@ import pytest
 
 from hwd.config.yaml.tree import _Limit
 from hwd.fabric.conflict import ConflictError
-from hwd.planes.actor import Breach, PlaneError
+from hwd.planes.target_rules import Breach, PlaneError
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import ClaimedError
 from hwd.ports.rules import Reason

@@ -4,7 +4,7 @@ import ast
 import inspect
 
 from docs.generate.pages import code, table
-from hwd.planes.actor import Breach
+from hwd.planes.target_rules import Breach
 
 
 def breaches() -> str:

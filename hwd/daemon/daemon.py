@@ -148,7 +148,7 @@ class Daemon:
             rack=rack,
             hosts=hosts,
             engine=engine,
-            jobs=jobs.jobs,
+            jobs=jobs.of_runs,
             history=past.history,
             leases=leases,
         )
@@ -182,11 +182,11 @@ class Daemon:
             runs=runs,
         )
         asks = hosts.gateway.asks
-        asks.serve(ClaimTransfer, jobs.jobs.claim_transfer)
-        asks.serve(EndTransfers, jobs.jobs.end_transfers)
-        asks.serve(JoinJob, jobs.jobs.join)
-        asks.serve(ClaimOperation, jobs.jobs.claim)
-        asks.serve(EndOperation, jobs.jobs.end)
+        asks.serve(ClaimTransfer, jobs.asks.claim_transfer)
+        asks.serve(EndTransfers, jobs.asks.end_transfers)
+        asks.serve(JoinJob, jobs.asks.join)
+        asks.serve(ClaimOperation, jobs.asks.claim)
+        asks.serve(EndOperation, jobs.asks.end)
         asks.serve(SwitchPreparedSet, SetSwitchAsks(base.in_use, self.service.sets, engine.reconfigurer).switch)
 
         self._sink.subscribe(leasing.ends, engine.baselines, engine.transfers, jobs.rates)
@@ -197,7 +197,7 @@ class Daemon:
             self._sink.subscribe(hosts.switches, hosts.selections)
         self._sink.subscribe(engine.reconfigurer, engine.reconfigurer.sets, engine.drift, engine.recovery)
         self._sink.subscribe(runs.runs.recovery, runs.runs.board, runs.topics, runs.light)
-        self._sink.subscribe(jobs.jobs)  # after those who know where sets and switches are
+        self._sink.subscribe(jobs.light_changes)  # after those who know where sets and switches are
         retention = Retention(
             base.in_use,
             self._records.old_documents,

@@ -19,7 +19,7 @@ from hwd.fabric.conflict import ConflictError, conflict_of
 from hwd.fabric.graph import Graph
 from hwd.fabric.partial_paths import Effort, ExhaustedError, PathProblem, Way, Ways
 from hwd.fabric.search import Search
-from hwd.fabric.state import DARK, State
+from hwd.fabric.state import DARK, State, bare
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plural import plural
 from hwd.model.testbed import Composite
@@ -117,10 +117,6 @@ class CompositeSwitch:
         island, part_of = self.inside.island, self.inside.part_of
         islands = {island[part_of[self._ports[port]]] for port in ports if port in self._ports}
         return lambda demand: island[part_of[self._ports[demand.a]]] in islands
-
-    def switches_near(self, ports: Iterable[PortSide]) -> tuple[str, ...]:
-        """The switches whose elements may have to move for demands at these ends."""
-        return self.inside.switches_of(ports)
 
     def element_of(self, one: SwitchCrossconnect) -> Element | None:
         """Its element that makes this crossconnect; None for a switch without elements."""
@@ -271,7 +267,7 @@ class CompositeSwitch:
         needed: tuple[SwitchCrossconnect, ...],
     ) -> PathProblem:
         inside = self.inside
-        there = {switch: frozenset(map(_bare, found)) for switch, found in present.items()}
+        there = {switch: frozenset(map(bare, found)) for switch, found in present.items()}
         partner, _ = self._joined(present)
         needs: dict[int, int] = {}
         for one in needed:
@@ -318,7 +314,7 @@ class CompositeSwitch:
         said: dict[tuple[int, int], CrossconnectState] = {}
         for switch in self.inside.switches:
             for each in state.get(switch, ()):
-                one = _bare(each)
+                one = bare(each)
                 numbers = [
                     self.inside.number.get(FibreEnd(owner=switch, port=end.port, side=end.side)) for end in one.ends
                 ]
@@ -358,7 +354,3 @@ class CompositeSwitch:
 
 
 _WORST_FIRST = (*sorted(DARK), CrossconnectState.TUNING, CrossconnectState.UNSTATED)
-
-
-def _bare(one: Crossconnect | CrossconnectReading) -> Crossconnect:
-    return one if isinstance(one, Crossconnect) else one.crossconnect

@@ -4,12 +4,12 @@ The stages are looked at in their order, optical first. A link needs light both 
 by the remote fault while the other one is dark. An end with carrier has passed all stages before.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from hwd.fabric.lost_light import Judge, LightAt, LostLight, lost_light, weak_light
+from hwd.fabric.lost_light import CircuitLight, LightAt, LostLight
 from hwd.model.circuit import RoutedLink
 from hwd.model.hang import Hang, Power
 from hwd.model.link import Link
@@ -94,7 +94,7 @@ class Diagnosis:
 
     def _optical(self) -> Hang | None:
         dark = [end for end, state in self._ends.items() if not state.carrier]
-        lost = {end: found for end in dark if (found := self._first(lost_light, end)) is not None}
+        lost = {end: found for end in dark if (found := self._first(CircuitLight.lost, end)) is not None}
         if not lost:
             return None
         if not all(one.doubtful for one in lost.values()):
@@ -116,9 +116,8 @@ class Diagnosis:
         return self._hang(StageName.OPTICAL, None, f"no light either way: {'; '.join(whys)}", powers)
 
     def _weak(self) -> Hang | None:
-        """Light that is there, and too weak for the receiver."""
         for end, state in self._ends.items():
-            if state.light.lit and not state.carrier and (weak := self._first(weak_light, end)) is not None:
+            if state.light.lit and not state.carrier and (weak := self._first(CircuitLight.weak, end)) is not None:
                 return self._hang(StageName.FIRMWARE, end, f"{weak.why}{self._remote_fault(end)}", weak.powers)
         return None
 
@@ -173,15 +172,15 @@ class Diagnosis:
 
     # --- parts
 
-    def _first(self, judge: Judge, end: NicPortId) -> LostLight | None:
+    def _first(self, judge: Callable[[CircuitLight], LostLight | None], end: NicPortId) -> LostLight | None:
         """The first finding on the fibres to this end."""
         source, target = self._ends[self._link.other(end)].light, self._ends[end].light
         for circuit in self._routed.circuits:
             if NicPortId(host=circuit.target.owner, port=circuit.target.port) == end:
-                found = judge(
+                light = CircuitLight(
                     circuit, source, target, testbed=self._testbed, switches=self._switches, ages_s=self._ages_s
                 )
-                if found is not None:
+                if (found := judge(light)) is not None:
                     return found
         return None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hwd.fabric.last_seen import LastSeen
 from hwd.fabric.light import LightMap, Onward, Trace
 from hwd.fabric.state import Carried, State, lighting
+from hwd.model.circuit import RoutedLink
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd_drivers.core.values import FibreEnd
@@ -58,19 +59,29 @@ class FollowedLight:
         self.ways: Ways = {}
         self.links: set[Link] = set()
         """The links that have light both ways, on every lane."""
+        self.routed: dict[Link, RoutedLink] = {}
+        """The routed links, as far as somebody asked for them."""
+        self._in_order: tuple[Link, ...] | None = None
         self._place = {source: number for number, source in enumerate(light.sources)}
         self._trace(light.sources)
 
-    def follow(self, state: State) -> LightChange:
-        """Go on with this state; returns what changed from the one before."""
+    @property
+    def in_order(self) -> tuple[Link, ...]:
+        """The links that are lit, in order."""
+        if self._in_order is None:
+            self._in_order = in_order(self.links)
+        return self._in_order
+
+    def follow(self, state: State) -> None:
+        """Go on with this state."""
         differing, gone = self._last.differing(state)
         self._follows += 1
         beside, self._beside = self._beside, set()
         touched = [end for name in beside.union(differing) for end in self._change(name, state.get(name, ()))]
         touched += [end for name in gone for end in self._change(name, ())]
-        return self._trace_at(touched)
+        self._trace_at(touched)
 
-    def follow_in_parts(self, state: State, switches_at_once: int) -> Iterator[LightChange]:
+    def follow_in_parts(self, state: State, switches_at_once: int) -> Iterator[None]:
         """Follow the light as `follow` does, a part at a time. Whoever follows the light in between follows all of it;
         then this ends.
         """
@@ -83,7 +94,8 @@ class FollowedLight:
                 return
             part = names[first : first + switches_at_once]
             self._beside.difference_update(part)
-            yield self._trace_at([end for name in part for end in self._change(name, state.get(name, ()))])
+            self._trace_at([end for name in part for end in self._change(name, state.get(name, ()))])
+            yield
 
     def change(self, changed: State) -> LightChange:
         """Go on with the same state, but for these switches; returns what changed."""
@@ -131,7 +143,12 @@ class FollowedLight:
         return {into for one in (*removed, *added) for into, _ in self._light.crossings(one)}
 
     def _trace_at(self, ends: Iterable[FibreEnd]) -> LightChange:
-        return self._trace(dict.fromkeys(trace.source for end in ends for trace in self._at.get(end, ())))
+        change = self._trace(dict.fromkeys(trace.source for end in ends for trace in self._at.get(end, ())))
+        if change.links:
+            self._in_order = None
+            for link in change.links:
+                self.routed.pop(link, None)
+        return change
 
     def _trace(self, sources: Iterable[FibreEnd]) -> LightChange:
         """Follow the light of these transmitters anew."""
@@ -193,3 +210,7 @@ class FollowedLight:
 
 def _clash(crossconnects: tuple[SwitchCrossconnect, ...]) -> bool:
     return len({end for one in crossconnects for end in one.crossconnect.ends}) < 2 * len(crossconnects)
+
+
+def in_order(links: Iterable[Link]) -> tuple[Link, ...]:
+    return tuple(sorted(links, key=lambda link: (link.a.sort_key(), link.b.sort_key())))

@@ -1,18 +1,17 @@
 """The light in a testbed for one state of the crossconnects: at each receiver, and at each switch end.
 
-light = LightMap(testbed).light({SwitchCrossconnect.parse("ocs1:1A-5B"): 0.9})
-for lit in light.lit: print(lit.source, "->", lit.target, lit.loss_db)
+for trace in LightMap(testbed).traces({SwitchCrossconnect.parse("ocs1:1A-5B"): 0.9}):
+    print(trace.source, "->", trace.end, trace.loss_db)
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from hwd.fabric.graph import Graph, Leg, at_switch, gives, takes
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Testbed
-from hwd_drivers.core.values import FibreEnd, PortSide, sum_dbm
+from hwd_drivers.core.values import FibreEnd
 
 CROSSINGS_MAX = 64
 """Light that crossed so many switches has no power left; this also ends closed rings of fibre."""
@@ -21,52 +20,6 @@ Onward = tuple[FibreEnd, SwitchCrossconnect, float]
 """The next step of light that enters a switch at some end: the end where it leaves, the crossconnect,
 the loss in dB.
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lit:
-    """Light of one transmitter at one receiver, all wavelengths of that fibre alike."""
-
-    source: FibreEnd
-    target: FibreEnd
-    loss_db: float
-    crossconnects: tuple[SwitchCrossconnect, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
-    """Light of one transmitter that enters a switch from its fibre, whether or not a crossconnect carries it on."""
-
-    source: FibreEnd
-    end: FibreEnd
-    loss_db: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Light:
-    """All light at one moment. More than one `Lit` of a target is a collision: such a receiver understands nothing."""
-
-    lit: tuple[Lit, ...]
-    arrivals: tuple[Arrival, ...]
-    _at: dict[FibreEnd, Lit | None] = field(default_factory=dict, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        for lit in self.lit:
-            self._at[lit.target] = None if lit.target in self._at else lit
-
-    def at_receiver(self, end: FibreEnd) -> Lit | None:
-        """The light of the one transmitter that reaches this receiver; None where it is dark, or two collide."""
-        return self._at.get(end)
-
-    def powers_dbm(self, switch: str, sent_dbm: Callable[[FibreEnd], float]) -> dict[PortSide, float]:
-        """Power of the whole fibre at each end of a switch that light enters; `sent_dbm` is a transmitter's power into
-        its fibre.
-        """
-        found: dict[PortSide, list[float]] = {}
-        for arrival in self.arrivals:
-            if arrival.end.owner == switch:
-                found.setdefault(arrival.end.port_side, []).append(sent_dbm(arrival.source) - arrival.loss_db)
-        return {end: sum_dbm(*powers_dbm) for end, powers_dbm in found.items()}
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,31 +44,14 @@ class LightMap:
         """All transmitters that have a fibre."""
         self._crossings: dict[SwitchCrossconnect, tuple[tuple[FibreEnd, FibreEnd], ...]] = {}
 
-    def light(self, passing: Mapping[SwitchCrossconnect, float]) -> Light:
-        """`passing`: crossconnects that pass light now, with their loss in dB. Those that are tuning or blocked are
-        left out.
+    def traces(self, passing: Mapping[SwitchCrossconnect, float]) -> Iterator[Trace]:
+        """Every device that light enters, transmitter by transmitter. `passing`: crossconnects that pass light now,
+        with their loss in dB. Those that are tuning or blocked are left out.
         """
-        lit: list[Lit] = []
-        arrivals: list[Arrival] = []
-        switches = self._testbed.switches
-        for trace in self.traces(passing):
-            if trace.end.owner in switches:
-                arrivals.append(Arrival(source=trace.source, end=trace.end, loss_db=trace.loss_db))
-            else:
-                found = Lit(
-                    source=trace.source, target=trace.end, loss_db=trace.loss_db, crossconnects=trace.crossconnects
-                )
-                lit.append(found)
-        return Light(lit=tuple(lit), arrivals=tuple(arrivals))
-
-    def traces(
-        self, passing: Mapping[SwitchCrossconnect, float], sources: Iterable[FibreEnd] | None = None
-    ) -> Iterator[Trace]:
-        """Every device that light enters, transmitter by transmitter; only of `sources` where that is not None."""
         joined: dict[FibreEnd, Onward] = {}
         for crossconnect, loss in passing.items():
             self.join(joined, crossconnect, loss)
-        return self.follow(joined, self.sources if sources is None else sources)
+        return self.follow(joined, self.sources)
 
     def crossings(self, crossconnect: SwitchCrossconnect) -> tuple[tuple[FibreEnd, FibreEnd], ...]:
         """Pairs of ends of a crossconnect: where light may enter the switch, and where it then leaves."""
@@ -169,8 +105,3 @@ class LightMap:
             yield at_a, at_b
         if takes(switch, b) and gives(switch, a):
             yield at_b, at_a
-
-
-def light_paths(testbed: Testbed, passing: Mapping[SwitchCrossconnect, float]) -> tuple[Lit, ...]:
-    """The light at each receiver; to ask more than once about a testbed, use one `LightMap`."""
-    return LightMap(testbed).light(passing).lit

@@ -1,10 +1,9 @@
 """Where the light of one circuit is lost: its way is followed from the transmitter to the first place without light."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log10
-from typing import Protocol
 
 from hwd.fabric.light_way import Place, light_way
 from hwd.model.circuit import Circuit
@@ -52,10 +51,15 @@ class LostLight:
     doubtful: bool = False
 
 
-class Judge(Protocol):
-    """Judges the light of one circuit: `lost_light`, `weak_light`."""
+class CircuitLight:
+    """The light of one circuit, as far as it is known, from the transmitter to the receiver. `source`, `target`: of
+    these two.
 
-    def __call__(
+    The monitor at side A of a switch shows the light that enters, any other one the light that leaves. `ages_s`: of the
+    powers of switches that were read before the light was lost, which are no evidence.
+    """
+
+    def __init__(
         self,
         circuit: Circuit,
         source: LightAt,
@@ -64,72 +68,61 @@ class Judge(Protocol):
         testbed: Testbed,
         switches: Mapping[str, SwitchStatus],
         ages_s: Mapping[str, float],
-    ) -> LostLight | None: ...
+    ) -> None:
+        self._circuit = circuit
+        self._target = target
+        ports = testbed.hosts[circuit.target.owner].ports
+        self._module = next(port.module for port in ports if port.id.port == circuit.target.port)
+        self._points: list[_Point] = []
+        for place in light_way(circuit, testbed):
+            if place.end == circuit.source:
+                point = _module_point(place, source.sent_dbm, dark=False)
+            elif place.end == circuit.target:
+                point = _module_point(place, target.received_dbm, dark=target.lit is False)
+            else:
+                point = _switch_point(place, switches.get(place.end.owner), ages_s.get(place.end.owner))
+            self._points.append(point)
 
-
-def lost_light(
-    circuit: Circuit,
-    source: LightAt,
-    target: LightAt,
-    *,
-    testbed: Testbed,
-    switches: Mapping[str, SwitchStatus],
-    ages_s: Mapping[str, float],
-) -> LostLight | None:
-    """The place where light is lost; None where light arrives, or where nothing is known that is dark.
-
-    The monitor at side A of a switch shows the light that enters, any other one the light that leaves. `ages_s`: of the
-    powers of switches that were read before the light was lost, which are no evidence.
-    """
-    if target.lit:
+    def lost(self) -> LostLight | None:
+        """The place where light is lost; None where light arrives, or where nothing is known that is dark."""
+        if self._target.lit:
+            return None
+        points = self._points
+        powers = tuple(point.power for point in points if point.power is not None)
+        for number, point in enumerate(points):
+            if point.stop:
+                return LostLight(why=point.stop, powers=powers, certain=True)
+            if not point.dark:
+                continue
+            lit = [one for one in points[:number] if one.total_dbm is not None]
+            first = lit[-1] if lit else None
+            if point is points[-1] and (weak := _weak(point, first, self._module)):
+                return LostLight(why=f"{weak}{_excess(lit)}", powers=powers)
+            if point is points[-1] and point.power is not None and None not in point.power.dbm:
+                why = f"{point.at} reports loss of signal, and measured light when it did"
+                return LostLight(why=why, powers=powers, doubtful=True)
+            return _between(first or points[0], point, points, powers, known=first is not None)
         return None
-    module = _receiver(circuit, testbed)
-    points = [*_points(circuit, source, target, testbed, switches, ages_s)]
-    powers = tuple(point.power for point in points if point.power is not None)
-    for number, point in enumerate(points):
-        if point.stop:
-            return LostLight(why=point.stop, powers=powers, certain=True)
-        if not point.dark:
-            continue
-        lit = [one for one in points[:number] if one.total_dbm is not None]
-        first = lit[-1] if lit else None
-        if point is points[-1] and (weak := _weak(point, first, module)):
-            return LostLight(why=f"{weak}{_excess(lit)}", powers=powers)
-        if point is points[-1] and point.power is not None and None not in point.power.dbm:
-            why = f"{point.at} reports loss of signal, and measured light when it did"
-            return LostLight(why=why, powers=powers, doubtful=True)
-        return _between(first or points[0], point, points, powers, known=first is not None)
-    return None
 
+    def weak(self) -> LostLight | None:
+        """Light that arrives and is below what the receiver needs: loss of signal is cleared far below the sensitivity.
 
-def weak_light(
-    circuit: Circuit,
-    source: LightAt,
-    target: LightAt,
-    *,
-    testbed: Testbed,
-    switches: Mapping[str, SwitchStatus],
-    ages_s: Mapping[str, float],
-) -> LostLight | None:
-    """Light that arrives and is below what the receiver needs: loss of signal is cleared far below the sensitivity.
-
-    A switch is asked for its powers more often than a module tells its own: both are compared with the need.
-    """
-    module = _receiver(circuit, testbed)
-    *points, last = _points(circuit, source, target, testbed, switches, ages_s)
-    lit = [point for point in points if point.total_dbm is not None]
-    powers = tuple(point.power for point in lit if point.power is not None)
-    need = f"the receiver needs {module.rx_min_dbm:g} dBm"
-    received = [power for power in last.power.dbm if power is not None] if last.power is not None else []
-    if received and last.power is not None and min(received) < module.rx_min_dbm:
-        weakest, excess = min(received), _excess([*lit, last])
-        why = f"the light at {last.at} is too weak, {weakest:.1f} dBm on one lane; {need}"
-        return LostLight(why=f"{why}{excess}", powers=(*powers, last.power))
-    monitors = [point for point in lit if point.place.end != circuit.source]
-    if monitors and (expected_dbm := _expected_dbm(monitors[-1], last, module)) < module.rx_min_dbm:
-        why = f"the light at {monitors[-1].at} leaves about {expected_dbm:.1f} dBm a lane for {last.at}; {need}"
-        return LostLight(why=f"{why}{_excess(lit)}", powers=powers)
-    return None
+        A switch is asked for its powers more often than a module tells its own: both are compared with the need.
+        """
+        module, (*points, last) = self._module, self._points
+        lit = [point for point in points if point.total_dbm is not None]
+        powers = tuple(point.power for point in lit if point.power is not None)
+        need = f"the receiver needs {module.rx_min_dbm:g} dBm"
+        received = [power for power in last.power.dbm if power is not None] if last.power is not None else []
+        if received and last.power is not None and min(received) < module.rx_min_dbm:
+            weakest, excess = min(received), _excess([*lit, last])
+            why = f"the light at {last.at} is too weak, {weakest:.1f} dBm on one lane; {need}"
+            return LostLight(why=f"{why}{excess}", powers=(*powers, last.power))
+        monitors = [point for point in lit if point.place.end != self._circuit.source]
+        if monitors and (expected_dbm := _expected_dbm(monitors[-1], last, module)) < module.rx_min_dbm:
+            why = f"the light at {monitors[-1].at} leaves about {expected_dbm:.1f} dBm a lane for {last.at}; {need}"
+            return LostLight(why=f"{why}{_excess(lit)}", powers=powers)
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,28 +130,14 @@ class _Point:
     """A place of the way. `stop`: why no light passes there, by what a switch says. `total_dbm`: of all lanes."""
 
     place: Place
-    at: str
     dark: bool = False
     total_dbm: float | None = None
     power: Power | None = None
     stop: str = ""
 
-
-def _points(
-    circuit: Circuit,
-    source: LightAt,
-    target: LightAt,
-    testbed: Testbed,
-    switches: Mapping[str, SwitchStatus],
-    ages_s: Mapping[str, float],
-) -> Iterator[_Point]:
-    for place in light_way(circuit, testbed):
-        if place.end == circuit.source:
-            yield _module_point(place, source.sent_dbm, dark=False)
-        elif place.end == circuit.target:
-            yield _module_point(place, target.received_dbm, dark=target.lit is False)
-        else:
-            yield _switch_point(place, switches.get(place.end.owner), ages_s.get(place.end.owner))
+    @property
+    def at(self) -> str:
+        return self.place.end
 
 
 def _module_point(place: Place, powers_dbm: Sequence[float | None] | None, *, dark: bool) -> _Point:
@@ -172,7 +151,6 @@ def _module_point(place: Place, powers_dbm: Sequence[float | None] | None, *, da
     known = bool(lit) or (dark and bool(found))
     return _Point(
         place=place,
-        at=place.end,
         dark=dark,
         total_dbm=sum_dbm(*lit) if lit else None,
         power=Power(at=place.end, dbm=found, by_lane=not place.end.lane) if known else None,
@@ -183,7 +161,7 @@ def _switch_point(place: Place, switch: SwitchStatus | None, age_s: float | None
     """`age_s`: of its powers, where they were read before the light was lost."""
     at = place.end
     if switch is None or not switch.up:
-        return _Point(place=place, at=at)
+        return _Point(place=place)
     monitored = (place.end.side is Side.A) is (place.crossconnect is None)
     name = place.end.port_side
     stop = ""
@@ -198,13 +176,12 @@ def _switch_point(place: Place, switch: SwitchStatus | None, age_s: float | None
         elif state in STOPPED:
             stop = f"{switch.switch} reports {pair} {STOPPED[state]}"
     if not monitored or name not in switch.power_dbm:
-        return _Point(place=place, at=at, stop=stop)
+        return _Point(place=place, stop=stop)
     power_dbm = switch.power_dbm[name]
     if age_s is not None:
-        return _Point(place=place, at=at, power=Power(at=at, dbm=(power_dbm,), age_s=age_s), stop=stop)
+        return _Point(place=place, power=Power(at=at, dbm=(power_dbm,), age_s=age_s), stop=stop)
     return _Point(
         place=place,
-        at=at,
         dark=power_dbm is None,
         total_dbm=power_dbm,
         power=Power(at=at, dbm=(power_dbm,)),
@@ -270,8 +247,3 @@ def _excess(lit: Sequence[_Point]) -> str:
 
 def _port(point: _Point) -> NicPortId:
     return NicPortId(host=point.place.end.owner, port=point.place.end.port)
-
-
-def _receiver(circuit: Circuit, testbed: Testbed) -> Module:
-    host = testbed.hosts[circuit.target.owner]
-    return next(port.module for port in host.ports if port.id.port == circuit.target.port)

@@ -4,12 +4,13 @@ hosts report.
 
 from collections.abc import Collection
 
-from hwd.fabric.fabric import Fabric, LinkWays
-from hwd.fabric.state import State
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.link_router import LinkWays
+from hwd.fabric.state import State, bare
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd_drivers.core.errors import HwdError
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading, FibreEnd
+from hwd_drivers.core.values import FibreEnd
 
 
 def state_with_link(fabric: Fabric, port: NicPortId, state: State, free: Collection[str]) -> State:
@@ -18,7 +19,7 @@ def state_with_link(fabric: Fabric, port: NicPortId, state: State, free: Collect
     Unchanged where there is no such link, or more than one. A carrier proves that light passes both ways: the far end's
     switches had these crossconnects, even where they have not been reported yet.
     """
-    known = {name: {_plain(one) for one in found} for name, found in state.items() if name not in free}
+    known = {name: {bare(one) for one in found} for name, found in state.items() if name not in free}
     closed: dict[FibreEnd, str] = {}
     for name, switch in fabric.testbed.switches.items():
         used = {end for one in known.get(name, ()) for end in one.ends}
@@ -32,7 +33,7 @@ def state_with_link(fabric: Fabric, port: NicPortId, state: State, free: Collect
         if other.id != port and (way := _way(fabric, Link.of(port, other.id), closed)) is not None
         if all(one in there for one in way.crossconnects if one.switch not in free)
     ]
-    completed = {name: {_plain(one) for one in found} for name, found in state.items()}
+    completed = {name: {bare(one) for one in found} for name, found in state.items()}
     if len(ways) == 1:
         for one in ways[0].crossconnects:
             if one.switch in free:
@@ -44,10 +45,6 @@ def state_with_link(fabric: Fabric, port: NicPortId, state: State, free: Collect
 
 def _way(fabric: Fabric, link: Link, closed: dict[FibreEnd, str]) -> LinkWays | None:
     try:
-        return fabric.ways([link], closed=closed, set_aside=False)[0]
+        return fabric.router.ways([link], closed=closed, set_aside=False)[0]
     except HwdError:
         return None  # that is the answer: no light reaches it
-
-
-def _plain(one: Crossconnect | CrossconnectReading) -> Crossconnect:
-    return one if isinstance(one, Crossconnect) else one.crossconnect

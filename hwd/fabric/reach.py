@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from hwd.fabric.graph import Graph, at_switch, gives, joinable, takes
-from hwd.fabric.state import State
+from hwd.fabric.state import State, bare
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Switch
-from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide
+from hwd_drivers.core.values import FibreEnd, PortSide
 
 
 def reached(graph: Graph, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[FibreEnd]:
@@ -83,6 +83,6 @@ class _Passage:
         if (joined := self._joined.get(switch)) is None:
             joined = self._joined[switch] = {}
             for each in self._state[switch]:
-                a, b = (each if isinstance(each, Crossconnect) else each.crossconnect).ends
+                a, b = bare(each).ends
                 joined[a], joined[b] = b, a
         return joined

@@ -14,6 +14,11 @@ DARK = frozenset({CrossconnectState.BLOCKED, CrossconnectState.FAILED})
 """Set and without light until an operator acts; those that are tuning get light without that."""
 
 
+def bare(one: Crossconnect | CrossconnectReading) -> Crossconnect:
+    """The crossconnect of something that is carried, needed or read."""
+    return one if isinstance(one, Crossconnect) else one.crossconnect
+
+
 def needed(links: Iterable[RoutedLink]) -> Needed:
     """The crossconnects that these links need, by the name of the switch."""
     found: dict[str, set[Crossconnect]] = {}

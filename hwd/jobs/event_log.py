@@ -8,11 +8,12 @@ events = await log.events("k3v9a1xx")
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from hwd.model.job import JobEvent
+from hwd.records.job_table import JobTable
 from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError
 from hwd_drivers.core.frames import decode_frames, encode_frame
@@ -34,18 +35,6 @@ LATER_BYTES: Final = 64 << 20
 log = logging.getLogger(__name__)
 
 
-class EventStore(Protocol):
-    """The events of jobs in the records: `hwd.records`."""
-
-    async def ids(self) -> frozenset[str]: ...
-
-    async def events(self, id: str) -> tuple[JobEvent, ...]: ...
-
-    async def put(self, id: str, first: int, events: Sequence[JobEvent]) -> None:
-        """Add events, numbered from `first` on, but for those whose number is there already: it is the same event."""
-        ...
-
-
 class _EventFrame(msgspec.Struct, frozen=True, kw_only=True):
     """One frame of the file."""
 
@@ -57,7 +46,7 @@ class _EventFrame(msgspec.Struct, frozen=True, kw_only=True):
 class EventLog:
     """Owns `disk`, and is a task: `run`. `load` comes first."""
 
-    def __init__(self, disk: Disk, store: EventStore) -> None:
+    def __init__(self, disk: Disk, store: JobTable) -> None:
         self._disk = disk
         self._store = store
         self._later: dict[str, tuple[int, list[JobEvent]]] = {}

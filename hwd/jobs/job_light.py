@@ -1,23 +1,24 @@
 """JobLight: what a job holds of the rack, and how its light goes from target to target. Under its lease, always."""
 
 import asyncio
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Final
 
 from hwd.config.testbed.wanted_state import parse_what
 from hwd.fabric.fabric import Fabric
+from hwd.jobs.live_job import LiveJob
 from hwd.model.bodies import PrepareBody, ReconfigurationBody, TargetBody
-from hwd.model.job import JobRecord
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Target, View
 from hwd.model.prepared_set import BEFORE, FINISH, TARGETS_MOST, PreparedSetStatus
-from hwd.model.reconfiguration import ReconfigurationStatus
 from hwd.model.request import Request
 from hwd.model.testbed import Testbed
 from hwd.ports.rules import Reason
 from hwd.ports.testbed_ports import all_ports
+from hwd.reconfigure.applies import Applies
 from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.plans.planner import BackgroundPlanner
 from hwd.reconfigure.reconfigurer import Reconfigurer
@@ -33,20 +34,6 @@ LOOK_S: Final = 0.2
 """Between two looks at what a restart of the daemon has left open."""
 
 
-class Applies(Protocol):
-    """What every caller of the daemon may ask for: jobs change light by it, and by nothing else."""
-
-    async def prepare(self, body: PrepareBody) -> PreparedSetStatus: ...
-
-    async def switch(
-        self, prepared_set: str, target: str, *, id: str | None = None, by: str | None = None
-    ) -> ReconfigurationStatus: ...
-
-    async def apply(self, body: ReconfigurationBody) -> ReconfigurationStatus: ...
-
-    async def roll_back(self, reconfiguration: str | None) -> ReconfigurationStatus: ...
-
-
 class JobLight:
     """The targets of a plane that can be listed are prepared once, as a set; a switch to one of those reads and plans
     nothing. Where a plane has none, more than a set may have or those of regions, or prepares further ones, each switch
@@ -55,6 +42,7 @@ class JobLight:
 
     def __init__(
         self,
+        job: LiveJob,
         testbed: Testbed,
         *,
         applies: Applies,
@@ -63,6 +51,7 @@ class JobLight:
         planner: BackgroundPlanner,
         transfers: Transfers,
     ) -> None:
+        self._job = job
         self._testbed = testbed
         self._applies = applies
         self._reconfigurer = reconfigurer
@@ -71,8 +60,8 @@ class JobLight:
         self._planner = planner
         self._transfers = transfers
 
-    async def take(self, record: JobRecord, view: View, targets: Iterable[Target]) -> str:
-        """Take the lease of a job: its ports, and those that the paths of its targets pass; returns its id.
+    async def take(self, view: View, targets: Iterable[Target]) -> str:
+        """Take the lease of the job: its ports, and those that the paths of its targets pass; returns its id.
 
         Raises RefusedError where one of them is taken, and what a plan of a target raises.
         """
@@ -84,10 +73,10 @@ class JobLight:
         ports &= all_ports(self._testbed)
         if not ports:
             return ""  # its hosts are on packet switches alone
-        claim = await self._leases.take(holder=str(record), ports=ports, for_s=record.within_s + MARGIN_S)
+        claim = await self._leases.take(holder=str(self._job), ports=ports, for_s=self._job.record.within_s + MARGIN_S)
         return claim.id
 
-    async def prepare(self, record: JobRecord, targets: Mapping[str, Target]) -> str:
+    async def prepare(self, targets: Mapping[str, Target]) -> str:
         """Prepare the targets of a job as a set; returns its id, empty where there is none. Regions have none, as a set
         is at one target.
         """
@@ -96,42 +85,40 @@ class JobLight:
             return ""
         body = PrepareBody(
             targets={id: TargetBody(what=what) for id, what in wanted.items()},
-            lease=record.lease,
+            lease=self._job.record.lease,
             after_crash=FINISH,
-            ready_within_s=record.ready_within_s,
-            by=str(record),
+            ready_within_s=self._job.record.ready_within_s,
+            by=str(self._job),
         )
         return (await self._applies.prepare(body)).id
 
-    async def wait_until_known(self, record: JobRecord, target: Target, *, is_over: Callable[[], bool]) -> None:
+    async def wait_until_known(self, target: Target) -> None:
         """Wait until it is known what hosts send, and where the switches of its set are: a restart of the daemon leaves
         both open. Raises RefusedError where the job is over before that.
         """
-        await self._until(lambda: not what_of(target) or self._are_reported(record), is_over)
-        if what_of(target) and record.prepared_set and self._has_set(record):
-            by_s = asyncio.get_running_loop().time() + SETTLED_WITHIN_S
-            await self._until(lambda: self._is_settled(record.prepared_set, by_s), is_over)
+        if not what_of(target):
+            await self._until(lambda: True)
+            return
+        hosts = {rank.host for rank in self._job.record.ranks}
+        await self._until(lambda: hosts.isdisjoint(self._transfers.unreported))
+        if (of_set := self._set) is not None:
+            await self._until(lambda: self._sets.is_settled(of_set.id), within_s=SETTLED_WITHIN_S)
 
-    async def wait_until_read(self, record: JobRecord, *, is_over: Callable[[], bool]) -> None:
+    async def wait_until_read(self) -> None:
         """Wait as `wait_until_known` does, for light at a target: until each switch of its lease was read, or cannot
         be.
         """
-        named = {port.partition(".")[0] for port in self.ports(record)}
-        by_s = asyncio.get_running_loop().time() + SETTLED_WITHIN_S
+        named = {port.partition(".")[0] for port in self.ports}
+        await self._until(lambda: named.isdisjoint(self._reconfigurer.unread), within_s=SETTLED_WITHIN_S)
 
-        def are_read() -> bool:
-            away = self._reconfigurer.unread
-            return named.isdisjoint(away) or asyncio.get_running_loop().time() >= by_s
-
-        await self._until(are_read, is_over)
-
-    async def go(self, record: JobRecord, id: str, target: Target, *, reconfiguration: str) -> None:
+    async def go(self, id: str, target: Target, *, reconfiguration: str) -> None:
         """Bring the light to a target, read back and with its links ready; `wait_until_known` comes first. Raises what
         a switch or an apply raises.
         """
         if not (what := what_of(target)):
             return
-        if record.prepared_set and self._has_set(record):
+        record = self._job.record
+        if self._set is not None:
             await self._applies.switch(record.prepared_set, id, id=reconfiguration, by=str(record))
             return
         await self._applies.apply(
@@ -148,40 +135,35 @@ class JobLight:
         """End one that is under way in the state before it. Raises RefusedError where it has not begun, or stands."""
         await self._applies.roll_back(reconfiguration)
 
-    def why_unleased(self, record: JobRecord) -> str:
+    def why_unleased(self) -> str:
         """Why the job has its lease no more; empty where it has it, or needs none."""
         try:
-            if record.lease:
-                self._leases.get(record.lease)
+            if self._job.record.lease:
+                self._leases.get(self._job.record.lease)
         except RefusedError as error:
             return reason_of(error)
         return ""
 
-    def seen_at(self, record: JobRecord, id: str, target: Target) -> str:
+    def seen_at(self, id: str, target: Target) -> str:
         """Where the light is that was brought to a target: what its set says, by the last reports of its switches,
         empty where they have left it or that is not known; the target itself where no set holds it.
         """
-        if not what_of(target):
-            return id
-        try:
-            return self._sets.get(record.prepared_set).at or ""
-        except RefusedError:
-            return id
+        of_set = self._set
+        return id if of_set is None or not what_of(target) else of_set.at or ""
 
-    def ports(self, record: JobRecord) -> frozenset[str]:
+    @property
+    def ports(self) -> frozenset[str]:
         """The ports of its lease: a change of any of them may be one of its light."""
-        lease = self._leases.ledger.get(Reason.LEASE, record.lease)
+        lease = self._leases.ledger.get(Reason.LEASE, self._job.record.lease)
         return frozenset() if lease is None else lease.ports
 
-    def how_it_left(self, record: JobRecord, id: str, target: Target, ports: Collection[NicPortId]) -> str:
+    def how_it_left(self, id: str, target: Target, ports: Collection[NicPortId]) -> str:
         """How the light of these ports has left a target, by the last reports of its switches; empty where it has not,
         or where that is not known.
         """
         if not what_of(target):
             return ""
-        try:
-            of_set = self._sets.get(record.prepared_set)
-        except RefusedError:
+        if (of_set := self._set) is None:
             links = [link for link in target.links if {*link.ends} <= {*ports}]
             made = self._made(links)
             found = [f"{link} is no more what is desired" for link in links if link not in made]
@@ -196,15 +178,12 @@ class JobLight:
             return f"set {of_set.id} is at {of_set.at}"
         return ", ".join(self._lacks(states[id]))
 
-    def is_of_set(self, record: JobRecord, id: str) -> bool:
-        """Whether its prepared set has this target."""
-        sets = (one for one in self._sets.all() if one.id == record.prepared_set)
-        return any(target.id == id for one in sets for target in one.targets)
-
-    def way_back(self, target: Target, ports: Collection[NicPortId]) -> Target:
-        """What brings the light of these ports back to a target: the crossconnects that made it, where these are
-        known.
+    def way_back(self, id: str, target: Target, ports: Collection[NicPortId]) -> Target:
+        """What brings the light of these ports back to a target: its own where the prepared set has it, else the
+        crossconnects that made it, where these are known.
         """
+        if (of_set := self._set) is not None and any(one.id == id for one in of_set.targets):
+            return target
         links = [link for link in target.links if {*link.ends} <= {*ports}]
         made = self._made(links)
         if target.crossconnects or not made.keys() >= {*links}:
@@ -238,30 +217,28 @@ class JobLight:
     def _fabric(self) -> Fabric:
         return Fabric(self._testbed)
 
-    async def release_set(self, record: JobRecord) -> None:
+    async def release_set(self) -> None:
         """No error where it is over already."""
-        if self._has_set(record):
-            await self._sets.release(record.prepared_set, why=f"{record} has ended, or plans each switch")
+        if (of_set := self._set) is not None:
+            await self._sets.release(of_set.id, why=f"{self._job} has ended, or plans each switch")
 
-    async def release(self, record: JobRecord) -> None:
-        """Give back all that a job holds. Its light stays as it is."""
-        await self.release_set(record)
-        for lease in [one for one in self._leases.all() if one.owner == str(record)]:  # also one that was not recorded
-            await self._leases.release(lease.id, why=f"{record} has ended")
+    async def release(self) -> None:
+        """Give back all that the job holds. Its light stays as it is."""
+        await self.release_set()
+        owner = str(self._job)
+        for lease in [one for one in self._leases.all() if one.owner == owner]:  # also one that was not recorded
+            await self._leases.release(lease.id, why=f"{owner} has ended")
 
-    def _has_set(self, record: JobRecord) -> bool:
-        return any(one.id == record.prepared_set for one in self._sets.all())
+    @property
+    def _set(self) -> PreparedSetStatus | None:
+        """Its prepared set, where it has one."""
+        return next((one for one in self._sets.all() if one.id == self._job.record.prepared_set), None)
 
-    def _are_reported(self, record: JobRecord) -> bool:
-        """Hosts may be sending until they have said so, or their longest time is over."""
-        return {rank.host for rank in record.ranks}.isdisjoint(self._transfers.unreported)
-
-    def _is_settled(self, prepared_set: str, by_s: float) -> bool:
-        return self._sets.is_settled(prepared_set) or asyncio.get_running_loop().time() >= by_s
-
-    async def _until(self, is_known: Callable[[], bool], is_over: Callable[[], bool]) -> None:
-        while not is_over():
-            if is_known():
+    async def _until(self, is_known: Callable[[], bool], *, within_s: float = math.inf) -> None:
+        """Raises RefusedError where the job is over before it is known."""
+        by_s = asyncio.get_running_loop().time() + within_s
+        while not self._job.is_over:
+            if is_known() or asyncio.get_running_loop().time() >= by_s:
                 return
             await asyncio.sleep(LOOK_S)
         raise RefusedError("the job has come to its end")

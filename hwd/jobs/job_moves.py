@@ -9,10 +9,10 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.jobs.job_light import SETTLED_WITHIN_S, JobLight
-from hwd.jobs.job_operations import Emit
 from hwd.jobs.job_routes import JobRoutes
+from hwd.jobs.live_job import LiveJob
 from hwd.jobs.replayed_plane import PlaneInput
-from hwd.model.job import JobRecord, JobSwitched
+from hwd.model.job import JobSwitched
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Applied, Event, NotReady, Target
 from hwd.ports.ledger import ClaimedError
@@ -32,34 +32,28 @@ log = logging.getLogger(__name__)
 
 
 class JobMoves:
-    """`record()`: the job as it is now; `save` changes it. `until_recorded` returns when the records have what the
-    plane was told: else a power cut could take why its light was moved. `tell` tells the plane how each move ended.
+    """`until_recorded` returns when the records have what the plane was told: else a power cut could take why its light
+    was moved. `tell` tells the plane how each move ended.
     """
 
     def __init__(
         self,
+        job: LiveJob,
         *,
-        record: Callable[[], JobRecord],
-        save: Callable[[Callable[[JobRecord], JobRecord]], Coroutine[Any, Any, None]],
         light: JobLight,
         routes: JobRoutes,
         ids: Ids,
         until_recorded: Callable[[], Coroutine[Any, Any, None]],
-        is_over: Callable[[], bool],
         tell: Callable[[PlaneInput], None],
-        emit: Emit,
     ) -> None:
         self.has_outgrown_set = False
         """Whether there is a target that its prepared set does not have: that can have no further one."""
-        self._record = record
-        self._save = save
+        self._job = job
         self._light = light
         self._routes = routes
         self._ids = ids
         self._until_recorded = until_recorded
-        self._is_over = is_over
         self._tell = tell
-        self._emit = emit
         self._under_way: dict[asyncio.Task[None], str] = {}
         """The moves under way, each with the id of its reconfiguration."""
         self._suspected: dict[str, str] = {}
@@ -79,8 +73,7 @@ class JobMoves:
         reconfiguration = self._ids.token(length=8)
         is_planned = self.has_outgrown_set  # what is prepared from now on does not concern it
         work = self._move(id, target, about, reconfiguration, fallback, is_planned=is_planned)
-        task = asyncio.create_task(work, name=f"hwd:jobs/{self._record().id}/light")
-        self._track(task, reconfiguration)
+        self._start(work, "light", reconfiguration)
 
     def has(self, reconfiguration: str) -> bool:
         """Whether the reconfiguration is under way for the job."""
@@ -95,19 +88,19 @@ class JobMoves:
         an apply raises.
         """
         reconfiguration = self._ids.token(length=8)
-        work = self._back(id, target, reconfiguration)
-        task = asyncio.create_task(work, name=f"hwd:jobs/{self._record().id}/light-back")
-        self._track(task, reconfiguration)
+        task = self._start(self._back(id, target, reconfiguration), "light-back", reconfiguration)
         await asyncio.wait((task,))
         task.result()
         return reconfiguration
 
-    def _track(self, task: asyncio.Task[None], reconfiguration: str) -> None:
+    def _start(self, work: Coroutine[Any, Any, None], what: str, reconfiguration: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=f"hwd:jobs/{self._job.record.id}/{what}")
         self._under_way[task] = reconfiguration
         task.add_done_callback(lambda done: self._suspected.pop(self._under_way.pop(done), None))
+        return task
 
     async def _back(self, id: str, target: Target, reconfiguration: str) -> None:
-        await self._light.wait_until_known(self._record(), target, is_over=self._is_over)
+        await self._light.wait_until_known(target)
         await self._go(id, target, reconfiguration)
 
     def cancel(self) -> None:
@@ -115,28 +108,27 @@ class JobMoves:
         for task in self._under_way:
             task.cancel()
 
-    async def end(self, over_s: float) -> None:
-        """The job has come to its end, at `over_s` of the loop's clock. A move under way gets some time; then it is
-        rolled back to where the light was, as an abort does. One that waits for what is not known yet does not begin
-        any more.
+    async def end(self) -> None:
+        """The job has come to its end. A move under way gets some time; then it is rolled back to where the light was,
+        as an abort does. One that waits for what is not known yet does not begin any more.
         """
         if self._under_way:
-            left_s = over_s + ENDS_WITHIN_S - asyncio.get_running_loop().time()
+            left_s = self._job.over_s + ENDS_WITHIN_S - asyncio.get_running_loop().time()
             await asyncio.wait(self._under_way, timeout=max(0.0, left_s))
         await asyncio.gather(*map(self._roll_back, self._under_way.values()))
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=ENDS_WITHIN_S)
         for task, reconfiguration in self._under_way.items():
-            log.warning("%s: %s has come to no end, and its job goes on without it", self._record(), reconfiguration)
+            log.warning("%s: %s has come to no end, and its job goes on without it", self._job, reconfiguration)
             task.cancel()
 
     async def _roll_back(self, reconfiguration: str) -> None:
         try:
             await self._light.roll_back(reconfiguration)
         except RefusedError as error:  # nothing is to go back: it is confirmed, or moved nothing
-            log.debug("%s: %s", self._record(), reason_of(error))
+            log.debug("%s: %s", self._job, reason_of(error))
         except HwdError as error:
-            log.warning("%s: %s", self._record(), reason_of(error))
+            log.warning("%s: %s", self._job, reason_of(error))
 
     async def _move(
         self,
@@ -155,28 +147,28 @@ class JobMoves:
         try:
             await asyncio.sleep(max(self._paced_s.pop(port, 0.0) for port in about or [None]) - began_s)
             await self._until_recorded()
-            await self._light.wait_until_known(self._record(), target, is_over=self._is_over)
+            await self._light.wait_until_known(target)
             if is_planned:
                 await self._release_set()
             await self._go(id, target, reconfiguration)
-            if not self._is_over() and not target.ports:
-                await self._routes.set(self._record(), target.routes)
+            if not self._job.is_over and not target.ports:
+                await self._routes.set(self._job.record, target.routes)
             if (by := self._suspected.pop(reconfiguration, "")) and (how := self._left(id, target)):
                 raise FailedError(f"moved by {by}: {how}")
         except Exception as error:
             if not isinstance(error, HwdError):
-                log.exception("%s: on the way to %s: a defect of hwd", self._record(), id)
+                log.exception("%s: on the way to %s: a defect of hwd", self._job, id)
             why = reason_of(error) if isinstance(error, HwdError) else f"a defect of hwd: {error!r}"
             self._paced_s |= dict.fromkeys(about or [None], loop.time() + PACE_S)
             event = NotReady(target=id, why=why)
-        if why and self._is_over():
-            log.info("%s: on the way to %s at its end: %s", self._record(), id, why)
+        if why and self._job.is_over:
+            log.info("%s: on the way to %s at its end: %s", self._job, id, why)
             return
         left = {one: (ports - about, words) for one, (ports, words) in self._not_ready.items()}
         self._not_ready = {one: (ports, words) for one, (ports, words) in left.items() if ports and one != id}
         if why:
             self._not_ready[id] = about, why
-        self._emit(
+        self._job.emit(
             JobSwitched,
             target=id,
             reconfiguration=reconfiguration,
@@ -188,7 +180,7 @@ class JobMoves:
 
     def _left(self, id: str, target: Target) -> str:
         links = {end for link in target.links for end in link.ends}
-        return self._light.how_it_left(self._record(), id, target, frozenset(target.ports or links))
+        return self._light.how_it_left(id, target, frozenset(target.ports or links))
 
     async def _go(self, id: str, target: Target, reconfiguration: str) -> None:
         """Waits while another move of the job is in the way: light of before it may go from one region to another. And
@@ -197,11 +189,11 @@ class JobMoves:
         by_s = asyncio.get_running_loop().time() + SETTLED_WITHIN_S
         while True:
             try:
-                return await self._light.go(self._record(), id, target, reconfiguration=reconfiguration)
+                return await self._light.go(id, target, reconfiguration=reconfiguration)
             except ClaimedError as error:
                 others = [task for task, id in self._under_way.items() if id == error.claim.id]
                 is_left = error.claim.reason is Reason.CUT_OFF and asyncio.get_running_loop().time() < by_s
-                if self._is_over() or not (others or is_left):
+                if self._job.is_over or not (others or is_left):
                     raise
             await (asyncio.wait(others) if others else asyncio.sleep(LEFT_S))
 
@@ -209,6 +201,6 @@ class JobMoves:
         """Release the set, so that from now on each move is planned. None of the set is under way: one of them is about
         all of the job.
         """
-        if (before := self._record()).prepared_set:
-            await self._light.release_set(before)
-            await self._save(lambda record: replace(record, prepared_set=""))
+        if self._job.record.prepared_set:
+            await self._light.release_set()
+            await self._job.save(lambda record: replace(record, prepared_set=""))

@@ -6,15 +6,16 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 from hwd.bus.asks import AskedBy
 from hwd.jobs.agreement import Agreement, DisagreeError
 from hwd.jobs.job_status import named
+from hwd.jobs.live_job import LiveJob
 from hwd.jobs.operation_sent import sent_of
 from hwd.jobs.replayed_plane import PlaneInput
 from hwd.jobs.verification.recorded_operations import in_time
-from hwd.model.job import JobGranted, JobRankRefused, JobRecord, OperationSent
+from hwd.model.job import JobGranted, JobRankRefused, OperationSent
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Done, Intent, View
@@ -28,19 +29,11 @@ from hwd_agents.wire import (
     Operation,
     OperationGranted,
 )
-from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.errors import DeadlineError, RefusedError
 from hwd_drivers.core.reason import reason_of
 
 REFUSALS_RECORDED: Final = 100
 """Refusals of one job that are recorded: a stranger may ask in a loop."""
-
-
-class Emit(Protocol):
-    """Emits a document of the job."""
-
-    def __call__(self, kind: "type[Fact]", **fields: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,40 +70,32 @@ class _WaitingRank:
 
 
 class JobOperations:
-    """The operations of a job: ranks are served from `open` to `close`; before and after that they are to ask again.
+    """The operations of a job: ranks are served from `open` until the job is over; before and after that they are to
+    ask again.
 
-    `tell` tells the plane; `links`: those that its light is at. `fail` ends the job. `took` is told how each operation
-    went. `emit` takes what is recorded, `announce` what comes by the hundred and is not. `record`: as the job began.
+    `tell` tells the plane; `links`: those that its light is at. `took` is told how each operation went.
     """
 
     def __init__(
         self,
-        record: JobRecord,
+        job: LiveJob,
         *,
-        clock: Clock,
         transfers: Transfers,
         tell: Callable[[PlaneInput], None],
         links: Callable[[], Iterable[Link]],
-        fail: Callable[[str], None],
         took: Callable[[int, Operation, OperationSent], None],
-        emit: Emit,
-        announce: Emit,
     ) -> None:
         self.refused: dict[int, str] = {}
         """Why each rank was refused last."""
-        self._record = record
-        self._job = record.job
-        self._clock = clock
+        self._live = job
+        self._record = job.record
+        self._job = job.record.job
+        self._clock = job.clock
         self._transfers = transfers
         self._tell = tell
         self._lit_links = links
-        self._fail = fail
         self._took = took
-        self._emit = emit
-        self._announce = announce
         self._view: View | None = None
-        self._over: str | None = None
-        """Why the job is ending, empty for one that is done; None while it is not."""
         self._waiting: dict[int, _WaitingRank] = {}
         self._sending: dict[int, _SendingRank] = {}
         self._all_ended = asyncio.Event()
@@ -121,6 +106,7 @@ class JobOperations:
         self._free = asyncio.Event()
         self._free.set()
         self._agreement = Agreement(self._job.groups)
+        job.on_over.append(self._close)
 
     # --- what the job says
 
@@ -144,12 +130,6 @@ class JobOperations:
 
     def open(self, view: View) -> None:
         self._view = view
-
-    def close(self, why: str) -> None:
-        """The job is ending."""
-        self._over = why
-        self._free.set()
-        self._all_ended.set()
 
     def hold(self, why: str) -> None:
         """Let nobody go, and tell the plane of no rank, until `go_on`."""
@@ -182,7 +162,7 @@ class JobOperations:
 
     async def all_ended(self, *, within_s: float) -> None:
         """Return when no rank sends any more as far as agents have told, when the job is ending, or after so long."""
-        if self._sending and self._over is None:
+        if self._sending and not self._live.is_over:
             self._all_ended.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(within_s):
@@ -191,9 +171,9 @@ class JobOperations:
     async def finish(self, *, may_send: bool) -> None:
         """All ranks have ended. `may_send`: but for some, which may send until their longest time is over."""
         for rank in [*self._waiting]:
-            self._waiting.pop(rank).answered.set_result(f"{self._record}: {self._over or 'it has ended'}")
-        for rank in [*self._sending]:
-            if not may_send:
+            self._waiting.pop(rank).answered.set_result(f"{self._record}: {self._why_over or 'it has ended'}")
+        if not may_send:
+            for rank in [*self._sending]:
                 await self._end_transfer(rank)
 
     # --- what it is asked
@@ -214,8 +194,7 @@ class JobOperations:
         for number, one in self._waiting.items():
             if number not in unanswered or now_s - one.since_s < within_s:
                 continue
-            members = self._job.groups[one.operation.group].ranks
-            needed = members if one.operation.peer is None else tuple(sorted((number, one.operation.peer)))
+            needed = one.operation.ranks(number, self._job.groups[one.operation.group].ranks)
             same = one.operation.shared(number)
             there = {n for n, other in self._waiting.items() if other.operation.shared(n) == same}
             absent = [n for n in needed if n not in there and n not in self._sending]
@@ -250,11 +229,11 @@ class JobOperations:
     @property
     def is_held(self) -> bool:
         """Whether its ranks are held, and what they say waits."""
-        return bool(self._held) and self._over is None
+        return bool(self._held) and not self._live.is_over
 
     async def ended(self, by: AskedBy, ended: EndedOperation) -> None:
         """An operation has ended. Raises DeadlineError where its plane cannot hear of it yet: tell it again."""
-        if self._over is None and self._view is None:
+        if not self._live.is_over and self._view is None:
             raise DeadlineError(f"{self._record}: it is not running yet. Tell it again")
         await self._until_free(by)
         one = self._sending.get(ended.rank)
@@ -271,6 +250,10 @@ class JobOperations:
             self._done(rank, sent_of(by, asked, now_ns=self._clock.monotonic_ns()))
 
     # --- inside
+
+    def _close(self) -> None:
+        self._free.set()
+        self._all_ended.set()
 
     async def _granted(self, by: AskedBy, asked: ClaimOperation, began_s: float) -> OperationGranted:
         rank = asked.rank
@@ -297,12 +280,16 @@ class JobOperations:
         links = self._sending[rank].links
         self._sending[rank] = replace(self._sending[rank], by=by, transfer=asked.transfer)
         waited_s = asyncio.get_running_loop().time() - began_s
-        self._announce(JobGranted, rank=rank, operation=str(asked.operation), stall_s=waited_s)
+        self._live.announce(JobGranted, rank=rank, operation=str(asked.operation), stall_s=waited_s)
         return OperationGranted(within_s=asked.within_s, waited_s=waited_s, ports=ports, links=[*links])
+
+    @property
+    def _why_over(self) -> str:
+        return "" if self._live.outcome is None else self._live.outcome[1]
 
     async def _until_free(self, by: AskedBy) -> None:
         """Raises DeadlineError where ranks are held until the ask expires: its agent or its rank tells it again."""
-        while self._held and self._over is None:
+        while self.is_held:
             try:
                 async with asyncio.timeout_at(by.by_s):
                     await self._free.wait()
@@ -310,7 +297,6 @@ class JobOperations:
                 raise DeadlineError(f"{self._record}: {self._held}. Ask again") from None
 
     async def _answered(self, by: AskedBy, asked: ClaimOperation) -> None:
-        """Wait for the plane's answer to a rank."""
         rank = asked.rank
         waiting = self._waiting.get(rank)
         if waiting is None:
@@ -349,8 +335,8 @@ class JobOperations:
 
     def _check_running(self) -> View:
         """Raises DeadlineError while it starts and while it ends: who asks again meets it running, or finds it gone."""
-        if self._over is not None:
-            raise DeadlineError(f"{self._record}: it is ending: {self._over or 'it is done'}. Ask again")
+        if self._live.is_over:
+            raise DeadlineError(f"{self._record}: it is ending: {self._why_over or 'it is done'}. Ask again")
         if self._view is None:
             raise DeadlineError(f"{self._record}: it is not running yet. Ask again")
         return self._view
@@ -363,7 +349,7 @@ class JobOperations:
         try:
             self._agreement.check(asked.rank, asked.operation)
         except DisagreeError as error:
-            self._fail(f"rank {asked.rank} on {by.host}: {error}")
+            self._live.fail(f"rank {asked.rank} on {by.host}: {error}")
             self._refuse(by, asked.rank, str(error))
 
     def _refuse(self, by: AskedBy, rank: int, why: str, *, is_own: bool = True) -> NoReturn:
@@ -371,12 +357,11 @@ class JobOperations:
             self.refused[rank] = why
         self._refusals += 1
         if self._refusals <= REFUSALS_RECORDED:
-            self._emit(JobRankRefused, rank=rank, host=by.host, why=why)
+            self._live.emit(JobRankRefused, rank=rank, host=by.host, why=why)
         job = f"{self._record}: rank {rank}" if is_own else f"job {self._record.id}"
         raise RefusedError(f"{job}: {why}")
 
     async def _end_transfer(self, rank: int) -> None:
-        """End the transfer of a rank in the ledger, where it has one."""
         if (one := self._sending.get(rank)) is not None and one.by is not None and one.transfer is not None:
             self._sending[rank] = replace(one, by=None, transfer=None)
             await self._transfers.end(one.by, EndTransfers(transfers=[one.transfer]))

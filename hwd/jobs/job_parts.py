@@ -1,31 +1,16 @@
 """JobParts: what all jobs of a daemon share."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from hwd.jobs.efficiency.port_rates import PortRates
 from hwd.jobs.event_log import EventLog
-from hwd.model.job import JobRecord
 from hwd.rack.health import RackHealth
 from hwd.reconfigure.transfers import Transfers
+from hwd.records.job_table import JobTable
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
-
-
-class JobStore(Protocol):
-    """The durable jobs: `hwd.records`."""
-
-    async def save(self, record: JobRecord) -> None: ...
-
-    async def get(self, id: str) -> JobRecord | None: ...
-
-    async def latest(self, most: int) -> tuple[JobRecord, ...]: ...
-
-    async def under_way(self) -> tuple[JobRecord, ...]: ...
-
-    async def ids(self) -> frozenset[str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +19,7 @@ class JobParts:
     hundred and is not.
     """
 
-    store: JobStore
+    store: JobTable
     event_log: EventLog
     transfers: Transfers
     rates: PortRates

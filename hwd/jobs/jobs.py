@@ -8,57 +8,36 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from msgspec import UNSET
 
-from hwd.bus.asks import AskedBy
 from hwd.config.planes import make
 from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.in_use import InUse
-from hwd.jobs.job_light import Applies, JobLight
+from hwd.jobs.job_light import JobLight
 from hwd.jobs.job_parts import JobParts
 from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import HostSettings, JobRoutes
-from hwd.jobs.job_run import AGAIN_S, STOP_WITHIN_S, JobRun
+from hwd.jobs.job_run import AGAIN_S, JobRun
 from hwd.jobs.job_status import status_of
-from hwd.jobs.training.training import training
-from hwd.model.job import JobOverridden, JobRank, JobRecord, JobState
+from hwd.jobs.live_job import LiveJob
+from hwd.model.job import JobOverridden, JobRank, JobRecord
 from hwd.model.job_status import JobStatus
-from hwd.model.lease import LeaseReleased
-from hwd.model.prepared_set import SetSettled
-from hwd.model.program import Processes, ProgramEnd
-from hwd.model.reconfiguration import ReconfigurationEnded, WantedSwitch
+from hwd.model.program import Processes
 from hwd.model.request import Caller
-from hwd.model.run_facts import RunJob
 from hwd.model.testbed import JobEntry
-from hwd.ports.claim import holder_of, job_of
-from hwd.ports.rules import Reason
+from hwd.reconfigure.applies import Applies
 from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.plans.planner import BackgroundPlanner
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd_agents.wire import (
-    ClaimOperation,
-    ClaimTransfer,
-    EndedOperation,
-    EndOperation,
-    EndTransfers,
-    JobJoined,
-    JoinJob,
-    OperationEnded,
-    OperationGranted,
-    TransferGranted,
-    TransfersEnded,
-)
-from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError, UnknownError
+from hwd_drivers.core.errors import DeadlineError, HwdError, RefusedError, UnknownError
 from hwd_drivers.core.reason import reason_of
-from hwd_drivers.core.values import PortSide, natural_key
-from hwd_drivers.devices.facts import SwitchOverride, SwitchRead, SwitchRestarted, SwitchUp
 
 MOST: Final = 64
 """Jobs at a time."""
@@ -74,15 +53,7 @@ log = logging.getLogger(__name__)
 
 
 class Jobs:
-    """Owns every job. Also a task, `run`, and a `Sink`: what others do to the light of jobs.
-
-    Without `processes` none can be started. `folder` gets the output of ranks.
-    """
-
-    TAKES: ClassVar = (
-        *(LeaseReleased, SwitchUp, SwitchRestarted, SwitchRead, SwitchOverride),
-        *(ReconfigurationEnded, SetSettled),
-    )
+    """Owns every job; a task: `run`. Without `processes` none can be started. `folder` gets the output of ranks."""
 
     def __init__(
         self,
@@ -97,94 +68,55 @@ class Jobs:
         settings: HostSettings,
         folder: Path,
     ) -> None:
+        self.runs: dict[str, JobRun] = {}
+        """Those under way, by id."""
         self._in_use = in_use
         self._processes = processes
         self._parts = parts
         self._store = parts.store
-        self._log = parts.event_log
-        self._applies = applies
-        self._reconfigurer = reconfigurer
-        self._leases = leases
-        self._planner = planner
-        self._transfers = parts.transfers
+        self._new_light = partial(
+            JobLight,
+            applies=applies,
+            reconfigurer=reconfigurer,
+            leases=leases,
+            planner=planner,
+            transfers=parts.transfers,
+        )
+        self._ledger = leases.ledger
         self._settings = settings
         self._folder = folder
         self._clock = parts.clock
         self._ids = parts.ids
         self._offload = parts.offload
         self._emit = Emitter(parts.clock, parts.sink)
-        self._runs: dict[str, JobRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._read_next: dict[str, str] = {}
-        """By switch that was connected anew: who may have moved its light before its first report."""
         self._is_loaded = self._is_closing = False
 
     # --- what callers ask
 
     def under_way(self) -> list[JobStatus]:
         """The jobs that have not ended, oldest first."""
-        return [run.status() for run in self._runs.values()]
+        return [run.status() for run in self.runs.values()]
 
     async def all(self) -> list[JobStatus]:
         """The newest ones, newest first, also those that have ended."""
         return [
-            self._runs[record.id].status() if record.id in self._runs else status_of(record)
+            self.runs[record.id].status() if record.id in self.runs else status_of(record)
             for record in await self._store.latest(SHOWN)
         ]
 
     async def get(self, id: str) -> JobStatus:
         """Raises UnknownError."""
-        if (run := self._runs.get(id)) is not None:
+        if (run := self.runs.get(id)) is not None:
             return run.status()
         if (record := await self._store.get(id)) is None:
             raise UnknownError(f"job {id}: there is none of this id. `hwd job list` names those that there are")
         return status_of(record)
 
-    async def start_of(self, run: str, name: str, arguments: Sequence[str]) -> str:
-        """Start a job of a run; returns its id before anything of it moves. Raises RefusedError where it may not be
-        started.
-        """
-        return (await self.start(name, arguments, Caller(name=holder_of(run), is_verified=True), run=run)).id
-
-    async def wait_for_end(self, job: str, arguments: Sequence[str], *, run: str, sweep: Mapping[str, Json]) -> None:
-        """Wait for the end of a job of a run. Cancelled, it stops the job and waits for its end. `arguments` and
-        `sweep`: values in force, for the record. Raises FailedError where it did not succeed.
-        """
-        task = self._tasks[job]
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError:
-            if (under_way := self._runs.get(job)) is not None:
-                under_way.stop(f"{holder_of(run)} was ended")
-                await asyncio.wait((task,), timeout=STOP_WITHIN_S)
-            raise
-        status = await self.get(job)
-        if status.state != JobState.SUCCEEDED:
-            raise FailedError(f"job {job}: {status.state}: {status.why}")
-        try:
-            await self._tell_run(run, job, arguments, sweep)
-        except HwdError as error:  # it has succeeded all the same
-            log.warning("job %s: its iterations are not in the report of run %s: %s", job, run, reason_of(error))
-
-    async def _tell_run(self, run: str, job: str, arguments: Sequence[str], sweep: Mapping[str, Json]) -> None:
-        if (record := await self._store.get(job)) is None:
-            return  # it was deleted
-        found = await self._offload(training, record, await self._log.events(job))
-        self._emit(
-            RunJob(
-                run=run,
-                job=job,
-                entry=record.entry,
-                arguments=[*arguments],
-                plane=record.plane_text,
-                sweep=dict(sweep),
-                seconds=[one.seconds for one in found.iterations if one.seconds is not None],
-                moves=len(found.moves),
-                links=found.links,
-                moving_s=sum(one.seconds or 0.0 for one in found.moves),
-                held_s=sum(one.held_s for one in found.moves),
-            )
-        )
+    async def wait(self, id: str, *, within_s: float | None = None) -> None:
+        """Wait for the end of a job; no error where it has ended."""
+        if (task := self._tasks.get(id)) is not None:
+            await asyncio.wait((task,), timeout=within_s)
 
     async def start(self, name: str, words: Sequence[str], caller: Caller | None, *, run: str = "") -> JobStatus:
         """Start a job of the testbed file; returns as soon as it is durable. Raises RefusedError for what is not
@@ -223,7 +155,7 @@ class Jobs:
         """Let a job end; it ends within seconds, and then holds nothing. Raises RefusedError where none of this id is
         under way: it may have just ended. Raises DeadlineError where that is not known yet.
         """
-        run = self._of(id)
+        run = self.of(id)
         run.stop(f"stopped by {_words(caller, why)}")
         return run.status()
 
@@ -245,11 +177,24 @@ class Jobs:
 
         return await self._offload(read)
 
+    def of(self, id: str) -> JobRun:
+        """The job of this id. Raises RefusedError where none is under way, DeadlineError where that is not known."""
+        if (run := self.runs.get(id)) is not None:
+            return run
+        if not self.is_up:
+            raise DeadlineError(f"job {id}: the daemon does not serve jobs now, it starts or ends. Ask again")
+        raise RefusedError(f"job {id}: none of this id is under way")
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the jobs under way are known."""
+        return self._is_loaded and not self._is_closing
+
     # --- what others do to the light of a job
 
     def knows(self, id: str, key: str) -> bool:
         """Whether this is the key of a job. Raises as `stop` does."""
-        return self._of(id).operations.knows(key)
+        return self.of(id).operations.knows(key)
 
     def new_id(self) -> str:
         """Draw the id of a reconfiguration."""
@@ -257,7 +202,7 @@ class Jobs:
 
     def mover(self, reconfiguration: str) -> str | None:
         """The job whose light a reconfiguration under way moves, by its plane; None for any other one."""
-        return next((id for id, run in self._runs.items() if run.moves_by(reconfiguration)), None)
+        return next((id for id, run in self.runs.items() if run.moves.has(reconfiguration)), None)
 
     @contextmanager
     def overridden(
@@ -273,15 +218,15 @@ class Jobs:
         """Somebody acts on the set of a job: an operator, for `why`, or (empty) a rank by the key of the job. The job
         is told before and after; an override is recorded. Yields whose right is overridden and why, else nothing.
         """
-        run = self._runs.get(id)
+        run = self.runs.get(id)
         words = _words(caller, why) + (f", as {reconfiguration}" if reconfiguration else "")
         overridden, entry = "", ""
         if why:
-            entry = "" if run is None else run.record.entry
+            entry = "" if run is None else run.job.record.entry
             overridden = f"job {id}{f' ({entry})' if entry else ''}: {why}"
         is_refused = False
         try:
-            with nullcontext() if run is None else run.act(words):
+            with nullcontext() if run is None else run.watch.act(words):
                 yield overridden
         except RefusedError:  # before anything was done
             is_refused = True
@@ -302,90 +247,6 @@ class Jobs:
                         why=why,
                     )
                 )
-
-    def __call__(self, document: Document) -> None:
-        if not self._runs:
-            return
-        match document.fact:
-            case LeaseReleased():
-                for run in [*self._runs.values()]:
-                    run.check_lease()
-            case SwitchUp(switch=switch):
-                self._read_next[switch] = f"somebody, or a fault of it, while {switch} could not be reached"
-            case SwitchRestarted(switch=switch):
-                self._read_next[switch] = f"a restart of {switch}"
-            case SwitchRead(switch=switch) as read:
-                by = self._read_next.pop(switch, "")
-                if by:
-                    self._changed((f"{switch}.{end.port}" for end in self._in_use.testbed.ends.get(switch, ())), by)
-                elif not read.ours:
-                    changed = [f"-{one}" for one in read.removed] + [f"+{one}" for one in read.added]
-                    ends = (end for one in (*read.removed, *read.added) for end in one.ends)
-                    by = f"another client of {switch}, or at its front panel: {' '.join(changed)}"
-                    self._changed((f"{switch}.{end.port}" for end in ends), by)
-            case SwitchOverride(switch=switch, ends=ends, to=to, by=by):
-                ports = (f"{switch}.{end.port}" for end in ends)
-                self._changed(ports, f"{by}, who sets {' '.join(ends)} of {switch} {to}")
-            case ReconfigurationEnded(reconfiguration=id, wanted=list(wanted)) if self.mover(id) is None:
-                named = ((one.switch, end) for one in wanted for end in _ends_of(one))
-                self._changed((f"{switch}.{end.port}" for switch, end in named), f"reconfiguration {id}")
-            case SetSettled(prepared_set=id, why=why):
-                for run in [*self._runs.values()]:
-                    if run.record.prepared_set == id:
-                        run.light_changed(self._reconfigurer.sets.get(id).ports, f"its prepared set: {why}")
-
-    def _changed(self, ports: Iterable[str], by: str) -> None:
-        found = frozenset(ports)
-        for run in [*self._runs.values()]:
-            run.light_changed(found, by)
-
-    # --- what agents ask
-
-    async def claim_transfer(self, by: AskedBy, asked: ClaimTransfer) -> TransferGranted:
-        """Let a process send. Over ports that a job has leased only one that has its key: any other would hold up its
-        light.
-        """
-        ports, now = {f"{by.host}.{port}" for port in asked.ports}, self._clock.wall_ns()
-        for lease in self._leases.ledger.all(Reason.LEASE):
-            if not lease.is_in_force(now) or ports.isdisjoint(lease.ports) or (job := job_of(lease.owner)) is None:
-                continue
-            if asked.key is None or not self.knows(job, asked.key):
-                named = ", ".join(sorted(ports & lease.ports, key=natural_key))
-                raise RefusedError(
-                    f"{named}: leased to {lease.owner}, whose ranks alone send over it: with its key, which they have "
-                    "in HWD_JOB_KEY"
-                )
-        return await self._transfers.claim(by, asked)
-
-    async def join(self, by: AskedBy, asked: JoinJob) -> JobJoined:
-        return await self._of(asked.job).join(by, asked.rank, asked.key)
-
-    async def claim(self, by: AskedBy, asked: ClaimOperation) -> OperationGranted:
-        return await self._of(asked.job).operations.claim(by, asked)
-
-    async def end(self, by: AskedBy, asked: EndOperation) -> OperationEnded:
-        await self._of(asked.job).operations.end(by, asked)
-        return OperationEnded()
-
-    async def end_transfers(self, by: AskedBy, asked: EndTransfers) -> TransfersEnded:
-        """First in the ledger, so that a plane which hears of it may switch. Raises DeadlineError where a job cannot
-        hear of it yet: then the agent tells it again.
-        """
-        ended = await self._transfers.end(by, asked)
-        held: DeadlineError | None = None
-        for one in sorted(asked.operations, key=self._is_held):  # one job that is held holds up no other
-            if one.job in self._runs or not self._is_up:
-                try:
-                    await self._of(one.job).operations.ended(by, one)
-                except DeadlineError as error:
-                    held = held or error
-        if held is not None:
-            raise held
-        return ended
-
-    def _is_held(self, one: EndedOperation) -> bool:
-        run = self._runs.get(one.job)
-        return run is None or run.operations.is_held
 
     # --- the task
 
@@ -410,7 +271,7 @@ class Jobs:
         while True:
             try:
                 await self._remove_old_output()
-                return [record for record in await self._store.under_way() if record.id not in self._runs]
+                return [record for record in await self._store.under_way() if record.id not in self.runs]
             except HwdError as error:
                 log.warning("the jobs of an earlier daemon cannot be read yet: %s", reason_of(error))
             await asyncio.sleep(AGAIN_S)
@@ -420,11 +281,11 @@ class Jobs:
         their runs do.
         """
         self._is_closing = True
-        of_runs = [one for one in self._runs.values() if one.record.run]
+        of_runs = [one for one in self.runs.values() if one.job.record.run]
         for one in of_runs:
             one.stop("its run ends with the daemon")
         if of_runs:
-            await asyncio.wait([self._tasks[one.record.id] for one in of_runs], timeout=CLOSE_WITHIN_S)
+            await asyncio.wait([self._tasks[one.job.record.id] for one in of_runs], timeout=CLOSE_WITHIN_S)
         tasks = [*self._tasks.values()]
         for task in tasks:
             task.cancel()
@@ -433,68 +294,46 @@ class Jobs:
     # --- inside
 
     def _go(self, record: JobRecord, *, is_new: bool = False) -> JobRun:
-        processes = self._processes
-        assert processes is not None
-
-        def ranks(record: JobRecord, on_end: Callable[[int, ProgramEnd], Awaitable[None]]) -> JobRanks:
-            return JobRanks(
+        assert self._processes is not None
+        testbed = self._in_use.testbed
+        job = LiveJob(record, self._parts)
+        run = JobRun(
+            job,
+            testbed,
+            self._parts,
+            light=self._new_light(job, testbed),
+            routes=self._routes(record),
+            ranks=partial(
+                JobRanks,
                 record,
-                self._in_use.testbed.hosts,
-                processes,
+                testbed.hosts,
+                self._processes,
                 folder=self._folder / record.id,
                 offload=self._offload,
-                on_end=on_end,
-            )
-
-        run = JobRun(
-            record,
-            self._in_use.testbed,
-            self._parts,
-            light=JobLight(
-                self._in_use.testbed,
-                applies=self._applies,
-                reconfigurer=self._reconfigurer,
-                leases=self._leases,
-                planner=self._planner,
-                transfers=self._transfers,
             ),
-            routes=self._routes(record),
-            ranks=ranks,
             is_new=is_new,
         )
-        self._runs[record.id] = run
+        self.runs[record.id] = run
         task = self._tasks[record.id] = asyncio.create_task(run.run(), name=f"hwd:jobs/{record.id}")
         task.add_done_callback(lambda done: self._ended(record, done))
         return run
 
     def _routes(self, record: JobRecord) -> JobRoutes:
-        routes = JobRoutes(self._in_use.testbed, self._settings, self._leases.ledger)
+        routes = JobRoutes(self._in_use.testbed, self._settings, self._ledger)
         routes.begin(record)
         return routes
 
     def _ended(self, record: JobRecord, task: "asyncio.Task[None]") -> None:
-        del self._runs[record.id], self._tasks[record.id]
+        del self.runs[record.id], self._tasks[record.id]
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s: its task ended: %s", record, reason_of(error), exc_info=error)
 
-    def _of(self, id: str) -> JobRun:
-        if (run := self._runs.get(id)) is not None:
-            return run
-        if not self._is_up:
-            raise DeadlineError(f"job {id}: the daemon does not serve jobs now, it starts or ends. Ask again")
-        raise RefusedError(f"job {id}: none of this id is under way")
-
-    @property
-    def _is_up(self) -> bool:
-        return self._is_loaded and not self._is_closing
-
     async def _remove_old_output(self) -> None:
-        """Remove the output of jobs that the records do not have any more."""
         known = await self._store.ids()
 
         def remove() -> None:
             for folder in self._folder.iterdir() if self._folder.is_dir() else ():
-                if folder.name not in known and folder.name not in self._runs:  # one may have begun meanwhile
+                if folder.name not in known and folder.name not in self.runs:  # one may have begun meanwhile
                     shutil.rmtree(folder)
 
         try:
@@ -517,7 +356,7 @@ class Jobs:
             raise RefusedError(f"job {name}: this daemon has no way to start programs on hosts")
         if self._is_closing:
             raise RefusedError(f"job {name}: the daemon is ending")
-        if len(self._runs) >= MOST:
+        if len(self.runs) >= MOST:
             raise RefusedError(f"job {name}: {MOST} jobs are under way, the most at a time. Wait for one, or stop one")
         return entry
 
@@ -525,8 +364,3 @@ class Jobs:
 def _words(caller: Caller | None, why: str) -> str:
     """`ada (unverified): measures the loss`."""
     return f"{UNNAMED_CALLER if caller is None else caller}{why and f': {why}'}"
-
-
-def _ends_of(wanted: WantedSwitch) -> Iterator[PortSide]:
-    yield from (end for one in wanted.crossconnects for end in one.ends)
-    yield from wanted.free

@@ -7,7 +7,7 @@ watch.look("another client of ocs1")              # somebody may have moved it
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -16,13 +16,12 @@ from msgspec.structs import replace
 
 from hwd.jobs.job_light import JobLight, what_of
 from hwd.jobs.job_moves import PACE_S, JobMoves
-from hwd.jobs.job_operations import Emit
-from hwd.model.job import JobMoved, JobRecord
+from hwd.jobs.live_job import LiveJob
+from hwd.model.job import JobMoved
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Target
 from hwd.planes.actor import PlaneActor
 from hwd.ports.claim import utc
-from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.reason import reason_of
 
@@ -41,52 +40,35 @@ log = logging.getLogger(__name__)
 
 
 class LightWatch:
-    """`record()`: the job as it is now; `save` changes it. `actor()`: of its plane, None before that is open. While
-    `is_held` its ranks wait, and its plane hears nothing: `hold` and `go_on` say when. `fail` ends the job.
+    """`actor()`: of the plane, None before that is open. While `is_held` the ranks of the job wait, and its plane hears
+    nothing: `hold` and `go_on` say when.
     """
 
     def __init__(
         self,
+        job: LiveJob,
         *,
-        record: Callable[[], JobRecord],
-        save: Callable[[Callable[[JobRecord], JobRecord]], Coroutine[Any, Any, None]],
-        actor: Callable[[], PlaneActor | None],
         light: JobLight,
         moves: JobMoves,
+        actor: Callable[[], PlaneActor | None],
         hold: Callable[[str], None],
         go_on: Callable[[], None],
-        fail: Callable[[str], None],
-        is_over: Callable[[], bool],
-        clock: Clock,
-        emit: Emit,
     ) -> None:
-        self._record = record
-        self._save = save
-        self._actor = actor
+        self._job = job
         self._light = light
         self._moves = moves
+        self._actor = actor
         self._hold = hold
         self._go_on = go_on
-        self._fail = fail
-        self._is_over = is_over
-        self._clock = clock
-        self._emit = emit
         self._acts = 0
         self._task: asyncio.Task[None] | None = None
         self._suspected = ""
         """Who may have moved the light since it was looked at last; empty where nobody may."""
-        self._moved: dict[str, str] = {}
-        """By target: how the light has left it, and by whom."""
         self._moved_s: deque[float] = deque(maxlen=MOVED_MOST)
 
     @property
     def is_held(self) -> bool:
         return self._acts > 0 or self._task is not None
-
-    @property
-    def moved(self) -> Mapping[str, str]:
-        """The targets that the light is not at any more: how, and by whom."""
-        return self._moved
 
     @contextmanager
     def act(self, by: str) -> Iterator[None]:
@@ -99,9 +81,14 @@ class LightWatch:
             self._acts -= 1
             self.look(by)
 
+    def ports_changed(self, ports: Collection[str], by: str) -> None:
+        """Ports of switches have changed, and not by the job."""
+        if not self._light.ports.isdisjoint(ports):
+            self.look(by)
+
     def look(self, by: str) -> None:
         """Somebody may have moved the light. A move of its own that is under way is looked at when it ends."""
-        if self._is_over():
+        if self._job.is_over:
             return
         self._moves.suspect(by)
         self._suspected = self._suspected or by
@@ -127,7 +114,7 @@ class LightWatch:
     # --- inside
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        self._task = asyncio.create_task(work, name=f"hwd:jobs/{self._record().id}/light-watch")
+        self._task = asyncio.create_task(work, name=f"hwd:jobs/{self._job.record.id}/light-watch")
         self._task.add_done_callback(self._done)
 
     def _done(self, task: "asyncio.Task[None]") -> None:
@@ -135,9 +122,9 @@ class LightWatch:
         if task.cancelled():
             return
         if (error := task.exception()) is not None:
-            log.error("%s: a defect of hwd in bringing its light back", self._record(), exc_info=error)
-            self._fail(f"a defect of hwd in bringing its light back: {error!r}; its log has more")
-        elif not self._is_over() and not self._acts:
+            log.error("%s: a defect of hwd in bringing its light back", self._job, exc_info=error)
+            self._job.fail(f"a defect of hwd in bringing its light back: {error!r}; its log has more")
+        elif not self._job.is_over and not self._acts:
             if self._suspected:  # since it was looked at last
                 self.look(self._suspected)
             else:
@@ -145,7 +132,7 @@ class LightWatch:
 
     def _there(self) -> None:
         self._suspected = ""
-        self._moved = {}
+        self._job.moved = {}
         self._go_on()
 
     def _left(self) -> dict[str, tuple[Target, frozenset[NicPortId], str]]:
@@ -155,19 +142,19 @@ class LightWatch:
         moving = frozenset[NicPortId]().union(*actor.moving.values())
         found = {}
         for id, ports in actor.at.items():
-            if (own := ports - moving) and (how := self._light.how_it_left(self._record(), id, actor.targets[id], own)):
+            if (own := ports - moving) and (how := self._light.how_it_left(id, actor.targets[id], own)):
                 found[id] = actor.targets[id], own, how
         return found
 
     async def _find(self) -> None:
-        record, actor = self._record(), self._actor()
+        actor = self._actor()
         assert actor is not None
         try:
-            await self._light.wait_until_read(record, is_over=self._is_over)
+            await self._light.wait_until_read()
             for id in [*actor.at]:
-                await self._light.wait_until_known(record, actor.targets[id], is_over=self._is_over)
+                await self._light.wait_until_known(actor.targets[id])
         except HwdError as error:  # the job is over
-            log.debug("%s: %s", record, reason_of(error))
+            log.debug("%s: %s", self._job, reason_of(error))
             return
         if self._left():
             await self._bring_back()
@@ -182,22 +169,22 @@ class LightWatch:
         self._note(left, by)
         if len(self._moved_s) == MOVED_MOST and began_s - self._moved_s[0] < MOVED_IN_S:
             words = f"{MOVED_MOST + 1} times within {MOVED_IN_S:g} s"
-            self._fail(f"its light was moved {words}, the last time {'; '.join(self._moved.values())}")
+            self._job.fail(f"its light was moved {words}, the last time {'; '.join(self._job.moved.values())}")
             return
         self._moved_s.append(began_s)
-        while left and not self._is_over():
+        while left and not self._job.is_over:
             self._suspected = ""
             why = ""
             for id, (target, ports, _) in left.items():
                 try:
-                    tries[id] = await self._moves.bring_back(id, self._way_back(id, target, ports))
+                    tries[id] = await self._moves.bring_back(id, self._light.way_back(id, target, ports))
                 except HwdError as error:
                     why = reason_of(error)
             if not why and not self._suspected:  # they were read back
                 break
             if why and loop.time() - began_s >= BACK_WITHIN_S:
-                moved = "; ".join(self._moved.values())
-                self._fail(
+                moved = "; ".join(self._job.moved.values())
+                self._job.fail(
                     f"its light was moved: {moved}; it could not be brought back within {BACK_WITHIN_S:g} s: {why}"
                 )
                 return
@@ -207,31 +194,28 @@ class LightWatch:
             left = self._left()
             self._note(left, self._suspected or by)
         self._suspected = ""
-        if not self._is_over():
+        if not self._job.is_over:
             await self._tell_back(loop.time() - began_s, tries)
-
-    def _way_back(self, id: str, target: Target, ports: frozenset[NicPortId]) -> Target:
-        return target if self._light.is_of_set(self._record(), id) else self._light.way_back(target, ports)
 
     def _note(self, left: Mapping[str, tuple[Target, frozenset[NicPortId], str]], by: str) -> None:
         for id, (_, _, how) in left.items():
-            if id in self._moved:
+            if id in self._job.moved:
                 continue
-            self._moved[id] = f"from {id} by {by} ({how})"
-            log.warning("%s: its light was moved %s; it is brought back", self._record(), self._moved[id])
-            self._emit(JobMoved, target=id, by=by, what=how, is_over=False, seconds=0.0)
-        self._hold(f"its light was moved {'; '.join(self._moved.values())}, and is brought back")
+            self._job.moved[id] = f"from {id} by {by} ({how})"
+            log.warning("%s: its light was moved %s; it is brought back", self._job, self._job.moved[id])
+            self._job.emit(JobMoved, target=id, by=by, what=how, is_over=False, seconds=0.0)
+        self._hold(f"its light was moved {'; '.join(self._job.moved.values())}, and is brought back")
 
     async def _tell_back(self, seconds: float, tries: Mapping[str, str]) -> None:
         lines = []
-        for id, words in self._moved.items():
-            lines.append(f"{utc(self._clock.wall_ns())}: {words}, back after {seconds:.1f} s")
-            log.warning("%s: its light is back at %s after %.1f s", self._record(), id, seconds)
+        for id, words in self._job.moved.items():
+            lines.append(f"{utc(self._job.clock.wall_ns())}: {words}, back after {seconds:.1f} s")
+            log.warning("%s: its light is back at %s after %.1f s", self._job, id, seconds)
             by = words.removeprefix(f"from {id} by ")
             made = tries.get(id, UNSET)
-            self._emit(JobMoved, target=id, by=by, what="", is_over=True, seconds=seconds, reconfiguration=made)
-        self._moved = {}
+            self._job.emit(JobMoved, target=id, by=by, what="", is_over=True, seconds=seconds, reconfiguration=made)
+        self._job.moved = {}
         try:
-            await self._save(lambda record: replace(record, moved=[*record.moved, *lines][-MOVES_KEPT:]))
+            await self._job.save(lambda record: replace(record, moved=[*record.moved, *lines][-MOVES_KEPT:]))
         except HwdError as error:
-            log.warning("%s: that its light was moved is not in its record: %s", self._record(), reason_of(error))
+            log.warning("%s: that its light was moved is not in its record: %s", self._job, reason_of(error))

@@ -7,8 +7,7 @@ await run.close()
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.in_use import InUse
@@ -40,17 +39,6 @@ BEAT_S: Final = 10.0
 ID_LENGTH: Final = 8
 OVER_REMEMBERED: Final = 1000
 """Ids of programs that have ended."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Description:
-    """What documents and answers say of a program."""
-
-    id: str
-    host: str
-    program: Program
-    command: tuple[str, ...]
-    by: str
 
 
 class Programs:
@@ -93,23 +81,15 @@ class Programs:
             raise RefusedError(
                 f"{host}: {program.name}: {MOST} programs run already, the most at a time. End one first"
             )
-        there = sum(run.description.host == host for run in self._runs.values())
+        there = sum(run.started.host == host for run in self._runs.values())
         if there + sum(one == host for one in self._starting.values()) >= MOST_ON_HOST:
             raise RefusedError(
                 f"{host}: {program.name}: {MOST_ON_HOST} programs run on {host} already, the most on one host at a "
                 "time. End one first"
             )
-        description = _Description(
-            id=self._ids.token(length=ID_LENGTH),
-            host=host,
-            program=program,
-            command=(*program.command, *words[1:]),
-            by="a caller of the HTTP API" if caller is None else str(caller),
-        )
+        id, command = self._ids.token(length=ID_LENGTH), (*program.command, *words[1:])
         starting = asyncio.ensure_future(
-            self._processes.start(
-                testbed.hosts[host], description.command, user=program.user, within_s=program.within_s
-            )
+            self._processes.start(testbed.hosts[host], command, user=program.user, within_s=program.within_s)
         )
         self._starting[starting] = host
         try:
@@ -120,8 +100,17 @@ class Programs:
         if starting.cancelled():
             raise RefusedError(f"{host}: {program.name}: the daemon is ending")
         running = starting.result()
-        run = self._runs[description.id] = ProgramRun(description, running, self._clock, self._ended)
-        self._emit(HostProgramStarted(**_fields(description), pid=running.pid))
+        started = HostProgramStarted(
+            program=id,
+            host=host,
+            name=program.name,
+            command=[*command],
+            user=program.user,
+            by="a caller of the HTTP API" if caller is None else str(caller),
+            pid=running.pid,
+        )
+        run = self._runs[started.program] = ProgramRun(started, running, self._clock, self._ended)
+        self._emit(started)
         return run
 
     async def signal(self, id: str, name: Signal) -> ProgramStatus:
@@ -152,13 +141,19 @@ class Programs:
         )
 
     def _ended(self, run: "ProgramRun", end: ProgramEnd, seconds: float) -> None:
-        if self._runs.pop(run.description.id, None) is not None:
-            self._over[run.description.id] = None
+        started = run.started
+        if self._runs.pop(started.program, None) is not None:
+            self._over[started.program] = None
             if len(self._over) > OVER_REMEMBERED:
                 del self._over[next(iter(self._over))]
             self._emit(
                 HostProgramEnded(
-                    **_fields(run.description),
+                    program=started.program,
+                    host=started.host,
+                    name=started.name,
+                    command=started.command,
+                    user=started.user,
+                    by=started.by,
                     status=end.status,
                     signal=end.signal,
                     why=end.why,
@@ -172,33 +167,33 @@ class ProgramRun:
 
     def __init__(
         self,
-        description: _Description,
+        started: HostProgramStarted,
         running: RunningProgram,
         clock: Clock,
         ended: "Callable[[ProgramRun, ProgramEnd, float], None]",
     ) -> None:
-        self.description = description
+        self.started = started
         self.running = running
         self._clock = clock
         self._began_ns = clock.monotonic_ns()
         self._ended = ended
 
     def status(self) -> ProgramStatus:
-        description = self.description
+        started = self.started
         return ProgramStatus(
-            id=description.id,
-            host=description.host,
-            name=description.program.name,
-            command=[*description.command],
-            user=description.program.user,
-            pid=self.running.pid,
+            id=started.program,
+            host=started.host,
+            name=started.name,
+            command=started.command,
+            user=started.user,
+            pid=started.pid,
             since_s=self._seconds(),
-            by=description.by,
+            by=started.by,
         )
 
     async def news(self) -> AsyncGenerator[ProgramNews | None, None]:
         """Yield that the program has started, what it writes, and how it ended; None after each `BEAT_S` of silence."""
-        yield ProgramStarted(id=self.description.id, host=self.description.host, pid=self.running.pid)
+        yield ProgramStarted(id=self.started.program, host=self.started.host, pid=self.started.pid)
         pieces = aiter(self.running.output())
         piece = asyncio.ensure_future(anext(pieces, None))
         try:
@@ -223,15 +218,3 @@ class ProgramRun:
 
     def _seconds(self) -> float:
         return (self._clock.monotonic_ns() - self._began_ns) / 1e9
-
-
-def _fields(description: _Description) -> dict[str, Any]:
-    """The fields of a `ProgramFact`."""
-    return {
-        "program": description.id,
-        "host": description.host,
-        "name": description.program.name,
-        "command": [*description.command],
-        "user": description.program.user,
-        "by": description.by,
-    }

@@ -14,8 +14,9 @@ from hwd.model.job import JobEvent, OperationSent, recorded_actions
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Applied, Done, Event, Failure, Intent, NotReady, Recovery, Tick
-from hwd.planes.actor import AnswerRanks, Breach, Command, PlaneActor, PlaneError, PrepareTarget, SetRoutes
+from hwd.planes.actor import AnswerRanks, Command, PlaneActor, PrepareTarget, SetRoutes
 from hwd.planes.demand import AnnouncedDemand
+from hwd.planes.target_rules import Breach, PlaneError
 from hwd_agents.wire import Operation
 from hwd_drivers.core.clock import Clock
 

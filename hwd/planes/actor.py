@@ -9,12 +9,11 @@ switches of a rack (`hwd.jobs`), or with none (`hwd.testing.check_plane`). So a 
 rules in both.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
-from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
     MOST_PREPARED,
@@ -39,55 +38,9 @@ from hwd.model.plane import (
     View,
 )
 from hwd.planes.joined_hosts import are_joined
+from hwd.planes.target_rules import FALLBACK, MOST_TARGETS, Breach, PlaneError, TargetRules, is_sound, words
 from hwd_agents.wire import Operation
-from hwd_drivers.core.errors import BugError, FailedError, HwdError
-
-FALLBACK = "fallback"
-"""The id of the target that a Fallback switches to; no plane may name one of its own so."""
-MOST_TARGETS = 4096
-
-
-class Breach(StrEnum):
-    """What a plane did that none may do."""
-
-    UNDECLARED = "undeclared target"
-    """The plane switches to a target that it has not declared, or that has gone."""
-    OVERLAP = "overlapping ports"
-    """A NIC port, or a fibre end, is in two links, or crossconnects, of one target."""
-    FOREIGN = "foreign port"
-    """A target, or a route, uses a port that is not the job's."""
-    EARLY_GRANT = "grant before applied"
-    """The plane lets a rank send over ports that are moving, or where no light that was seen ready joins its group."""
-    UNDER_TRANSFER = "switch under a transfer"
-    """The plane moves ports over which a rank sends."""
-    NO_ANSWER = "never answers"
-    """Ranks wait, and nothing is left that could let them go."""
-    RAISED = "raises"
-    """An exception came out of it."""
-    NOT_DETERMINISTIC = "not deterministic"
-    """The plane answered the same job, view and events with other actions."""
-    NOT_WAITING = "answer to nobody"
-    """The plane answers a rank that does not wait."""
-    MOVING = "switch while moving"
-    """The plane switches ports that are on the way to another target already: that was neither applied nor not ready
-    yet.
-    """
-    NOT_ALLOWED = "fallback that is not allowed"
-    """The policy of the job has none."""
-    NO_ACTION = "no action"
-    """The plane answers with what is no action, or with targets that are none."""
-
-
-class PlaneError(FailedError):
-    """A plane broke a rule."""
-
-    title = "a control plane broke a rule"
-
-    def __init__(self, breach: Breach, what: str) -> None:
-        super().__init__(f"{breach}: {what}")
-        self.breach = breach
-        self.what = what
-
+from hwd_drivers.core.errors import BugError
 
 # --- what is to be done
 
@@ -153,15 +106,15 @@ class PlaneActor:
         self.routes: tuple[StaticRoute, ...] = ()
         self.actions: tuple[Action, ...] = ()
         """The actions that the last event led to."""
-        self._has_regions = self._has_crossconnects = False
+        self._rules = TargetRules(view)
         self._fallback = fallback
         self._failed: set[NicPortId | str] = set()
         """NIC ports and hosts of which a Failure told, and no Recovery."""
-        self.targets = self._declared()
+        self.targets = self._rules.declared(plane, job)
         if fallback is not None:
             self.targets[FALLBACK] = fallback
         for id, target in self.targets.items():
-            self._check_target(id, target)
+            self._rules.check(id, target)
 
     def take(self, event: Event) -> tuple[Command, ...]:
         """Tell the plane of an event. Returns what is to be done about it, in this order."""
@@ -234,7 +187,7 @@ class PlaneActor:
         except Exception as error:
             raise PlaneError(Breach.RAISED, f"{error!r} at {event}") from error
         for action in actions:
-            if not _is_sound(action):
+            if not is_sound(action):
                 raise PlaneError(Breach.NO_ACTION, f"{action!r} at {event}")
         return actions
 
@@ -252,15 +205,17 @@ class PlaneActor:
                 self._check_waiting(ranks)
                 for rank in ranks:
                     self._check_grant(rank)
-                self._answered(ranks)
+                for rank in ranks:
+                    del self.waiting[rank]
                 self.sending.update(ranks)
                 yield AnswerRanks(ranks=ranks)
             case Refuse(ranks=ranks, why=why):
                 self._check_waiting(ranks)
-                self._answered(ranks)
+                for rank in ranks:
+                    del self.waiting[rank]
                 yield AnswerRanks(ranks=ranks, why=why or "its control plane gave no reason")
             case Route(routes=routes):
-                self._check_routes("a route", routes)
+                self._rules.check_routes("a route", routes)
                 if self.moving:
                     raise PlaneError(Breach.MOVING, f"it sets routes on the way to {', '.join(self.moving)}")
                 self._check_senders("a route", frozenset(), self._rerouted(routes))
@@ -272,7 +227,7 @@ class PlaneActor:
             raise PlaneError(Breach.NOT_ALLOWED, f"it prepares a target of its own that is named {FALLBACK}")
         if action.id in self.targets:
             raise PlaneError(Breach.OVERLAP, f"it prepares {action.id} a second time")
-        self._check_target(action.id, action.target)
+        self._rules.check(action.id, action.target)
         gone = None
         about = frozenset(action.target.ports)
         if len(self._prepared.get(about, ())) == MOST_PREPARED:
@@ -330,14 +285,13 @@ class PlaneActor:
         yield replace(self._switch(FALLBACK), why=why)
 
     def _rerouted(self, routes: Iterable[StaticRoute]) -> set[str]:
-        """Hosts whose routes would be others."""
         return {route.host for route in {*self.routes} ^ {*routes}}
 
     def _check_senders(self, to: str, touched: Set[NicPortId], routed: Set[str]) -> None:
         """Nothing of a rank that sends may change: its light, or the routes of its host."""
         for rank in sorted(self.sending):
             if cut := touched & self._view.ports_of(self._ranks[rank]):
-                raise PlaneError(Breach.UNDER_TRANSFER, f"to {to}: rank {rank} sends over {_words(cut)}")
+                raise PlaneError(Breach.UNDER_TRANSFER, f"to {to}: rank {rank} sends over {words(cut)}")
             if self._ranks[rank].host in routed:
                 raise PlaneError(Breach.UNDER_TRANSFER, f"to {to}: rank {rank} sends by routes of its host")
 
@@ -353,7 +307,7 @@ class PlaneActor:
             if touched & own:
                 raise PlaneError(
                     Breach.EARLY_GRANT,
-                    f"rank {rank}: {_words(touched & own)} move to {moving}, which is not applied yet",
+                    f"rank {rank}: {words(touched & own)} move to {moving}, which is not applied yet",
                 )
             if self._ranks[rank].host in self._routed_by(moving):
                 raise PlaneError(
@@ -380,102 +334,6 @@ class PlaneActor:
             ranks = self._job.groups[operation.group].ranks
         return tuple(dict.fromkeys(self._ranks[one].host for one in ranks))
 
-    def _answered(self, ranks: tuple[int, ...]) -> None:
-        for rank in ranks:
-            del self.waiting[rank]
-
-    # --- targets
-
-    def _declared(self) -> dict[str, Target]:
-        try:
-            declared: Mapping[Any, Any] = dict(self._plane.targets(self._job, self._view))
-        except HwdError:
-            raise  # the hosts cannot have a topology that it asked for
-        except Exception as error:
-            raise PlaneError(Breach.RAISED, f"{error!r} at its targets") from error
-        for id, target in declared.items():
-            if not isinstance(id, str) or not id or not _is_target(target):
-                raise PlaneError(Breach.NO_ACTION, f"the target {id!r}: {target!r}")
-        if FALLBACK in declared:
-            raise PlaneError(Breach.NO_ACTION, f"a target of its own that is named {FALLBACK}")
-        if len(declared) > MOST_TARGETS:
-            raise PlaneError(Breach.NO_ACTION, f"{len(declared)} targets, over the {MOST_TARGETS} that there may be")
-        return dict(declared)
-
-    def _check_target(self, id: str, target: Target) -> None:
-        taken: set[object] = set()
-        for link in target.links:
-            for end in link.ends:
-                if end not in self._view.ports:
-                    raise PlaneError(Breach.FOREIGN, f"{end} in {link} of target {id}")
-                if end in taken:
-                    raise PlaneError(Breach.OVERLAP, f"{end} in two links of target {id}")
-                if target.ports and end not in target.ports:
-                    raise PlaneError(Breach.OVERLAP, f"{end} in {link} is not among the ports of target {id}")
-                taken.add(end)
-        if strange := {*target.ports} - self._view.ports.keys():
-            raise PlaneError(Breach.FOREIGN, f"{_words(strange)} among the ports of target {id}")
-        if target.ports and (target.crossconnects or target.routes):
-            raise PlaneError(Breach.NO_ACTION, f"target {id} is one of a region, and has more than links")
-        if len({*target.ports}) < len(target.ports):
-            raise PlaneError(Breach.OVERLAP, f"a port twice among the ports of target {id}")
-        self._has_regions |= bool(target.ports)
-        self._has_crossconnects |= bool(target.crossconnects)
-        if self._has_regions and self._has_crossconnects:  # which ports a crossconnect lights is not known here
-            raise PlaneError(Breach.NO_ACTION, f"target {id}: a plane has regions or crossconnects, not both")
-        for one in target.crossconnects:
-            for side in one.crossconnect.ends:
-                if f"{one.switch}.{side.port}" not in self._view.ends:
-                    raise PlaneError(Breach.FOREIGN, f"{one.switch}.{side.port} in {one} of target {id}")
-                if (one.switch, side) in taken:
-                    raise PlaneError(Breach.OVERLAP, f"{one.switch}:{side} in two crossconnects of target {id}")
-                taken.add((one.switch, side))
-        self._check_routes(f"target {id}", target.routes)
-
-    def _check_routes(self, where: str, routes: Iterable[StaticRoute]) -> None:
-        known = {*self._view.ports, *self._view.electrical}
-        for route in routes:
-            for port in (route.to, route.port, *([route.via] if route.via is not None else [])):
-                if port not in known:
-                    raise PlaneError(Breach.FOREIGN, f"{port} in a route of {where}")
-            if route.port.host != route.host:
-                raise PlaneError(Breach.FOREIGN, f"{route.port} is no port of {route.host}, in a route of {where}")
-
-
-def _is_sound(action: Any) -> bool:
-    """Whether its fields are what they are said to be: a plane is anybody's, and is typed by nobody."""
-    match action:
-        case Grant(ranks=ranks) | Refuse(ranks=ranks):
-            return _all(ranks, int) and isinstance(getattr(action, "why", ""), str)
-        case Prepare(id=id, target=target):
-            return _all((id,), str) and bool(id) and _is_target(target)
-        case Switch(target=target):
-            return isinstance(target, str)
-        case Route(routes=routes):
-            return _all(routes, StaticRoute)
-        case Fallback(why=why):
-            return isinstance(why, str)
-    return False
-
-
-def _is_target(target: Any) -> bool:
-    return (
-        isinstance(target, Target)
-        and _all(target.links, Link)
-        and _all(target.crossconnects, SwitchCrossconnect)
-        and _all(target.routes, StaticRoute)
-        and _all(target.ports, NicPortId)
-    )
-
-
-def _all(values: Any, kind: type) -> bool:
-    """A tuple, which nobody changes any more, of such."""
-    return isinstance(values, tuple) and all(isinstance(value, kind) for value in values)
-
 
 def _ends(links: Iterable[Link]) -> frozenset[NicPortId]:
     return frozenset(end for link in links for end in link.ends)
-
-
-def _words(ports: Iterable[NicPortId]) -> str:
-    return ", ".join(map(str, sorted(ports, key=NicPortId.sort_key)))

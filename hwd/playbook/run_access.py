@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from hwd.fabric.in_use import InUse
 from hwd.hosts.run_settings import HostSettings
-from hwd.jobs.jobs import Jobs
+from hwd.jobs.jobs_of_runs import JobsOfRuns
 from hwd.playbook.light_of_jobs import LightOfJobs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.reconfigure.desired.history import History
@@ -22,7 +22,7 @@ class RunAccess:
     reconfigurer: Reconfigurer
     leases: Leases
     history: History
-    jobs: Jobs
+    jobs: JobsOfRuns
     light: LightOfJobs
     faults: TwinFaults
     host_settings: HostSettings

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.circuit import RoutedLink
-from hwd.model.link import Link
 from hwd.model.testbed import Testbed
 
 
@@ -30,8 +29,8 @@ def leasable(testbed: Testbed) -> Mapping[str, frozenset[str]]:
     return meant
 
 
-def ports_of(links: Iterable[RoutedLink], dark: Iterable[Link] = ()) -> frozenset[str]:
-    """Ports that making these links changes, with the NIC ports of links that go dark by it."""
+def ports_of(links: Iterable[RoutedLink]) -> frozenset[str]:
+    """Ports that making these links changes."""
     routed = tuple(links)
-    ends = {end for link in [*(link.link for link in routed), *dark] for end in link.ends}
+    ends = {end for link in routed for end in link.link.ends}
     return crossconnect_ports(one for link in routed for one in link.crossconnects) | ends

@@ -155,8 +155,8 @@ class Transfers:
             TransferStatus(
                 transfer=one.name,
                 host=one.host,
-                process=one.process,
-                phase=one.phase,
+                process=one.said.process,
+                phase=one.said.phase,
                 ports=sorted(one.ports, key=natural_key),
                 since_s=(now_ns - one.since_ns) / 1e9,
                 left_s=one.left_s(now_ns),
@@ -268,7 +268,7 @@ class Transfers:
             why = f"reconfiguration {by} ({what}) cut it"
             self._end(one, why)
             self._emit(TransferCut(**_fields(one), reconfiguration=by, what=what, waited_s=waited_s))
-            ids_by_host.setdefault(one.host, []).append(one.id)
+            ids_by_host.setdefault(one.host, []).append(one.said.transfer)
             lines.append(f"{one} was cut, after a wait of {waited_s:.1f} s for its end")
             log.warning("%s: %s", by, lines[-1])
         for claim in self._ledger.all(Reason.UNREPORTED):
@@ -360,16 +360,7 @@ class Transfers:
             )
         if sum(one.host == by.host for one in self._transfers.values()) >= OF_A_HOST_MOST:
             raise RefusedError(f"transfer: host {by.host} has {OF_A_HOST_MOST} in flight already. End one before")
-        return Transfer(
-            id=asked.transfer,
-            host=by.host,
-            boot=by.boot,
-            process=asked.process,
-            ports=ports,
-            phase=asked.phase,
-            since_ns=0,
-            until_ns=0,
-        )
+        return Transfer(said=asked, host=by.host, boot=by.boot, ports=ports)
 
     def _refusal(self, transfer: Transfer, by: AskedBy) -> str:
         """Why the transfer may not go now, empty where it may."""
@@ -395,7 +386,7 @@ class Transfers:
                 owner=transfer.owner,
                 ports=transfer.ports,
                 since_wall_ns=self._clock.wall_ns(),
-                what=transfer.phase,
+                what=transfer.said.phase,
             )
         )
         self._changed.set()
@@ -447,16 +438,7 @@ class Transfers:
             return
         for one in report.transfers:
             ports = frozenset(f"{host}.{port}" for port in one.ports) & own
-            standing = Transfer(
-                id=one.transfer,
-                host=host,
-                boot=boot,
-                process=one.process,
-                ports=ports,
-                phase=one.phase,
-                since_ns=0,
-                until_ns=0,
-            )
+            standing = Transfer(said=one, host=host, boot=boot, ports=ports)
             if ports and standing.name not in self._transfers:
                 self._put(standing, within_s=min(one.left_s, self.rules.longest_s))
         self._reported(host)
@@ -482,8 +464,8 @@ def _fields(one: Transfer) -> dict[str, Any]:
     return {
         "transfer": one.name,
         "host": one.host,
-        "process": one.process,
-        "phase": one.phase,
+        "process": one.said.process,
+        "phase": one.said.phase,
         "ports": sorted(one.ports),
     }
 

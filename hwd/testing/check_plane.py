@@ -37,7 +37,8 @@ from hwd.model.plane import (
 )
 from hwd.model.testbed import Testbed
 from hwd.planes import AnnouncedDemand
-from hwd.planes.actor import AnswerRanks, Breach, Command, DriveTo, PlaneActor, PlaneError
+from hwd.planes.actor import AnswerRanks, Command, DriveTo, PlaneActor
+from hwd.planes.target_rules import Breach, PlaneError
 from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.errors import ConfigError
 

@@ -48,9 +48,9 @@ class PacketWays:
         self._forwarding = frozenset(host.name for host in kernel_hosts(testbed))
         """Hosts that pass packets on, and whose routes are set here; those of a virtual machine are its own."""
         self._wired = frozenset(
-            port_of(lit.target)
-            for lit in LightMap(testbed).light({}).lit
-            if lit.source.owner in testbed.packet_switches
+            port_of(trace.end)
+            for trace in LightMap(testbed).traces({})
+            if trace.source.owner in testbed.packet_switches and trace.end.owner not in testbed.switches
         )
         """Ports that a fibre joins with a packet switch, without an optical switch in between."""
         self._light: dict[NicPortId, tuple[NicPortId, ...]] = {}

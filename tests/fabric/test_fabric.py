@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 import pytest
@@ -6,13 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwd.fabric.fabric import Fabric
-from hwd.fabric.light import LightMap, light_paths
+from hwd.fabric.light import LightMap, Trace
 from hwd.fabric.state import Carried, State, crossconnect_ports, lighting, needed
 from hwd.model.circuit import RoutedLink
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, FibreEnd, PortSide, Side
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, FibreEnd, Side
 
 Make = Callable[[str], Testbed]
 Star = Callable[..., Testbed]
@@ -42,7 +42,7 @@ def crossconnects(routed: RoutedLink) -> list[list[str]]:
 
 
 def test_link_on_one_switch_takes_a_crossconnect_each_way(star: Star) -> None:
-    routed = Fabric(star(2, 1)).route(LINK)
+    routed = Fabric(star(2, 1)).routes([LINK])[0]
     assert crossconnects(routed) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]]
     assert [str(circuit) for circuit in routed.circuits] == [
         "h0.eth0.tx -> h1.eth0.rx through ocs1:1A-2B, loss <= 1.5 dB, margin +4.8 dB",
@@ -64,7 +64,7 @@ fibres:
   - att.out -> h1.eth0.rx
 """
     )
-    out, back = Fabric(testbed).route(LINK).circuits
+    out, back = Fabric(testbed).routes([LINK])[0].circuits
     assert [out.loss_db_typical, out.loss_db_max] == pytest.approx([3.25, 3.75])
     assert out.margin_db == pytest.approx(6.3 - 3.75)
     assert out.overload_db == pytest.approx(-3.25)
@@ -81,11 +81,11 @@ def test_fewest_crossconnects_win_over_less_loss_and_a_spare_trunk_is_avoided(ma
         TWO_SWITCHES + "  - {from: ocs1.8, to: ocs2.8, loss_db: 0.2}\n  - {from: ocs1.7, to: ocs2.7, loss_db: 0.1}\n"
     )
     fabric = Fabric(testbed)
-    assert crossconnects(fabric.route(LINK)) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]]
-    across = fabric.route(Link.parse("h0.eth0<->h2.eth0"))
+    assert crossconnects(fabric.routes([LINK])[0]) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]]
+    across = fabric.routes([Link.parse("h0.eth0<->h2.eth0")])[0]
     assert crossconnects(across) == [["ocs1:1A-7B", "ocs2:7A-1B"], ["ocs2:1A-7B", "ocs1:7A-1B"]]
     spare = make(TWO_SWITCHES + "  - ocs1.7 <-> ocs2.7\n  - ocs1.8 <-> ocs2.8\nports: {ocs1.7: {state: spare}}\n")
-    across = Fabric(spare).route(Link.parse("h0.eth0<->h2.eth0"))
+    across = Fabric(spare).routes([Link.parse("h0.eth0<->h2.eth0")])[0]
     assert crossconnects(across) == [["ocs1:1A-8B", "ocs2:8A-1B"], ["ocs2:1A-8B", "ocs1:8A-1B"]]
 
 
@@ -128,7 +128,7 @@ fibres:
     )
     fabric = Fabric(testbed)
     first, second = Link.parse("h0.eth0<->h2.eth0"), Link.parse("h1.eth0<->h3.eth0")
-    assert crossconnects(fabric.route(first))[0] == ["ocs1:1A-7B", "sel1:in-1"]
+    assert crossconnects(fabric.routes([first])[0])[0] == ["ocs1:1A-7B", "sel1:in-1"]
     routed = fabric.routes([first, second])
     assert [crossconnects(one)[0] for one in routed] == [["ocs1:1A-8B", "sel2:in-1"], ["ocs1:2A-7B", "sel1:in-2"]]
 
@@ -136,9 +136,9 @@ fibres:
 def test_port_set_aside_is_used_only_where_nothing_else_leads_there(star: Star) -> None:
     fabric = Fabric(star(2, 1, more="ports: {ocs1.2: {state: maintenance, why: dirty, until: 2027-01-10}}"))
     link = LINK
-    assert crossconnects(fabric.route(link)) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]], "an interlock judges it"
+    assert crossconnects(fabric.routes([link])[0]) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]], "an interlock judges it"
     with pytest.raises(ConfigError, match=r"port ocs1\.2 is reserved \(maintenance: dirty, until 2027-01-10\)"):
-        fabric.ways([link], set_aside=False)
+        fabric.router.ways([link], set_aside=False)
     assert {str(end): str(note) for end, note in fabric.set_aside.items()} == {
         "ocs1.2A": "maintenance: dirty, until 2027-01-10",
         "ocs1.2B": "maintenance: dirty, until 2027-01-10",
@@ -151,7 +151,7 @@ def test_port_on_a_packet_switch_is_told_apart(make: Make) -> None:
     fabric = Fabric(make(f"{two_ports}packet_switches: {{eps1: {{ports: 4}}}}\n{fibres}\n"))
     assert [str(port.id) for port in fabric.optical_ports()] == ["h0.eth0", "h1.eth0"]
     with pytest.raises(ConfigError, match=r"eps1\.1\.rx of a packet switch, which is not driven"):
-        fabric.route(Link.parse("h0.eth1<->h1.eth0"))
+        fabric.routes([Link.parse("h0.eth1<->h1.eth0")])[0]
 
 
 def test_way_that_cannot_be_is_told_with_the_reason(make: Make, star: Star) -> None:
@@ -166,24 +166,24 @@ def test_way_that_cannot_be_is_told_with_the_reason(make: Make, star: Star) -> N
         ),
     }.items():
         with pytest.raises(ConfigError, match=said):
-            Fabric(make(text)).route(LINK)
+            Fabric(make(text)).routes([LINK])[0]
     fabric = Fabric(make(TWO_SWITCHES))
     with pytest.raises(
         ConfigError, match=r"enters at ocs1\.1A and would have to leave at ocs2\.1B, and no fibre joins"
     ):
-        fabric.route(Link.parse("h0.eth0<->h2.eth0"))
+        fabric.routes([Link.parse("h0.eth0<->h2.eth0")])[0]
     with pytest.raises(ConfigError, match=r"h9\.eth0: no such NIC port in testbed hand-made"):
-        fabric.route(Link.parse("h0.eth0<->h9.eth0"))
+        fabric.routes([Link.parse("h0.eth0<->h9.eth0")])[0]
     with pytest.raises(ConfigError, match=r"h1\.eth0 is used by h0\.eth0<->h1\.eth0 already"):
         Fabric(star(3, 1)).routes([LINK, Link.parse("h1.eth0<->h2.eth0")])
 
 
 def test_way_over_budget_has_a_negative_margin_and_light_that_is_too_strong_is_an_overload(make: Make) -> None:
     text = f"{ONE_SWITCH}fibres: [h0.eth0 <-> ocs1.1, {{from: h1.eth0, to: ocs1.2, loss_db: 5.0}}]\n"
-    circuits = Fabric(make(text)).route(LINK).circuits
+    circuits = Fabric(make(text)).routes([LINK])[0].circuits
     assert [(one.loss_db_max, one.margin_db) for one in circuits] == [pytest.approx((6.5, -0.2))] * 2
     strong = NICS.replace("100g-lr4", "{type: 100g-lr4, rx_max_dbm: 2.0}")
-    circuits = Fabric(make(f"{strong}\nfibres: [h0.eth0 <-> h1.eth0]\n")).route(LINK).circuits
+    circuits = Fabric(make(f"{strong}\nfibres: [h0.eth0 <-> h1.eth0]\n")).routes([LINK])[0].circuits
     assert [one.overload_db for one in circuits] == [pytest.approx(2.5)] * 2
 
 
@@ -192,14 +192,13 @@ def test_parallel_module_has_a_circuit_a_lane(make: Make) -> None:
         f"  - h{host}.eth0/{lane} <-> ocs1.{4 * host + lane}\n" for host in (0, 1) for lane in (1, 2, 3, 4)
     )
     fabric = Fabric(make(f"{ONE_SWITCH.replace('lr4', 'psm4')}fibres:\n{fibres}"))
-    routed = fabric.route(LINK)
+    routed = fabric.routes([LINK])[0]
     assert len(routed.circuits) == 8
     assert crossconnects(routed)[:2] == [["ocs1:1A-5B"], ["ocs1:2A-6B"]]
     state = {"ocs1": frozenset(one.crossconnect for one in routed.crossconnects)}
-    assert fabric.routed_in(LINK, state) == routed
+    assert fabric.routed_of(state) == (routed,)
     state = {"ocs1": state["ocs1"] - {Crossconnect.parse("4A-8B")}}
-    assert fabric.lit(state).links == ()
-    assert fabric.lit(state).half == (LINK,)
+    assert fabric.links_of(state) == ()
 
 
 def test_circulators_bring_both_ways_through_one_crossconnect(make: Make) -> None:
@@ -219,7 +218,7 @@ fibres:
     )
     fabric = Fabric(testbed)
     link = LINK
-    routed = fabric.route(link)
+    routed = fabric.routes([link])[0]
     assert crossconnects(routed) == [["ocs1:1-5"], ["ocs1:1-5"]]
     assert needed([routed]) == {"ocs1": {Crossconnect.parse("1-5")}}
     assert fabric.links_of({"ocs1": (Crossconnect.parse("5-1"),)}) == (link,)
@@ -228,20 +227,16 @@ fibres:
 
 def test_reciprocal_switch_takes_light_from_its_b_side(make: Make) -> None:
     text = f"{ONE_SWITCH}fibres: [h0.eth0.tx <-> ocs1.1B, h1.eth0.rx <-> ocs1.2A, h1.eth0.tx -> h0.eth0.rx]\n"
-    assert crossconnects(Fabric(make(text.replace("one-way", "both-ways"))).route(LINK)) == [["ocs1:2A-1B"], []]
+    assert crossconnects(Fabric(make(text.replace("one-way", "both-ways"))).routes([LINK])[0]) == [["ocs1:2A-1B"], []]
     with pytest.raises(ConfigError, match="fibres swapped"):
-        Fabric(make(text)).route(LINK)
+        Fabric(make(text)).routes([LINK])[0]
 
 
 def test_half_of_a_link_and_a_port_looped_to_itself_are_no_link(star: Star) -> None:
     fabric = Fabric(star(2, 1))
     half = {"ocs1": (Crossconnect.parse("1A-2B"),)}
-    lit = fabric.lit(half)
-    assert (lit.links, lit.half) == ((), (LINK,))
-    with pytest.raises(ConfigError, match="do not make this link"):
-        fabric.routed_in(LINK, half)
-    looped = fabric.lit({"ocs1": (Crossconnect.parse("1A-1B"),)})
-    assert (looped.links, looped.half) == ((), ())
+    assert fabric.links_of(half) == ()
+    assert fabric.links_of({"ocs1": (Crossconnect.parse("1A-1B"),)}) == ()
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -258,7 +253,7 @@ def test_routes_use_no_end_twice_and_light_what_was_asked_for(star: Star, data: 
     assert len(used) == len(set(used)) == 4 * count
     state = needed(routed)
     assert set(fabric.links_of(state)) == set(wanted)
-    assert [fabric.routed_in(link, state) for link in wanted] == list(routed)
+    assert {*fabric.routed_of(state)} == {*routed}
 
 
 FOLLOWED = """
@@ -308,7 +303,6 @@ def test_what_is_said_of_a_state_does_not_depend_on_the_states_before(make: Make
             walks.append(followed.follow(asked, switches_at_once=1))
             for walk in walks:
                 next(walk, None)
-            assert followed.lit(asked) == new.lit(asked)
             assert followed.circuits(asked) == new.circuits(asked)
             assert followed.routed_of(asked) == new.routed_of(asked)
             assert followed.input_powers(pairs, asked) == new.input_powers(pairs, asked)
@@ -346,7 +340,7 @@ fibres:
   - {from: x2.2B, to: x3.2A, loss_db: 0.4}
 """
     )
-    for circuit in Fabric(testbed).route(Link.parse("h0.eth0<->h1.eth0")).circuits:
+    for circuit in Fabric(testbed).routes([Link.parse("h0.eth0<->h1.eth0")])[0].circuits:
         assert [one.switch for one in circuit.crossconnects] == ["x1", "x2", "x3"]
         assert circuit.loss_db_max == pytest.approx(3 * 1.5 + 0.2 + 0.4)
         assert len(circuit.strands) == 4
@@ -367,22 +361,25 @@ def passing(**losses_db: float) -> dict[SwitchCrossconnect, float]:
     return {SwitchCrossconnect.parse(f"ocs1:{name.replace('_', '-')}"): loss_db for name, loss_db in losses_db.items()}
 
 
+def received(testbed: Testbed, passing: Mapping[SwitchCrossconnect, float]) -> list[Trace]:
+    """The light at receivers."""
+    return [trace for trace in LightMap(testbed).traces(passing) if trace.end.owner not in testbed.switches]
+
+
 def test_light_passes_a_crossconnect_with_its_own_loss_arrives_without_any_and_not_against_the_direction(
     star: Callable[..., Testbed],
 ) -> None:
-    (lit,) = light_paths(star(2, 1), {SwitchCrossconnect.parse("ocs1:1A-2B"): 0.7})
-    assert (lit.source, lit.target, lit.loss_db) == (tx("h0"), rx("h1"), 0.7)
+    (lit,) = received(star(2, 1), passing(**{"1A_2B": 0.7}))
+    assert (lit.source, lit.end, lit.loss_db) == (tx("h0"), rx("h1"), 0.7)
     assert [str(one) for one in lit.crossconnects] == ["ocs1:1A-2B"]
-    light = LightMap(star(2, 1)).light({})
-    assert light.lit == ()
-    assert [str(arrival.end) for arrival in light.arrivals] == ["ocs1.1A", "ocs1.2A"]
-    powers_dbm = light.powers_dbm("ocs1", lambda source: 1.5)
-    assert powers_dbm == {PortSide.parse("1A"): pytest.approx(1.5), PortSide.parse("2A"): pytest.approx(1.5)}
-    light = LightMap(star(2, 1)).light(passing(**{"3A_1B": 1.0}))
-    assert light.at_receiver(rx("h0")) is None
+    assert [(str(trace.end), trace.loss_db) for trace in LightMap(star(2, 1)).traces({})] == [
+        ("ocs1.1A", 0.0),
+        ("ocs1.2A", 0.0),
+    ]
+    assert received(star(2, 1), passing(**{"3A_1B": 1.0})) == []
 
 
-def test_splitter_lights_all_its_outputs_and_collision_is_no_light(make: Make) -> None:
+def test_splitter_lights_all_its_outputs_and_light_of_two_collides(make: Make) -> None:
     testbed = make(
         """
 switches: {ocs1: {driver: oxc, model: one-way, address: "10.0.0.1"}}
@@ -400,13 +397,9 @@ fibres:
   - h1.eth0.tx -> h0.eth0.rx
 """
     )
-    light = LightMap(testbed).light({})
-    found = light.at_receiver(rx("h1"))
-    assert found is not None
-    assert found.source == tx("h0")
-    assert found.loss_db == pytest.approx(3.5)
-    assert {lit.source for lit in light.lit if lit.target == rx("h2")} == {tx("h0"), tx("h2")}
-    assert light.at_receiver(rx("h2")) is None
+    light = received(testbed, {})
+    assert [(lit.source, lit.loss_db) for lit in light if lit.end == rx("h1")] == [(tx("h0"), 3.5)]
+    assert {lit.source for lit in light if lit.end == rx("h2")} == {tx("h0"), tx("h2")}
 
 
 def test_light_goes_through_two_switches_and_is_seen_at_both(make: Make) -> None:
@@ -420,10 +413,10 @@ fibres: [h0.eth0 <-> ocs1.1, h1.eth0 <-> ocs2.1, {from: ocs1.9B, to: ocs2.9A, lo
 """
     )
     crossconnects = {SwitchCrossconnect.parse("ocs1:1A-9B"): 1.0, SwitchCrossconnect.parse("ocs2:9A-1B"): 2.0}
-    light = LightMap(testbed).light(crossconnects)
-    (lit,) = light.lit
-    assert (lit.target, lit.loss_db) == (rx("h1"), 3.5)
-    assert light.powers_dbm("ocs2", lambda source: 2.0)[PortSide.parse("9A")] == pytest.approx(0.5)
+    (lit,) = received(testbed, crossconnects)
+    assert (lit.end, lit.loss_db) == (rx("h1"), 3.5)
+    seen = {str(trace.end): trace.loss_db for trace in LightMap(testbed).traces(crossconnects)}
+    assert seen["ocs2.9A"] == pytest.approx(1.5)
 
 
 def test_ring_of_fibre_ends_and_a_packet_switch_sends_and_receives(make: Make) -> None:
@@ -434,11 +427,10 @@ hosts: {h0: {nics: {eth0: {module: 100g-lr4}}}}
 fibres: [h0.eth0.tx <-> ocs1.1A, h0.eth0.rx <-> ocs1.1B, ocs1.2B <-> ocs1.3A, ocs1.3B <-> ocs1.2A]
 """
     )
-    light = LightMap(testbed).light(passing(**{"1A_2B": 1.0, "3A_3B": 1.0, "2A_1B": 1.0}))
-    assert [(lit.target, lit.loss_db) for lit in light.lit] == [(rx("h0"), 3.0)]
+    light = received(testbed, passing(**{"1A_2B": 1.0, "3A_3B": 1.0, "2A_1B": 1.0}))
+    assert [(lit.end, lit.loss_db) for lit in light] == [(rx("h0"), 3.0)]
     text = "packet_switches: {eps1: {ports: 2}}\nhosts: {h0: {nics: {eth0: {module: 100g-lr4}}}}\n"
-    light = LightMap(make(f"{text}fibres: [h0.eth0 <-> eps1.1]\n")).light({})
-    found = {(str(lit.source), str(lit.target)) for lit in light.lit}
+    found = {(str(lit.source), str(lit.end)) for lit in received(make(f"{text}fibres: [h0.eth0 <-> eps1.1]\n"), {})}
     assert found == {("h0.eth0.tx", "eps1.1.rx"), ("eps1.1.tx", "h0.eth0.rx")}
 
 

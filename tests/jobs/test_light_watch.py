@@ -166,7 +166,7 @@ async def test_rank_of_a_job_switches_its_set_by_its_key_and_its_plane_has_the_l
     await at_rest(lab, job)
     (held,), lit = lab.service.sets.sets(), lab.light()
     assert lab.world.daemon is not None
-    key = lab.world.daemon.service.jobs._jobs._runs[job].record.key
+    key = lab.world.daemon.service.jobs._jobs.runs[job].job.record.key
     rank = await Rank.connect(lab.world, "h0")
     answer = await rank.switch_set(held.id, "before", key=key)
     while answer["outcome"] == "refused" and "in flight" in answer["why"]:

@@ -31,8 +31,9 @@ from hwd.model.plane import (
     View,
 )
 from hwd.planes import AnnouncedDemand
-from hwd.planes.actor import AnswerRanks, Breach, DriveTo, PlaneActor, PlaneError
+from hwd.planes.actor import AnswerRanks, DriveTo, PlaneActor
 from hwd.planes.static import Static
+from hwd.planes.target_rules import Breach, PlaneError
 from hwd.records.records import Records
 from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.clock import SystemClock

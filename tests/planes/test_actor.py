@@ -40,7 +40,8 @@ from hwd.model.plane import (
     View,
 )
 from hwd.planes import Breach, Gathering, PlaneActor, PlaneError, RegionalLight
-from hwd.planes.actor import FALLBACK, AnswerRanks, DriveTo, PrepareTarget, SetRoutes
+from hwd.planes.actor import AnswerRanks, DriveTo, PrepareTarget, SetRoutes
+from hwd.planes.target_rules import FALLBACK
 from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.errors import BugError
 

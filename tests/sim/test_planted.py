@@ -336,12 +336,14 @@ def kept_by_jobs(daemon: Daemon) -> None:
 def hasty_jobs(daemon: Daemon) -> None:
     """Its jobs do not wait for their light."""
     jobs = daemon.service.jobs._jobs
-    switch, switching = jobs._applies.switch, set[asyncio.Task[Any]]()
+    applies = jobs._new_light.keywords["applies"]
+    switch, switching = applies.switch, set[asyncio.Task[Any]]()
 
     async def begin(*given: Any, **more: Any) -> Any:
         switching.add(asyncio.create_task(switch(*given, **more)))
 
-    jobs._applies = SimpleNamespace(**{name: getattr(jobs._applies, name) for name in APPLIES} | {"switch": begin})
+    hasty = SimpleNamespace(**{name: getattr(applies, name) for name in APPLIES} | {"switch": begin})
+    jobs._new_light = functools.partial(jobs._new_light, applies=hasty)
 
 
 @pytest.mark.slow

@@ -10,14 +10,14 @@ with Transfers(process="rank 3") as transfers:   # one connection for many phase
 """
 
 import os
-import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import asdict
 
+from hwd_agents.process.agent_client import AgentClient
 from hwd_agents.transfers.lines import (
     AnswerLine,
     AskOperation,
@@ -31,8 +31,16 @@ from hwd_agents.transfers.lines import (
     SwitchAnswerLine,
 )
 from hwd_agents.wire import JobJoined, Operation
-from hwd_drivers.core.errors import DeadlineError, FailedError, LinkError, ProtocolError, RefusedError
-from hwd_drivers.core.structs import from_json, from_plain, to_json
+from hwd_drivers.core.errors import (
+    BugError,
+    DeadlineError,
+    FailedError,
+    HwdError,
+    LinkError,
+    ProtocolError,
+    RefusedError,
+)
+from hwd_drivers.core.structs import from_json, from_plain
 
 SOCKET: Final = "/run/hwd-agent/transfers.sock"
 """Where agents listen that `hwd agent deploy` installs. Another one: the variable `SOCKET_VARIABLE`."""
@@ -41,49 +49,26 @@ KEY_VARIABLE: Final = "HWD_JOB_KEY"
 """The secret of a job, in the environment of its ranks."""
 GRACE_S: Final = 4.0
 """The agent answers within 2.5 s beside the wait that is asked for. One that is silent for longer counts as gone."""
-ANSWER_LIMIT_BYTES: Final = 1 << 20
-"""A rank hears of the addresses of all others: 256 ranks with 16 ports each have 130 KB."""
 
 A = TypeVar("A", AnswerLine, SwitchAnswerLine, JoinAnswerLine)
 
 
-class Transfers:
-    """One connection to the agent of this host; its transfers end with it. Not for several threads at once. A process
-    that is forked from this one, as workers of a data loader are, gets a connection of its own.
+class Transfers(AgentClient):
+    """One connection to the agent of this host; its transfers end with it, when it is closed.
 
     `path`: by default that in HWD_TRANSFER_SOCKET, else `SOCKET`. `process`: a name for refusals and `hwd status`.
     `key`: of the job whose ports and set it uses, which nobody else may; by default that in HWD_JOB_KEY, which ranks
     have.
     """
 
+    NAMED = "this socket under `transfers`"
+    GONE = ", and all transfers ended"
+
     def __init__(self, path: str | None = None, *, process: str = "", key: str | None = None) -> None:
-        self._path = (path or os.environ.get(SOCKET_VARIABLE) or SOCKET).removeprefix("unix:")
+        super().__init__(path or os.environ.get(SOCKET_VARIABLE) or SOCKET)
         self._process = process
         self._key = key or os.environ.get(KEY_VARIABLE) or None
-        self._socket: socket.socket | None = None
-        self._process_id = os.getpid()
-        self._buffer = b""
-        self._number = 0
         self._over: dict[str, str] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Disconnect: all transfers of this connection end."""
-        if self._socket is not None:
-            if self._process_id == os.getpid():
-                with suppress(OSError):  # the agent has hung up
-                    # a process that was forked from this one may have it open
-                    self._socket.shutdown(socket.SHUT_RDWR)
-            self._socket.close()
-            self._socket = None
-        self._buffer = b""
 
     @contextmanager
     def transfer(
@@ -155,106 +140,62 @@ class Transfers:
             key=self._key,
         )
         answer = self._exchange(SwitchAnswerLine, Line(switch=switch), within_s=within_s + GRACE_S)
-        match answer.outcome:
-            case "switched":
-                return answer.reconfiguration
-            case "refused":
-                raise RefusedError(answer.why)
-            case _:
-                raise FailedError(answer.why)
+        if answer.outcome != "switched":
+            raise _error(answer)
+        return answer.reconfiguration
 
     # --- of the ranks of jobs: `hwd_agents.shim` has what a rank calls
 
-    def join(self, job: str, rank: int, key: str) -> JobJoined:
+    def join(self, rank: Rank) -> JobJoined:
         """Say that a rank has come. Raises RefusedError where it is none, and as `claim` does."""
-        answer = self._exchange(JoinAnswerLine, Line(join=Rank(job=job, rank=rank, key=key)), within_s=GRACE_S)
+        answer = self._exchange(JoinAnswerLine, Line(join=rank), within_s=GRACE_S)
         if answer.joined is None:
-            raise RefusedError(answer.why) if answer.outcome == "refused" else FailedError(answer.why)
+            raise _error(answer)
         return answer.joined
 
-    def ask(
-        self, job: str, rank: int, key: str, operation: Operation, *, within_s: float, wait_s: float
-    ) -> tuple[str, tuple[str, ...]]:
+    def ask(self, rank: Rank, operation: Operation, *, within_s: float, wait_s: float) -> tuple[str, tuple[str, ...]]:
         """Ask the control plane of a job for an operation; returns the id of its transfer, and the links of the light
         where the operation says its parts. Raises as `claim` does.
         """
-        ask = AskOperation(job=job, rank=rank, key=key, operation=operation, within_s=within_s, wait_s=wait_s)
+        ask = AskOperation(**asdict(rank), operation=operation, within_s=within_s, wait_s=wait_s)
         answer = self._exchange(AnswerLine, Line(ask=ask), within_s=wait_s + GRACE_S)
         _check_granted(answer)
         return answer.transfer, (*(answer.links or ()),)
 
-    def done(self, job: str, rank: int, key: str, operation: Operation) -> None:
+    def done(self, rank: Rank, operation: Operation) -> None:
         """Say that an operation has ended whose transfer the agent does not know any more. Raises as `claim` does."""
-        done = DoneOperation(job=job, rank=rank, key=key, operation=operation)
+        done = DoneOperation(**asdict(rank), operation=operation)
         answer = self._exchange(AnswerLine, Line(done=done), within_s=GRACE_S)
         if answer.outcome != "ended":
-            raise RefusedError(answer.why) if answer.outcome == "refused" else FailedError(answer.why)
+            raise _error(answer)
 
     def _exchange(self, kind: type[A], line: Line, *, within_s: float) -> A:
         self._number += 1
-        line = msgspec.structs.replace(line, id=self._number)
-        try:
-            connection = self._connected()
-            connection.settimeout(within_s)
-            connection.sendall(to_json(line) + b"\n")
-            while True:
-                text = self._read_line(connection)
+        for text in self._answers(msgspec.structs.replace(line, id=self._number), within_s):
+            try:
                 found: Any = from_json(text, dict[str, Any])
                 if "over" in found:
                     over = from_plain(found, OverLine)
                     self._over[over.over] = over.why
                     continue
                 answer = from_plain(found, kind)
-                if answer.id in (self._number, None):  # without an id: it could not parse the line
-                    return answer
-        except TimeoutError as error:
-            self.close()
-            raise DeadlineError(f"{self._path}: the agent did not answer within {within_s:g} s") from error
-        except OSError as error:
-            self.close()
-            raise LinkError(
-                f"{self._path}: cannot reach the agent: {error.strerror or error}. Is it running, does its file name "
-                "this socket under `transfers`, are you in the socket's group?"
-            ) from error
-        except (msgspec.MsgspecError, RecursionError) as error:
-            self.close()
-            raise ProtocolError(f"{self._path}: cannot parse the answer: {error}") from error
-        except (LinkError, ProtocolError):
-            self.close()
-            raise
+            except (msgspec.MsgspecError, RecursionError) as error:
+                self.close()
+                raise ProtocolError(f"{self._path}: cannot parse the answer: {error}") from error
+            if answer.id in (self._number, None):  # without an id: it could not parse the line
+                return answer
+        raise BugError(f"{self._path}: the answers came to an end without an error")
 
     def over(self, transfer: str) -> str:
         """Why a transfer is over that this process did not end, as far as the agent has said so; empty where not."""
         return self._over.get(transfer, "")
 
-    def _read_line(self, connection: socket.socket) -> bytes:
-        while (end := self._buffer.find(b"\n")) < 0:
-            data = connection.recv(65536)
-            if not data:
-                raise LinkError(f"{self._path}: the agent disconnected, and all transfers ended. See the agent's log")
-            self._buffer += data
-            if len(self._buffer) > ANSWER_LIMIT_BYTES:
-                raise ProtocolError(f"{self._path}: an answer of more than {ANSWER_LIMIT_BYTES} bytes")
-        line, self._buffer = self._buffer[:end], self._buffer[end + 1 :]
-        return line
 
-    def _connected(self) -> socket.socket:
-        if self._process_id != os.getpid():  # forked: that connection is its parent's
-            self.close()
-            self._process_id = os.getpid()
-        if self._socket is None:
-            fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            try:
-                fresh.connect(self._path)
-            except OSError:
-                fresh.close()
-                raise
-            self._socket = fresh
-        return self._socket
+def _error(answer: AnswerLine | SwitchAnswerLine | JoinAnswerLine) -> HwdError:
+    return RefusedError(answer.why) if answer.outcome == "refused" else FailedError(answer.why)
 
 
 def _check_granted(answer: AnswerLine) -> None:
-    """Raises RefusedError and FailedError where the transfer may not go."""
     match answer.outcome:
         case "go":
             return

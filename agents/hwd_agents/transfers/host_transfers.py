@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from hwd_agents.process.config import TransfersConfig
 from hwd_agents.process.daemon_asks import DaemonAsks
@@ -26,6 +26,7 @@ from hwd_agents.transfers.lines import (
     OverLine,
     Rank,
     Switch,
+    SwitchAnswerLine,
 )
 from hwd_agents.transfers.rank_operations import RankOperations
 from hwd_agents.transfers.set_switches import SetSwitches
@@ -74,15 +75,14 @@ class _GrantedTransfer:
     """A transfer that was granted. `until_s`: the end of its longest time, `loop.time()`; the daemon's is later."""
 
     client: Client
+    asked: ClaimTransfer | ClaimOperation
     ports: list[str]
     phase: str
-    process: str
-    within_s: float
     until_s: float
+    ask: AskOperation | None = None
+    """The ask of a rank that the transfer is."""
     operation: EndedOperation | None = None
-    """The operation of a job that the transfer is, with what was counted before it."""
-    key: str = ""
-    """The key of that job."""
+    """The operation of a job that it is then, with what was counted before it."""
 
 
 class HostTransfers:
@@ -150,7 +150,7 @@ class HostTransfers:
         while True:
             self._changed.clear()
             for id in [id for id, one in self._standing.items() if one.until_s <= loop.time()]:
-                within_s = self._standing[id].within_s
+                within_s = self._standing[id].asked.within_s
                 self._end(id, f"its longest time of {within_s:g} s is over. Claim a longer one, or a phase at a time")
             is_answered = await self._tell() if self._ending or self._operations.to_report() else True
             ends_s = [one.until_s for one in self._standing.values()]
@@ -167,30 +167,37 @@ class HostTransfers:
             line = from_json(text, Line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: nested too deeply
             why = f'not a request: {reason_of(error)}. Write {{"claim": {{"links": ["eth0"], "within_s": 5}}}}'
-            return to_json(AnswerLine(id=None, outcome="refused", why=clipped(why)))
+            return to_json(AnswerLine(outcome="refused", why=clipped(why)))
+        failed = AnswerLine if line.join is None else JoinAnswerLine
+        try:
+            answer = await self._answered(client, line)
+        except RefusedError as error:
+            answer = failed(outcome="refused", why=clipped(str(error)))
+        except HwdError as error:
+            answer = failed(outcome="failed", why=clipped(str(error)))
+        return to_json(structs.replace(answer, id=line.id))
+
+    async def _answered(self, client: Client, line: Line) -> AnswerLine | JoinAnswerLine | SwitchAnswerLine:
+        """Raises HwdError where the daemon does not do it."""
         match [one for one in (line.claim, line.end, line.switch, line.join, line.ask, line.done) if one is not None]:
             case [Claim() as claim]:
-                answer: msgspec.Struct = await self._claim(client, claim, line.id)
+                return await self._claim(client, claim)
             case [str() as end]:
-                answer = self._ended(client, end, line.id)
+                return self._ended(client, end)
             case [Switch() as switch]:
-                answer = await self._set_switches.switch(switch, _process(switch.process, client), line.id)
+                return await self._set_switches.switch(switch, _process(switch.process, client))
             case [AskOperation() as ask]:
-                answer = await self._operation(client, ask, line.id)
+                return await self._operation(client, ask)
             case [DoneOperation() as done]:
-                answer = await self._done(done, line.id)
+                return await self._done(done)
             case [Rank() as rank]:
-                answer = await self._join(client, rank, line.id)
-            case _:
-                why = "a request has one of claim, end, switch, join, ask and done"
-                answer = AnswerLine(id=line.id, outcome="refused", why=why)
-        return to_json(answer)
+                process = client.peer or "a process"
+                join = JoinJob(job=rank.job, rank=rank.rank, key=rank.key, process=process)
+                return JoinAnswerLine(outcome="joined", joined=await self._asks.ask(join, within_s=ANSWER_WITHIN_S))
+        return AnswerLine(outcome="refused", why="a request has one of claim, end, switch, join, ask and done")
 
-    async def _claim(self, client: Client, claim: Claim, line_id: str | int | None) -> AnswerLine:
-        try:
-            ports = [*dict.fromkeys(map(self._port, claim.links))]
-        except RefusedError as error:
-            return AnswerLine(id=line_id, outcome="refused", why=str(error))
+    async def _claim(self, client: Client, claim: Claim) -> AnswerLine:
+        ports = [*dict.fromkeys(map(self._port, claim.links))]
         asked = ClaimTransfer(
             transfer=self._new_id(),
             ports=ports,
@@ -200,9 +207,9 @@ class HostTransfers:
             wait_s=claim.wait_s,
             key=claim.key,
         )
-        return await self._asked(client, asked, line_id, wait_s=claim.wait_s)
+        return await self._asked(client, asked, wait_s=claim.wait_s)
 
-    async def _operation(self, client: Client, ask: AskOperation, line_id: str | int | None) -> AnswerLine:
+    async def _operation(self, client: Client, ask: AskOperation) -> AnswerLine:
         asked = ClaimOperation(
             transfer=self._new_id(),
             job=ask.job,
@@ -213,20 +220,24 @@ class HostTransfers:
             within_s=ask.within_s,
             ended=self._operations.last_end(ask.job, ask.rank),
         )
-        return await self._asked(client, asked, line_id, wait_s=ask.wait_s)
+        return await self._asked(client, asked, wait_s=ask.wait_s, ask=ask)
 
     async def _asked(
-        self, client: Client, asked: ClaimTransfer | ClaimOperation, line_id: str | int | None, *, wait_s: float
+        self,
+        client: Client,
+        asked: ClaimTransfer | ClaimOperation,
+        *,
+        wait_s: float,
+        ask: AskOperation | None = None,
     ) -> AnswerLine:
         """Ask the daemon, and let the transfer stand that it grants."""
         id = asked.transfer
         if client in self._gone:
-            return AnswerLine(id=line_id, outcome="refused", why="its process is gone")
+            raise RefusedError("its process is gone")
         loop = asyncio.get_running_loop()
         own = self._clients.setdefault(client, set())
         if len(own) >= OF_A_CLIENT_MOST:
-            why = f"this process has {OF_A_CLIENT_MOST} transfers already. End one before"
-            return AnswerLine(id=line_id, outcome="refused", why=why)
+            raise RefusedError(f"this process has {OF_A_CLIENT_MOST} transfers already. End one before")
         own.add(id)
         asked_s = loop.time()
         limit_s = wait_s + ANSWER_WITHIN_S
@@ -235,11 +246,11 @@ class HostTransfers:
         operation: EndedOperation | None = None
         links: list[str] = []
         try:
+            before = None if ask is None else self._operations.before(ask)
             if isinstance(asked, ClaimTransfer):
                 granted = await self._asks.ask(asked, within_s=limit_s, again=True)
                 ports, phase = asked.ports, asked.phase
             else:
-                before = self._operations.before(asked.job, asked.rank, asked.key, asked.operation)
                 granted = await self._asks.ask(asked, within_s=limit_s, again=True)
                 ports, phase, links = granted.ports, str(asked.operation), granted.links
                 operation = EndedOperation(
@@ -255,68 +266,53 @@ class HostTransfers:
                 raise DeadlineError(f"{phase}: when it was let go is not known here: the daemon was away. Ask again")
         except RefusedError as error:
             own.discard(id)
-            if isinstance(asked, ClaimOperation):
-                self._operations.forget_before(asked.job, asked.rank, asked.key)
-            return AnswerLine(id=line_id, outcome="refused", transfer=id, why=clipped(str(error)))
+            if ask is not None:
+                self._operations.forget_before(ask)
+            return AnswerLine(outcome="refused", transfer=id, why=clipped(str(error)))
         except HwdError as error:  # the daemon may have granted it, and the answer is lost
             own.discard(id)
-            if isinstance(asked, ClaimTransfer):  # a rank asks for its operation again, and goes on with that
+            if ask is None:  # a rank asks for its operation again, and goes on with that
                 self._end_later(id, latest_s)
-            return AnswerLine(id=line_id, outcome="failed", transfer=id, why=clipped(str(error)))
+            return AnswerLine(outcome="failed", transfer=id, why=clipped(str(error)))
         except BaseException:
             self._end_later(id, latest_s)
             raise
         if client in self._gone:
             self._end_later(id, latest_s)
-            return AnswerLine(id=line_id, outcome="refused", transfer=id, why="its process is gone")
+            return AnswerLine(outcome="refused", transfer=id, why="its process is gone")
         self._standing[id] = _GrantedTransfer(
             client=client,
+            asked=asked,
             ports=ports,
             phase=phase,
-            process=asked.process,
-            within_s=asked.within_s,
+            ask=ask,
             operation=operation,
-            key=asked.key or "",
             until_s=asked_s + granted.waited_s + granted.within_s,  # before the daemon's: that began later
         )
         self._changed.set()
-        return AnswerLine(id=line_id, outcome="go", transfer=id, within_s=granted.within_s, links=links or UNSET)
+        return AnswerLine(outcome="go", transfer=id, within_s=granted.within_s, links=links or UNSET)
 
-    async def _join(self, client: Client, rank: Rank, line_id: str | int | None) -> JoinAnswerLine:
-        asked = JoinJob(job=rank.job, rank=rank.rank, key=rank.key, process=client.peer or "a process")
-        try:
-            joined = await self._asks.ask(asked, within_s=ANSWER_WITHIN_S)
-        except RefusedError as error:
-            return JoinAnswerLine(id=line_id, outcome="refused", why=clipped(str(error)))
-        except HwdError as error:
-            return JoinAnswerLine(id=line_id, outcome="failed", why=clipped(str(error)))
-        return JoinAnswerLine(id=line_id, outcome="joined", joined=joined)
-
-    async def _done(self, done: DoneOperation, line_id: str | int | None) -> AnswerLine:
-        after = self._operations.after(done.job, done.rank, done.key, done.operation)
+    async def _done(self, done: DoneOperation) -> AnswerLine:
+        after = self._operations.after(done)
         asked = EndOperation(job=done.job, rank=done.rank, key=done.key, operation=done.operation, after=after)
         try:
             await self._asks.ask(asked, within_s=ANSWER_WITHIN_S)
-            self._operations.forget_after(done.job, done.rank, done.key)
-        except RefusedError as error:
-            self._operations.forget_after(done.job, done.rank, done.key)
-            return AnswerLine(id=line_id, outcome="refused", why=clipped(str(error)))
-        except HwdError as error:
-            return AnswerLine(id=line_id, outcome="failed", why=clipped(str(error)))
-        return AnswerLine(id=line_id, outcome="ended")
+        except RefusedError:
+            self._operations.forget_after(done)
+            raise
+        self._operations.forget_after(done)
+        return AnswerLine(outcome="ended")
 
-    def _ended(self, client: Client, id: str, line_id: str | int | None) -> AnswerLine:
+    def _ended(self, client: Client, id: str) -> AnswerLine:
         if (why := self._over.get(id)) is not None and id in self._clients.get(client, ()):
             del self._over[id]
             self._clients[client].discard(id)
-            return AnswerLine(id=line_id, outcome="over", transfer=id, why=why)
+            return AnswerLine(outcome="over", transfer=id, why=why)
         standing = self._standing.get(id)
         if standing is None or standing.client is not client:
-            return AnswerLine(
-                id=line_id, outcome="refused", transfer=id, why=f"{id}: this process has no such transfer"
-            )
+            return AnswerLine(outcome="refused", transfer=id, why=f"{id}: this process has no such transfer")
         self._end(id)
-        return AnswerLine(id=line_id, outcome="ended", transfer=id)
+        return AnswerLine(outcome="ended", transfer=id)
 
     def _lost(self, client: Client) -> None:
         """A process is gone: its transfers end with its connection."""
@@ -338,7 +334,7 @@ class HostTransfers:
                 transfer=id,
                 ports=one.ports,
                 phase=one.phase,
-                process=one.process,
+                process=one.asked.process,
                 left_s=max(0.0, one.until_s - now_s),
             )
             for id, one in self._standing.items()
@@ -362,7 +358,8 @@ class HostTransfers:
         one = self._standing.pop(id)
         if one.operation is not None:
             self._operations.end(one.operation)
-            self._operations.forget_before(one.operation.job, one.operation.rank, one.key)
+        if one.ask is not None:
+            self._operations.forget_before(one.ask)
         if why:
             self._over[id] = why
             one.client.send(to_json(OverLine(over=id, why=why)))

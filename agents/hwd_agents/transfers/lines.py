@@ -107,7 +107,7 @@ class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
     `OperationGranted`, where there are any.
     """
 
-    id: Text | At | None
+    id: Text | At | None = None
     outcome: Literal["go", "ended", "over", "refused", "failed"]
     transfer: Name = ""
     within_s: float | None = None
@@ -121,7 +121,7 @@ class SwitchAnswerLine(msgspec.Struct, frozen=True, kw_only=True):
     the switch, empty where it was not asked for.
     """
 
-    id: Text | At | None
+    id: Text | At | None = None
     outcome: Literal["switched", "refused", "failed"]
     reconfiguration: Name = ""
     target: Name = ""
@@ -133,7 +133,7 @@ class JoinAnswerLine(msgspec.Struct, frozen=True, kw_only=True):
     asked now.
     """
 
-    id: Text | At | None
+    id: Text | At | None = None
     outcome: Literal["joined", "refused", "failed"]
     joined: JobJoined | None = None
     why: Text = ""

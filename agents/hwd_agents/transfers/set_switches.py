@@ -21,11 +21,11 @@ class SetSwitches:
         self._ids = ids
         self._pending = 0
 
-    async def switch(self, switch: Switch, process: str, line_id: str | int | None) -> SwitchAnswerLine:
+    async def switch(self, switch: Switch, process: str) -> SwitchAnswerLine:
         """The answer of the daemon, or why there is none."""
         if self._pending >= PENDING_MOST:
             why = f"{self._host}: {PENDING_MOST} switches of prepared sets have no answer yet. Ask again later"
-            return SwitchAnswerLine(id=line_id, outcome="refused", why=why)
+            return SwitchAnswerLine(outcome="refused", why=why)
         asked = SwitchPreparedSet(
             prepared_set=switch.prepared_set,
             target=switch.target,
@@ -38,22 +38,18 @@ class SetSwitches:
         try:
             switched = await self._asks.ask(asked, within_s=switch.within_s)
         except RefusedError as error:
-            return _not_switched("refused", asked, str(error), line_id)
+            return _not_switched("refused", asked, str(error))
         except (LinkError, DeadlineError) as error:  # the daemon may have done it, and the answer is lost
             why = f"{error}. Where the set is at {asked.target} by then, nothing moves"
-            return _not_switched("failed", asked, why, line_id)
+            return _not_switched("failed", asked, why)
         except HwdError as error:
-            return _not_switched("failed", asked, str(error), line_id)
+            return _not_switched("failed", asked, str(error))
         finally:
             self._pending -= 1
-        return SwitchAnswerLine(
-            id=line_id, outcome="switched", reconfiguration=switched.reconfiguration, target=switched.target
-        )
+        return SwitchAnswerLine(outcome="switched", reconfiguration=switched.reconfiguration, target=switched.target)
 
 
-def _not_switched(
-    outcome: Literal["refused", "failed"], asked: SwitchPreparedSet, why: str, line_id: str | int | None
-) -> SwitchAnswerLine:
+def _not_switched(outcome: Literal["refused", "failed"], asked: SwitchPreparedSet, why: str) -> SwitchAnswerLine:
     return SwitchAnswerLine(
-        id=line_id, outcome=outcome, reconfiguration=asked.reconfiguration, target=asked.target, why=clipped(why)
+        outcome=outcome, reconfiguration=asked.reconfiguration, target=asked.target, why=clipped(why)
     )

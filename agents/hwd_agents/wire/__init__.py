@@ -89,6 +89,7 @@ from .transfers import ClaimTransfer as ClaimTransfer
 from .transfers import CutTransfers as CutTransfers
 from .transfers import EndTransfers as EndTransfers
 from .transfers import ReportTransfers as ReportTransfers
+from .transfers import SaidTransfer as SaidTransfer
 from .transfers import StandingTransfer as StandingTransfer
 from .transfers import StandingTransfers as StandingTransfers
 from .transfers import TransferGranted as TransferGranted

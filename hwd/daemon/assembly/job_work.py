@@ -8,14 +8,15 @@ from hwd.daemon.assembly.board import Board
 from hwd.daemon.assembly.engine import Engine
 from hwd.daemon.assembly.foundation import Foundation
 from hwd.daemon.assembly.hosts import Hosts
-from hwd.jobs.efficiency.efficiency_reader import EfficiencyReader
 from hwd.jobs.efficiency.port_rates import PortRates
 from hwd.jobs.event_log import EventLog
 from hwd.jobs.job_parts import JobParts
+from hwd.jobs.job_reports import JobReports
 from hwd.jobs.jobs import Jobs
+from hwd.jobs.jobs_of_runs import JobsOfRuns
+from hwd.jobs.light_changes import LightChanges
 from hwd.jobs.programs import Programs
-from hwd.jobs.training.training_reader import TrainingReader
-from hwd.jobs.verification.job_verifier import JobVerifier
+from hwd.jobs.rank_asks import RankAsks
 from hwd.rack.health import RackHealth
 from hwd.reconfigure.leases.leases import Leases
 
@@ -27,36 +28,38 @@ class JobWork:
     programs: Programs
     rates: PortRates
     jobs: Jobs
-    verifier: JobVerifier
-    efficiency: EfficiencyReader
-    training: TrainingReader
+    asks: RankAsks
+    of_runs: JobsOfRuns
+    light_changes: LightChanges
+    reports: JobReports
 
     @classmethod
     async def open(
         cls, base: Foundation, event_log: EventLog, *, board: Board, hosts: Hosts, engine: Engine, leases: Leases
     ) -> Self:
         """Make the parts of jobs, and read the jobs that have not ended."""
-        store, offload, rates = base.records.jobs, base.machine.offload, PortRates()
+        rates = PortRates()
+        parts = JobParts(
+            store=base.records.jobs,
+            event_log=event_log,
+            transfers=engine.transfers,
+            rates=rates,
+            health=RackHealth(
+                base.in_use,
+                carrier=base.ports.carrier,
+                is_there=hosts.agents.is_there,
+                cause=board.switches.cause,
+            ),
+            clock=base.clock,
+            ids=base.ids,
+            offload=base.machine.offload,
+            sink=base.sink,
+            announce=base.unrecorded,
+        )
         jobs = Jobs(
             base.in_use,
             base.access.processes,
-            parts=JobParts(
-                store=store,
-                event_log=event_log,
-                transfers=engine.transfers,
-                rates=rates,
-                health=RackHealth(
-                    base.in_use,
-                    carrier=base.ports.carrier,
-                    is_there=hosts.agents.is_there,
-                    cause=board.switches.cause,
-                ),
-                clock=base.clock,
-                ids=base.ids,
-                offload=offload,
-                sink=base.sink,
-                announce=base.unrecorded,
-            ),
+            parts=parts,
             applies=engine.applies,
             reconfigurer=engine.reconfigurer,
             leases=leases,
@@ -70,14 +73,10 @@ class JobWork:
             programs=Programs(base.in_use, base.access.processes, clock=base.clock, ids=base.ids, sink=base.sink),
             rates=rates,
             jobs=jobs,
-            verifier=JobVerifier(
-                store,
-                base.records,
-                events=event_log.events,
-                gaps=base.records.gaps.all,
-                recorded=base.recorder.flush,
-                offload=offload,
+            asks=RankAsks(jobs, engine.transfers, leases.ledger, clock=base.clock),
+            of_runs=JobsOfRuns(jobs, parts),
+            light_changes=LightChanges(base.in_use, jobs.runs, engine.reconfigurer.sets),
+            reports=JobReports(
+                base.records, events=event_log.events, recorded=base.recorder.flush, offload=parts.offload
             ),
-            efficiency=EfficiencyReader(store, events=event_log.events, offload=offload),
-            training=TrainingReader(store, events=event_log.events, offload=offload),
         )

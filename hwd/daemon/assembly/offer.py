@@ -83,7 +83,7 @@ def service_of(
         overrides=OverrideCalls(in_use=in_use, reconfigurer=reconfigurer, rack=rack, rights=rights),
         faults=FaultCalls(in_use=in_use, faults=runs.faults, rights=rights, clock=clock),
         programs=ProgramCalls(jobs.programs),
-        jobs=JobCalls(jobs.jobs, verifier=jobs.verifier, efficiency=jobs.efficiency, training=jobs.training),
+        jobs=JobCalls(jobs.jobs, jobs.reports),
         demands=DemandCalls(engine.demands),
         events=EventCalls(events),
         metrics=MetricCalls(metrics.render),

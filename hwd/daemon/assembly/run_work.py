@@ -8,7 +8,7 @@ from hwd.bus.runtopics import RunTopics
 from hwd.daemon.assembly.engine import Engine
 from hwd.daemon.assembly.foundation import Foundation
 from hwd.daemon.assembly.hosts import Hosts
-from hwd.jobs.jobs import Jobs
+from hwd.jobs.jobs_of_runs import JobsOfRuns
 from hwd.playbook.light_of_jobs import LightOfJobs
 from hwd.playbook.run_access import RunAccess
 from hwd.playbook.run_record import RunTemplate
@@ -37,7 +37,7 @@ class RunWork:
         rack: RackStatus,
         hosts: Hosts,
         engine: Engine,
-        jobs: Jobs,
+        jobs: JobsOfRuns,
         history: History,
         leases: Leases,
     ) -> Self:

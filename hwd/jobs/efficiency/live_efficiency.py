@@ -1,18 +1,17 @@
 """LiveEfficiency: how efficient the operations of a job were that ended lately, told again and again while it runs."""
 
-import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Final
 
+from msgspec.structs import replace
+
 from hwd.jobs.efficiency.efficiency import efficiency
+from hwd.jobs.job_places import JobPlaces
+from hwd.jobs.live_job import LiveJob
 from hwd.jobs.verification.recorded_operations import RecordedOperation
-from hwd.model.job import JobRecord, OperationSent
-from hwd.model.job_status import JobEfficiencyRow
+from hwd.model.job import JobMeasured, OperationSent
 from hwd_agents.wire import Operation
-from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
@@ -27,20 +26,15 @@ log = logging.getLogger(__name__)
 
 
 class LiveEfficiency:
-    """`record` gives the job as it is now, with the rates of its ports, which may change. `tell` gets the whole job."""
+    """Measures with the rates of ports as they are now: a link that is lit now may have a speed that it did not have
+    before.
+    """
 
-    def __init__(
-        self,
-        record: Callable[[], Awaitable[JobRecord]],
-        *,
-        clock: Clock,
-        offload: Offload,
-        tell: Callable[[JobEfficiencyRow], None],
-    ) -> None:
-        self._record = record
-        self._clock = clock
+    def __init__(self, job: LiveJob, places: JobPlaces, *, offload: Offload) -> None:
+        self._job = job
+        self._places = places
+        self._clock = job.clock
         self._offload = offload
-        self._tell = tell
         self._recent: deque[RecordedOperation] = deque(maxlen=RECENT_MOST)
 
     def take(self, rank: int, operation: Operation, sent: OperationSent) -> None:
@@ -56,27 +50,40 @@ class LiveEfficiency:
             )
         )
 
-    async def run(self, job: str, over: asyncio.Event) -> None:
-        """Measure the efficiency until the job is over. `job`: its name, for the log."""
+    async def run(self) -> None:
+        """Measure the efficiency until the job is over."""
         had_operations = False
-        while not over.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(MEASURE_S):
-                    await over.wait()
+        while not self._job.is_over:
+            await self._job.wait_over(MEASURE_S)
             try:
-                record = await self._record()
-                if not over.is_set():
-                    had_operations = await self._measure(record, had_operations)
+                await self._note_rates()
+                if not self._job.is_over:
+                    had_operations = await self._measure(had_operations)
             except HwdError as error:
-                log.warning("%s: its efficiency cannot be measured: %s", job, reason_of(error))
+                log.warning("%s: its efficiency cannot be measured: %s", self._job, reason_of(error))
             except Exception:
-                log.exception("%s: its efficiency: a defect of hwd", job)
+                log.exception("%s: its efficiency: a defect of hwd", self._job)
 
-    async def _measure(self, record: JobRecord, had_operations: bool) -> bool:
+    async def _note_rates(self) -> None:
+        rates = self._places.rates_mbit_s()
+        if not rates.items() <= self._job.record.rates_mbit_s.items():
+            await self._job.save(lambda record: replace(record, rates_mbit_s={**record.rates_mbit_s, **rates}))
+
+    async def _measure(self, had_operations: bool) -> bool:
         """Tell it where there are operations, or were; returns whether there are."""
         since_ns = self._clock.monotonic_ns() - round(RECENT_S * 1e9)
         while self._recent and (self._recent[0].over_ns or 0) < since_ns:
             self._recent.popleft()
         if self._recent or had_operations:
-            self._tell((await self._offload(efficiency, record, tuple(self._recent))).whole)
+            whole = (await self._offload(efficiency, self._job.record, tuple(self._recent))).whole
+            self._job.announce(
+                JobMeasured,
+                operations=whole.operations,
+                left_out=whole.left_out,
+                gamma=whole.gamma,
+                delta=whole.delta,
+                theta=whole.theta,
+                eta=whole.eta,
+                why=whole.why,
+            )
         return bool(self._recent)

@@ -7,7 +7,8 @@ to change.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hwd.fabric.fabric import Fabric, LinkWays
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.link_router import LinkWays
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plural import plural
 from hwd.model.request import Request
@@ -125,11 +126,11 @@ class Router:
             return ()
         closed = _closed_ends(self._testbed, host_readings)
         try:
-            return self._fabric.ways(request.wanted.links, beside, closed=closed)
+            return self._fabric.router.ways(request.wanted.links, beside, closed=closed)
         except ConfigError:
             if not closed:
                 raise
-            return self._fabric.ways(request.wanted.links, beside)
+            return self._fabric.router.ways(request.wanted.links, beside)
 
     def _inner(self, composites: Mapping[str, frozenset[Crossconnect]], request: Request) -> set[str]:
         """Switches of the elements of composites that may have to move for a request."""
@@ -140,7 +141,8 @@ class Router:
                 inner.update(composite.inside.switches)
             else:
                 freed = [one.end for one in request.wanted.freed if one.switch == name]
-                inner.update(composite.switches_near([*freed, *(end for demand in demands for end in demand.ends)]))
+                ends = (end for demand in demands for end in demand.ends)
+                inner.update(composite.inside.switches_of([*freed, *ends]))
         return inner
 
 

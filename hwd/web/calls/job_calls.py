@@ -4,10 +4,8 @@ from typing import Annotated, Final
 
 from fastapi import Query
 
-from hwd.jobs.efficiency.efficiency_reader import EfficiencyReader
+from hwd.jobs.job_reports import JobReports
 from hwd.jobs.jobs import Jobs
-from hwd.jobs.training.training_reader import TrainingReader
-from hwd.jobs.verification.job_verifier import JobVerifier
 from hwd.model.bodies import WHOLE_MAX, ActBody, JobBody
 from hwd.model.job_status import JobDemand, JobEfficiency, JobOutput, JobStatus, JobTraining, JobVerification
 from hwd.model.request import Caller
@@ -20,13 +18,9 @@ Whole = Annotated[int | None, Query(ge=0, le=WHOLE_MAX, description="only those 
 class JobCalls:
     """The calls about jobs; those that judge one read its records."""
 
-    def __init__(
-        self, jobs: Jobs, *, verifier: JobVerifier, efficiency: EfficiencyReader, training: TrainingReader
-    ) -> None:
+    def __init__(self, jobs: Jobs, reports: JobReports) -> None:
         self._jobs = jobs
-        self._verifier = verifier
-        self._efficiency = efficiency
-        self._training = training
+        self._reports = reports
 
     async def jobs(self) -> list[JobStatus]:
         """The newest jobs, newest first, also those that have ended."""
@@ -42,19 +36,19 @@ class JobCalls:
 
     async def verification(self, id: str) -> list[JobVerification]:
         """Whether a job, or all jobs of a run, kept their promises, from the records: one for each job."""
-        return await self._verifier.verify(id)
+        return await self._reports.verify(id)
 
     async def efficiency(self, id: str) -> list[JobEfficiency]:
         """How much of the capacity of its network became data that its ranks go on with, of a job or all of a run."""
-        return await self._efficiency.efficiency(id)
+        return await self._reports.efficiency(id)
 
     async def training(self, id: str) -> list[JobTraining]:
         """The iterations of a job, or of all jobs of a run, the moves of its light, and what waited for them."""
-        return await self._training.training(id)
+        return await self._reports.training(id)
 
     async def demand(self, id: str, iteration: Whole = None, layer: Whole = None) -> list[JobDemand]:
         """What the hosts of a job, or of all jobs of a run, had for each other in its all-to-alls."""
-        return await self._training.demand(id, iteration=iteration, layer=layer)
+        return await self._reports.demand(id, iteration=iteration, layer=layer)
 
     def stop(self, id: str, body: ActBody, caller: Caller | None = None) -> JobStatus:
         """Let a job end: its ranks are ended, and it gives back what it holds, within half a minute."""

@@ -88,7 +88,7 @@ class Rack(Desk):
         return plan.order
 
     def is_untouched(self, link: Link, state: State, touched: Mapping[str, set[Crossconnect]]) -> bool:
-        crossconnects = self.fabric.routed_in(link, state).crossconnects
+        (crossconnects,) = (one.crossconnects for one in self.fabric.routed_of(state) if one.link == link)
         return all(one.crossconnect not in touched.get(one.switch, ()) for one in crossconnects)
 
 
