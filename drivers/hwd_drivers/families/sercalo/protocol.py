@@ -11,11 +11,7 @@ from enum import IntEnum
 from typing import Final
 
 from hwd_drivers.core.errors import ProtocolError
-from hwd_drivers.transports.serial_line import SerialLine
 
-LINE: Final = SerialLine(baud=115_200)
-CHANNELS_MOST: Final = 255
-"""Highest channel of one byte, from 1."""
 BROADCAST: Final = 0xFF
 """The address in commands: any module."""
 _TO_MODULE: Final = b"\xef\xef"
