@@ -123,8 +123,8 @@ class LinePart(SerialPart[str, Answer]):
 
     def parse(self, line: str) -> Query | int | Literal["park", "echo"] | None:
         """A command: its query, the channel that it selects, or None for an unknown one."""
-        for query in (self.where, *self.identity, *self.opening):
-            if line == query.line:
+        for query in (self.where, *self.identity, *self.opening, self.size):
+            if query is not None and line == query.line:
                 return query
         if line == self.park:
             return "park"
@@ -267,6 +267,6 @@ class _Answers:
             else:
                 self._data.append(line)
                 if len(self._data) > LIMIT_LINES:
-                    limit = f"limit {LIMIT_LINES}"
-                    raise ProtocolError(f"{len(self._data)} lines without {part.ok} or {part.refuse}, {limit}")
+                    word, limit = str(part.refuse).partition(" ")[0], f"limit {LIMIT_LINES}"
+                    raise ProtocolError(f"{len(self._data)} lines without {part.ok} or {word}, {limit}")
         return answers
