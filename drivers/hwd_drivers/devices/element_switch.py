@@ -1,4 +1,4 @@
-"""ElementSwitch: base of the drivers of low-radix switches: one connection without tags, elements, read-back."""
+"""ElementDevice: base of the drivers of low-radix switches; ElementSwitch has one connection without tags."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -34,21 +34,56 @@ class RereadOptions(PartOptions):
     reread_after_s: float = Field(default=0.005, gt=0, description="time between readings after a change")
 
 
-class ElementSwitch(ABC, Generic[MessageT]):
-    """One session with one device; open it with `open`.
+class ElementDevice(ABC):
+    """One session with a device that is made of elements. A subclass reads its elements and moves them."""
 
-    A subclass names its table and its options in a testbed, identifies the device, reads its elements and moves them.
+    def __init__(self, context: OpenContext) -> None:
+        self.name = context.name
+        self._context = context
+        self._elements = Elements(context.capabilities)
+        self._channels = channels_of(context.capabilities)
+
+    async def capabilities(self, *, deadline_s: float) -> Capabilities:
+        return self._context.capabilities
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        """Errors as of the device. Raises RefusedError where `add` leaves an element in none of its states, and nothing
+        moves then.
+        """
+        targets = self._elements.targets(self.name, remove=remove, add=add)
+        if not targets:
+            raise BugError(f"{self.name}: asked to change no crossconnect")
+        return await self._move(targets, deadline_s, on_commanded)
+
+    @abstractmethod
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]: ...
+
+    @abstractmethod
+    async def _move(
+        self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
+    ) -> Exchange:
+        """Bring elements, by index, to these states; returns when the device confirms it, if it can."""
+
+
+class ElementSwitch(ElementDevice, Generic[MessageT]):
+    """One session over a serial line; open it with `open`.
+
+    A subclass names its table and its options in a testbed, and identifies the device.
     """
 
     part: ClassVar[SerialPart[Any, Any]]
     options: ClassVar[type[PartOptions]] = PartOptions
 
     def __init__(self, context: OpenContext, connection: OrderedConnection[MessageT]) -> None:
-        self.name = context.name
-        self._context = context
+        super().__init__(context)
         self._connection = connection
-        self._elements = Elements(context.capabilities)
-        self._channels = channels_of(context.capabilities)
 
     @classmethod
     async def open(cls, context: OpenContext) -> Self:
@@ -78,37 +113,11 @@ class ElementSwitch(ABC, Generic[MessageT]):
     @abstractmethod
     async def identify(self, *, deadline_s: float) -> Identity: ...
 
-    async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        return self._context.capabilities
-
-    @abstractmethod
-    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]: ...
-
-    async def change_crossconnects(
-        self,
-        *,
-        remove: Sequence[Crossconnect],
-        add: Sequence[Crossconnect],
-        deadline_s: float,
-        on_commanded: Callable[[int], None] | None = None,
-    ) -> Exchange:
-        """Raises RefusedError where `add` leaves an element in none of its states; nothing is sent then."""
-        targets = self._elements.targets(self.name, remove=remove, add=add)
-        if not targets:
-            raise BugError(f"{self.name}: asked to change no crossconnect")
-        return await self._move(targets, deadline_s, on_commanded)
-
     async def lost(self) -> Exception:
         return await self._connection.lost()
 
     async def close(self) -> None:
         await self._connection.close()
-
-    @abstractmethod
-    async def _move(
-        self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
-    ) -> Exchange:
-        """Bring elements, by index, to these states; returns when the device confirms it, if it can."""
 
     async def _ask(self, *requests: Request[MessageT], deadline_s: float) -> tuple[MessageT, ...]:
         """The answers to requests that go out in one write. Raises DeviceError for a refusal."""

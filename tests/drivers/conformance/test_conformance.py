@@ -26,6 +26,7 @@ from hwd_drivers.devices.abilities import CrossConnects, Device
 from hwd_drivers.devices.registry import DriverSpec, OpenContext, find
 from hwd_drivers.scaffold import lumen
 from hwd_drivers.scaffold.lumen import protocol
+from hwd_drivers.scaffold.lumen import twin as lumen_twin
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.transports.rough import Way
 from hwd_drivers.twins.faults import Faults
@@ -384,7 +385,7 @@ def test_a_bug_of_a_twin_is_printed_once_and_named_in_each_check_that_it_fails(
     def divide(line: str) -> protocol.Request:
         raise ZeroDivisionError("a bug of the twin")
 
-    monkeypatch.setattr(protocol, "parse_request", divide)
+    monkeypatch.setattr(lumen_twin, "parse_request", divide)
     caplog.set_level(logging.ERROR)
     results = [each for each in examine(SPEC, up_to=Quality.BRONZE) if each.way is not None]
     named = [each for each in results if "uncaught: ZeroDivisionError: a bug of the twin at test_" in each.text]

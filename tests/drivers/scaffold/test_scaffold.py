@@ -46,7 +46,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
 
 def test_one_line_that_is_too_long_is_refused_beside_a_short_one() -> None:
     with pytest.raises(ProtocolError):
-        protocol.LineDecoder().feed(b"OK\n" + b"x" * (protocol.LINE_MAX + 1))
+        protocol.AnswerDecoder().feed(b"OK\n" + b"x" * (protocol.LINE_MAX + 1))
 
 
 @pytest.mark.parametrize("kind", [lumen, selector])

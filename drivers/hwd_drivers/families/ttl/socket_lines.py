@@ -8,15 +8,14 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import DeviceError, ProtocolError
 from hwd_drivers.devices.ordered import Answered, OrderedConnection, Request
 from hwd_drivers.families.ttl import protocol
-from hwd_drivers.families.ttl.lines import Order
-from hwd_drivers.families.ttl.protocol import Answer, Bank, Done, Levels, Refusal
+from hwd_drivers.families.ttl.protocol import Answer, Bank, Done, Levels, Pulse, Refusal, Set
 from hwd_drivers.transports.dial import Dialer
 
 AnswerT = TypeVar("AnswerT", Bank, Levels, Done)
 
 
 class SocketLines:
-    """A `LineBank`; open it with `SocketLines.open`."""
+    """Lines by their numbers, as `ChipLines`; open it with `SocketLines.open`."""
 
     def __init__(self, name: str, connection: OrderedConnection[Answer]) -> None:
         self._name = name
@@ -43,15 +42,16 @@ class SocketLines:
         answered = await self._ask(request, deadline_s=deadline_s)
         return self._take(Levels, request, answered.messages[0]).levels
 
-    async def carry_out(self, order: Order, *, deadline_s: float, on_sent: Callable[[int], None] | None = None) -> int:
-        """Send all in one write; a bank executes one request after the other."""
-        requests: list[protocol.Request] = []
-        if order.hold:
-            requests.append(protocol.Set(levels=order.hold))
-        requests += [protocol.Pulse(levels=levels, width_us=width_us) for width_us, levels in order.pulses.items()]
-        answered = await self._ask(*requests, deadline_s=deadline_s, on_sent=on_sent)
-        for request, answer in zip(requests, answered.messages, strict=True):
-            self._take(Done, request, answer)
+    async def carry_out(
+        self, orders: Sequence[Set | Pulse], *, deadline_s: float, on_sent: Callable[[int], None] | None = None
+    ) -> int:
+        """Send all in one write; a bank executes one request after the other. Returns as `ChipLines.carry_out`.
+
+        Raises DeviceError where the bank refuses.
+        """
+        answered = await self._ask(*orders, deadline_s=deadline_s, on_sent=on_sent)
+        for order, answer in zip(orders, answered.messages, strict=True):
+            self._take(Done, order, answer)
         return answered.sent_ns
 
     async def lost(self) -> Exception:

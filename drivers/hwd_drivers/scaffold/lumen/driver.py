@@ -12,6 +12,7 @@ from hwd_drivers.devices.ordered import Answered, OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 
 from . import protocol
+from .protocol import Query
 
 AnswerT = TypeVar("AnswerT", protocol.Identity, protocol.Size, protocol.Map, protocol.Done)
 
@@ -47,16 +48,14 @@ class LumenSwitch:
         return cls(context, connection)
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        answer = self._expect(
-            "ID", protocol.Identity, (await self._ask(protocol.AskIdentity(), deadline_s=deadline_s)).messages[0]
-        )
+        answered = await self._ask(Query.IDENTITY, deadline_s=deadline_s)
+        answer = self._expect("ID", protocol.Identity, answered.messages[0])
         return Identity(vendor=answer.vendor, model=answer.model, serial=answer.serial, firmware=answer.firmware)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
         """Capabilities of the configured model. Raises ConfigError where the switch has another size."""
-        size = self._expect(
-            "SIZE", protocol.Size, (await self._ask(protocol.AskSize(), deadline_s=deadline_s)).messages[0]
-        )
+        answered = await self._ask(Query.SIZE, deadline_s=deadline_s)
+        size = self._expect("SIZE", protocol.Size, answered.messages[0])
         outputs = sum(end.side is Side.B for end in self._capabilities.ends)
         inputs = len(self._capabilities.ends) - outputs
         if (size.inputs, size.outputs) != (inputs, outputs):
@@ -67,7 +66,7 @@ class LumenSwitch:
         return self._capabilities
 
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
-        answered = await self._ask(protocol.AskMap(), deadline_s=deadline_s)
+        answered = await self._ask(Query.MAP, deadline_s=deadline_s)
         pairs = sorted(self._expect("MAP", protocol.Map, answered.messages[0]).pairs)
         return tuple(CrossconnectReading(crossconnect=self._crossconnect(pair)) for pair in pairs)
 
@@ -81,7 +80,7 @@ class LumenSwitch:
     ) -> Exchange:
         """One `SET`, and in the same write a `MAP` before it, which reads the state before the change."""
         change = protocol.Change(remove=tuple(map(_numbers, remove)), add=tuple(map(_numbers, add)))
-        answered = await self._ask(protocol.AskMap(), change, deadline_s=deadline_s, on_sent=on_commanded)
+        answered = await self._ask(Query.MAP, change, deadline_s=deadline_s, on_sent=on_commanded)
         before = self._expect("MAP", protocol.Map, answered.messages[0]).pairs
         self._expect("SET", protocol.Done, answered.messages[1])
         return Exchange(

@@ -11,8 +11,10 @@ A `SET` removes all pairs after a minus, then makes all pairs after a plus: all 
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
+from hwd_drivers.codecs.lines import LineDecoder
 from hwd_drivers.core.errors import ProtocolError
 
 DEFAULT_PORT: Final = 5000
@@ -20,19 +22,15 @@ LINE_MAX: Final = 16_384
 """Limit of a line in bytes: a `SET` of 384 crossconnects, with reserve."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskIdentity:
-    """ID"""
+class Query(StrEnum):
+    """A request that changes nothing."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskSize:
-    """SIZE"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskMap:
-    """MAP: all crossconnects, as pairs of input and output."""
+    IDENTITY = "ID"
+    """Vendor, model, serial number and firmware."""
+    SIZE = "SIZE"
+    """Inputs and outputs."""
+    MAP = "MAP"
+    """All crossconnects, as pairs of input and output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +41,7 @@ class Change:
     add: tuple[tuple[int, int], ...]
 
 
-Request = AskIdentity | AskSize | AskMap | Change
+Request = Query | Change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,58 +85,33 @@ class Refusal:
 Answer = Identity | Size | Map | Done | Refusal
 
 
-class LineDecoder:
-    """Cuts bytes into lines. Raises ProtocolError for a line over `LINE_MAX` bytes and for one that is not ASCII."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    def feed(self, data: bytes) -> list[str]:
-        *lines, rest = data.split(b"\n")
-        if lines:
-            lines[0] = bytes(self._rest) + lines[0]
-            self._rest.clear()
-        self._rest += rest
-        if max(map(len, (*lines, self._rest))) > LINE_MAX:
-            raise ProtocolError(f"a line of more than {LINE_MAX} bytes")
-        try:
-            return [line.removesuffix(b"\r").decode("ascii") for line in lines]
-        except UnicodeDecodeError as error:
-            raise ProtocolError(f"a line that is not ASCII: {error}") from error
+def line_decoder() -> LineDecoder:
+    """Cuts bytes into lines. Raises ProtocolError for a line over `LINE_MAX` bytes and for one that is not text."""
+    return LineDecoder("Lumen", limit_bytes=LINE_MAX)
 
 
 class AnswerDecoder:
     """Turns the bytes of a device into answers."""
 
     def __init__(self) -> None:
-        self._lines = LineDecoder()
+        self._lines = line_decoder()
 
     def feed(self, data: bytes) -> list[Answer]:
         return [parse_answer(line) for line in self._lines.feed(data)]
 
 
 def encode_request(request: Request) -> bytes:
-    match request:
-        case AskIdentity():
-            return b"ID\n"
-        case AskSize():
-            return b"SIZE\n"
-        case AskMap():
-            return b"MAP\n"
-        case Change(remove=remove, add=add):
-            words = ["SET", *(f"-{a}>{b}" for a, b in remove), *(f"+{a}>{b}" for a, b in add)]
-            return f"{' '.join(words)}\n".encode()
+    if isinstance(request, Query):
+        return f"{request}\n".encode()
+    words = ["SET", *(f"-{a}>{b}" for a, b in request.remove), *(f"+{a}>{b}" for a, b in request.add)]
+    return f"{' '.join(words)}\n".encode()
 
 
 def parse_request(line: str) -> Request:
     """Raises ProtocolError for an unknown command."""
     match line.split():
-        case ["ID"]:
-            return AskIdentity()
-        case ["SIZE"]:
-            return AskSize()
-        case ["MAP"]:
-            return AskMap()
+        case ["ID" | "SIZE" | "MAP" as query]:
+            return Query(query)
         case ["SET", *words] if words:
             signed = [(word[:1], _pair(word[1:])) for word in words]
             if all(sign in ("-", "+") for sign, _ in signed):

@@ -1,27 +1,30 @@
 """The twin: the same lines on the mirror model."""
 
-import logging
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
-from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, ProtocolError, RefusedError
-from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Capabilities, Crossconnect, PortSide, Side
-from hwd_drivers.transports.dial import Dialer
-from hwd_drivers.twins.faults import Denial, Faults
-from hwd_drivers.twins.mirror import Mirror
-from hwd_drivers.twins.registry import TwinSpec, options_of
-from hwd_drivers.twins.server import TwinServer, TwinSession
-from hwd_drivers.twins.timing import SwitchTiming
+from hwd_drivers.core.values import Crossconnect, PortSide, Side
+from hwd_drivers.twins.faults import Denial
+from hwd_drivers.twins.registry import TwinSpec
+from hwd_drivers.twins.sequential import SequentialTwin
 
-from . import protocol
-
-log = logging.getLogger(__name__)
+from .protocol import (
+    Answer,
+    Change,
+    Done,
+    Identity,
+    Map,
+    Query,
+    Refusal,
+    Size,
+    encode_answer,
+    line_decoder,
+    parse_request,
+)
 
 BAD_COMMAND: Final = "1"
 BAD_PORT: Final = "2"
@@ -36,105 +39,64 @@ class TwinOptions(BaseModel):
     firmware: str = Field(default="1.0", description="what ID says of it")
 
 
-class LumenTwin:
-    """A twin of one unit; `mirror` is its optics, `faults` its faults."""
+class LumenTwin(SequentialTwin[str, TwinOptions]):
+    """A twin of one unit; `mirror` is its optics, `faults` its faults. It does one command after the other."""
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        capabilities: Capabilities,
-        timing: SwitchTiming,
-        draws: Draws,
-        clock: Clock,
-        dialer: Dialer,
-        address: str,
-        options: Mapping[str, Json],
-    ) -> None:
-        self.options = options_of(TwinOptions, name, options)
-        self.name = name
-        self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
-        self.outputs = sum(end.side is Side.B for end in capabilities.ends)
-        self.inputs = len(capabilities.ends) - self.outputs
-        self._server = TwinServer(
-            mirror=self.mirror,
-            clock=clock,
-            dialer=dialer,
-            address=address,
-            make_session=lambda server: _Session(self, server),
-        )
-        self.faults: Faults = self._server.faults
-        self._addresses: Mapping[str, str] = {}
+    protocol = "lines"
+    options_type = TwinOptions
 
-    @property
-    def addresses(self) -> Mapping[str, str]:
-        return self._addresses
-
-    async def start(self) -> str:
-        listening = await self._server.start()
-        self._addresses = {"lines": listening}
-        return listening
-
-    async def close(self) -> None:
-        await self._server.close()
-
-
-class _Session(TwinSession):
-    """One client. Commands are executed as they come; answers leave in order, each after its own delay."""
-
-    def __init__(self, twin: LumenTwin, server: TwinServer) -> None:
-        super().__init__(server)
-        self._twin = twin
-        self._lines = protocol.LineDecoder()
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.outputs = sum(end.side is Side.B for end in self.capabilities.ends)
+        self.inputs = len(self.capabilities.ends) - self.outputs
 
     @override
-    def data_received(self, data: bytes) -> None:
-        try:
-            lines = self._lines.feed(data)
-        except ProtocolError as error:
-            log.warning("twin %s: %s; ending the session", self._twin.name, error)
-            self.abort()
-            return
-        for line in filter(None, lines):
-            answer, delay_s = self._do("ID" if self.server.faults.take_wrong() else line)
-            self.reply(protocol.encode_answer(answer), delay_s=delay_s)
+    def decoder(self) -> Callable[[bytes], Sequence[str]]:
+        return line_decoder().feed
 
-    def _do(self, line: str) -> tuple[protocol.Answer, float]:
+    @override
+    def answer(self, command: str) -> tuple[bytes, float]:
+        answer, delay_s = self._do(command)
+        return encode_answer(answer), delay_s
+
+    @override
+    def another(self, command: str) -> bytes:
+        return self.answer("ID")[0]
+
+    def _do(self, line: str) -> tuple[Answer, float]:
         """The answer and the time until it is sent."""
         try:
-            request = protocol.parse_request(line)
+            request = parse_request(line)
         except ProtocolError as error:
-            return protocol.Refusal(code=BAD_COMMAND, text=str(error)), 0.0
+            return Refusal(code=BAD_COMMAND, text=str(error)), 0.0
         match request:
-            case protocol.AskIdentity():
-                firmware = self._twin.options.firmware
-                return protocol.Identity(vendor="Lumen", model="LS-TWIN", serial="0001", firmware=firmware), 0.0
-            case protocol.AskSize():
-                return protocol.Size(inputs=self._twin.inputs, outputs=self._twin.outputs), 0.0
-            case protocol.AskMap():
-                pairs = self._twin.mirror.crossconnects()
-                return protocol.Map(pairs=tuple((int(pair.a.port), int(pair.b.port)) for pair in pairs)), 0.0
-            case protocol.Change(remove=remove, add=add):
+            case Query.IDENTITY:
+                firmware = self.options.firmware
+                return Identity(vendor="Lumen", model="LS-TWIN", serial="0001", firmware=firmware), 0.0
+            case Query.SIZE:
+                return Size(inputs=self.inputs, outputs=self.outputs), 0.0
+            case Query.MAP:
+                pairs = self.mirror.crossconnects()
+                return Map(pairs=tuple((int(pair.a.port), int(pair.b.port)) for pair in pairs)), 0.0
+            case Change(remove=remove, add=add):
                 return self._change(remove, add)
 
-    def _change(
-        self, remove: tuple[tuple[int, int], ...], add: tuple[tuple[int, int], ...]
-    ) -> tuple[protocol.Answer, float]:
-        faults, mirror, now_ns = self.server.faults, self._twin.mirror, self.server.clock.monotonic_ns()
+    def _change(self, remove: tuple[tuple[int, int], ...], add: tuple[tuple[int, int], ...]) -> tuple[Answer, float]:
+        mirror, now_ns = self.mirror, self.clock.monotonic_ns()
         try:
             gone, made = [list(map(_crossconnect, pairs)) for pairs in (remove, add)]
             free = {end for pair in gone for end in pair.ends}
             for end in (end for pair in made for end in pair.ends):
                 if end not in free and mirror.crossconnect_at(end) not in (None, *made):
-                    return protocol.Refusal(code=IN_USE, text=f"{end} is in use"), 0.0
-            changes, denial = faults.take_change([*gone, *made])
+                    return Refusal(code=IN_USE, text=f"{end} is in use"), 0.0
+            changes, denial = self.faults.take_change([*gone, *made])
             mirror.disconnect([pair for pair in gone if pair in changes], now_ns)
             settling = mirror.connect([pair for pair in made if pair in changes], now_ns, move=True)
         except (ConfigError, RefusedError) as error:
-            return protocol.Refusal(code=BAD_PORT, text=str(error)), 0.0
+            return Refusal(code=BAD_PORT, text=str(error)), 0.0
         if denial is not None:
-            return protocol.Refusal(code=denial.code, text=denial.text), 0.0
-        return protocol.Done(), settling.answer_s
+            return Refusal(code=denial.code, text=denial.text), 0.0
+        return Done(), settling.answer_s
 
 
 def _crossconnect(pair: tuple[int, int]) -> Crossconnect:
