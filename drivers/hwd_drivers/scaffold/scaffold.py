@@ -13,7 +13,7 @@ from hwd_drivers.core.output_file import write_file
 MATRIX: Final = ("__init__.py", "protocol.py", "driver.py", "twin.py", "models.py", "README.md")
 """Files of the package; they are a working driver here too, so that lint and type checks cover them."""
 SELECTOR: Final = ("__init__.py", "part.py", "README.md")
-"""Those of a 1xN on a serial line."""
+"""Files of the package of a 1xN on a serial line."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 
