@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Generic, Self
+from typing import Any, ClassVar, Generic, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
@@ -15,9 +15,6 @@ from hwd_drivers.devices.ordered import OrderedConnection, Request
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.devices.serial_part import SerialPart
 from hwd_drivers.transports.link import MessageT
-
-NOT_REPORTED: Final = "not reported"
-"""Identity fields that the device does not report."""
 
 
 class PartOptions(BaseModel):

@@ -33,15 +33,18 @@ def selector_size(model: str, size: str | None, *, count_most: int = 1, channels
 
 def selector(channels: int, *, dark: bool = False) -> tuple[tuple[PortSide, ...], tuple[Element, ...]]:
     """A single 1xN: its ends, and its states in the order of the channels; a dark state, where it has one, is last."""
-    common = PortSide(port="in")
-    others = tuple(PortSide(port=str(channel)) for channel in range(1, channels + 1))
+    common, others = PortSide(port="in"), _numbered(channels)
     return (common, *others), (_selector("1", common, others, dark=dark),)
+
+
+def matrix_ends(inputs: int, outputs: int) -> tuple[PortSide, ...]:
+    """Inputs on side A, then outputs on side B, each counted from 1."""
+    return (*_numbered(inputs, Side.A), *_numbered(outputs, Side.B))
 
 
 def selectors(count: int, channels: int, *, dark: bool = False) -> tuple[tuple[PortSide, ...], tuple[Element, ...]]:
     """Several 1xN of one controller: all ends on side A, then all on side B."""
-    near = tuple(PortSide(port=str(number), side=Side.A) for number in range(1, count + 1))
-    far = tuple(PortSide(port=str(number), side=Side.B) for number in range(1, count * channels + 1))
+    near, far = _numbered(count, Side.A), _numbered(count * channels, Side.B)
     parts = tuple(
         _selector(end.port, end, far[place * channels : (place + 1) * channels], dark=dark)
         for place, end in enumerate(near)
@@ -51,8 +54,7 @@ def selectors(count: int, channels: int, *, dark: bool = False) -> tuple[tuple[P
 
 def two_by_twos(count: int) -> tuple[tuple[PortSide, ...], tuple[Element, ...]]:
     """One or more 2x2; the first state of each is bar, the second cross."""
-    near = tuple(PortSide(port=str(number), side=Side.A) for number in range(1, 2 * count + 1))
-    far = tuple(PortSide(port=str(number), side=Side.B) for number in range(1, 2 * count + 1))
+    near, far = _numbered(2 * count, Side.A), _numbered(2 * count, Side.B)
     parts = tuple(
         Element(
             name=str(place + 1),
@@ -176,6 +178,10 @@ class Elements:
                 "Name all pairs of one state"
             )
         return state
+
+
+def _numbered(count: int, side: Side = Side.NONE) -> tuple[PortSide, ...]:
+    return tuple(PortSide(port=str(number), side=side) for number in range(1, count + 1))
 
 
 def _selector(name: str, common: PortSide, others: Sequence[PortSide], *, dark: bool) -> Element:

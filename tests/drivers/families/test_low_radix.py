@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import DeadlineError, DeviceError, LinkError, ProtocolError
 from hwd_drivers.core.offload import ThreadOffload
+from hwd_drivers.core.values import Identity
 from hwd_drivers.devices.registry import find
 from hwd_drivers.devices.serial_part import SerialPart
 from hwd_drivers.families.sercalo import protocol as sercalo
@@ -250,8 +251,8 @@ def test_a_wrong_checksum_and_invalid_information_of_a_module_are_refused() -> N
     data[-1] ^= 1
     with pytest.raises(ProtocolError, match="wrong checksum"):
         sercalo.AnswerDecoder().feed(bytes(data))
-    info = sercalo.Info(vendor="Sercalo", type="RSC1x8", hardware="1.0", firmware="3.12", serial="AB0012")
-    assert sercalo.read_info(sercalo.write_info(info)) == info
+    found = sercalo.read_info(sercalo.write_info("RSC1x8", "AB0012"))
+    assert found == Identity(vendor="Sercalo", model="RSC1x8", serial="AB0012", firmware="1.2")
     for wrong in (b"", b"x" * 28, b"\xff" * 40):
         with pytest.raises(ProtocolError, match="not information"):
             sercalo.read_info(wrong)

@@ -15,8 +15,8 @@ from pydantic import Field
 from typing_extensions import override
 
 from hwd_drivers.core.errors import DeadlineError, ProtocolError
-from hwd_drivers.core.values import CrossconnectReading, Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch, PartOptions
+from hwd_drivers.core.values import NOT_REPORTED, CrossconnectReading, Exchange, Identity
+from hwd_drivers.devices.element_switch import ElementSwitch, PartOptions
 from hwd_drivers.devices.elements import one_by
 from hwd_drivers.devices.ordered import Request
 from hwd_drivers.devices.registry import DriverSpec, Evidence

@@ -10,8 +10,8 @@ from pydantic import Field
 from typing_extensions import override
 
 from hwd_drivers.core.errors import ConfigError, DeadlineError
-from hwd_drivers.core.values import Capabilities, CrossconnectReading, Exchange, Identity
-from hwd_drivers.devices.element_switch import NOT_REPORTED, ElementSwitch, PartOptions
+from hwd_drivers.core.values import NOT_REPORTED, Capabilities, CrossconnectReading, Exchange, Identity
+from hwd_drivers.devices.element_switch import ElementSwitch, PartOptions
 from hwd_drivers.devices.elements import changed, one_by
 from hwd_drivers.devices.ordered import Answered, OrderedConnection, Request
 from hwd_drivers.devices.registry import DriverSpec, Evidence, OpenContext

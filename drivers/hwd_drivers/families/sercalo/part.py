@@ -7,13 +7,13 @@ from typing import Final
 from typing_extensions import override
 
 from hwd_drivers.core.values import Identity
-from hwd_drivers.devices.element_switch import NOT_REPORTED, OneElementSwitch, PartOptions
+from hwd_drivers.devices.element_switch import OneElementSwitch, PartOptions
 from hwd_drivers.devices.elements import one_by
 from hwd_drivers.devices.ordered import Request
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 from hwd_drivers.devices.serial_part import AnswerTime, Deed, SerialPart, Unit
 from hwd_drivers.families.sercalo import protocol
-from hwd_drivers.families.sercalo.protocol import ERRORS, Answer, Code, Command, Info
+from hwd_drivers.families.sercalo.protocol import ERRORS, Answer, Code, Command
 from hwd_drivers.transports.serial_line import SerialLine
 
 BAD_COMMAND, BAD_PARAMETER, FAILED, BAD_CHECKSUM = 1, 2, 3, 4
@@ -44,10 +44,7 @@ class SercaloPart(SerialPart[Command, Answer]):
             case _ if not command.intact:
                 return _answer(command, error=BAD_CHECKSUM)
             case Code.INFO, _:
-                info = Info(
-                    vendor="Sercalo", type=f"RSC1x{unit.channels}", hardware="1.0", firmware="1.2", serial=unit.serial
-                )
-                return _answer(command, data=protocol.write_info(info))
+                return _answer(command, data=protocol.write_info(f"RSC1x{unit.channels}", unit.serial))
             case Code.WHERE, _:
                 return _answer(command, data=bytes([unit.states[0] + 1]))
             case Code.RESET, _:
@@ -91,13 +88,7 @@ class SercaloSwitch(OneElementSwitch[Answer]):
         (answer,) = await self._ask(
             self._request(Code.INFO, "information", lambda answer: protocol.is_info(answer.data)), deadline_s=deadline_s
         )
-        info = protocol.read_info(answer.data)
-        return Identity(
-            vendor=info.vendor or "Sercalo",
-            model=info.type or NOT_REPORTED,
-            serial=info.serial or NOT_REPORTED,
-            firmware=info.firmware,
-        )
+        return protocol.read_info(answer.data)
 
     @override
     def _where(self) -> Request[Answer]:

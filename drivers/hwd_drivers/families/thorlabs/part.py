@@ -12,8 +12,8 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.values import Capabilities, Identity
-from hwd_drivers.devices.element_switch import NOT_REPORTED, RereadOptions
+from hwd_drivers.core.values import NOT_REPORTED, Capabilities, Identity
+from hwd_drivers.devices.element_switch import RereadOptions
 from hwd_drivers.devices.elements import part_capabilities, selector, two_by_twos
 from hwd_drivers.devices.line_part import LinePart, LineSwitch, Query
 from hwd_drivers.devices.registry import DriverSpec

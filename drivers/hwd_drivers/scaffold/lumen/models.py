@@ -4,7 +4,8 @@ import re
 from typing import Final
 
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.values import Capabilities, PortSide, Side
+from hwd_drivers.core.values import Capabilities
+from hwd_drivers.devices.elements import matrix_ends
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 
 from .driver import LumenOptions, LumenSwitch
@@ -24,10 +25,8 @@ def matrix(size: str | None) -> Capabilities:
     inputs, outputs = int(found[1]), int(found[2])
     if max(inputs, outputs) > PORTS_MAX:
         raise ConfigError(f"size {size}: over the {PORTS_MAX} inputs or outputs of this model")
-    near = tuple(PortSide(port=str(port), side=Side.A) for port in range(1, inputs + 1))
-    far = tuple(PortSide(port=str(port), side=Side.B) for port in range(1, outputs + 1))
     return Capabilities(
-        ends=near + far,
+        ends=matrix_ends(inputs, outputs),
         two_sided=True,
         reciprocal=True,
         latching=False,

@@ -10,8 +10,8 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hwd_drivers.core.values import Identity
-from hwd_drivers.devices.element_switch import NOT_REPORTED, RereadOptions
+from hwd_drivers.core.values import NOT_REPORTED, Identity
+from hwd_drivers.devices.element_switch import RereadOptions
 from hwd_drivers.devices.elements import one_by
 from hwd_drivers.devices.line_part import LinePart, LineSwitch, Query
 from hwd_drivers.devices.registry import DriverSpec, Evidence

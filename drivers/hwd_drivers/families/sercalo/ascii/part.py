@@ -8,8 +8,8 @@ all of them are in the model.
 from functools import partial
 from typing import Final
 
-from hwd_drivers.core.values import Identity
-from hwd_drivers.devices.element_switch import NOT_REPORTED, PartOptions
+from hwd_drivers.core.values import NOT_REPORTED, Identity
+from hwd_drivers.devices.element_switch import PartOptions
 from hwd_drivers.devices.elements import one_by
 from hwd_drivers.devices.line_part import LinePart, LineSwitch, Query
 from hwd_drivers.devices.registry import DriverSpec, Evidence
