@@ -41,6 +41,7 @@ from hwd_drivers.families.calient import ports as calient_ports
 from hwd_drivers.families.polatis.netconf import framing, xml
 from hwd_drivers.families.polatis.netconf import protocol as polatis_netconf
 from hwd_drivers.families.polatis.restconf import resources
+from hwd_drivers.families.sercalo.ascii import part as sercalo_ascii
 from hwd_drivers.families.sonic import cli as sonic_cli
 from hwd_drivers.families.sonic import protocol as sonic
 from hwd_drivers.transports import mask, serial_line
@@ -237,6 +238,7 @@ FURTHER: Mapping[str, Reader] = {
     "hwd_drivers.twins.scpi_tree": _text(lambda text: scpi_tree.ScpiTree({"OXC:SWITch:SIZE?": 1}).find(text)),
     "hwd_drivers.codecs.http, answers": Reader(makes=_client),
     "hwd_drivers.codecs.http, requests": Reader(makes=_server),
+    "hwd_drivers.devices.line_part": Reader(makes=sercalo_ascii.PART.answers),
     "hwd_drivers.families.polatis.netconf.framing": Reader(makes=_netconf),
     "hwd_drivers.families.polatis.netconf.framing, chunks": Reader(makes=_chunks, stream=False),
     "hwd_drivers.families.polatis.restconf.resources, bodies": _whole(

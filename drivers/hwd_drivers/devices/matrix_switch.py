@@ -1,4 +1,4 @@
-"""Matrix switches: sizes and ends of a matrix, and LineSwitch, the base of drivers whose unit speaks lines of text."""
+"""Matrix switches: the size of a matrix, and LineSwitch, the base of drivers whose unit speaks lines of text."""
 
 import asyncio
 import re
@@ -38,11 +38,6 @@ def matrix_size(size: str, *, example: str, side_most: int) -> tuple[int, int]:
     if max(inputs, outputs) > side_most:
         raise ConfigError(f"size {size}: over the {side_most} inputs or outputs of this model")
     return inputs, outputs
-
-
-def side(count: int, of: Side) -> tuple[PortSide, ...]:
-    """The ends 1 to `count` of one side."""
-    return tuple(PortSide(port=str(port), side=of) for port in range(1, count + 1))
 
 
 class LineSwitch(ABC):

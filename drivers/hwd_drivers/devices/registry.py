@@ -108,7 +108,8 @@ class DriverSpec:
     """A driver as its package declares it.
 
     `options`: schema of the options in the testbed file. `models`: capabilities by model name, for a size; they raise
-    ConfigError for a size that the model does not have. `twin`: the place of its TwinSpec, as `package.module:NAME`.
+    ConfigError for a size that the model does not have. `twin`: the place of its TwinSpec, as `package.module:NAME`, or
+    of the SerialPart from which driver and twin come.
     It is imported only where a twin is needed: a daemon that drives real switches never loads the simulator.
     `default_port`: TCP port where an address names none, 0 where it must. `sizes`: a size of each model for the checks.
     `evidence`: the sources of its protocol. `threads`: it works in threads (paramiko) and is checked in real time only.

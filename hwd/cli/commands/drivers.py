@@ -121,6 +121,9 @@ def new(
     folder: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="A folder that does not exist yet. Default: hwd-NAME.")
     ] = None,
+    selector: Annotated[
+        bool, typer.Option("--selector", help="A 1xN on a serial line: one file with the table of driver and twin.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Create the package of a new driver: protocol, driver, twin, models, README and tests of a made-up device, which
@@ -130,7 +133,7 @@ def new(
 
     output = Output(json=json)
     into = Path(f"hwd-{name}") if folder is None else folder
-    files = scaffold(name, into)
+    files = scaffold(name, into, selector=selector)
     for file in files:
         output.say(str(file))
     output.note(f"{plural(len(files), 'file')}; next: pip install -e {into}; hwd driver check {name}")

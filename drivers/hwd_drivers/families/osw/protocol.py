@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hwd_drivers.core.errors import ProtocolError
-from hwd_drivers.transports.serial_line import SerialLine
 
-LINE: Final = SerialLine(baud=9600)
 COUNT_MOST: Final = 64
 """Most selectors of one controller."""
 CHANNELS_MOST: Final = 99

@@ -50,6 +50,13 @@ class Part(BaseModel):
     def lines(self) -> tuple[int, ...]:
         return (*self.driven, *(self.contacts or ()))
 
+    @property
+    def shown_by(self) -> tuple[int, ...]:
+        """The lines that show its state: its contacts, or else the line that holds it."""
+        if self.contacts is not None:
+            return self.contacts
+        return () if self.level is None else (self.level,)
+
 
 class Wiring(BaseModel):
     """The parts of one bank, in the order of the elements of the switch."""

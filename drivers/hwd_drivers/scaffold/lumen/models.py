@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from hwd_drivers.core.values import Capabilities, Side
-from hwd_drivers.devices.matrix_switch import LineOptions, matrix_size, side
+from hwd_drivers.core.values import Capabilities
+from hwd_drivers.devices.elements import matrix_ends
+from hwd_drivers.devices.matrix_switch import LineOptions, matrix_size
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 
 from .driver import LumenSwitch
@@ -13,7 +14,7 @@ def matrix(size: str | None) -> Capabilities:
     """Inputs on side A, outputs on side B; any input to any output. Replace the figures by those of your data sheet."""
     inputs, outputs = matrix_size(size or "8x8", example="8x8", side_most=64)
     return Capabilities(
-        ends=side(inputs, Side.A) + side(outputs, Side.B),
+        ends=matrix_ends(inputs, outputs),
         two_sided=True,
         reciprocal=True,
         latching=False,

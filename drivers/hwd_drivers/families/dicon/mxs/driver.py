@@ -81,8 +81,8 @@ class MxsSwitch:
         return switch
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        unit = (await self._read([protocol.IDENTITY], protocol.read_identity, deadline_s))[0]
-        return Identity(vendor=unit.vendor, model=unit.model, serial=unit.serial, firmware=unit.firmware)
+        (unit,) = await self._read([protocol.IDENTITY], protocol.read_identity, deadline_s)
+        return unit
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
         """Capabilities of the configured model: the unit is not known to report its size."""
@@ -110,8 +110,8 @@ class MxsSwitch:
         """
         if not remove and not add:
             raise BugError(f"{self.name}: asked to change no crossconnect")
-        freed = {pair: self._near(pair) for pair in remove}
-        connects = [protocol.connect(self._near(pair), self._far(pair)) for pair in add]
+        freed = {pair: self._number(pair.a, Side.A) for pair in remove}
+        connects = [protocol.connect(self._number(pair.a, Side.A), self._number(pair.b, Side.B)) for pair in add]
         before = await self._pairs(deadline_s) if self._options.read_before else None
         there = before if before is not None else await self._pairs(deadline_s, [*freed.values()])
         commands = [*(self._free(near) for pair, near in freed.items() if pair in there), *connects]
@@ -204,13 +204,8 @@ class MxsSwitch:
     def _free(self, near: int) -> str:
         return protocol.disconnect(near) if self._options.disconnect == "open" else protocol.connect(near, OPEN)
 
-    def _near(self, pair: Crossconnect) -> int:
-        return self._number(pair.a, Side.A, self._inputs)
-
-    def _far(self, pair: Crossconnect) -> int:
-        return self._number(pair.b, Side.B, self._outputs)
-
-    def _number(self, end: PortSide, side: Side, limit: int) -> int:
+    def _number(self, end: PortSide, side: Side) -> int:
+        limit = self._inputs if side is Side.A else self._outputs
         if end.side is not side or not end.port.isdecimal() or not 1 <= int(end.port) <= limit:
             raise ConfigError(f"{self.name}: port {end}: a unit of {self._inputs}x{self._outputs} has no such port")
         return int(end.port)

@@ -1,0 +1,102 @@
+"""SerialPart: a small switch on a serial line without I/O: its codec, and what a unit does on each command.
+
+Driver and twin both come from it, so a mistake in it is in both: captures judge them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hwd_drivers.core.values import Capabilities
+from hwd_drivers.devices.elements import channels_of
+from hwd_drivers.transports.link import MessageT
+from hwd_drivers.transports.serial_line import SerialLine
+
+CommandT = TypeVar("CommandT")
+
+
+class AnswerTime(BaseModel):
+    """The option of a twin that says when it acknowledges a selection."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    answer: Literal["timing", "at-once"] = Field(
+        default="timing", description="a selection is acknowledged when the switch has moved, or at once"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A simulated unit as its answers see it; `states`: the state of each element, as it reports them."""
+
+    options: Any
+    capabilities: Capabilities
+    serial: str
+    states: Sequence[int]
+    echoes: bool
+
+    @property
+    def channels(self) -> int:
+        """Channels of each selector."""
+        return channels_of(self.capabilities)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """What a unit does on a command.
+
+    `targets`: the states that elements move to, by index; None where nothing moves. `when_moved`: it answers then, and
+    else at once. `reports`: its states are in the answer. `echoes`: whether it repeats commands from now on.
+    """
+
+    answer: bytes = b""
+    targets: Mapping[int, int] | None = None
+    when_moved: bool = False
+    reports: bool = False
+    echoes: bool | None = None
+
+
+class SerialPart(ABC, Generic[CommandT, MessageT]):
+    """The table of a part. Its driver names it in `ElementSwitch.part`, its declaration in `DriverSpec.twin`.
+
+    `options`: schema of the options of its twin. `denial`: code and text of a refusal in the device's own words, for
+    the checks; None where its protocol has none.
+    """
+
+    line: SerialLine
+    options: type[BaseModel]
+    denial: tuple[str, str] | None = None
+
+    @abstractmethod
+    def answers(self) -> Callable[[bytes], Sequence[MessageT]]:
+        """A new decoder of the bytes of a unit.
+
+        It raises ProtocolError for bytes that are no answer, and where a limit of it is reached without an end.
+        """
+
+    @abstractmethod
+    def commands(self) -> Callable[[bytes], Sequence[CommandT]]:
+        """A new decoder of the bytes of a host, which raises ProtocolError as that of answers does."""
+
+    def refusal(self, answer: MessageT) -> tuple[str, str] | None:
+        """Code and text of an answer that is a refusal; None for any other."""
+        return None
+
+    @abstractmethod
+    def serve(self, command: CommandT, unit: Unit) -> Deed:
+        """What a unit does on a command."""
+
+    @abstractmethod
+    def other(self, command: CommandT) -> CommandT:
+        """A command whose answer does not fit this one."""
+
+    def denied(self, command: CommandT, unit: Unit, code: str, text: str) -> bytes:
+        """The answer of a unit that is told to refuse a selection with this code and text."""
+        return b""
+
+    def reports_old(self, options: Any) -> Literal["first", "moving", "never"]:
+        """When a unit reports its states of before a selection: once after it, while it moves, never."""
+        return "never"
