@@ -5,22 +5,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from typing_extensions import override
 
 from hwd_drivers.core.errors import BugError, DeadlineError, DeviceError
 from hwd_drivers.core.values import Capabilities, Crossconnect, CrossconnectReading, Exchange, Identity
 from hwd_drivers.devices.elements import Elements, channels_of
 from hwd_drivers.devices.ordered import OrderedConnection, Request
-from hwd_drivers.devices.registry import OpenContext
+from hwd_drivers.devices.registry import OpenContext, Options
 from hwd_drivers.devices.serial_part import SerialPart
 from hwd_drivers.transports.link import MessageT
 
 
-class PartOptions(BaseModel):
+class PartOptions(Options):
     """Options of a part in a testbed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     open_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and the first answer")
 

@@ -73,9 +73,10 @@ class LinePart(SerialPart[str, Answer]):
     of the identity.
 
     `end`: what ends a command, `before`: what comes before an answer. `ok`: the line that ends each answer, also that
-    to a selection; without it an answer is one line, and a selection has none. `refusal`: a regular expression of a
-    line that refuses, with groups `code` and `text`, and `refuse`: such a line. `echo`: the commands that end and begin
-    the echo of commands, which a twin with the option `echo` does from the start.
+    to a selection, whose time the options of the twin have (`AnswerTime`); without it an answer is one line, and a
+    selection has none. `refusal_line`: a regular expression of a line that refuses, with groups `code` and `text`, and
+    `refuse`: such a line. `echo`: the commands that end and begin the echo of commands, which a twin with the option
+    `echo` does from the start.
 
     `unknown`, `no_channel`: code and text, with a comma between them, of the twin's refusal of an unknown command, and
     of a channel that there is not. `old`: as `SerialPart.reports_old`.
@@ -179,7 +180,7 @@ class LinePart(SerialPart[str, Answer]):
         return channel - 1 if 1 <= channel <= channels else None
 
     def _encode(self, text: str) -> bytes:
-        lines = [*text.split("\n")] if self.ok is None else [*filter(None, text.split("\n")), self.ok]
+        lines = [text] if self.ok is None else [*filter(None, text.split("\n")), self.ok]
         return (self.before + "".join(f"{line}\r\n" for line in lines)).encode()
 
 

@@ -8,20 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from hwd_drivers.core.values import Capabilities
 from hwd_drivers.devices.elements import channels_of
+from hwd_drivers.devices.registry import Options
 from hwd_drivers.transports.link import MessageT
 from hwd_drivers.transports.serial_line import SerialLine
 
 CommandT = TypeVar("CommandT")
 
 
-class AnswerTime(BaseModel):
+class AnswerTime(Options):
     """The option of a twin that says when it acknowledges a selection."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     answer: Literal["timing", "at-once"] = Field(
         default="timing", description="a selection is acknowledged when the switch has moved, or at once"

@@ -4,23 +4,21 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from hwd_drivers.core.errors import ConfigError, DeviceError, ProtocolError
 from hwd_drivers.core.values import Capabilities, Crossconnect, CrossconnectReading, Exchange, Identity, PortSide, Side
 from hwd_drivers.devices.ordered import Answered, OrderedConnection, Request
-from hwd_drivers.devices.registry import OpenContext
+from hwd_drivers.devices.registry import OpenContext, Options
 
 from . import protocol
 from .protocol import Query
 
-AnswerT = TypeVar("AnswerT", protocol.Identity, protocol.Size, protocol.Map, protocol.Done)
+AnswerT = TypeVar("AnswerT", Identity, protocol.Size, protocol.Map, protocol.Done)
 
 
-class LumenOptions(BaseModel):
+class LumenOptions(Options):
     """Options of such a switch in a testbed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     connect_within_s: float = Field(default=5.0, gt=0, description="limit for connecting")
 
@@ -49,8 +47,7 @@ class LumenSwitch:
 
     async def identify(self, *, deadline_s: float) -> Identity:
         answered = await self._ask(Query.IDENTITY, deadline_s=deadline_s)
-        answer = self._expect("ID", protocol.Identity, answered.messages[0])
-        return Identity(vendor=answer.vendor, model=answer.model, serial=answer.serial, firmware=answer.firmware)
+        return self._expect("ID", Identity, answered.messages[0])
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
         """Capabilities of the configured model. Raises ConfigError where the switch has another size."""

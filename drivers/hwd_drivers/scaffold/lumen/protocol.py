@@ -16,6 +16,7 @@ from typing import Final
 
 from hwd_drivers.codecs.lines import LineDecoder
 from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.values import Identity
 
 DEFAULT_PORT: Final = 5000
 LINE_MAX: Final = 16_384
@@ -42,16 +43,6 @@ class Change:
 
 
 Request = Query | Change
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """ID"""
-
-    vendor: str
-    model: str
-    serial: str
-    firmware: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from typing_extensions import override
 
 from hwd_drivers.core.errors import ConfigError, ProtocolError, RefusedError
-from hwd_drivers.core.values import Crossconnect, PortSide, Side
+from hwd_drivers.core.values import Crossconnect, Identity, PortSide, Side
+from hwd_drivers.devices.registry import Options
 from hwd_drivers.twins.faults import Denial
 from hwd_drivers.twins.registry import TwinSpec
 from hwd_drivers.twins.sequential import SequentialTwin
@@ -16,7 +17,6 @@ from .protocol import (
     Answer,
     Change,
     Done,
-    Identity,
     Map,
     Query,
     Refusal,
@@ -31,10 +31,8 @@ BAD_PORT: Final = "2"
 IN_USE: Final = "3"
 
 
-class TwinOptions(BaseModel):
+class TwinOptions(Options):
     """Behaviour of the twin where no manual documents real units."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     firmware: str = Field(default="1.0", description="what ID says of it")
 
