@@ -5,22 +5,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from typing_extensions import override
 
 from hwd_drivers.core.errors import BugError, DeadlineError, DeviceError
 from hwd_drivers.core.values import Capabilities, Crossconnect, CrossconnectReading, Exchange, Identity
 from hwd_drivers.devices.elements import Elements, channels_of
 from hwd_drivers.devices.ordered import OrderedConnection, Request
-from hwd_drivers.devices.registry import OpenContext
+from hwd_drivers.devices.registry import OpenContext, Options
 from hwd_drivers.devices.serial_part import SerialPart
 from hwd_drivers.transports.link import MessageT
 
 
-class PartOptions(BaseModel):
+class PartOptions(Options):
     """Options of a part in a testbed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     open_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and the first answer")
 
@@ -94,7 +92,7 @@ class ElementSwitch(ElementDevice, Generic[MessageT]):
             clock=context.clock,
             deadline_s=deadline_s,
             serial=cls.part.line,
-            refuses=None if cls.part.denial is None else lambda answer: cls.part.refusal(answer) is not None,
+            refuses=None if cls.part.denial is None else cls.part.refuses,
         )
         try:
             switch = cls(context, connection)
@@ -125,8 +123,8 @@ class ElementSwitch(ElementDevice, Generic[MessageT]):
 
     def _check(self, request: Request[MessageT], message: MessageT) -> None:
         """Raises DeviceError where a message is a refusal."""
-        if (refusal := self.part.refusal(message)) is not None:
-            raise self._refusal(request.what, *refusal)
+        if self.part.refuses(message):
+            raise self._refusal(request.what, *self.part.refusal(message))
 
     def _refusal(self, what: str, code: str, text: str) -> DeviceError:
         """The device's refusal in its own words."""
@@ -143,6 +141,11 @@ class ElementSwitch(ElementDevice, Generic[MessageT]):
 class OneElementSwitch(ElementSwitch[MessageT]):
     """One session with a device of one element. A subclass has its requests: a query, and one for each state."""
 
+    def __init__(self, context: OpenContext, connection: OrderedConnection[MessageT]) -> None:
+        super().__init__(context, connection)
+        self._query = self._where()
+        self._selections = [*map(self._select, range(len(context.capabilities.elements[0].states)))]
+
     @abstractmethod
     def _where(self) -> Request[MessageT]:
         """The query of the present state, which an answer fits that has one."""
@@ -157,7 +160,7 @@ class OneElementSwitch(ElementSwitch[MessageT]):
 
     @override
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
-        (answer,) = await self._ask(self._where(), deadline_s=deadline_s)
+        (answer,) = await self._ask(self._query, deadline_s=deadline_s)
         return self._elements.readings((self._state(answer),))
 
     @override
@@ -170,7 +173,7 @@ class OneElementSwitch(ElementSwitch[MessageT]):
         the selection, a second one follows, and the state is polled until the device is in the wanted one. Raises
         DeadlineError where it is not in time, DeviceError for a refusal.
         """
-        where, select, loop = self._where(), self._select(targets[0]), asyncio.get_running_loop()
+        where, select, loop = self._query, self._selections[targets[0]], asyncio.get_running_loop()
         rereads = (where,) if select.answers == 0 else ()
         started_s = loop.time()
         answered = await self._connection.request(where, select, *rereads, deadline_s=deadline_s, on_sent=on_commanded)

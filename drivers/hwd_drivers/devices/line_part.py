@@ -1,5 +1,6 @@
 """LinePart: the table of a part that speaks lines of text, for its driver and its twin."""
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -73,9 +74,10 @@ class LinePart(SerialPart[str, Answer]):
     of the identity.
 
     `end`: what ends a command, `before`: what comes before an answer. `ok`: the line that ends each answer, also that
-    to a selection; without it an answer is one line, and a selection has none. `refusal`: a regular expression of a
-    line that refuses, with groups `code` and `text`, and `refuse`: such a line. `echo`: the commands that end and begin
-    the echo of commands, which a twin with the option `echo` does from the start.
+    to a selection, whose time the options of the twin have (`AnswerTime`); without it an answer is one line, and a
+    selection has none. `refusal_line`: a regular expression of a line that refuses, with groups `code` and `text`, and
+    `refuse`: such a line. `echo`: the commands that end and begin the echo of commands, which a twin with the option
+    `echo` does from the start.
 
     `unknown`, `no_channel`: code and text, with a comma between them, of the twin's refusal of an unknown command, and
     of a channel that there is not. `old`: as `SerialPart.reports_old`.
@@ -113,26 +115,42 @@ class LinePart(SerialPart[str, Answer]):
         return LineDecoder(self.name, limit_bytes=LIMIT_BYTES).feed
 
     @override
-    def refusal(self, answer: Answer) -> tuple[str, str] | None:
-        return (answer.code, answer.text) if isinstance(answer, Failure) else None
+    def refuses(self, answer: Answer) -> bool:
+        return isinstance(answer, Failure)
+
+    @override
+    def refusal(self, answer: Answer) -> tuple[str, str]:
+        return (answer.code, answer.text) if isinstance(answer, Failure) else ("", answer.text)
 
     def state(self, text: str, channels: int) -> int | None:
         """The number of the state in an answer to `where`; None where it is none."""
-        number = self.where.number(text)
-        return None if number is None else self._state_of(number, channels)
+        match = self._channel.fullmatch(text)
+        return self._state_of(int(match[1]), channels) if match else None
+
+    @functools.cached_property
+    def _channel(self) -> re.Pattern[str]:
+        return re.compile(self.where.answer)
 
     def parse(self, line: str) -> Query | int | Literal["park", "echo"] | None:
         """A command: its query, the channel that it selects, or None for an unknown one."""
-        for query in (self.where, *self.identity, *self.opening, self.size):
-            if query is not None and line == query.line:
-                return query
-        if line == self.park:
-            return "park"
-        if self.echo is not None and line in self.echo:
-            return "echo"
-        head, _, tail = self.select.partition("{}")
-        match = re.fullmatch(f"{re.escape(head)}({self.number}){re.escape(tail)}", line)
+        if line in self._plain:
+            return self._plain[line]
+        match = self._selection.fullmatch(line)
         return int(match[1]) if match else None
+
+    @functools.cached_property
+    def _plain(self) -> dict[str, Query | Literal["park", "echo"]]:
+        """The commands without a number."""
+        plain: dict[str, Query | Literal["park", "echo"]] = dict.fromkeys(self.echo or (), "echo")
+        if self.park is not None:
+            plain[self.park] = "park"
+        queries = (self.where, *self.identity, *self.opening, *([] if self.size is None else [self.size]))
+        return plain | {query.line: query for query in queries}
+
+    @functools.cached_property
+    def _selection(self) -> re.Pattern[str]:
+        head, _, tail = self.select.partition("{}")
+        return re.compile(f"{re.escape(head)}({self.number}){re.escape(tail)}")
 
     @override
     def serve(self, command: str, unit: Unit) -> Deed:
@@ -160,15 +178,15 @@ class LinePart(SerialPart[str, Answer]):
             case "echo":
                 return Deed(echoes=self.echo is not None and command == self.echo[1])
             case "park":
-                return self._selection(unit.channels, unit)
+                return self._move_to(unit.channels, unit)
             case int() as channel if (state := self._state_of(channel, unit.channels)) is not None:
-                return self._selection(state, unit)
+                return self._move_to(state, unit)
             case found:
                 wrong = (self.unknown if found is None else self.no_channel)(unit.options)
         code, _, text = wrong.partition(",")
         return Deed(answer=self.denied(command, unit, code, text))
 
-    def _selection(self, state: int, unit: Unit) -> Deed:
+    def _move_to(self, state: int, unit: Unit) -> Deed:
         if self.ok is None:
             return Deed(targets={0: state})
         return Deed(answer=self._encode(""), targets={0: state}, when_moved=unit.options.answer == "timing")
@@ -179,7 +197,7 @@ class LinePart(SerialPart[str, Answer]):
         return channel - 1 if 1 <= channel <= channels else None
 
     def _encode(self, text: str) -> bytes:
-        lines = [*text.split("\n")] if self.ok is None else [*filter(None, text.split("\n")), self.ok]
+        lines = [text] if self.ok is None else [*filter(None, text.split("\n")), self.ok]
         return (self.before + "".join(f"{line}\r\n" for line in lines)).encode()
 
 
@@ -232,12 +250,16 @@ class LineSwitch(OneElementSwitch[Answer]):
         )
 
     def _request(self, query: Query) -> Request[Answer]:
-        def fits(answer: Answer) -> bool:
-            if query is self.part.where:
-                return self.part.state(answer.text, self._channels) is not None
-            return re.fullmatch(query.answer, answer.text) is not None
+        part, channels, matches = self.part, self._channels, re.compile(query.answer).fullmatch
 
-        return Request(data=f"{query.line}{self.part.end}".encode(), what=query.line, fits=fits)
+        def fits(answer: Answer) -> bool:
+            return matches(answer.text) is not None
+
+        def is_state(answer: Answer) -> bool:
+            return part.state(answer.text, channels) is not None
+
+        data = f"{query.line}{part.end}".encode()
+        return Request(data=data, what=query.line, fits=is_state if query is part.where else fits)
 
 
 class _Answers:
@@ -246,6 +268,7 @@ class _Answers:
     def __init__(self, part: LinePart) -> None:
         self._part = part
         self._lines = LineDecoder(part.name, limit_bytes=LIMIT_BYTES)
+        self._refusal = None if part.refusal_line is None else re.compile(part.refusal_line)
         self._data: list[str] = []
 
     def feed(self, data: bytes) -> Sequence[Answer]:
@@ -256,7 +279,7 @@ class _Answers:
                 raise ProtocolError(f"{line!r} has characters that are not allowed in an answer")
             if part.echo is not None and part.parse(line) is not None:
                 continue
-            if part.refusal_line is not None and (match := re.fullmatch(part.refusal_line, line)):
+            if self._refusal is not None and (match := self._refusal.fullmatch(line)):
                 answers.append(Failure(code=match["code"], text=match["text"] or "; ".join(self._data)))
                 self._data.clear()
             elif part.ok is None:

@@ -8,20 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from hwd_drivers.core.values import Capabilities
-from hwd_drivers.devices.elements import channels_of
+from hwd_drivers.devices.registry import Options
 from hwd_drivers.transports.link import MessageT
 from hwd_drivers.transports.serial_line import SerialLine
 
 CommandT = TypeVar("CommandT")
 
 
-class AnswerTime(BaseModel):
+class AnswerTime(Options):
     """The option of a twin that says when it acknowledges a selection."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     answer: Literal["timing", "at-once"] = Field(
         default="timing", description="a selection is acknowledged when the switch has moved, or at once"
@@ -30,18 +28,17 @@ class AnswerTime(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """A simulated unit as its answers see it; `states`: the state of each element, as it reports them."""
+    """A simulated unit as its answers see it; `states`: the state of each element, as it reports them.
+
+    `channels`: of each selector.
+    """
 
     options: Any
     capabilities: Capabilities
+    channels: int
     serial: str
     states: Sequence[int]
     echoes: bool
-
-    @property
-    def channels(self) -> int:
-        """Channels of each selector."""
-        return channels_of(self.capabilities)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +78,13 @@ class SerialPart(ABC, Generic[CommandT, MessageT]):
     def commands(self) -> Callable[[bytes], Sequence[CommandT]]:
         """A new decoder of the bytes of a host, which raises ProtocolError as that of answers does."""
 
-    def refusal(self, answer: MessageT) -> tuple[str, str] | None:
-        """Code and text of an answer that is a refusal; None for any other."""
-        return None
+    @abstractmethod
+    def refuses(self, answer: MessageT) -> bool:
+        """Whether an answer is a refusal."""
+
+    @abstractmethod
+    def refusal(self, answer: MessageT) -> tuple[str, str]:
+        """Code and text of a refusal."""
 
     @abstractmethod
     def serve(self, command: CommandT, unit: Unit) -> Deed:

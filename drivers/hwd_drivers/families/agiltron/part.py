@@ -73,8 +73,12 @@ class AgiltronPart(SerialPart[bytes, Answer]):
         return lambda data: [_command(frame) for frame in frames.feed(data)]
 
     @override
-    def refusal(self, answer: Answer) -> tuple[str, str] | None:
-        return None if answer.result == DONE else (answer.result.hex(), "")
+    def refuses(self, answer: Answer) -> bool:
+        return answer.result != DONE
+
+    @override
+    def refusal(self, answer: Answer) -> tuple[str, str]:
+        return answer.result.hex(), ""
 
     def select(self, port: int) -> bytes:
         """`01 35 00 02` is port 3."""

@@ -8,13 +8,13 @@ published program waits, not a figure of Leoni.
 from functools import partial
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from hwd_drivers.core.values import NOT_REPORTED, Identity
 from hwd_drivers.devices.element_switch import RereadOptions
 from hwd_drivers.devices.elements import one_by
 from hwd_drivers.devices.line_part import LinePart, LineSwitch, Query
-from hwd_drivers.devices.registry import DriverSpec
+from hwd_drivers.devices.registry import DriverSpec, Options
 from hwd_drivers.transports.serial_line import SerialLine
 
 
@@ -26,10 +26,8 @@ class LeoniOptions(RereadOptions):
     )
 
 
-class TwinOptions(BaseModel):
+class TwinOptions(Options):
     """Behaviour of the twin where no source documents real units."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     family: Literal["eol", "mol"] = Field(default="eol", description="first word of the answer to type?")
     firmware: str = Field(default="V1.0", min_length=1, description="answer to firmware?")

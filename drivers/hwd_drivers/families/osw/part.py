@@ -64,8 +64,12 @@ class OswPart(SerialPart[Command, Answer]):
         return protocol.Decoder().feed
 
     @override
-    def refusal(self, answer: Answer) -> tuple[str, str] | None:
-        return (answer.text, "") if isinstance(answer, Word) and answer.refuses else None
+    def refuses(self, answer: Answer) -> bool:
+        return isinstance(answer, Word) and answer.text != "OK"
+
+    @override
+    def refusal(self, answer: Answer) -> tuple[str, str]:
+        return (answer.text if isinstance(answer, Word) else str(answer)), ""
 
     @override
     def serve(self, command: Command, unit: Unit) -> Deed:

@@ -52,10 +52,6 @@ class Word:
 
     text: str
 
-    @property
-    def refuses(self) -> bool:
-        return self.text != "OK"
-
 
 Command = Query | TypeQuery | Type | Positions | Word
 Answer = Type | Positions | Word

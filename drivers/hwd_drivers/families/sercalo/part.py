@@ -35,8 +35,12 @@ class SercaloPart(SerialPart[Command, Answer]):
         return protocol.CommandDecoder().feed
 
     @override
-    def refusal(self, answer: Answer) -> tuple[str, str] | None:
-        return (str(answer.error), ERRORS.get(answer.error, "")) if answer.error else None
+    def refuses(self, answer: Answer) -> bool:
+        return answer.error != 0
+
+    @override
+    def refusal(self, answer: Answer) -> tuple[str, str]:
+        return str(answer.error), ERRORS.get(answer.error, "")
 
     @override
     def serve(self, command: Command, unit: Unit) -> Deed:

@@ -9,14 +9,14 @@ Whether a unit keeps its state without power is unknown; we assume it does not.
 from functools import partial
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import NOT_REPORTED, Capabilities, Identity
 from hwd_drivers.devices.element_switch import RereadOptions
 from hwd_drivers.devices.elements import part_capabilities, selector, two_by_twos
 from hwd_drivers.devices.line_part import LinePart, LineSwitch, Query
-from hwd_drivers.devices.registry import DriverSpec
+from hwd_drivers.devices.registry import DriverSpec, Options
 from hwd_drivers.transports.serial_line import SerialLine
 
 
@@ -30,10 +30,8 @@ class ThorlabsOptions(RereadOptions):
     )
 
 
-class TwinOptions(BaseModel):
+class TwinOptions(Options):
     """Behaviour of the twin where no source documents real units."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: str | None = Field(default=None, min_length=1, description="answer to T?; left out, OSW12 or OSW22")
     board: str = Field(default="OSW-E V1.0", min_length=2, description="answer to I?")

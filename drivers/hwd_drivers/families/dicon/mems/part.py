@@ -8,20 +8,18 @@ unknown format, `EO 0` and `EO 1` stop and start the echo of commands. That prog
 from functools import partial
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from hwd_drivers.core.values import NOT_REPORTED, Identity
 from hwd_drivers.devices.element_switch import RereadOptions
 from hwd_drivers.devices.elements import one_by
 from hwd_drivers.devices.line_part import LinePart, LineSwitch, Query
-from hwd_drivers.devices.registry import DriverSpec, Evidence
+from hwd_drivers.devices.registry import DriverSpec, Evidence, Options
 from hwd_drivers.transports.serial_line import SerialLine
 
 
-class TwinOptions(BaseModel):
+class TwinOptions(Options):
     """Behaviour of the twin where no source documents real units."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     echo: bool = Field(default=False, description="whether it repeats commands until EO 0")
     identity: str = Field(default="DiCon MEMS module", min_length=1, description="answer to ID?, without a comma")

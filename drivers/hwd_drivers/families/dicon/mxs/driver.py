@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from hwd_drivers.codecs.scpi import NO_ERROR
 from hwd_drivers.core.errors import BugError, ConfigError, DeadlineError, DeviceError, FailedError, ProtocolError
@@ -19,7 +19,7 @@ from hwd_drivers.core.values import (
     PortSide,
     Side,
 )
-from hwd_drivers.devices.registry import OpenContext
+from hwd_drivers.devices.registry import OpenContext, Options
 from hwd_drivers.devices.scpi_client import ScpiClient
 from hwd_drivers.families.dicon.mxs import protocol
 from hwd_drivers.families.dicon.mxs.protocol import OPEN, Status
@@ -31,10 +31,8 @@ UNWELL: Final = frozenset({Status.DISCONNECTED, Status.DEFECTIVE, Status.UNCONFI
 ReadT = TypeVar("ReadT")
 
 
-class MxsOptions(BaseModel):
+class MxsOptions(Options):
     """Options of an MXS-9100 in a testbed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     open_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and for its first answer")
     disconnect: Literal["open", "scan-0"] = Field(

@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from typing_extensions import override
 
 from hwd_drivers.codecs.scpi import (
@@ -17,6 +17,7 @@ from hwd_drivers.codecs.scpi import (
 )
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import Crossconnect, PortSide, Side
+from hwd_drivers.devices.registry import Options
 from hwd_drivers.families.dicon.mxs import protocol
 from hwd_drivers.families.dicon.mxs.protocol import OPEN, QUEUE_LIMIT, Status
 from hwd_drivers.twins.faults import Denial
@@ -31,10 +32,8 @@ VERSION: Final = "1999.0"
 _NUMBER = re.compile(r"[0-9]{1,5}")
 
 
-class MxsTwinOptions(BaseModel):
+class MxsTwinOptions(Options):
     """Behaviour of the twin that is not in the manual's pages that we have."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     in_use: Literal["move", "deny"] = Field(default="move", description="what SCAN does with an output in use")
     saves: bool = Field(default=False, description="WEN at first: whether crossconnects are back after a power cut")
