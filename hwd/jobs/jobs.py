@@ -38,7 +38,7 @@ from hwd.model.testbed import JobEntry
 from hwd.ports.claim import holder_of, job_of
 from hwd.ports.rules import Reason
 from hwd.reconfigure.leases.leases import Leases
-from hwd.reconfigure.plans.planner import BackgroundPlanner
+from hwd.reconfigure.plans.planner import Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd_agents.wire import (
     ClaimOperation,
@@ -93,7 +93,7 @@ class Jobs:
         applies: Applies,
         reconfigurer: Reconfigurer,
         leases: Leases,
-        planner: BackgroundPlanner,
+        planner: Planner,
         settings: HostSettings,
         folder: Path,
     ) -> None:

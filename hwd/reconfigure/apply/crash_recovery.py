@@ -7,38 +7,32 @@ A try that fails is repeated until it succeeds or an operator gives the reconfig
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from msgspec import UNSET
 
 from hwd.fabric.state import State
-from hwd.model.daemon import DaemonRecovered, JournalGivenUp, JournalOpen, JournalRefused, JournalWritten
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
 from hwd.model.link import SwitchCrossconnect
-from hwd.model.plan import Plan
 from hwd.model.reconfiguration import (
-    EndFact,
     LeftOpen,
     ReconfigurationEnded,
-    ReconfigurationStarted,
-    WantedSwitch,
-    outcome_of,
 )
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
-from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
-from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration
+from hwd.reconfigure.apply.confirm_wait import ConfirmWait
+from hwd.reconfigure.apply.journal_writer import JournalWriter
+from hwd.reconfigure.apply.reconfiguration import Outcome
 from hwd.reconfigure.apply.remarks import gone_remarks, lasting_remarks, overrun_report
 from hwd.reconfigure.apply.switches import Switches
-from hwd.reconfigure.journal.facts import DatedFact
-from hwd.reconfigure.journal.journal import Journal, OpenEntry
-from hwd.reconfigure.journal.sets import SwitchEntry
+from hwd.reconfigure.journal.journal import OpenEntry
 from hwd.reconfigure.plans.planner import moved_ports
 from hwd.reconfigure.transfers import Transfers
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import BugError, FailedError, LinkError, RefusedError
+from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import natural_key
 from hwd_drivers.devices.supervisor import NOT_CONNECTED_YET
@@ -67,7 +61,7 @@ class CrashRecovery:
     def __init__(
         self,
         *,
-        journal: Journal,
+        writer: JournalWriter,
         switches: Switches,
         ledger: Ledger,
         transfers: Transfers,
@@ -78,13 +72,12 @@ class CrashRecovery:
         """`lit_by`: NIC ports whose light may pass some crossconnects."""
         self._transfers = transfers
         self._lit_by = lit_by
-        self._journal = journal
+        self._journal = journal = writer.journal
+        self._writer = writer
         self._switches = switches
         self._ledger = ledger
         self._clock = clock
         self._emit = emit
-        self._unwritten: dict[str, EndFact] = {}
-        self._unwritten_why: dict[str, str] = {}
         self._tried: dict[str, _FailedTry] = {}
         self._last_why: dict[str, str] = {}
         self._turns = SwitchTurns("way back")
@@ -170,131 +163,6 @@ class CrashRecovery:
             await trying.wait()
         return self._give_up(id, by, reason)
 
-    def begin(self, plan: Plan, started: ReconfigurationStarted, wanted: Sequence[WantedSwitch]) -> None:
-        """Journal a plan before its first command, after the ends of all others. On OSError send no command.
-
-        `started`: its first document; `wanted`: the desired state once it is confirmed.
-        """
-        if trouble := self.write_ends():
-            raise OSError(trouble)
-        id = started.reconfiguration
-        self._journal.begin(
-            plan,
-            reconfiguration=id,
-            run=started.run,
-            terms=ConfirmTerms.of(plan, self._ledger.get(Reason.RECONFIGURATION, id)),
-            wanted=wanted,
-            started=DatedFact(wall_ns=self._clock.wall_ns(), fact=started),
-            of_set=plan.of_set,
-        )
-
-    def switch(self, reconfiguration: Reconfiguration, origin: str) -> None:
-        """Begin the switch of a prepared set from its target `origin` as `begin` does, without a sync."""
-        if self._unwritten and (trouble := self.write_ends()):
-            raise OSError(trouble)
-        plan, caller, wall_ns = reconfiguration.plan, reconfiguration.caller, self._clock.wall_ns()
-        of_set = plan.of_set
-        if of_set is None:
-            raise BugError(f"reconfiguration {reconfiguration.id}: no switch of a prepared set")
-        self._journal.switch(
-            SwitchEntry(
-                reconfiguration=reconfiguration.id,
-                prepared_set=of_set.id,
-                origin=origin,
-                target=of_set.target,
-                hash=plan.hash,
-                wall_ns=wall_ns,
-                by=None if caller is None else caller.name,
-                verified=caller is not None and caller.is_verified,
-            ),
-            of=OpenEntry(
-                reconfiguration=reconfiguration.id,
-                run=reconfiguration.run,
-                what=plan.what,
-                moves=plan.moves,
-                wanted=tuple(reconfiguration.wanted),
-                started=DatedFact(wall_ns=wall_ns, fact=reconfiguration.started),
-                of_set=of_set,
-            ),
-        )
-
-    def sync(self) -> str:
-        """Sync the entry of `switch`; returns why that failed, empty where it did not."""
-        try:
-            self._journal.sync()
-        except OSError as error:
-            return reason_of(error)
-        return ""
-
-    def await_confirm(self, id: str, wait: ConfirmWait) -> None:
-        """Journal that one awaits its confirm. On OSError it is not to be said: a crash would roll it back."""
-        self._journal.await_confirm(id, wait)
-
-    def awaits_confirm(self, id: str) -> bool:
-        """Whether the journal has it that a reconfiguration awaits its confirm: the next start would go on waiting."""
-        entry = self._journal.open_entry(id)
-        return entry is not None and entry.awaits_confirm
-
-    def go_back(self, id: str) -> None:
-        """Journal that one is being rolled back, where the next start would go on waiting for its confirm.
-
-        Where that cannot be written it is rolled back all the same.
-        """
-        try:
-            self._journal.go_back(id)
-        except OSError as error:
-            log.warning(
-                "journal: that %s is being rolled back cannot be written: %s. If the daemon ends before that is done, "
-                "its next start waits for a confirm of it until its time is over",
-                id,
-                reason_of(error),
-            )
-
-    @property
-    def trouble(self) -> str:
-        """Which ends the journal did not take, or why it takes nothing; empty where all is well."""
-        return "; ".join(self._unwritten_why.values()) or self._journal.trouble
-
-    def is_written(self, id: str) -> bool:
-        return id not in self._unwritten
-
-    def write_end(self, fact: EndFact) -> str:
-        """Journal an end with the document that tells it; returns why that failed, empty where it did not.
-
-        `write_ends` tries it again. Until then it does not count as left open.
-        """
-        id, outcome = fact.reconfiguration, outcome_of(fact)
-        try:
-            self._end(fact)
-        except OSError as error:
-            why = (
-                f"journal: that {id} is {outcome} cannot be written: {reason_of(error)}. It is tried again every few "
-                "seconds; after a crash before that the next start would bring back what was before it. "
-                "Look at the disk of the data directory"
-            )
-            if self._unwritten.get(id) is None:
-                log.warning("%s", why)
-                self._emit(JournalRefused(reconfiguration=id, outcome=outcome, why=reason_of(error)))
-            self._unwritten[id], self._unwritten_why[id] = fact, why
-            return why
-        if self._unwritten.pop(id, None) is not None:
-            self._unwritten_why.pop(id)
-            log.info("journal: that %s is %s is written now", id, outcome)
-            self._emit(JournalWritten(reconfiguration=id, outcome=outcome))
-        return ""
-
-    def write_ends(self) -> str:
-        """Try the failed ends again, oldest first; returns why the journal takes none, empty where it took all."""
-        for fact in list(self._unwritten.values()):
-            if why := self.write_end(fact):
-                return why
-        return self._journal.write_again()
-
-    def _end(self, fact: EndFact) -> None:
-        id = fact.reconfiguration
-        dated: DatedFact[EndFact] = DatedFact(wall_ns=self._clock.wall_ns(), fact=self._journal.bounded(id, fact))
-        self._journal.end(id, outcome=outcome_of(fact), dated=dated)
-
     def _give_up(self, id: str, by: str, reason: str) -> JournalGivenUp:
         left = [entry for entry in self._journal.open if self._is_left_open(entry)]
         entry = next((entry for entry in left if entry.reconfiguration == id), None)
@@ -310,7 +178,7 @@ class CrashRecovery:
             reconfiguration=id, run=entry.run, what=entry.what, why=why, by=by, reason=reason or UNSET, left=carried
         )
         try:
-            self._end(given_up)
+            self._writer.end(given_up)
         except OSError as error:
             raise FailedError(
                 f"reconfiguration {id}: cannot be given up, the journal does not take it: {reason_of(error)}. "
@@ -466,7 +334,7 @@ class CrashRecovery:
         gone = gone_remarks(entry.moves, self._switches.latest())
         why = ". ".join([why, *lasting_remarks(entry.moves), *gone, *cut])
         recovered = DaemonRecovered(reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)
-        self.write_end(recovered)
+        self._writer.write_end(recovered)
         self._release(entry)
         self._emit(recovered)
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
@@ -489,7 +357,7 @@ class CrashRecovery:
             seconds=0.0 if began is None else max(0, self._clock.wall_ns() - began.wall_ns) / 1e9,
             wanted=[*entry.wanted],
         )
-        self.write_end(fact)
+        self._writer.write_end(fact)
         self._release(entry)
         self._emit(fact)
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, fact.outcome, fact.why)

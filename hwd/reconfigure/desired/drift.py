@@ -26,7 +26,7 @@ from hwd.ports.rules import PortAction
 from hwd.reconfigure.apply.switches import Switches
 from hwd.reconfigure.desired.desired_state import DesiredState
 from hwd.reconfigure.desired.restores import Restores
-from hwd.reconfigure.plans.planner import BackgroundPlanner
+from hwd.reconfigure.plans.planner import Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
@@ -85,7 +85,7 @@ class Drift:
         restores: Restores,
         reconfigurer: Reconfigurer,
         switches: Switches,
-        planner: BackgroundPlanner,
+        planner: Planner,
         ledger: Ledger,
         clock: Clock,
         sink: Sink,

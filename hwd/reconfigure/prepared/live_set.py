@@ -6,11 +6,21 @@ from dataclasses import dataclass, field
 from hwd.model.circuit import RoutedLink
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.plan import Plan, PlannedLink
-from hwd.model.prepared_set import FINISH, PreparedSet, SetState, SetSwitch, moves_between, wanted_at
+from hwd.model.prepared_set import (
+    FINISH,
+    PreparedSet,
+    PreparedSetStatus,
+    SetState,
+    SetSwitch,
+    SetTarget,
+    moves_between,
+    wanted_at,
+)
 from hwd.model.reconfiguration import WantedSwitch
 from hwd.ports.claim import Claim
-from hwd.ports.ledger import Asker
+from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import Reason
+from hwd.reconfigure.journal.sets import StoredSet
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, natural_key
 from hwd_drivers.devices.facts import SwitchRead
 
@@ -91,6 +101,13 @@ class LiveSet:
             switches=frozenset(self.switches),
         )
 
+    def lease_in_force(self, ledger: Ledger, now_wall_ns: int) -> Claim | None:
+        """The lease that it was prepared under; None where that is over, or is another grant."""
+        lease = ledger.get(Reason.LEASE, self.prepared.lease)
+        if lease is None or not lease.is_in_force(now_wall_ns) or lease.epoch != self.prepared.lease_epoch:
+            return None
+        return lease
+
     def plan(self, origin: str, target: str) -> Plan:
         """The way from one target to another, which is made once."""
         found = self._plans.get((origin, target))
@@ -159,6 +176,41 @@ class LiveSet:
         """The target that has this state, None for none; of several the one that is named, else the first."""
         same = [name for name, other in self.states.items() if _is_same(state, other)]
         return first if first in same else next(iter(same), None)
+
+    def status(
+        self, stored: StoredSet, latest: Mapping[str, Iterable[CrossconnectReading]], *, now_wall_ns: int
+    ) -> PreparedSetStatus:
+        """The set as its users see it. `stored`: as the journal has it; `latest`: the last reports of its switches."""
+        prepared, expires_ns = self.prepared, self.prepared.expires_wall_ns
+        is_settled = self.is_settled and not stored.doubt
+        left = self.how_it_left(stored.at, latest) if is_settled and self.switching is None else ""
+        return PreparedSetStatus(
+            prepared_set=self.id,
+            lease=prepared.lease,
+            holder=prepared.holder,
+            rule=prepared.rule,
+            at=stored.at if is_settled and not left else None,
+            why=stored.doubt
+            or self.ends_because
+            or left
+            or ("" if is_settled else self.why or "its switches are being read"),
+            switching=self.switching,
+            targets=[
+                SetTarget(
+                    target=one.name,
+                    what=one.what,
+                    crossconnects=[
+                        SwitchCrossconnect(switch=name, crossconnect=each)
+                        for name, found in one.state.items()
+                        for each in found
+                    ],
+                    links=[link.link for link in one.links],
+                )
+                for one in prepared.targets
+            ],
+            ports=prepared.ports,
+            expires_in_s=None if expires_ns is None else (expires_ns - now_wall_ns) / 1e9,
+        )
 
     def how_it_left(self, at: str, latest: Mapping[str, Iterable[CrossconnectReading]]) -> str:
         """How its switches have left this target, by their last reports; empty where they have not."""

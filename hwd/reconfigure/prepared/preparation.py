@@ -14,7 +14,7 @@ from hwd.model.plural import plural
 from hwd.model.prepared_set import BEFORE, FINISH, TARGETS_MOST, PreparedLink, PreparedTarget
 from hwd.model.request import Caller, Request
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.plans.planner import BackgroundPlanner, relied_ports
+from hwd.reconfigure.plans.planner import Planner, relied_ports
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
 from hwd_drivers.switching.moves import ApplyMode
@@ -72,13 +72,12 @@ def check_targets(requests: Mapping[str, Request], terms: SetTerms) -> None:
         raise ConfigError(f"prepare: {'; '.join(problems)}")
 
 
-def prepared_from(
-    plans: Mapping[str, Plan], observed: Observed, *, testbed: Testbed, planner: BackgroundPlanner
-) -> Preparation:
+def prepared_from(plans: Mapping[str, Plan], observed: Observed, planner: Planner) -> Preparation:
     """Raises RefusedError where an interlock refuses a target, and where a state could not be come back to."""
     for name, plan in plans.items():
         if why := refusal(plan.interlocks):
             raise RefusedError(f"target {name}: {why}")
+    testbed = planner.testbed
     ends = _ends(plans, testbed)
     before = {
         switch: frozenset(one.crossconnect for one in observed[switch] if not found.isdisjoint(one.crossconnect.ends))

@@ -142,7 +142,7 @@ async def test_what_is_left_open_can_be_given_up_and_stays_as_it_is(lab: Lab) ->
     told = await lab.service.light.give_up(one.id, ActBody(by="ada"))
     assert told.left == ["ocs1: " + ", ".join(f"{each} unstated" for each in excludes_zero(CROSSED))]
     assert [document.by for document in lab.emitted(JournalGivenUp)] == ["ada"]
-    assert lab.reconfigurer.left_open == ()
+    assert lab.reconfigurer.recovery.left_open() == ()
     await lab.lease("ocs1.1", for_s=60)
     lab.faults.refusing = False
     await lab.until(SwitchUp)
