@@ -135,7 +135,7 @@ class DrivenRack:
             planning=planning,
             switches=switches,
             agents=agents,
-            hangs=Links(fabric, ReportedSwitches(testbed.switches), NicPorts()),
+            links=Links(fabric, ReportedSwitches(testbed.switches), NicPorts()),
             journal=journal,
             ledger=ledger,
             clock=clock,

@@ -23,13 +23,14 @@ from hwd.model.run_facts import RunHost
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
+from hwd.rack.links import Links
 from hwd.reconfigure.apply.agent_watch import Agents, AgentWatch
 from hwd.reconfigure.apply.completion import Completion
 from hwd.reconfigure.apply.crash_recovery import CrashRecovery
 from hwd.reconfigure.apply.drive import Drive
 from hwd.reconfigure.apply.journal_writer import JournalWriter
 from hwd.reconfigure.apply.overrides import Overrides
-from hwd.reconfigure.apply.readiness import Hangs, Readiness, not_ready_error
+from hwd.reconfigure.apply.readiness import Readiness, not_ready_error
 from hwd.reconfigure.apply.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.apply.switches import Switches
 from hwd.reconfigure.claims import Attempt, PortClaims
@@ -76,7 +77,7 @@ class Reconfigurer:
         planning: Planning,
         switches: Switches,
         agents: Agents,
-        hangs: Hangs,
+        links: Links,
         journal: Journal,
         ledger: Ledger,
         outcomes: Outcomes,
@@ -112,7 +113,7 @@ class Reconfigurer:
         )
         transfers.light_of_ways_back(self.recovery.light)
         ledger.report_why(Reason.RECONFIGURATION, self._left_of)
-        self._readiness = Readiness(switches, agent_watch, hangs)
+        self._readiness = Readiness(switches, agent_watch, links)
         self._drive = Drive(
             switches=switches,
             agent_watch=agent_watch,
@@ -123,7 +124,7 @@ class Reconfigurer:
             clock=clock,
             sink=sink,
         )
-        self._completion = Completion(
+        self.completion = Completion(
             switches=switches,
             agent_watch=agent_watch,
             writer=self._writer,
@@ -135,11 +136,11 @@ class Reconfigurer:
             clock=clock,
             emitter=emitter,
         )
-        self._under_way = self._completion.under_way
+        self._under_way = self.completion.under_way
         for entry in self.recovery.awaiting:
-            self._completion.take_over(entry)
+            self.completion.take_over(entry)
         moves = SetMoves(
-            planner, ledger=ledger, transfers=transfers, drive=self._drive, completion=self._completion, clock=clock
+            planner, ledger=ledger, transfers=transfers, drive=self._drive, completion=self.completion, clock=clock
         )
         self.sets = PreparedSets(
             planning=planning,
@@ -154,7 +155,7 @@ class Reconfigurer:
                 switches=switches,
                 ledger=ledger,
                 moves=moves,
-                completion=self._completion,
+                completion=self.completion,
                 clock=clock,
                 ids=ids,
                 emit=emitter,
@@ -313,7 +314,7 @@ class Reconfigurer:
             if reconfiguration is None:
                 self._ledger.release(Reason.RECONFIGURATION, attempt.id)
             else:
-                await self._completion.go_back_from(reconfiguration, error)
+                await self.completion.go_back_from(reconfiguration, error)
             raise
         return reconfiguration
 
@@ -333,27 +334,23 @@ class Reconfigurer:
                 raise not_ready_error(reconfiguration)
         zero_ns = reconfiguration.started_ns
         reconfiguration.remarks += [one.text(zero_ns=zero_ns) for one in reconfiguration.absences.over()]
-        await self._completion.wait_end(reconfiguration)
+        await self.completion.wait_end(reconfiguration)
         if reconfiguration.outcome not in (None, Outcome.CONFIRMED):
             raise FailedError(
                 f"{reconfiguration.plan.what}: {reconfiguration.outcome} meanwhile: {reconfiguration.why}"
             )
 
-    async def await_confirm(self, reconfiguration: Reconfiguration) -> None:
-        """Roll it back unless it is confirmed in time: see `Completion.await_confirm`."""
-        await self._completion.await_confirm(reconfiguration)
-
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
         """Make the wanted state durable, and the desired one: see `Completion.confirm`. The journal has both; what
         moved nothing is not in it, and waits for the records.
         """
-        await self._completion.confirm(reconfiguration)
+        await self.completion.confirm(reconfiguration)
         if not reconfiguration.journaled and (why := await self.desired.recorded()):
             reconfiguration.remarks.append(why)
 
     async def roll_back(self, reconfiguration: Reconfiguration, why: str) -> None:
         """Back to the state read at the start: see `Completion.roll_back`."""
-        await self._completion.roll_back(reconfiguration, why)
+        await self.completion.roll_back(reconfiguration, why)
 
     # --- after a crash, or when a switch comes back
 
@@ -362,21 +359,21 @@ class Reconfigurer:
 
         With an unreachable switch it stays open.
         """
-        self._completion.resume()
+        self.completion.resume()
         self.write_ends()
         await self.recovery.recover()
 
     def write_ends(self) -> None:
         """Try again the ends that the journal did not take, and confirm what waited for that. See `journal_trouble`."""
         self._writer.write_ends()
-        self._completion.finish_written()
+        self.completion.finish_written()
 
     async def close(self) -> None:
         """Roll back all in progress but for what awaits a confirm, which the next start goes on with.
 
         Tries the failed ends of the journal again.
         """
-        to_end = [one for one in self.under_way if not self._completion.leave(one)]
+        to_end = [one for one in self.under_way if not self.completion.leave(one)]
         await asyncio.gather(*(self.roll_back(one, "the daemon ends") for one in to_end))
         self.write_ends()
 

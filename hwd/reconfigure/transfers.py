@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from hwd.bus.asks import AskedBy
 from hwd.fabric.fabric import Fabric
@@ -21,6 +21,7 @@ from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
 from hwd.ports.transfer import Transfer
 from hwd.reconfigure.apply.agent_watch import Agents
+from hwd.records.transfer_table import TransferTable
 from hwd_agents.wire import (
     ClaimTransfer,
     CutTransfers,
@@ -48,14 +49,6 @@ _IN_FLIGHT: Final = (Reason.TRANSFER, Reason.UNREPORTED)
 log = logging.getLogger(__name__)
 
 
-class TransferStore(Protocol):
-    """The durable list of hosts that have claimed transfers: `hwd.records`."""
-
-    async def hosts(self) -> frozenset[str]: ...
-
-    async def note(self, host: str) -> None: ...
-
-
 class InFlightError(RefusedError):
     """Transfers are in flight on `ports`, and whoever moves these may still wait for their end."""
 
@@ -79,7 +72,7 @@ class Transfers:
         ledger: Ledger,
         testbed: Testbed,
         *,
-        store: TransferStore,
+        store: TransferTable,
         agents: Agents,
         clock: Clock,
         sink: Sink,

@@ -85,7 +85,7 @@ class Engine:
             planning=planning,
             switches=board.switches,
             agents=hosts.agents,
-            hangs=board.links,
+            links=board.links,
             journal=journal,
             ledger=base.ledger,
             outcomes=past.outcomes,

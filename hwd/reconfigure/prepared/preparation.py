@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from hwd.fabric.state import crossconnect_ports
+from hwd.model.bodies import PrepareBody
 from hwd.model.circuit import Observed, RoutedLink
 from hwd.model.interlock import refusal
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
 from hwd.model.plural import plural
 from hwd.model.prepared_set import BEFORE, FINISH, TARGETS_MOST, PreparedLink, PreparedTarget
-from hwd.model.request import Caller, Request
+from hwd.model.request import Request
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.plans.planner import Planner, relied_ports
 from hwd_drivers.core.errors import ConfigError, RefusedError
@@ -25,19 +26,6 @@ CROSSCONNECTS_MOST: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetTerms:
-    """How a set is held. `rule`: what becomes of a switch that a crash cuts off. `for_s` None: as long as its lease."""
-
-    rule: str
-    lease: str
-    epoch: int | None = None
-    for_s: float | None = None
-    ready_within_s: float | None = None
-    mode: ApplyMode = ApplyMode.UPDATE
-    caller: Caller | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
     """What follows from the plans of all targets, made from one reading. `routed`: the links of each, with paths."""
 
@@ -47,7 +35,7 @@ class Preparation:
     routed: Mapping[str, tuple[RoutedLink, ...]]
 
 
-def check_targets(requests: Mapping[str, Request], terms: SetTerms) -> None:
+def check_targets(requests: Mapping[str, Request], body: PrepareBody) -> None:
     """Raises ConfigError, all findings at once, where these can be no targets of one set."""
     problems = []
     if not 1 <= len(requests) <= TARGETS_MOST:
@@ -63,11 +51,11 @@ def check_targets(requests: Mapping[str, Request], terms: SetTerms) -> None:
             problems.append(
                 f"target {name}: empties {', '.join(request.wanted.emptied)}; name the ends to free instead"
             )
-    if terms.mode is ApplyMode.OVERWRITE:
+    if body.mode is ApplyMode.OVERWRITE:
         problems.append("mode overwrite: a set holds the ports that it names, not whole switches; use update or safe")
-    if terms.rule not in (FINISH, BEFORE, *requests):
+    if body.after_crash not in (FINISH, BEFORE, *requests):
         known = ", ".join((FINISH, BEFORE, *requests))
-        problems.append(f"after a crash {terms.rule!r}: no such rule; there are {known}")
+        problems.append(f"after a crash {body.after_crash!r}: no such rule; there are {known}")
     if problems:
         raise ConfigError(f"prepare: {'; '.join(problems)}")
 

@@ -1,6 +1,6 @@
 """Prepared sets of one testbed: prepared, switched between their targets, settled after a restart, and released.
 
-prepared = await sets.prepare({"day": request, "night": other}, SetTerms(rule="finish", lease="k3v9"))
+prepared = await sets.prepare({"day": request, "night": other}, PrepareBody(targets=targets, lease="k3v9"))
 reconfiguration = await sets.switch(prepared.id, "night", id="a1b2c3d4")
 await sets.release(prepared.id, why="released")
 """
@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from msgspec import UNSET
 
+from hwd.model.bodies import PrepareBody
 from hwd.model.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.host import HostBirth, HostUp
 from hwd.model.lease import LeaseReleased
@@ -37,7 +38,7 @@ from hwd.reconfigure.journal.sets import StoredSet
 from hwd.reconfigure.plans.planning import Planning
 from hwd.reconfigure.prepared.ends import RELEASED, SetEnds, end_of_lease
 from hwd.reconfigure.prepared.live_set import LiveSet
-from hwd.reconfigure.prepared.preparation import SetTerms, check_targets, prepared_from
+from hwd.reconfigure.prepared.preparation import check_targets, prepared_from
 from hwd.reconfigure.prepared.set_moves import SetMoves
 from hwd.reconfigure.prepared.settling import AGAIN_S, Settling
 from hwd_drivers.core.clock import Clock
@@ -128,20 +129,23 @@ class PreparedSets:
 
     # --- prepare
 
-    async def prepare(self, requests: Mapping[str, Request], terms: SetTerms) -> PreparedSetStatus:
+    async def prepare(
+        self, requests: Mapping[str, Request], body: PrepareBody, caller: Caller | None = None
+    ) -> PreparedSetStatus:
         """Route and check every target, hold the ports, journal the set, and let agents watch; then it can be switched.
+        `requests`: what the targets of `body` mean.
 
         The switches are read once, and stay as they are. Raises what a plan raises, for each target with its name, and
         FailedError where the journal does not take the set.
         """
-        check_targets(requests, terms)
+        check_targets(requests, body)
         id = self._ids.token(length=8)
         planning, planner = self._planning, self._planning.planner
         routed = {name: await planner.route(request) for name, request in requests.items()}
         switches = frozenset(switch for one in routed.values() for switch in one.switches)
         relies = frozenset(port for one in routed.values() for port in one.ports)
         # a transfer in flight does not keep a set from being prepared: nothing moves before a switch, which asks for it
-        asker = Asker(lease=terms.lease, epoch=terms.epoch, prepared_set=id, switches=switches, cuts=True)
+        asker = Asker(lease=body.lease, epoch=body.epoch, prepared_set=id, switches=switches, cuts=True)
         lease = self._claim(asker, id, relies_on=relies)
         try:
             async with self._switches.turns.take(switches):
@@ -160,21 +164,21 @@ class PreparedSets:
                 for plan in plans.values():
                     await planning.note_baseline(plan, look.observed)
                 lease = self._claim(asker, id, relies_on=made.ports, changes=made.ports)
-                now, caller = self._clock.wall_ns(), terms.caller
+                now = self._clock.wall_ns()
                 prepared = PreparedSet(
                     id=id,
-                    lease=terms.lease,
+                    lease=body.lease,
                     lease_epoch=lease.epoch,
                     holder=lease.owner,
                     run=run_of(lease.owner),
-                    rule=terms.rule,
-                    mode=terms.mode,
-                    ready_within_s=terms.ready_within_s,
+                    rule=body.after_crash,
+                    mode=body.mode,
+                    ready_within_s=body.ready_within_s,
                     targets=[*made.targets],
                     ends={**made.ends},
                     ports=sorted(made.ports, key=natural_key),
                     wall_ns=now,
-                    expires_wall_ns=None if terms.for_s is None else now + round(terms.for_s * 1e9),
+                    expires_wall_ns=None if body.for_s is None else now + round(body.for_s * 1e9),
                     by="" if caller is None else caller.name,
                     verified=caller is not None and caller.is_verified,
                 )

@@ -88,7 +88,7 @@ async def test_wait_that_somebody_rolls_back_ends_at_once_and_says_so(lab: Lab) 
             await wait
     assert asyncio.get_running_loop().time() - began_s < 5
     with pytest.raises(RefusedError, match="somebody has ended it already"):
-        await lab.reconfigurer.await_confirm(one)
+        await lab.reconfigurer.completion.await_confirm(one)
     assert (one.state, lab.light()) == (State.ENDED, wanted(STRAIGHT))
 
 
