@@ -218,9 +218,9 @@ class Witness:
 
     def _check_change(self, switch: str, gone: frozenset[Crossconnect], come: frozenset[Crossconnect]) -> None:
         contents = self._contents()
-        entries = [found.entry for found in contents.open if found.entry.concerns(switch)]
+        entries = [one for one in contents.open if one.concerns(switch)]
         appended = journal_file.read(self.world.journal_disk.read(), None).open
-        of_sets = [one.entry for one in appended if one.entry.of_set is not None]
+        of_sets = [one for one in appended if one.of_set is not None]
         for stored in contents.sets:
             self.lease_of_set[stored.prepared.id] = stored.prepared.lease
         for one in sorted(gone | come, key=Crossconnect.sort_key):
@@ -336,7 +336,7 @@ class Witness:
 
     def journaled(self) -> tuple[OpenEntry, ...]:
         """What the journal's disk holds open now, after a power cut."""
-        return tuple(one.entry for one in self._contents().open)
+        return self._contents().open
 
     def journaled_sets(self) -> tuple[StoredSet, ...]:
         """The prepared sets that the journal's disk has, after a power cut."""

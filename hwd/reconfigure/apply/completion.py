@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
-from dataclasses import replace
 
 from msgspec import UNSET, structs
 
@@ -122,10 +121,10 @@ class Completion:
         terms, wait, now = entry.terms, entry.wait, self._clock.wall_ns()
         if terms is None or wait is None:
             raise BugError(f"reconfiguration {entry.reconfiguration}: the journal says nothing of its wait")
-        self._ledger.claim(replace(terms.claim, at_rest=True))
+        self._ledger.claim(terms.claim(id=entry.reconfiguration, run=entry.run, what=entry.what))
         reconfiguration = Reconfiguration(
             id=entry.reconfiguration,
-            plan=terms.plan(what=entry.what, moves=entry.moves),
+            plan=terms.plan(what=entry.what, hash=entry.hash, moves=entry.moves),
             run=entry.run,
             started_ns=self._clock.monotonic_ns() - max(0, now - wait.started_wall_ns),
             read_ns={},

@@ -76,6 +76,7 @@ class JournalWriter:
                     reconfiguration=reconfiguration.id,
                     run=reconfiguration.run,
                     what=plan.what,
+                    hash=plan.hash,
                     moves=plan.moves,
                     wanted=tuple(reconfiguration.wanted),
                     started=DatedFact(wall_ns=wall_ns, fact=reconfiguration.started),

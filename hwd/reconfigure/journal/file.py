@@ -65,7 +65,8 @@ Moves = tuple[SwitchMoves, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenEntry:
-    """A reconfiguration that was begun and has not ended.
+    """A reconfiguration that was begun and has not ended. `hash`: of its plan. `number`: of its begin, 0 before that is
+    written; `also`: the numbers of its `awaits` and `goes-back`.
 
     `terms`: those of its wait for a confirm, where it will have one; `wait`: set while it awaits it. `overridden`:
     interlocks that somebody overrode for it, and why, in words. `wanted`: the desired state once it is confirmed.
@@ -77,7 +78,10 @@ class OpenEntry:
     reconfiguration: str
     run: str | None
     what: str
+    hash: str
     moves: Moves
+    number: int = 0
+    also: tuple[int, ...] = ()
     terms: ConfirmTerms | None = None
     wait: ConfirmWait | None = None
     doubt: str = ""
@@ -95,20 +99,10 @@ class OpenEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumberedEntry:
-    """An open entry with its number. `also`: the numbers of its `awaits` and `goes-back`."""
-
-    number: int
-    hash: str
-    entry: OpenEntry
-    also: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EndedEntry:
     """A reconfiguration that has ended, and whose end the records may lack. `number`: of its end."""
 
-    begun: NumberedEntry
+    begun: OpenEntry
     number: int
     outcome: str
     dated: DatedFact[EndFact]
@@ -124,7 +118,7 @@ class Contents:
     """
 
     id: str | None = None
-    open: tuple[NumberedEntry, ...] = ()
+    open: tuple[OpenEntry, ...] = ()
     ended: tuple[EndedEntry, ...] = ()
     sets: tuple[StoredSet, ...] = ()
     next: int = 1
@@ -167,7 +161,7 @@ def read(data: bytes, known: str | None) -> Contents:
     def may_have_ended(number: int) -> bool:
         return all_unsure or any(missing > number for missing in unsettled)
 
-    def with_doubt(one: NumberedEntry) -> NumberedEntry:
+    def with_doubt(one: OpenEntry) -> OpenEntry:
         return _doubted(one, words) if may_have_ended(one.number) else one
 
     def doubted_set(one: StoredSet) -> StoredSet:
@@ -190,28 +184,27 @@ def first(id: str, *, kept: list[int], next: int) -> bytes:
     return _frame({"entry": "journal", "v": VERSION, "id": id, "kept": kept, "next": next})
 
 
-def begin(one: NumberedEntry, recorded: Sequence[int] = ()) -> bytes:
+def begin(one: OpenEntry, recorded: Sequence[int] = ()) -> bytes:
     """The frame of an open entry, or of one for lost entries. `recorded`: begins whose ends the records have."""
-    entry = one.entry
-    started = entry.started
+    started = one.started
     return _frame(
         {
-            "entry": "begin" if entry.moves else "lost",
+            "entry": "begin" if one.moves else "lost",
             "v": VERSION,
             "n": one.number,
-            "reconfiguration": entry.reconfiguration,
-            "run": entry.run,
-            "what": entry.what,
+            "reconfiguration": one.reconfiguration,
+            "run": one.run,
+            "what": one.what,
             "hash": one.hash,
             "crash_rule": Plan.crash_rule,
-            "moves": to_plain(entry.moves),
-            **({"overridden": [*entry.overridden]} if entry.overridden else {}),
-            **({"wanted": to_plain(entry.wanted)} if entry.wanted != (*wanted_of(entry.moves),) else {}),
-            **({"confirm": entry.terms.to_json()} if entry.terms is not None else {}),
+            "moves": to_plain(one.moves),
+            **({"overridden": [*one.overridden]} if one.overridden else {}),
+            **({"wanted": to_plain(one.wanted)} if one.wanted != (*wanted_of(one.moves),) else {}),
+            **({"confirm": to_plain(one.terms)} if one.terms is not None else {}),
             **({"started": journal_facts.to_json(started, _known_of_start(one))} if started is not None else {}),
-            **({"set": to_plain(entry.of_set)} if entry.of_set is not None else {}),
+            **({"set": to_plain(one.of_set)} if one.of_set is not None else {}),
             **({"recorded": [*recorded]} if recorded else {}),
-            **({"doubt": entry.doubt} if entry.doubt else {}),
+            **({"doubt": one.doubt} if one.doubt else {}),
         }
     )
 
@@ -227,20 +220,18 @@ def switch(number: int, entry: SwitchEntry, recorded: Sequence[int] = ()) -> byt
     return _frame({"entry": "switch", "v": VERSION, "n": number, **entry.to_json(), **recorded_field})
 
 
-def switch_entry(number: int, entry: SwitchEntry, prepared: PreparedSet) -> NumberedEntry:
+def switch_entry(number: int, entry: SwitchEntry, prepared: PreparedSet) -> OpenEntry:
     """What a `switch` says, with all that follows from its set. Raises KeyError where that has no such target."""
-    return NumberedEntry(
-        number=number,
+    return OpenEntry(
+        reconfiguration=entry.reconfiguration,
+        run=prepared.run,
+        what=prepared.what(entry.target),
         hash=entry.hash,
-        entry=OpenEntry(
-            reconfiguration=entry.reconfiguration,
-            run=prepared.run,
-            what=prepared.what(entry.target),
-            moves=entry.moves(prepared),
-            wanted=entry.wanted(prepared),
-            started=entry.started(prepared),
-            of_set=entry.of_set(prepared),
-        ),
+        moves=entry.moves(prepared),
+        number=number,
+        wanted=entry.wanted(prepared),
+        started=entry.started(prepared),
+        of_set=entry.of_set(prepared),
     )
 
 
@@ -267,7 +258,7 @@ def set_rest_bytes(of: StoredSet, *, is_switching: bool) -> int:
     return size
 
 
-def awaits(number: int, of: NumberedEntry, wait: ConfirmWait) -> bytes:
+def awaits(number: int, of: OpenEntry, wait: ConfirmWait) -> bytes:
     """The frame of a wait for a confirm."""
     return _frame(
         {
@@ -279,30 +270,30 @@ def awaits(number: int, of: NumberedEntry, wait: ConfirmWait) -> bytes:
     )
 
 
-def goes_back(number: int, of: NumberedEntry) -> bytes:
+def goes_back(number: int, of: OpenEntry) -> bytes:
     """The frame of a roll-back that ends a wait for a confirm."""
     return _frame(_head("goes-back", number, of))
 
 
-def end(number: int, of: NumberedEntry, outcome: str, dated: DatedFact[EndFact] | None = None) -> bytes:
+def end(number: int, of: OpenEntry, outcome: str, dated: DatedFact[EndFact] | None = None) -> bytes:
     """The frame of an end. `dated`: the document that tells it, as `bounded` made it."""
     also = {"also": [*of.also]} if of.also else {}
     fact = {"told": journal_facts.to_json(dated, _known_of_end(of, outcome))} if dated is not None else {}
     return _frame({**_head("end", number, of), **also, "outcome": outcome, **fact})
 
 
-def bounded(fact: EndFact, of: NumberedEntry) -> EndFact:
+def bounded(fact: EndFact, of: OpenEntry) -> EndFact:
     """The fact of an end, no longer than the room that is reserved for it."""
     return journal_facts.bounded(fact, _known_of_end(of, outcome_of(fact)))
 
 
-def rest_bytes(of: NumberedEntry, *, may_await: bool) -> int:
+def rest_bytes(of: OpenEntry, *, may_await: bool) -> int:
     """The most that can follow its last frame: the end, and what comes before it where it awaits a confirm or may."""
     longest = replace(of, number=_HIGHEST_NUMBER, also=(_HIGHEST_NUMBER, _HIGHEST_NUMBER))
     size = len(end(_HIGHEST_NUMBER, longest, _LONGEST_OUTCOME, _LONGEST_END)) + journal_facts.END_BYTES
-    if may_await or of.entry.wait is not None:
+    if may_await or of.wait is not None:
         size += len(goes_back(_HIGHEST_NUMBER, longest))
-    if may_await and of.entry.wait is None:
+    if may_await and of.wait is None:
         size += len(awaits(_HIGHEST_NUMBER, longest, _LONGEST_WAIT))
     return size
 
@@ -310,8 +301,8 @@ def rest_bytes(of: NumberedEntry, *, may_await: bool) -> int:
 @cache
 def _end_bytes_of_switch() -> int:
     """The most that the end of a switch takes."""
-    entry = OpenEntry(reconfiguration="x" * 8, run=None, what="", moves=())
-    one = NumberedEntry(number=_HIGHEST_NUMBER, hash="", entry=entry, also=(_HIGHEST_NUMBER, _HIGHEST_NUMBER))
+    also = (_HIGHEST_NUMBER, _HIGHEST_NUMBER)
+    one = OpenEntry(reconfiguration="x" * 8, run=None, what="", hash="", moves=(), number=_HIGHEST_NUMBER, also=also)
     return journal_facts.END_BYTES + len(end(_HIGHEST_NUMBER, one, _LONGEST_OUTCOME, _LONGEST_END))
 
 
@@ -322,7 +313,7 @@ class _Log:
     header: str | None = None
     kept: frozenset[int] = frozenset()
     next: int = 1
-    open: dict[str, NumberedEntry] = field(default_factory=dict)
+    open: dict[str, OpenEntry] = field(default_factory=dict)
     ended: dict[int, EndedEntry] = field(default_factory=dict)
     sets: dict[str, StoredSet] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
@@ -362,10 +353,8 @@ class _Log:
                 self.header, self.kept, self.next = str(entry["id"]), frozenset(entry["kept"]), int(entry["next"])
                 return
             case "begin" | "lost":
-                open_entry = _open_entry(entry)
-                self.open[open_entry.reconfiguration] = NumberedEntry(
-                    number=number, hash=str(entry["hash"]), entry=open_entry
-                )
+                begun_one = _open_entry(number, entry)
+                self.open[begun_one.reconfiguration] = begun_one
                 for begun in entry.get("recorded", ()):
                     self.ended.pop(int(begun), None)
             case "prepare":
@@ -397,7 +386,7 @@ class _Log:
                 if ended is not None and ended.number == int(entry["of"]):
                     if "told" in entry:
                         self._end(ended, number, str(entry["outcome"]), entry["told"])
-                    if entry["outcome"] == _CONFIRMED and (of_set := ended.entry.of_set) is not None:
+                    if entry["outcome"] == _CONFIRMED and (of_set := ended.of_set) is not None:
                         self._stand(of_set.id, of_set.target)
                 self.settled.update((int(entry["of"]), *map(int, entry.get("also", ()))))
             case other:
@@ -405,7 +394,7 @@ class _Log:
         if number:
             self.seen.add(number)
 
-    def _end(self, one: NumberedEntry, number: int, outcome: str, fields: dict[str, Any]) -> None:
+    def _end(self, one: OpenEntry, number: int, outcome: str, fields: dict[str, Any]) -> None:
         if (fact := journal_facts.end_from_json(fields, _known_of_end(one, outcome))) is not None:
             self.ended[one.number] = EndedEntry(begun=one, number=number, outcome=outcome, dated=fact)
 
@@ -419,7 +408,7 @@ class _Log:
         id = entry["reconfiguration"]
         if (one := self.open.get(id)) is not None and one.number == int(entry["of"]):
             also = (*one.also, int(entry["n"]))
-            self.open[id] = replace(one, entry=replace(one.entry, wait=wait), also=also)
+            self.open[id] = replace(one, wait=wait, also=also)
 
 
 def _is_torn(data: bytes, at: int) -> bool:
@@ -441,65 +430,61 @@ def _has_hole(body: bytes, at: int) -> bool:
     return any(not any(body[max(at, sector) : sector + SECTOR_BYTES]) for sector in sectors)
 
 
-def _doubted(one: NumberedEntry, words: str) -> NumberedEntry:
-    doubt = one.entry.doubt or f"the journal was damaged ({words}), and whether this one had ended is not known"
-    return replace(one, entry=replace(one.entry, wait=None, doubt=doubt), also=())
+def _doubted(one: OpenEntry, words: str) -> OpenEntry:
+    doubt = one.doubt or f"the journal was damaged ({words}), and whether this one had ended is not known"
+    return replace(one, wait=None, doubt=doubt, also=())
 
 
 def _set_doubt(words: str) -> str:
     return f"the journal was damaged ({words}), and whether it had ended is not known"
 
 
-def _open_entry(entry: dict[str, Any]) -> OpenEntry:
+def _open_entry(number: int, entry: dict[str, Any]) -> OpenEntry:
     if entry["crash_rule"] != Plan.crash_rule:
         raise ValueError(f"{entry['crash_rule']} is no crash rule of version {VERSION}")
-    id, run, what = entry["reconfiguration"], entry["run"], entry["what"]
-    terms = entry.get("confirm")
     moves = from_plain(entry["moves"], Moves)
     read = OpenEntry(
-        reconfiguration=id,
-        run=run,
-        what=what,
-        terms=None
-        if terms is None
-        else ConfirmTerms.from_json(terms, id=id, run=run, what=what, hash=str(entry["hash"])),
+        reconfiguration=entry["reconfiguration"],
+        run=entry["run"],
+        what=entry["what"],
+        hash=str(entry["hash"]),
         moves=moves,
+        number=number,
+        terms=from_plain(entry["confirm"], ConfirmTerms) if "confirm" in entry else None,
         wanted=from_plain(entry["wanted"], tuple[WantedSwitch, ...]) if "wanted" in entry else (*wanted_of(moves),),
         doubt=entry.get("doubt", ""),
         overridden=tuple(entry.get("overridden", ())),
         of_set=from_plain(entry["set"], SetSwitch) if "set" in entry else None,
     )
-    started = entry.get("started")
-    if started is None:
+    if (started := entry.get("started")) is None:
         return read
-    known = _known_of_start(NumberedEntry(number=0, hash=str(entry["hash"]), entry=read))
-    return replace(read, started=journal_facts.start_from_json(started, known))
+    return replace(read, started=journal_facts.start_from_json(started, _known_of_start(read)))
 
 
-def _known(one: NumberedEntry) -> dict[str, Any]:
+def _known(one: OpenEntry) -> dict[str, Any]:
     """The fields of a document of its end that its begin says."""
-    return {"reconfiguration": one.entry.reconfiguration, "run": one.entry.run, "what": one.entry.what}
+    return {"reconfiguration": one.reconfiguration, "run": one.run, "what": one.what}
 
 
-def _known_of_end(one: NumberedEntry, outcome: str) -> dict[str, Any]:
+def _known_of_end(one: OpenEntry, outcome: str) -> dict[str, Any]:
     """The fields of a document of its end that the end and its begin say besides."""
-    wanted = {"wanted": to_plain(one.entry.wanted)} if outcome == _CONFIRMED else {}
+    wanted = {"wanted": to_plain(one.wanted)} if outcome == _CONFIRMED else {}
     return {**_known(one), "outcome": outcome, **wanted}
 
 
-def _known_of_start(one: NumberedEntry) -> dict[str, Any]:
+def _known_of_start(one: OpenEntry) -> dict[str, Any]:
     """The fields of its first document that its begin says besides."""
     return {
         **_known(one),
         "hash": one.hash,
-        **({"prepared_set": one.entry.of_set.id, "target": one.entry.of_set.target} if one.entry.of_set else {}),
-        "moves": [{"switch": move.switch, "remove": [*move.remove], "add": [*move.add]} for move in one.entry.moves],
+        **({"prepared_set": one.of_set.id, "target": one.of_set.target} if one.of_set else {}),
+        "moves": [{"switch": move.switch, "remove": [*move.remove], "add": [*move.add]} for move in one.moves],
     }
 
 
-def _head(kind: str, number: int, of: NumberedEntry) -> dict[str, Any]:
+def _head(kind: str, number: int, of: OpenEntry) -> dict[str, Any]:
     """What each entry says that follows another one."""
-    return {"entry": kind, "v": VERSION, "n": number, "of": of.number, "reconfiguration": of.entry.reconfiguration}
+    return {"entry": kind, "v": VERSION, "n": number, "of": of.number, "reconfiguration": of.reconfiguration}
 
 
 def _frame(entry: dict[str, Any]) -> bytes:

@@ -18,7 +18,7 @@ from hwd.model.reconfiguration import EndFact, ReconfigurationStarted, WantedSwi
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import file as journal_file
 from hwd.reconfigure.journal.facts import DatedFact
-from hwd.reconfigure.journal.file import EndedEntry, NumberedEntry, OpenEntry
+from hwd.reconfigure.journal.file import EndedEntry, OpenEntry
 from hwd.reconfigure.journal.sets import StoredSet, SwitchEntry
 from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.errors import ConfigError
@@ -60,7 +60,7 @@ class Journal:
     def __init__(self, disk: Disk, *, sync: bool = True) -> None:
         self._disk = disk
         self._sync = sync
-        self._open: dict[str, NumberedEntry] = {}
+        self._open: dict[str, OpenEntry] = {}
         self._frames: dict[str, bytes] = {}
         """The frames of what is open."""
         self._ended: dict[int, tuple[EndedEntry, bytes]] = {}
@@ -149,12 +149,11 @@ class Journal:
 
     @property
     def open(self) -> tuple[OpenEntry, ...]:
-        return tuple(one.entry for one in self._open.values())
+        return tuple(self._open.values())
 
     def open_entry(self, reconfiguration: str) -> OpenEntry | None:
         """The entry of one reconfiguration, None where it is not open."""
-        one = self._open.get(reconfiguration)
-        return None if one is None else one.entry
+        return self._open.get(reconfiguration)
 
     @property
     def sets(self) -> tuple[StoredSet, ...]:
@@ -174,7 +173,7 @@ class Journal:
         """What `load` found wrong."""
         if not self._damage:
             return None
-        held = tuple(id for id, one in self._open.items() if one.entry.doubt)
+        held = tuple(id for id, one in self._open.items() if one.doubt)
         return Damage(why=self._damage, aside=self._aside, held=held)
 
     def begin(
@@ -195,10 +194,12 @@ class Journal:
         brings about.
         """
         self._prepare()
-        entry = OpenEntry(
+        one = OpenEntry(
             reconfiguration=reconfiguration,
             run=run,
             what=plan.what,
+            hash=plan.hash,
+            number=self._next,
             moves=plan.moves,
             terms=terms,
             overridden=tuple(map(str, plan.overridden)),
@@ -206,7 +207,6 @@ class Journal:
             started=started,
             of_set=of_set,
         )
-        one = NumberedEntry(number=self._next, hash=plan.hash, entry=entry)
         frame = journal_file.begin(one, self._recorded)
         self._hold_room(len(frame) + journal_file.rest_bytes(one, may_await=terms is not None))
         self._append(frame)
@@ -238,7 +238,7 @@ class Journal:
         if of is None:
             one = journal_file.switch_entry(self._next, entry, stored.prepared)
         else:
-            one = NumberedEntry(number=self._next, hash=entry.hash, entry=of)
+            one = replace(of, number=self._next)
         frame = journal_file.switch(self._next, entry, self._recorded)
         ends = journal_file.rest_bytes(one, may_await=False) + journal_file.set_rest_bytes(stored, is_switching=True)
         self._hold_room(len(frame) + ends, but=entry.prepared_set)
@@ -266,7 +266,7 @@ class Journal:
             self._append(journal_file.release(self._next, stored))
             del self._sets[prepared_set], self._set_frames[prepared_set]
             for id, one in self._open.items():
-                if one.entry.of_set is not None and one.entry.of_set.id == prepared_set:
+                if one.of_set is not None and one.of_set.id == prepared_set:
                     self._frames[id] = journal_file.begin(one)  # it outlives its set
 
     def await_confirm(self, reconfiguration: str, wait: ConfirmWait) -> None:
@@ -279,7 +279,7 @@ class Journal:
     def go_back(self, reconfiguration: str) -> None:
         """Write that an entry awaits its confirm no more, if it did; durable when it returns."""
         one = self._open.get(reconfiguration)
-        if one is not None and one.entry.wait is not None:
+        if one is not None and one.wait is not None:
             self._prepare()
             self._follow(one, journal_file.goes_back(self._next, one), None)
 
@@ -296,9 +296,9 @@ class Journal:
         self._append(frame)
         self._open.pop(reconfiguration)
         before = self._frames.pop(reconfiguration)
-        if one.entry.of_set is not None:
+        if one.of_set is not None:
             before = journal_file.begin(one)  # it may outlive its set
-            self._note_set(one.entry.of_set, outcome)
+            self._note_set(one.of_set, outcome)
         self._may_await.discard(reconfiguration)
         if self._recorded_before.pop(reconfiguration, None) != outcome and dated is not None:
             self._ended[one.number] = EndedEntry(begun=one, number=number, outcome=outcome, dated=dated), before + frame
@@ -307,7 +307,7 @@ class Journal:
                 self._rewrite()
             except OSError as error:
                 log.warning("journal: cannot begin anew, it goes on growing: %s", reason_of(error))
-        elif one.entry.of_set is not None:
+        elif one.of_set is not None:
             with suppress(OSError):  # the next switch tries it again, and is refused where it fails
                 self._hold_room(0)
 
@@ -320,7 +320,7 @@ class Journal:
         """The records have committed the document of an end."""
         id, outcome = fact.reconfiguration, outcome_of(fact)
         for begun, (one, _) in self._ended.items():
-            if one.begun.entry.reconfiguration == id and one.outcome == outcome:
+            if one.begun.reconfiguration == id and one.outcome == outcome:
                 del self._ended[begun]
                 self._recorded.append(begun)
                 return
@@ -367,18 +367,18 @@ class Journal:
         if self._is_stale:
             self._rewrite()
 
-    def _put_read(self, one: NumberedEntry) -> None:
+    def _put_read(self, one: OpenEntry) -> None:
         frame = journal_file.begin(one)
-        if one.entry.wait is not None:
-            frame += journal_file.awaits(one.also[-1], one, one.entry.wait)
+        if one.wait is not None:
+            frame += journal_file.awaits(one.also[-1], one, one.wait)
         else:
             one = replace(one, also=())  # a roll-back goes on after a crash as if it had never awaited a confirm
         self._put(one, frame)
         self._next = max(self._next, one.number + 1)
 
-    def _put(self, one: NumberedEntry, frame: bytes) -> None:
-        self._open[one.entry.reconfiguration] = one
-        self._frames[one.entry.reconfiguration] = frame
+    def _put(self, one: OpenEntry, frame: bytes) -> None:
+        self._open[one.reconfiguration] = one
+        self._frames[one.reconfiguration] = frame
 
     def _put_set(self, stored: StoredSet, frame: bytes | None = None) -> None:
         if not stored.number:
@@ -392,21 +392,22 @@ class Journal:
         if stored is not None and outcome == CONFIRMED and stored.prepared.target(of_set.target) is not None:
             self._sets[of_set.id] = replace(stored, at=of_set.target)
 
-    def _lost(self) -> NumberedEntry:
+    def _lost(self) -> OpenEntry:
         """An open entry for what cannot be read any more."""
         doubt = (
             f"the journal was damaged ({self._damage}), and may have held a reconfiguration that "
             "was cut off, of any switch"
         )
         id = f"damage-{self._next}"
-        entry = OpenEntry(reconfiguration=id, run=None, what=LOST_WHAT, moves=(), doubt=doubt)
-        return NumberedEntry(number=self._next, hash="", entry=entry)
+        return OpenEntry(
+            reconfiguration=id, run=None, what=LOST_WHAT, hash="", moves=(), number=self._next, doubt=doubt
+        )
 
-    def _follow(self, one: NumberedEntry, frame: bytes, wait: ConfirmWait | None) -> None:
+    def _follow(self, one: OpenEntry, frame: bytes, wait: ConfirmWait | None) -> None:
         """Append a frame that sets the wait of an open entry."""
-        number, id = self._next, one.entry.reconfiguration
+        number, id = self._next, one.reconfiguration
         self._append(frame)
-        self._put(replace(one, entry=replace(one.entry, wait=wait), also=(*one.also, number)), self._frames[id] + frame)
+        self._put(replace(one, wait=wait, also=(*one.also, number)), self._frames[id] + frame)
 
     def _append(self, frame: bytes, *, sync: bool = True) -> None:
         before = self._disk.size()
@@ -447,7 +448,7 @@ class Journal:
             raise
 
     def _rest_bytes(self, *, but: str = "") -> int:
-        switching = {one.entry.of_set.id for one in self._open.values() if one.entry.of_set is not None}
+        switching = {one.of_set.id for one in self._open.values() if one.of_set is not None}
         of_open = sum(journal_file.rest_bytes(one, may_await=id in self._may_await) for id, one in self._open.items())
         of_sets = sum(
             journal_file.set_rest_bytes(one, is_switching=id in switching)

@@ -57,8 +57,8 @@ async def test_run_that_the_records_do_not_know_does_not_keep_those_behind_it_un
     lab.world.kill(DAEMON)
     disk = lab.world.journal_disk
     (of_run,) = journal_file.read(disk.read(), None).open
-    ghost = replace(of_run.entry, reconfiguration="before", run="ghost")
-    frames = [journal_file.begin(replace(of_run, entry=ghost)), journal_file.begin(replace(of_run, number=2))]
+    ghost = replace(of_run, reconfiguration="before", run="ghost")
+    frames = [journal_file.begin(ghost), journal_file.begin(replace(of_run, number=2))]
     disk.replace(journal_file.first("j1", kept=[], next=1) + b"".join(frames), reserve=4096)
     disk.close()
     lab.world.journal_id = MemoryJournalId()

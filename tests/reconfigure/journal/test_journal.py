@@ -14,8 +14,6 @@ from hwd.model.desired_state import wanted_of
 from hwd.model.link import Link
 from hwd.model.plan import Plan
 from hwd.model.reconfiguration import EndFact, ReconfigurationEnded, WantedSwitch
-from hwd.ports.claim import Claim
-from hwd.ports.rules import Reason
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import journal as journal_module
 from hwd.reconfigure.journal.facts import DatedFact
@@ -50,22 +48,16 @@ def plan() -> Plan:
 
 
 TERMS = ConfirmTerms(
-    hash=plan().hash,
     mode=ApplyMode.SAFE,
     lease="l7",
     ready_within_s=15.0,
     confirm_within_s=60.0,
     links=((Link.parse("h0.eth0<->h1.eth0"), False), (Link.parse("h0.eth1<->h1.eth1"), True)),
-    claim=Claim(
-        id="r1",
-        reason=Reason.RECONFIGURATION,
-        owner="an apply",
-        ports=frozenset({"ocs1.1", "ocs1.3", "h0.eth0"}),
-        relies_on=frozenset({"ocs1.7"}),
-        switches=frozenset({"ocs1"}),
-        whole=True,
-        what="ring",
-    ),
+    owner="an apply",
+    ports=("h0.eth0", "ocs1.1", "ocs1.3"),
+    relies_on=("ocs1.7",),
+    switches=("ocs1",),
+    whole=True,
 )
 
 
@@ -248,7 +240,7 @@ def test_journal_that_is_gone_or_emptied_beside_records_that_know_it_is_damage_a
 
 def test_journal_of_other_records_is_held_and_its_ends_are_not_for_these() -> None:
     disk, journal = written()
-    assert {one.begun.entry.reconfiguration for one in journal.ended} == {"r0", "r2", "r3"}
+    assert {one.begun.reconfiguration for one in journal.ended} == {"r0", "r2", "r3"}
     other = Journal(disk)
     assert all(entry.doubt for entry in other.load(known="other"))
     assert other.ended == ()
@@ -576,7 +568,7 @@ def test_end_that_the_records_lack_outlives_every_rewrite_and_is_gone_when_they_
     again = Journal(disk)
     assert (again.load(known=journal.id), again.damage) == ((), None)
     (one,) = again.ended
-    assert (one.begun.entry.reconfiguration, one.outcome, one.dated) == ("r0", "rolled-back", told)
+    assert (one.begun.reconfiguration, one.outcome, one.dated) == ("r0", "rolled-back", told)
     again.note_recorded(told.fact)
     begin(again, "r1")
     disk.crash()
