@@ -13,7 +13,8 @@ from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.records.records import Records
 from hwd.records.records_file import DatabaseUrl
 from hwd.sim.racks import Rack
-from hwd.sim.witness import SeenReconfiguration, Witness
+from hwd.sim.sight import SeenReconfiguration
+from hwd.sim.witness import Witness
 from hwd.sim.world import DAEMON, World
 from hwd.twin.nic import What
 from hwd.web.service import Service
@@ -110,23 +111,20 @@ class LastLook:
 
     def _check_ends(self) -> None:
         """The last reconfiguration of each end decides what is there; who cut a transfer was a way back."""
-        for id, cut in self._witness.cuts.items():
+        for id, cut in self._witness.transfers.cuts.items():
             self._witness.breach("transfer-kept", f"{id} cut {cut}, and is no way back")
-        taken: set[tuple[str, str]] = set()
+        taken = set[tuple[str, PortSide]]()
         for seen in sorted(self._witness.seen.values(), key=lambda one: -one.at_s):
             outcome = next(iter(seen.outcomes.values()), None)
-            ends = {
-                (switch, end) for switch, sides in seen.moves.items() for one in sides[0] | sides[1] for end in one.ends
-            }
-            if outcome is not None and taken.isdisjoint(ends):
+            if outcome is not None and taken.isdisjoint(seen.ends):
                 self._witness.check_optics(seen, outcome, "all-or-nothing")
-            taken |= ends
+            taken |= seen.ends
 
     def _check_sets(self) -> None:
         """Each set that was answered and has not ended stands, and its switches have its target."""
         now_ns = self._world.clock.wall_ns()
         stored = {one.prepared.id: one for one in self._witness.journaled_sets()}
-        for id, promise in self._witness.sets.items():
+        for id, promise in self._witness.sets.promises.items():
             lease = self._witness.leases.promises.get(promise.lease)
             is_over = promise.released or promise.given_up or lease is None or lease.released
             is_over = is_over or any(
@@ -140,7 +138,7 @@ class LastLook:
                 mirror = self._world.rack.switches[switch].mirror
                 ends = frozenset(one.prepared.ends[switch])
                 there = frozenset(each for each in mirror.crossconnects() if not ends.isdisjoint(each.ends))
-                since_s = self._witness.set_since_s(id, switch)
+                since_s = self._witness.sets.since_s(id, switch)
                 strange = frozenset(
                     each
                     for each in there ^ wanted
@@ -278,7 +276,10 @@ class LastLook:
         for (switch, end), (seen, one) in wanted.items():
             found = desired.get(switch, {}).get(end)
             there = None if found is None else found.crossconnect
-            others = (self._witness.touched, self._witness.found)  # a set that was found later says what is desired
+            others = (
+                self._witness.touched,
+                self._witness.sets.found,
+            )  # a set that was found later says what is desired
             if any(known.get((switch, end), -1.0) >= seen.at_s for known in others):
                 continue
             if there == one or seen.of_set is not None:
