@@ -32,7 +32,7 @@ class Attempt:
 
     @property
     def owner(self) -> str:
-        """Whose it is, for others who want its ports."""
+        """The owner of the reconfiguration, for others who want its ports."""
         if self.run is not None:
             return holder_of(self.run)
         return "an unnamed caller" if self.caller is None else self.caller.name

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hwd.reconfigure.journal import file as journal_file
-from hwd.reconfigure.journal.file import OpenEntry
+from hwd.reconfigure.journal.entries import OpenEntry
 from hwd.reconfigure.journal.sets import StoredSet
 from hwd.sim.racks import Rack
 from hwd.sim.rules import Violation

@@ -19,7 +19,7 @@ from hwd.model.reconfiguration import (
 )
 from hwd.reconfigure.apply.reconfiguration import State
 from hwd.reconfigure.journal import file as journal_file
-from hwd.reconfigure.journal.file import OpenEntry
+from hwd.reconfigure.journal.entries import OpenEntry
 from hwd.reconfigure.journal.sets import StoredSet
 from hwd.sim.command_watch import CommandWatch
 from hwd.sim.lease_watch import OF_A_RUN, LeaseWatch

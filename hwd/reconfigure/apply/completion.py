@@ -20,7 +20,7 @@ from hwd.reconfigure.apply.remarks import gone_remarks, lasting_remarks, overrun
 from hwd.reconfigure.apply.switches import Switches, raise_joined, same_fault
 from hwd.reconfigure.desired.desired_state import DesiredState
 from hwd.reconfigure.desired.history import HostSettings
-from hwd.reconfigure.journal.journal import OpenEntry
+from hwd.reconfigure.journal.entries import OpenEntry
 from hwd.reconfigure.plans.device_times import measured
 from hwd.reconfigure.transfers import Transfers
 from hwd.timeline.build import build_timeline

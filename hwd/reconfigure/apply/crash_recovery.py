@@ -27,7 +27,7 @@ from hwd.reconfigure.apply.journal_writer import JournalWriter
 from hwd.reconfigure.apply.reconfiguration import Outcome
 from hwd.reconfigure.apply.remarks import gone_remarks, lasting_remarks, overrun_report
 from hwd.reconfigure.apply.switches import Switches
-from hwd.reconfigure.journal.journal import OpenEntry
+from hwd.reconfigure.journal.entries import OpenEntry
 from hwd.reconfigure.plans.planner import moved_ports
 from hwd.reconfigure.transfers import Transfers
 from hwd_drivers.core.clock import Clock

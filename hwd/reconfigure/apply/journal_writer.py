@@ -11,8 +11,9 @@ from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration
+from hwd.reconfigure.journal.entries import OpenEntry
 from hwd.reconfigure.journal.facts import DatedFact
-from hwd.reconfigure.journal.journal import Journal, OpenEntry
+from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.journal.sets import SwitchEntry
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.emitter import Emitter
@@ -158,9 +159,8 @@ class JournalWriter:
 
     def end(self, fact: EndFact) -> None:
         """Journal an end with the document that tells it. On OSError it is not ended."""
-        id = fact.reconfiguration
-        dated: DatedFact[EndFact] = DatedFact(wall_ns=self._clock.wall_ns(), fact=self.journal.bounded(id, fact))
-        self.journal.end(id, outcome=outcome_of(fact), dated=dated)
+        dated = DatedFact(wall_ns=self._clock.wall_ns(), fact=fact)
+        self.journal.end(fact.reconfiguration, outcome=outcome_of(fact), dated=dated)
 
 
 @contextmanager

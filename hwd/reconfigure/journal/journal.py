@@ -16,9 +16,11 @@ from hwd.model.plan import Plan
 from hwd.model.prepared_set import PreparedSet, SetSwitch
 from hwd.model.reconfiguration import EndFact, ReconfigurationStarted, WantedSwitch, outcome_of
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
+from hwd.reconfigure.journal import facts as journal_facts
 from hwd.reconfigure.journal import file as journal_file
+from hwd.reconfigure.journal import frames
+from hwd.reconfigure.journal.entries import CONFIRMED, EndedEntry, OpenEntry, switch_entry
 from hwd.reconfigure.journal.facts import DatedFact
-from hwd.reconfigure.journal.file import EndedEntry, OpenEntry
 from hwd.reconfigure.journal.sets import StoredSet, SwitchEntry
 from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.errors import ConfigError
@@ -28,10 +30,7 @@ COMPACT_BYTES = 1 << 20
 """With this much more on disk than twice what is open, the journal is rewritten with what is open."""
 ROOM_BYTES = 16 << 10
 """The bytes reserved at a time, where the disk has them: one sync, and enough for dozens of reconfigurations."""
-CONFIRMED = "confirmed"
 LOST_WHAT = "what a damaged journal held"
-
-__all__ = ["Damage", "EndedEntry", "Journal", "OpenEntry"]
 
 log = logging.getLogger(__name__)
 
@@ -104,9 +103,8 @@ class Journal:
         for stored in contents.sets:
             self._put_set(stored)
         for ended in contents.ended:
-            frames = journal_file.begin(ended.begun)
-            frames += journal_file.end(ended.number, ended.begun, ended.outcome, ended.dated)
-            self._ended[ended.begun.number] = ended, frames
+            both = frames.begin(ended.begun) + frames.end(ended.number, ended.begun, ended.outcome, ended.dated)
+            self._ended[ended.begun.number] = ended, both
         self._damage = contents.damage
         self._is_to_keep = bool(contents.damage) and any(data)
         self._is_stale = bool(contents.damage) or contents.id is None
@@ -207,8 +205,8 @@ class Journal:
             started=started,
             of_set=of_set,
         )
-        frame = journal_file.begin(one, self._recorded)
-        self._hold_room(len(frame) + journal_file.rest_bytes(one, may_await=terms is not None))
+        frame = frames.begin(one, self._recorded)
+        self._hold_room(len(frame) + frames.rest_bytes(one, may_await=terms is not None))
         self._append(frame)
         self._recorded.clear()
         self._put(one, frame)
@@ -221,8 +219,8 @@ class Journal:
         """
         self._prepare()
         stored = StoredSet(number=self._next, prepared=prepared, at=at)
-        frame = journal_file.prepare(stored)
-        self._hold_room(len(frame) + journal_file.set_rest_bytes(stored, is_switching=False))
+        frame = frames.prepare(stored)
+        self._hold_room(len(frame) + frames.set_rest_bytes(stored, is_switching=False))
         self._append(frame)
         self._put_set(stored, frame)
 
@@ -236,11 +234,11 @@ class Journal:
         self._prepare()
         stored = self._sets[entry.prepared_set]
         if of is None:
-            one = journal_file.switch_entry(self._next, entry, stored.prepared)
+            one = switch_entry(self._next, entry, stored.prepared)
         else:
             one = replace(of, number=self._next)
-        frame = journal_file.switch(self._next, entry, self._recorded)
-        ends = journal_file.rest_bytes(one, may_await=False) + journal_file.set_rest_bytes(stored, is_switching=True)
+        frame = frames.switch(self._next, entry, self._recorded)
+        ends = frames.rest_bytes(one, may_await=False) + frames.set_rest_bytes(stored, is_switching=True)
         self._hold_room(len(frame) + ends, but=entry.prepared_set)
         self._append(frame, sync=False)
         self._recorded.clear()
@@ -256,24 +254,24 @@ class Journal:
         """Write at which target the switches of a set were found; durable when it returns."""
         self._prepare()
         stored, number = self._sets[prepared_set], self._next
-        self._append(journal_file.stands(number, stored, at))
+        self._append(frames.stands(number, stored, at))
         self._sets[prepared_set] = replace(stored, at=at, also=(*stored.also, number))
 
     def release(self, prepared_set: str) -> None:
         """Write the end of a set; durable when it returns. On OSError it has not ended."""
         self._prepare()
         if (stored := self._sets.get(prepared_set)) is not None:
-            self._append(journal_file.release(self._next, stored))
+            self._append(frames.release(self._next, stored))
             del self._sets[prepared_set], self._set_frames[prepared_set]
             for id, one in self._open.items():
                 if one.of_set is not None and one.of_set.id == prepared_set:
-                    self._frames[id] = journal_file.begin(one)  # it outlives its set
+                    self._frames[id] = frames.begin(one)  # it outlives its set
 
     def await_confirm(self, reconfiguration: str, wait: ConfirmWait) -> None:
         """Write that an entry with terms awaits its confirm; durable when it returns. On OSError it does not."""
         self._prepare()
         one = self._open[reconfiguration]
-        self._follow(one, journal_file.awaits(self._next, one, wait), wait)
+        self._follow(one, frames.awaits(self._next, one, wait), wait)
         self._may_await.discard(reconfiguration)
 
     def go_back(self, reconfiguration: str) -> None:
@@ -281,23 +279,27 @@ class Journal:
         one = self._open.get(reconfiguration)
         if one is not None and one.wait is not None:
             self._prepare()
-            self._follow(one, journal_file.goes_back(self._next, one), None)
+            self._follow(one, frames.goes_back(self._next, one), None)
 
     def end(self, reconfiguration: str, *, outcome: str, dated: DatedFact[EndFact] | None = None) -> None:
         """Write an end; durable when it returns. On OSError it stays open.
 
-        `dated`: the document that tells it, which stays in the journal until `note_recorded`.
+        `dated`: the document that tells it, of which the journal has as much as it reserved room for, until
+        `note_recorded`.
         """
         self._prepare()
         if (one := self._open.get(reconfiguration)) is None:
             return
         number = self._next
-        frame = journal_file.end(number, one, outcome, dated)
+        if dated is not None:
+            fact = journal_facts.bounded(dated.fact, one.known_of_end(outcome))
+            dated = DatedFact(wall_ns=dated.wall_ns, fact=fact)
+        frame = frames.end(number, one, outcome, dated)
         self._append(frame)
         self._open.pop(reconfiguration)
         before = self._frames.pop(reconfiguration)
         if one.of_set is not None:
-            before = journal_file.begin(one)  # it may outlive its set
+            before = frames.begin(one)  # it may outlive its set
             self._note_set(one.of_set, outcome)
         self._may_await.discard(reconfiguration)
         if self._recorded_before.pop(reconfiguration, None) != outcome and dated is not None:
@@ -310,11 +312,6 @@ class Journal:
         elif one.of_set is not None:
             with suppress(OSError):  # the next switch tries it again, and is refused where it fails
                 self._hold_room(0)
-
-    def bounded(self, reconfiguration: str, fact: EndFact) -> EndFact:
-        """The fact of an end as short as the journal takes it."""
-        one = self._open.get(reconfiguration)
-        return fact if one is None else journal_file.bounded(fact, one)
 
     def note_recorded(self, fact: EndFact) -> None:
         """The records have committed the document of an end."""
@@ -368,9 +365,9 @@ class Journal:
             self._rewrite()
 
     def _put_read(self, one: OpenEntry) -> None:
-        frame = journal_file.begin(one)
+        frame = frames.begin(one)
         if one.wait is not None:
-            frame += journal_file.awaits(one.also[-1], one, one.wait)
+            frame += frames.awaits(one.also[-1], one, one.wait)
         else:
             one = replace(one, also=())  # a roll-back goes on after a crash as if it had never awaited a confirm
         self._put(one, frame)
@@ -385,7 +382,7 @@ class Journal:
             stored = replace(stored, number=self._next)
         id = stored.prepared.id
         self._sets[id] = stored
-        self._set_frames[id] = journal_file.prepare(stored) if frame is None else frame
+        self._set_frames[id] = frames.prepare(stored) if frame is None else frame
 
     def _note_set(self, of_set: SetSwitch, outcome: str) -> None:
         stored = self._sets.get(of_set.id)
@@ -449,11 +446,9 @@ class Journal:
 
     def _rest_bytes(self, *, but: str = "") -> int:
         switching = {one.of_set.id for one in self._open.values() if one.of_set is not None}
-        of_open = sum(journal_file.rest_bytes(one, may_await=id in self._may_await) for id, one in self._open.items())
+        of_open = sum(frames.rest_bytes(one, may_await=id in self._may_await) for id, one in self._open.items())
         of_sets = sum(
-            journal_file.set_rest_bytes(one, is_switching=id in switching)
-            for id, one in self._sets.items()
-            if id != but
+            frames.set_rest_bytes(one, is_switching=id in switching) for id, one in self._sets.items() if id != but
         )
         return journal_file.TAIL_BYTES + of_open + of_sets
 
@@ -467,8 +462,8 @@ class Journal:
         of_sets = [one.number for one in self._sets.values()]
         kept = sorted([*of_open, *of_ended, *of_sets])  # a begin without its end must not look open
         sets = {id: replace(one, also=()) for id, one in self._sets.items()}
-        set_frames = {id: journal_file.prepare(one) for id, one in sets.items()}
-        head = journal_file.first(self._id, kept=kept, next=self._next)
+        set_frames = {id: frames.prepare(one) for id, one in sets.items()}
+        head = frames.first(self._id, kept=kept, next=self._next)
         room = self._rest_bytes()
         data = head + b"".join([*set_frames.values(), *self._content()])
         try:

@@ -602,8 +602,7 @@ def test_end_with_any_reason_has_room_on_a_disk_that_got_full(why: str) -> None:
         JournalGivenUp(reconfiguration="r2", run="run1", what="ring", why=why, by=why, left=[why]),
     )
     for fact, outcome in zip(facts, ("rolled-back", "given-up"), strict=True):
-        id = fact.reconfiguration
-        journal.end(id, outcome=outcome, dated=DatedFact(wall_ns=2**62, fact=journal.bounded(id, fact)))
+        journal.end(fact.reconfiguration, outcome=outcome, dated=DatedFact(wall_ns=2**62, fact=fact))
     again = Journal(disk)
     assert (again.load(), again.damage) == ((), None)
     for one, fact in zip(again.ended, facts, strict=True):
@@ -623,7 +622,7 @@ def test_desired_state_of_an_end_is_whole_however_long_it_is_and_on_a_full_disk(
     for id in ("r1", "r2"):
         journal.begin(plan(), reconfiguration=id, run=None, wanted=wanted)
     disk.capacity_bytes = len(disk.read())
-    journal.end("r1", outcome="confirmed", dated=DatedFact(wall_ns=1, fact=journal.bounded("r1", fact)))
+    journal.end("r1", outcome="confirmed", dated=DatedFact(wall_ns=1, fact=fact))
     journal.end("r2", outcome="rolled-back", dated=undone)
     again = Journal(disk)
     again.load()
