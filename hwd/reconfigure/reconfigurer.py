@@ -40,6 +40,7 @@ from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.plans.planner import PlanWithInputs, relied_ports
 from hwd.reconfigure.plans.planning import Planning
 from hwd.reconfigure.plans.route import RoutedRequest
+from hwd.reconfigure.prepared.preparer import Preparer
 from hwd.reconfigure.prepared.set_moves import SetMoves
 from hwd.reconfigure.prepared.sets import PreparedSets
 from hwd.reconfigure.prepared.settling import Settling
@@ -143,7 +144,7 @@ class Reconfigurer:
             planner, ledger=ledger, transfers=transfers, drive=self._drive, completion=self.completion, clock=clock
         )
         self.sets = PreparedSets(
-            planning=planning,
+            preparer=Preparer(planning, journal=journal, switches=switches, ledger=ledger, clock=clock, ids=ids),
             journal=journal,
             switches=switches,
             ledger=ledger,
@@ -161,7 +162,6 @@ class Reconfigurer:
                 emit=emitter,
             ),
             clock=clock,
-            ids=ids,
             emit=emitter,
         )
 
