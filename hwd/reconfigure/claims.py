@@ -38,17 +38,8 @@ class Attempt:
         return "an unnamed caller" if self.caller is None else self.caller.name
 
     @property
-    def drained_by_s(self) -> float:
-        return self.since_s + self.drain_s
-
-    @property
     def waited_s(self) -> float:
         return asyncio.get_running_loop().time() - self.since_s
-
-    @property
-    def has_waited(self) -> bool:
-        """Whether the time to wait for the end of transfers is over."""
-        return asyncio.get_running_loop().time() >= self.drained_by_s
 
     def asker(self, *, cuts: bool, switches: frozenset[str] = frozenset()) -> Asker:
         """The attempt, to the ledger. `cuts`: in spite of transfers in flight."""

@@ -266,14 +266,17 @@ class Transfers:
             log.warning("%s: %s", by, lines[-1])
         for claim in self._ledger.all(Reason.UNREPORTED):
             if shared := sorted(claim.ports & ports, key=natural_key):
-                fields: dict[str, Any] = {
-                    "transfer": "",
-                    "host": claim.owner,
-                    "process": "",
-                    "phase": "",
-                    "ports": shared,
-                }
-                self._emit(TransferCut(**fields, reconfiguration=by, what=what, waited_s=waited_s))
+                cut = TransferCut(
+                    transfer="",
+                    host=claim.owner,
+                    process="",
+                    phase="",
+                    ports=shared,
+                    reconfiguration=by,
+                    what=what,
+                    waited_s=waited_s,
+                )
+                self._emit(cut)
                 lines.append(f"whether {claim.owner} was sending over {', '.join(shared)} is not known: {claim.why}")
                 log.warning("%s: %s", by, lines[-1])
         self._to_tell += [
@@ -471,7 +474,6 @@ class Transfers:
 
 
 def _fields(one: Transfer) -> dict[str, Any]:
-    """The fields that all documents of a transfer have."""
     return {
         "transfer": one.name,
         "host": one.host,

@@ -1,7 +1,7 @@
 """Draws the plan of a world from a seed."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -49,14 +49,15 @@ def draw_plan(seed: int) -> plan.WorldPlan:
         near_s = draw.choice(times) + draw.choice((0.0, draw.uniform(0.0, 0.3)))  # most is at stake during a deed
         at_s = draw.choice((near_s, near_s, draw.uniform(0.0, LASTS_S)))
         acts.append((at_s, _trouble(draw, rack)))
-    for at_s, act in acts:
-        steps.append(plan.Step(number=len(steps), at_s=round(at_s, 3), act=act))
-    for at_s, act in _claims(Draws(seed).stream("claims"), rack, first=len(steps), times=times):
-        steps.append(plan.Step(number=len(steps), at_s=round(at_s, 3), act=act))
-    for at_s, act in _transfers(Draws(seed).stream("transfers"), rack, first=len(steps), times=times):
-        steps.append(plan.Step(number=len(steps), at_s=round(at_s, 3), act=act))
-    for at_s, act in _jobs(Draws(seed).stream("jobs"), rack, first=len(steps)):
-        steps.append(plan.Step(number=len(steps), at_s=round(at_s, 3), act=act))
+
+    def add(some: Iterable[tuple[float, plan.AnyAct]]) -> None:
+        for at_s, act in some:
+            steps.append(plan.Step(number=len(steps), at_s=round(at_s, 3), act=act))
+
+    add(acts)
+    add(_claims(draws.stream("claims"), rack, first=len(steps), times=times))
+    add(_transfers(draws.stream("transfers"), rack, first=len(steps), times=times))
+    add(_jobs(draws.stream("jobs"), rack, first=len(steps)))
     steps.sort(key=lambda step: (step.at_s, step.number))
     return plan.WorldPlan(seed=seed, rack=rack.name, steps=tuple(steps), one_in=draw.choice(ONE_IN))
 
@@ -84,6 +85,10 @@ def _deed(draw: random.Random, rack: Rack, earlier: dict[type[object], list[int]
         choices.append((3, lambda: plan.TakeBackSwitch(switch=draw.choice([*rack.owners]))))
     if earlier.get(plan.TakeBackSwitch):
         choices.append((2, lambda: plan.GrantSwitch(switch=draw.choice([*rack.owners]))))
+    return _one_of(draw, choices)
+
+
+def _one_of(draw: random.Random, choices: Sequence[tuple[int, Callable[[], plan.AnyAct]]]) -> plan.AnyAct:
     (make,) = draw.choices([make for _, make in choices], weights=[weight for weight, _ in choices])
     return make()
 
@@ -115,8 +120,7 @@ def _deed_of_sets(draw: random.Random, rack: Rack, earlier: dict[type[object], l
             (2, lambda: plan.RollBack(of=switches[-1])),
             (1, lambda: plan.GiveUp(of=draw.choice(switches))),
         ]
-    (make,) = draw.choices([make for _, make in choices], weights=[weight for weight, _ in choices])
-    return make()
+    return _one_of(draw, choices)
 
 
 def _set(draw: random.Random, rack: Rack, leases: list[int]) -> plan.PrepareSet:
@@ -280,8 +284,7 @@ def _trouble(draw: random.Random, rack: Rack) -> plan.AnyAct:
         ),
         (2, lambda: plan.BadDisk(disk="records", error=draw.choice(("EIO", "ENOSPC", "hangs")), writes=0, for_s=for_s)),
     ]
-    (make,) = draw.choices([make for _, make in choices], weights=[weight for weight, _ in choices])
-    return make()
+    return _one_of(draw, choices)
 
 
 def _switch_fault(draw: random.Random, rack: Rack) -> dict[str, Any]:

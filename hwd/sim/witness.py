@@ -325,7 +325,6 @@ class Witness(Sight):
 
 
 def _may_have(stored: StoredSet, switch: str, one: Crossconnect) -> bool:
-    """Whether a crossconnect is of some target of a set."""
     return any(one in target.state.get(switch, ()) for target in stored.prepared.targets)
 
 

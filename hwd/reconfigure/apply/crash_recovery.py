@@ -28,7 +28,7 @@ from hwd.reconfigure.apply.reconfiguration import Outcome
 from hwd.reconfigure.apply.remarks import gone_remarks, lasting_remarks, overrun_report
 from hwd.reconfigure.apply.switches import Switches
 from hwd.reconfigure.journal.entries import OpenEntry
-from hwd.reconfigure.plans.planner import moved_ports
+from hwd.reconfigure.plans.planner import changed_crossconnects, moved_ports
 from hwd.reconfigure.transfers import Transfers
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.emitter import Emitter
@@ -271,12 +271,7 @@ class CrashRecovery:
         """Its crossconnects that come or go, but for those of switches that have left the testbed: nobody drives them,
         and their fibres are unknown.
         """
-        return [
-            SwitchCrossconnect(switch=move.switch, crossconnect=one)
-            for move in entry.moves
-            if move.switch in self._switches.names
-            for one in (*move.remove, *move.add)
-        ]
+        return [one for one in changed_crossconnects(entry.moves) if one.switch in self._switches.names]
 
     async def _try(self, entry: OpenEntry) -> None:
         async with self._turns.take({move.switch for move in entry.moves}):
@@ -396,7 +391,6 @@ def _reason(entry: OpenEntry) -> Reason:
 
 
 def _owner(entry: OpenEntry) -> str:
-    """The owner of a reconfiguration that was cut off."""
     if entry.run is not None:
         return holder_of(entry.run)
     return "who asked for it" if entry.started is None else entry.started.fact.by or "who asked for it"

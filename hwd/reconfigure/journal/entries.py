@@ -1,6 +1,6 @@
 """The entries of the journal that it holds open, and those that have ended and are not known to be in the records."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hwd.model.prepared_set import PreparedSet, SetSwitch
@@ -32,8 +32,8 @@ class OpenEntry:
     what: str
     hash: str
     moves: Moves
-    number: int = 0
-    also: tuple[int, ...] = ()
+    number: int = field(default=0, compare=False)
+    also: tuple[int, ...] = field(default=(), compare=False)
     terms: ConfirmTerms | None = None
     wait: ConfirmWait | None = None
     doubt: str = ""

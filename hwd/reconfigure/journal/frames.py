@@ -131,7 +131,6 @@ def rest_bytes(of: OpenEntry, *, may_await: bool) -> int:
 
 @cache
 def _end_bytes_of_switch() -> int:
-    """The most that the end of a switch takes."""
     also = (_HIGHEST_NUMBER, _HIGHEST_NUMBER)
     one = OpenEntry(reconfiguration="x" * 8, run=None, what="", hash="", moves=(), number=_HIGHEST_NUMBER, also=also)
     return journal_facts.END_BYTES + len(end(_HIGHEST_NUMBER, one, _LONGEST_OUTCOME, _LONGEST_END))

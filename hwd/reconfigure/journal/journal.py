@@ -390,7 +390,6 @@ class Journal:
             self._sets[of_set.id] = replace(stored, at=of_set.target)
 
     def _lost(self) -> OpenEntry:
-        """An open entry for what cannot be read any more."""
         doubt = (
             f"the journal was damaged ({self._damage}), and may have held a reconfiguration that "
             "was cut off, of any switch"

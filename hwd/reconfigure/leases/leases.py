@@ -322,7 +322,6 @@ def baseline_of(claim: Claim) -> str | None:
 
 
 def _fields(one: Claim) -> dict[str, Any]:
-    """The fields that all documents of a lease have."""
     return {
         "lease": one.id,
         "holder": one.owner,

@@ -308,5 +308,4 @@ class LeaseRequests:
 
 
 def _fields(one: LeaseRequest) -> dict[str, Any]:
-    """The fields that all documents of a request have."""
     return {"lease": one.id, "holder": one.holder, "ports": sorted(one.ports), "for_s": one.for_s}

@@ -255,7 +255,6 @@ class Planner:
         return self._now
 
     def _demands(self, wanted: RoutedRequest, observed: Observed) -> dict[str, CompositeDemand]:
-        """What the request asks of composites."""
         if not wanted.composites:
             return {}
         request = wanted.request
@@ -343,11 +342,14 @@ class Planner:
                         yield switch_crossconnect(move.switch, one)
 
 
+def changed_crossconnects(moves: Iterable[SwitchMoves]) -> list[SwitchCrossconnect]:
+    """The crossconnects that come or go."""
+    return [switch_crossconnect(move.switch, one) for move in moves for one in (*move.remove, *move.add)]
+
+
 def moved_ports(moves: Iterable[SwitchMoves]) -> frozenset[str]:
     """Switch ports whose crossconnects change."""
-    return crossconnect_ports(
-        switch_crossconnect(move.switch, one) for move in moves for one in (*move.remove, *move.add)
-    )
+    return crossconnect_ports(changed_crossconnects(moves))
 
 
 def relied_ports(plan: Plan) -> frozenset[str]:

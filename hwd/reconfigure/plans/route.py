@@ -52,11 +52,8 @@ class Router:
         self._fabric = fabric
         self._host_readings = host_readings
         self._mark = object()
-
-    @property
-    def has_composites(self) -> bool:
+        self.has_composites = bool(fabric.composites)
         """Whether a way may lead through elements. The search through a large composite takes seconds."""
-        return bool(self._fabric.composites)
 
     def is_current(self, routed: RoutedRequest) -> bool:
         """Whether this router found the route, and the switches of hosts carry what they did then."""

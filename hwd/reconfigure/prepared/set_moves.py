@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hwd.model.circuit import Observed
-from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
 from hwd.model.prepared_set import SetState
 from hwd.model.reconfiguration import WantedSwitch
@@ -15,7 +14,7 @@ from hwd.ports.rules import Reason
 from hwd.reconfigure.apply.completion import Completion
 from hwd.reconfigure.apply.drive import Drive
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration
-from hwd.reconfigure.plans.planner import Planner, moved_ports
+from hwd.reconfigure.plans.planner import Planner, changed_crossconnects, moved_ports
 from hwd.reconfigure.prepared.live_set import LiveSet
 from hwd.reconfigure.transfers import Transfers
 from hwd_drivers.core.clock import Clock
@@ -46,12 +45,7 @@ class SetMoves:
         those of its light.
         """
         plan = live.plan_from(state, target)
-        moved = [
-            SwitchCrossconnect(switch=move.switch, crossconnect=one)
-            for move in plan.moves
-            for one in (*move.remove, *move.add)
-        ]
-        lit = self._planner.ports_lit_by(moved, observed)
+        lit = self._planner.ports_lit_by(changed_crossconnects(plan.moves), observed)
         return replace(plan, touches=plan.touches | moved_ports(plan.moves) | lit)
 
     def claim(self, live: LiveSet, id: str, ports: frozenset[str]) -> None:
