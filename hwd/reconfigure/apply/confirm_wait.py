@@ -1,7 +1,5 @@
 """The wait for a confirm as the journal has it, so that the next process of the daemon can go on with it."""
 
-from dataclasses import dataclass
-
 import msgspec
 
 from hwd.model.circuit import RoutedLink
@@ -83,8 +81,7 @@ class ConfirmTerms(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmWait:
+class ConfirmWait(msgspec.Struct, frozen=True, kw_only=True):
     """A wait for a confirm until `until_wall_ns`, of `within_s` in all. `started_wall_ns`: when its apply began.
 
     All times are unix times: they must outlive the host.

@@ -85,7 +85,7 @@ class Drive:
             self._check_lease(reconfiguration)
             if number == 1:
                 if moves or plan.confirm_within_s is not None:
-                    self._writer.begin(plan, reconfiguration.started, reconfiguration.wanted)
+                    self._writer.begin(reconfiguration)
                     reconfiguration.journaled = True
                     self._emitter.change_state(reconfiguration, State.JOURNALED)
                 self._emitter(reconfiguration.started)

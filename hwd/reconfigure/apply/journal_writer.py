@@ -1,12 +1,11 @@
 """The writer of the journal: begins, waits and ends of reconfigurations. It tries again ends that a disk refused."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hwd.model.daemon import JournalRefused, JournalWritten
-from hwd.model.plan import Plan
-from hwd.model.reconfiguration import EndFact, ReconfigurationStarted, WantedSwitch, outcome_of
+from hwd.model.reconfiguration import EndFact, outcome_of
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
@@ -34,30 +33,18 @@ class JournalWriter:
         self._unwritten: dict[str, EndFact] = {}
         self._unwritten_why: dict[str, str] = {}
 
-    def begin(self, plan: Plan, started: ReconfigurationStarted, wanted: Sequence[WantedSwitch]) -> None:
-        """Journal a plan before its first command, after the ends of all others. On FailedError send no command.
-
-        `started`: its first document; `wanted`: the desired state once it is confirmed.
-        """
-        id = started.reconfiguration
+    def begin(self, reconfiguration: Reconfiguration) -> None:
+        """Journal a plan before its first command, after the ends of all others. On FailedError send no command."""
+        claim = self._ledger.get(Reason.RECONFIGURATION, reconfiguration.id)
         with journal_written():
             if trouble := self.write_ends():
                 raise OSError(trouble)
-            self.journal.begin(
-                plan,
-                reconfiguration=id,
-                run=started.run,
-                terms=ConfirmTerms.of(plan, self._ledger.get(Reason.RECONFIGURATION, id)),
-                wanted=wanted,
-                started=DatedFact(wall_ns=self._clock.wall_ns(), fact=started),
-                of_set=plan.of_set,
-            )
+            self.journal.begin(self._entry(reconfiguration, ConfirmTerms.of(reconfiguration.plan, claim)))
 
     def switch(self, reconfiguration: Reconfiguration, origin: str) -> None:
         """Begin the switch of a prepared set from its target `origin` as `begin` does, without a sync."""
-        plan, caller, wall_ns = reconfiguration.plan, reconfiguration.caller, self._clock.wall_ns()
-        of_set = plan.of_set
-        if of_set is None:
+        plan, caller = reconfiguration.plan, reconfiguration.caller
+        if plan.of_set is None:
             raise BugError(f"reconfiguration {reconfiguration.id}: no switch of a prepared set")
         with journal_written():
             if self._unwritten and (trouble := self.write_ends()):
@@ -65,24 +52,15 @@ class JournalWriter:
             self.journal.switch(
                 SwitchEntry(
                     reconfiguration=reconfiguration.id,
-                    prepared_set=of_set.id,
+                    prepared_set=plan.of_set.id,
                     origin=origin,
-                    target=of_set.target,
+                    target=plan.of_set.target,
                     hash=plan.hash,
-                    wall_ns=wall_ns,
+                    wall_ns=self._clock.wall_ns(),
                     by=None if caller is None else caller.name,
                     verified=caller is not None and caller.is_verified,
                 ),
-                of=OpenEntry(
-                    reconfiguration=reconfiguration.id,
-                    run=reconfiguration.run,
-                    what=plan.what,
-                    hash=plan.hash,
-                    moves=plan.moves,
-                    wanted=tuple(reconfiguration.wanted),
-                    started=DatedFact(wall_ns=wall_ns, fact=reconfiguration.started),
-                    of_set=of_set,
-                ),
+                of=self._entry(reconfiguration),
             )
 
     def sync(self) -> str:
@@ -161,6 +139,21 @@ class JournalWriter:
         """Journal an end with the document that tells it. On OSError it is not ended."""
         dated = DatedFact(wall_ns=self._clock.wall_ns(), fact=fact)
         self.journal.end(fact.reconfiguration, outcome=outcome_of(fact), dated=dated)
+
+    def _entry(self, reconfiguration: Reconfiguration, terms: ConfirmTerms | None = None) -> OpenEntry:
+        plan = reconfiguration.plan
+        return OpenEntry(
+            reconfiguration=reconfiguration.id,
+            run=reconfiguration.run,
+            what=plan.what,
+            hash=plan.hash,
+            moves=plan.moves,
+            terms=terms,
+            overridden=tuple(map(str, plan.overridden)),
+            wanted=tuple(reconfiguration.wanted),
+            started=DatedFact(wall_ns=self._clock.wall_ns(), fact=reconfiguration.started),
+            of_set=plan.of_set,
+        )
 
 
 @contextmanager

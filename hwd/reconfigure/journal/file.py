@@ -167,7 +167,7 @@ class _Log:
             case "prepare":
                 self.sets[entry["set"]] = journal_sets.from_json(number, entry)
             case "switch":
-                short = SwitchEntry.from_json(entry)
+                short = from_plain(entry, SwitchEntry)
                 one = switch_entry(number, short, self.sets[short.prepared_set].prepared)
                 self.open[short.reconfiguration] = one
                 for begun in entry.get("recorded", ()):
@@ -178,14 +178,7 @@ class _Log:
                 self.sets.pop(entry["set"], None)
                 self.settled.update((int(entry["of"]), *map(int, entry.get("also", ()))))
             case "awaits":
-                self._follow(
-                    entry,
-                    ConfirmWait(
-                        started_wall_ns=int(entry["started_wall_ns"]),
-                        until_wall_ns=int(entry["until_wall_ns"]),
-                        within_s=float(entry["within_s"]),
-                    ),
-                )
+                self._follow(entry, from_plain(entry, ConfirmWait))
             case "goes-back":
                 self._follow(entry, None)
             case "end":

@@ -96,14 +96,7 @@ def set_rest_bytes(of: StoredSet, *, is_switching: bool) -> int:
 
 def awaits(number: int, of: OpenEntry, wait: ConfirmWait) -> bytes:
     """The frame of a wait for a confirm."""
-    return _frame(
-        {
-            **_head("awaits", number, of),
-            "started_wall_ns": wait.started_wall_ns,
-            "until_wall_ns": wait.until_wall_ns,
-            "within_s": wait.within_s,
-        }
-    )
+    return _frame({**_head("awaits", number, of), **to_plain(wait)})
 
 
 def goes_back(number: int, of: OpenEntry) -> bytes:

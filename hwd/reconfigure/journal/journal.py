@@ -7,15 +7,12 @@ How one began and ended stays in it until the records have committed that.
 
 import errno
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from hwd.model.desired_state import wanted_of
-from hwd.model.plan import Plan
 from hwd.model.prepared_set import PreparedSet, SetSwitch
-from hwd.model.reconfiguration import EndFact, ReconfigurationStarted, WantedSwitch, outcome_of
-from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
+from hwd.model.reconfiguration import EndFact, outcome_of
+from hwd.reconfigure.apply.confirm_wait import ConfirmWait
 from hwd.reconfigure.journal import facts as journal_facts
 from hwd.reconfigure.journal import file as journal_file
 from hwd.reconfigure.journal import frames
@@ -174,44 +171,17 @@ class Journal:
         held = tuple(id for id, one in self._open.items() if one.doubt)
         return Damage(why=self._damage, aside=self._aside, held=held)
 
-    def begin(
-        self,
-        plan: Plan,
-        *,
-        reconfiguration: str,
-        run: str | None,
-        terms: ConfirmTerms | None = None,
-        wanted: Sequence[WantedSwitch] | None = None,
-        started: DatedFact[ReconfigurationStarted] | None = None,
-        of_set: SetSwitch | None = None,
-    ) -> None:
-        """Write a begin; durable when it returns, with room for all that may follow. On OSError drive no switch.
-
-        `terms`: of its wait for a confirm, where it will have one. `wanted`: the desired state once it is confirmed,
-        None for what its moves say. `started`: its first document. `of_set`: the target of a prepared set that it
-        brings about.
-        """
+    def begin(self, entry: OpenEntry) -> None:
+        """Write a begin; durable when it returns, with room for all that may follow. On OSError drive no switch."""
         self._prepare()
-        one = OpenEntry(
-            reconfiguration=reconfiguration,
-            run=run,
-            what=plan.what,
-            hash=plan.hash,
-            number=self._next,
-            moves=plan.moves,
-            terms=terms,
-            overridden=tuple(map(str, plan.overridden)),
-            wanted=tuple(wanted_of(plan.moves) if wanted is None else wanted),
-            started=started,
-            of_set=of_set,
-        )
+        one = replace(entry, number=self._next)
         frame = frames.begin(one, self._recorded)
-        self._hold_room(len(frame) + frames.rest_bytes(one, may_await=terms is not None))
+        self._hold_room(len(frame) + frames.rest_bytes(one, may_await=one.terms is not None))
         self._append(frame)
         self._recorded.clear()
         self._put(one, frame)
-        if terms is not None:
-            self._may_await.add(reconfiguration)
+        if one.terms is not None:
+            self._may_await.add(one.reconfiguration)
 
     def prepare(self, prepared: PreparedSet, *, at: str) -> None:
         """Write a prepared set whose switches are at this target; durable when it returns, with room for its first

@@ -44,7 +44,7 @@ from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
-from ..conftest import CROSSED, STRAIGHT, Lab, of_testbed, plan_of, wanted
+from ..conftest import CROSSED, STRAIGHT, Lab, entry_of, of_testbed, plan_of, wanted
 
 SWITCHES = ("ocs1", "ocs2", "ocs3")
 SILENT = "testbed: lab\nswitches:\n" + "".join(
@@ -129,14 +129,14 @@ def no_transfers(testbed: Testbed, ledger: Ledger, clock: Clock, sink: Sink) -> 
 def journal_of(*switches: str) -> Journal:
     journal = Journal(MemoryDisk())
     for switch in switches:
-        journal.begin(plan(switch), reconfiguration=f"r-{switch}", run=None)
+        journal.begin(entry_of(plan(switch), f"r-{switch}"))
     return journal
 
 
 async def test_one_that_is_not_tried_now_is_given_up_at_once() -> None:
     loop, told = asyncio.get_running_loop(), list[str]()
     journal = journal_of(*SWITCHES)
-    journal.begin(plan("ocs1"), reconfiguration="r-next", run=None)
+    journal.begin(entry_of(plan("ocs1"), "r-next"))
     async with recovery_of(journal, told) as recovery:
         trying = asyncio.create_task(recovery.recover())
         await asyncio.sleep(1.0)
@@ -182,7 +182,7 @@ async def test_a_bug_in_one_recovery_does_not_stop_the_others() -> None:
 async def test_light_of_ways_back_is_that_of_what_is_left_open_and_not_of_what_is_under_way() -> None:
     journal = journal_of("ocs1")
     async with recovery_of(journal, []) as recovery:
-        journal.begin(plan("ocs2"), reconfiguration="r-ocs2", run=None)
+        journal.begin(entry_of(plan("ocs2"), "r-ocs2"))
         assert recovery.light() == {"ocs1"}
         recovery.claim("r-ocs2", frozenset({"ocs2.1"}))
         assert recovery.light() == {"ocs1", "ocs2"}

@@ -25,7 +25,7 @@ from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 from ...texts import ends_of, pairs_of
-from ..conftest import plan_of
+from ..conftest import entry_of, plan_of
 
 
 def crossconnects(*texts: str) -> tuple[Crossconnect, ...]:
@@ -70,7 +70,7 @@ def disk_of(data: bytes) -> MemoryDisk:
 
 
 def begin(journal: Journal, id: str, *, terms: ConfirmTerms | None = None) -> None:
-    journal.begin(plan(), reconfiguration=id, run=None, terms=terms)
+    journal.begin(entry_of(plan(), id, terms=terms))
 
 
 def journal_of(*ids: str, terms: ConfirmTerms | None = None) -> tuple[MemoryDisk, Journal]:
@@ -95,10 +95,10 @@ def test_what_stays_open_does_not_let_the_journal_grow_for_ever(monkeypatch: pyt
     monkeypatch.setattr(journal_module, "COMPACT_BYTES", 2_000)
     disk = MemoryDisk()
     journal = Journal(disk)
-    journal.begin(plan(), reconfiguration="away", run="run1")
+    journal.begin(entry_of(plan(), "away", run="run1"))
     one_bytes, largest_bytes = disk.size(), 0
     for number in range(100):
-        journal.begin(plan(), reconfiguration=f"r{number}", run=None)
+        journal.begin(entry_of(plan(), f"r{number}"))
         journal.end(f"r{number}", outcome="confirmed")
         largest_bytes = max(largest_bytes, disk.size())
     assert largest_bytes < 2_000 + 6 * one_bytes
@@ -126,7 +126,7 @@ def written() -> tuple[MemoryDisk, Journal]:
     older = Journal(disk)
     older.load(fresh="j1")
     for id in ("r0", "r1"):
-        older.begin(plan(), reconfiguration=id, run=None)
+        older.begin(entry_of(plan(), id))
     older.end("r0", outcome="confirmed", dated=ended("r0", "confirmed"))
     disk.append(b"\0damage\0")
     journal = Journal(disk)
@@ -134,13 +134,13 @@ def written() -> tuple[MemoryDisk, Journal]:
     for lost in [entry.reconfiguration for entry in journal.open if entry.doubt]:
         journal.end(lost, outcome="given-up")
     begin(journal, "r1")
-    journal.begin(plan(), reconfiguration="r2", run="run2")
+    journal.begin(entry_of(plan(), "r2", run="run2"))
     journal.end("r2", outcome="confirmed", dated=ended("r2", "confirmed"))
     begin(journal, "r3")
     begin(journal, "r4")
     journal.end("r3", outcome="rolled-back", dated=ended("r3", "rolled-back", "aborted"))
     for id in ("r5", "r6"):
-        journal.begin(plan(), reconfiguration=id, run=None, terms=TERMS)
+        journal.begin(entry_of(plan(), id, terms=TERMS))
         journal.await_confirm(id, WAIT)
     journal.go_back("r6")
     journal.end("r6", outcome="rolled-back")
@@ -314,7 +314,7 @@ def test_write_that_a_crash_cut_off_at_any_byte_is_no_damage_and_the_rest_is_rea
         disk, journal = begun()
         unsynced = Journal(disk, sync=False)
         unsynced.load(known="j1")
-        unsynced.begin(plan(), reconfiguration="r2", run=None)
+        unsynced.begin(entry_of(plan(), "r2"))
         disk.crash(keep_unsynced=kept)
         again = Journal(disk)
         assert [entry.reconfiguration for entry in again.load(known="j1")] == ["r1"] * open_too
@@ -329,7 +329,7 @@ def test_sectors_of_a_write_that_reached_the_disk_in_any_order_are_no_damage(sta
 
     def begun(size: int) -> tuple[MemoryDisk, int]:
         disk, journal = journal_of()
-        journal.begin(replace(plan(), what="x" * size), reconfiguration="r1", run=None)
+        journal.begin(entry_of(replace(plan(), what="x" * size), "r1"))
         return disk, disk.size()
 
     _, ends = begun(1)
@@ -340,7 +340,7 @@ def test_sectors_of_a_write_that_reached_the_disk_in_any_order_are_no_damage(sta
         assert at % SECTOR_BYTES == starts
         unsynced = Journal(disk, sync=False)
         unsynced.load(known="j1")
-        unsynced.begin(large, reconfiguration="r2", run=None)
+        unsynced.begin(entry_of(large, "r2"))
         first, last = at // SECTOR_BYTES, (disk.size() - 1) // SECTOR_BYTES
         assert last - first in (2, 3)
         disk.crash(keep_sectors=[first + number for number in range(4) if kept >> number & 1])
@@ -355,7 +355,7 @@ def test_sectors_of_a_write_that_reached_the_disk_in_any_order_are_no_damage(sta
 def test_zeros_over_an_entry_with_others_behind_it_are_damage() -> None:
     disk, journal = journal_of("r1")
     at = disk.size()
-    journal.begin(replace(plan(), what="large " * 300), reconfiguration="r2", run=None)
+    journal.begin(entry_of(replace(plan(), what="large " * 300), "r2"))
     ends = disk.size()
     begin(journal, "r3")
     for cut in (0, 40):  # of the last one too
@@ -387,7 +387,7 @@ def test_wait_for_a_confirm_is_read_as_it_was_written_and_ends_with_the_roll_bac
     other = Journal(disk)
     other.load()
     for number in range(9):
-        other.begin(replace(plan(), what="x" * 1000), reconfiguration=f"more{number}", run=None)
+        other.begin(entry_of(replace(plan(), what="x" * 1000), f"more{number}"))
         other.end(f"more{number}", outcome="confirmed")
     again = Journal(disk)
     assert (again.load(known=other.id), again.damage) == ((waiting,), None)
@@ -439,11 +439,11 @@ def test_room_for_the_wait_its_roll_back_and_its_end_is_reserved_with_the_begin(
     begun: list[str] = []
     with pytest.raises(OSError, match="No space"):
         for number in range(10):
-            journal.begin(plan(), reconfiguration=f"r{number}", run=None, terms=TERMS)
+            journal.begin(entry_of(plan(), f"r{number}", terms=TERMS))
             begun.append(f"r{number}")
     assert begun
     disk.capacity_bytes = 0
-    longest = replace(WAIT, started_wall_ns=-(10**18), until_wall_ns=2**63, within_s=86_399.123456789012)
+    longest = changed(WAIT, started_wall_ns=-(10**18), until_wall_ns=2**63, within_s=86_399.123456789012)
     for id in begun:
         journal.await_confirm(id, longest)
     again = Journal(disk)
@@ -519,8 +519,8 @@ def test_disk_that_failed_while_room_was_held_takes_the_next_entry_as_large_as_i
     with monkeypatch.context() as broken:
         broken.setattr(os, "fdatasync", refuse)
         with pytest.raises(OSError, match="Input/output"):
-            journal.begin(replace(plan(), what="ring " * 4_000), reconfiguration="r1", run=None)
-    journal.begin(large, reconfiguration="r2", run=None)
+            journal.begin(entry_of(replace(plan(), what="ring " * 4_000), "r1"))
+    journal.begin(entry_of(large, "r2"))
     journal.end("r2", outcome="confirmed")
     disk.close()
     again = Journal(FileDisk(tmp_path / "journal"))
@@ -539,7 +539,7 @@ def test_after_any_write_that_failed_what_is_read_is_what_was_answered(number: i
                     if attempt == journal.end:
                         journal.end(id, outcome="confirmed")
                     elif id != "r1":
-                        journal.begin(plan(), reconfiguration=id, run=None)
+                        journal.begin(entry_of(plan(), id))
                     took.append(f"{attempt.__name__} {id}")
                 except OSError:
                     continue
@@ -562,7 +562,7 @@ def test_end_that_the_records_lack_outlives_every_rewrite_and_is_gone_when_they_
     begin(journal, "r0")
     journal.end("r0", outcome="rolled-back", dated=told)
     for number in range(9):
-        journal.begin(replace(plan(), what="x" * 1000), reconfiguration=f"more{number}", run=None)
+        journal.begin(entry_of(replace(plan(), what="x" * 1000), f"more{number}"))
         journal.end(f"more{number}", outcome="confirmed")
     disk.crash()
     again = Journal(disk)
@@ -593,7 +593,7 @@ def test_end_with_any_reason_has_room_on_a_disk_that_got_full(why: str) -> None:
     disk = MemoryDisk()
     journal = Journal(disk)
     for id in ("r1", "r2"):
-        journal.begin(plan(), reconfiguration=id, run="run1")
+        journal.begin(entry_of(plan(), id, run="run1"))
     disk.capacity_bytes = 0
     facts: tuple[EndFact, ...] = (
         ReconfigurationEnded(
@@ -620,7 +620,7 @@ def test_desired_state_of_an_end_is_whole_however_long_it_is_and_on_a_full_disk(
     disk = MemoryDisk()
     journal = Journal(disk)
     for id in ("r1", "r2"):
-        journal.begin(plan(), reconfiguration=id, run=None, wanted=wanted)
+        journal.begin(entry_of(plan(), id, wanted=wanted))
     disk.capacity_bytes = len(disk.read())
     journal.end("r1", outcome="confirmed", dated=DatedFact(wall_ns=1, fact=fact))
     journal.end("r2", outcome="rolled-back", dated=undone)
