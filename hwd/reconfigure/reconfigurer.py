@@ -45,7 +45,6 @@ from hwd.reconfigure.prepared.set_moves import SetMoves
 from hwd.reconfigure.prepared.sets import PreparedSets
 from hwd.reconfigure.prepared.settling import Settling
 from hwd.reconfigure.transfers import InFlightError, Transfers
-from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.errors import FailedError, RefusedError, StalePlanError
@@ -389,7 +388,7 @@ class Reconfigurer:
             case ClockStepped(host=host) as stepped:
                 for reconfiguration in self._under_way.values():
                     if host in reconfiguration.hosts and stepped.latest_ns >= reconfiguration.started_ns:
-                        reconfiguration.clock_steps.append((host, ClockStep.of(stepped)))
+                        reconfiguration.clock_steps.append(stepped)
             case SwitchDown(switch=switch, cause=cause):
                 for reconfiguration in self._under_way.values():
                     if switch in reconfiguration.switches:
