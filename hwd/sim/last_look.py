@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from typing import Final
 
 import msgspec
@@ -216,12 +217,9 @@ class LastLook:
         """Carrier changes by port, seen or counted, and those that were counted only; losses by host that are not
         counted at a port; gaps in numbers.
         """
-        records = Records(self._url, InlineOffload())
-        await records.open()
-        try:
+        with closing(Records(self._url, InlineOffload())) as records:
+            await records.open()
             stored = await records.documents(kinds=[HostEvent.KIND, HostLost.KIND])
-        finally:
-            records.close()
         facts = [one.document.fact for one in stored]
         lost: dict[str, int] = {}
         events = [fact for fact in facts if isinstance(fact, HostEvent)]
@@ -257,14 +255,11 @@ class LastLook:
 
     async def _check_rack(self) -> None:
         """The leases of the records, and what they say is desired."""
-        records = Records(self._url, InlineOffload())
-        await records.open()
-        try:
+        with closing(Records(self._url, InlineOffload())) as records:
+            await records.open()
             leases = frozenset(one.id for one in await records.leases.all())
             requests = frozenset(one.id for one in await records.leases.requests())
             desired = await records.desired.all()
-        finally:
-            records.close()
         self._witness.leases.check_stored(leases, requests)
         wanted: dict[tuple[str, PortSide], tuple[SeenReconfiguration, Crossconnect | None]] = {}
         for seen in sorted(self._witness.seen.values(), key=lambda one: one.at_s):
@@ -296,13 +291,10 @@ class LastLook:
         for end in ends:
             if end["entry"] == "end":
                 self._witness.end(end["reconfiguration"], end["outcome"], "the journal")
-        records = Records(self._url, InlineOffload())
-        await records.open()
-        try:
+        with closing(Records(self._url, InlineOffload())) as records:
+            await records.open()
             await self._world.nodes.run_in_node(DAEMON, _settle())
             stored = await records.documents(kinds=[one.KIND for one in ENDS])
-        finally:
-            records.close()
         outcomes: dict[str, str] = {}
         for one in stored:
             match one.document.fact:

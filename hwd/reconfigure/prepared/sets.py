@@ -281,7 +281,13 @@ class PreparedSets:
                 for live in self._sets.values():
                     if live.switching == id:
                         live.switching = None
-                        self._note_end(live, id, outcome)
+                        live.disturbed += outcome != Outcome.CONFIRMED
+                        if outcome == Outcome.FAILED:
+                            live.is_settled, live.left_open = False, id
+                            self._ledger.claim(live.claim)
+                        else:
+                            live.read_ns = dict.fromkeys(live.switches, self._clock.monotonic_ns())
+                        self._to_arm.add(live.id)  # the watch for it has ended that of the set
             case JournalGivenUp(reconfiguration=id):
                 for live in self._sets.values():
                     if live.left_open == id:
@@ -296,16 +302,6 @@ class PreparedSets:
                     live.disturbed += live.is_changed_by(fact)
                 return
         self._changed.set()
-
-    def _note_end(self, live: LiveSet, id: str, outcome: str) -> None:
-        now_ns = self._clock.monotonic_ns()
-        live.disturbed += outcome != Outcome.CONFIRMED
-        if outcome == Outcome.FAILED:
-            live.is_settled, live.left_open = False, id
-            self._ledger.claim(live.claim)
-        else:
-            live.read_ns = dict.fromkeys(live.switches, now_ns)
-        self._to_arm.add(live.id)  # the watch for it has ended that of the set
 
     async def run(self) -> None:
         """End sets at their time, settle them after a restart, and keep agents watching, until cancelled."""
@@ -327,7 +323,8 @@ class PreparedSets:
                 self._to_arm.update(self._sets)
                 arm_all_s = loop.time() + RENEW_S
             await self._arm_again()
-            waits_s = [arm_all_s - loop.time(), *self._left_s()]
+            now_ns = self._clock.wall_ns()
+            waits_s = [arm_all_s - loop.time(), *(live.claim.left_s(now_ns) for live in self._sets.values())]
             try:
                 async with asyncio.timeout(max(0.001, min([*waits_s, *([AGAIN_S] if again else [])]))):
                     await self._changed.wait()
@@ -381,10 +378,6 @@ class PreparedSets:
     async def _disarm(self, live: LiveSet) -> None:
         if live.prepared.ready_within_s is not None:
             await self._agent_watch.disarm(live.id, {end.host for link in live.links for end in link.ends})
-
-    def _left_s(self) -> list[float]:
-        now = self._clock.wall_ns()
-        return [live.claim.left_s(now) for live in self._sets.values()]
 
     # --- parts
 
