@@ -22,7 +22,6 @@ from hwd.model.reconfiguration import (
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
-from hwd.reconfigure.apply.confirm_wait import ConfirmWait
 from hwd.reconfigure.apply.journal_writer import JournalWriter
 from hwd.reconfigure.apply.reconfiguration import Outcome
 from hwd.reconfigure.apply.remarks import gone_remarks, lasting_remarks, overrun_report
@@ -151,7 +150,7 @@ class CrashRecovery:
     def texts(self) -> dict[str, str]:
         """The obstacle and the remedy of each open reconfiguration, in a sentence."""
         now = self._clock.wall_ns()
-        return {claim.id: claim.says(now) for claim in self._claims}
+        return {claim.id: claim.says(now) for claim in self._ledger.all(Reason.CUT_OFF, Reason.IN_DOUBT)}
 
     async def give_up(self, id: str, *, by: str, reason: str = "") -> JournalGivenUp:
         """Close one, leave its switches as they are and free its ports, after the end of a try in progress.
@@ -192,10 +191,6 @@ class CrashRecovery:
         said = f' ("{reason}")' if reason else ""
         log.warning("journal: %s (%s) was given up by %s%s: %s%s", id, entry.what, by, said, why, left_as)
         return given_up
-
-    @property
-    def _claims(self) -> tuple[Claim, ...]:
-        return self._ledger.all(Reason.CUT_OFF, Reason.IN_DOUBT)
 
     def _release(self, entry: OpenEntry) -> None:
         self._ledger.release(_reason(entry), entry.reconfiguration)
@@ -318,7 +313,7 @@ class CrashRecovery:
         outcome = Outcome.ROLLED_BACK
         before = self._from_before_start.get(entry.reconfiguration)
         if before is not None and before.wait is not None:
-            why = f"{_unconfirmed(before.wait)}, which ended while the daemon was away"
+            why = f"not confirmed within {before.wait.within_s:g} s, which ended while the daemon was away"
         elif before is not None:
             why = "the daemon ended before it did"
         elif last is None:
@@ -380,10 +375,6 @@ class CrashRecovery:
         if away and not entry.doubt and all(one.endswith(f": {NOT_CONNECTED_YET}") for one in away):
             return f"is brought in order once its switches are connected: {', '.join(away)}"
         return f"stays open: {why}"
-
-
-def _unconfirmed(wait: ConfirmWait) -> str:
-    return f"not confirmed within {wait.within_s:g} s"
 
 
 def _reason(entry: OpenEntry) -> Reason:

@@ -84,7 +84,8 @@ class Readiness:
             why = f"not ready within {within_s:g} s: {late}"
         else:
             why = f"not ready, and given up after {given_up_after_s:.1f} of {within_s:g} s: {late}"
-        if away := self._unreachable(reconfiguration):
+        switches = sorted(reconfiguration.switches, key=natural_key)
+        if away := [*self._agent_watch.silent(reconfiguration), *self._switches.away(switches)]:
             why += f". Nothing was heard of {'; '.join(away)}"
         if between := self._interruptions(reconfiguration):
             why += f". Meanwhile: {'; '.join(between)}"
@@ -116,11 +117,6 @@ class Readiness:
         steps = [] if plan.order is None else plan.order.steps[reconfiguration.step :]
         to_come = {(move.switch, one) for step in steps for move in step.moves for one in move.add}
         return [*absences, *fell, *_gone(reachable, plan.moves, to_come)]
-
-    def _unreachable(self, reconfiguration: Reconfiguration) -> list[str]:
-        """Agents of links that are not ready, and switches, with reasons: `h0, h1: its agent is down`."""
-        switches = sorted(reconfiguration.switches, key=natural_key)
-        return [*self._agent_watch.silent(reconfiguration), *self._switches.away(switches)]
 
     async def _lasting_absence(self, reconfiguration: Reconfiguration) -> None:
         """Wait until a switch of links that are not ready, an interface or all agents have been away for too long."""

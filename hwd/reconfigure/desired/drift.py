@@ -248,7 +248,7 @@ class Drift:
         What goes together is tried together, so that a stranger with ever new partners is no new case each time.
         """
         now_s = asyncio.get_running_loop().time()
-        self._forget_old(now_s)
+        self._tries = {key: one for key, one in self._tries.items() if one.has_given_up or now_s - one.last_s < QUIET_S}
         return [
             end
             for end in self._wrong(differs)
@@ -268,10 +268,6 @@ class Drift:
         others = {other for one in differs.stale if not ends.isdisjoint(one.ends) for other in one.ends}
         crossconnects = [one.crossconnect for other in others if (one := desired.get(other)) is not None]
         return {end, *others, *(one.a for one in crossconnects if one is not None)}
-
-    def _forget_old(self, now_s: float) -> None:
-        """Forget the tries of ends that have been as desired for long; of those given up none."""
-        self._tries = {key: one for key, one in self._tries.items() if one.has_given_up or now_s - one.last_s < QUIET_S}
 
     def _wrong(self, differs: SwitchDifference) -> list[PortSide]:
         """The ends at which it is not as desired: the first of each missing one, and those that shall be free."""

@@ -10,7 +10,7 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from hwd.model.prepared_set import PreparedSet, SetSwitch
+from hwd.model.prepared_set import PreparedSet
 from hwd.model.reconfiguration import EndFact, outcome_of
 from hwd.reconfigure.apply.confirm_wait import ConfirmWait
 from hwd.reconfigure.journal import facts as journal_facts
@@ -270,7 +270,9 @@ class Journal:
         before = self._frames.pop(reconfiguration)
         if one.of_set is not None:
             before = frames.begin(one)  # it may outlive its set
-            self._note_set(one.of_set, outcome)
+            stored = self._sets.get(one.of_set.id)
+            if stored is not None and outcome == CONFIRMED and stored.prepared.target(one.of_set.target) is not None:
+                self._sets[one.of_set.id] = replace(stored, at=one.of_set.target)
         self._may_await.discard(reconfiguration)
         if self._recorded_before.pop(reconfiguration, None) != outcome and dated is not None:
             self._ended[one.number] = EndedEntry(begun=one, number=number, outcome=outcome, dated=dated), before + frame
@@ -353,11 +355,6 @@ class Journal:
         id = stored.prepared.id
         self._sets[id] = stored
         self._set_frames[id] = frames.prepare(stored) if frame is None else frame
-
-    def _note_set(self, of_set: SetSwitch, outcome: str) -> None:
-        stored = self._sets.get(of_set.id)
-        if stored is not None and outcome == CONFIRMED and stored.prepared.target(of_set.target) is not None:
-            self._sets[of_set.id] = replace(stored, at=of_set.target)
 
     def _lost(self) -> OpenEntry:
         doubt = (

@@ -174,7 +174,8 @@ class LiveSet:
 
     def target_of(self, state: SetState, *, first: str) -> str | None:
         """The target that has this state, None for none; of several the one that is named, else the first."""
-        same = [name for name, other in self.states.items() if _is_same(state, other)]
+        there = {switch: found for switch, found in state.items() if found}
+        same = [name for name, other in self.states.items() if there == {key: one for key, one in other.items() if one}]
         return first if first in same else next(iter(same), None)
 
     def status(
@@ -228,8 +229,3 @@ class LiveSet:
         if not found:
             return ""
         return f"not at {at} any more: {'; '.join(found)}. `hwd switch {self.id} {at}` brings it back"
-
-
-def _is_same(one: SetState, other: SetState) -> bool:
-    nothing = frozenset[object]()
-    return all(one.get(switch, nothing) == other.get(switch, nothing) for switch in one.keys() | other.keys())
