@@ -111,7 +111,7 @@ class Reconfigurer:
             clock=clock,
             emit=emitter,
         )
-        transfers.light_of_ways_back(self.recovery.light)
+        transfers.light_of_ways_back = self.recovery.light
         ledger.report_why(Reason.RECONFIGURATION, self._left_of)
         self._readiness = Readiness(switches, agent_watch, links)
         self._drive = Drive(

@@ -97,7 +97,8 @@ class Transfers:
         self._to_tell: list[tuple[str, CutTransfers]] = []
         self._changed = asyncio.Event()
         self._moved = asyncio.Event()
-        self._light_of_ways_back: Callable[[], Collection[str]] = frozenset
+        self.light_of_ways_back: Callable[[], Collection[str]] = frozenset
+        """The NIC ports whose light ways back may change that the journal has open."""
         ledger.on_release(self._wake)
         ledger.report_why(Reason.TRANSFER, self._why)
         ledger.report_why(Reason.UNREPORTED, self._why_unreported)
@@ -122,10 +123,6 @@ class Transfers:
                     since_wall_ns=self._clock.wall_ns(),
                 )
             )
-
-    def light_of_ways_back(self, ports: Callable[[], Collection[str]]) -> None:
-        """`ports`: the NIC ports whose light ways back may change that the journal has open."""
-        self._light_of_ways_back = ports
 
     @property
     def ports(self) -> frozenset[str]:
@@ -376,7 +373,7 @@ class Transfers:
         if refusal is not None:
             return refusal.text
         for claim in self._ledger.all(Reason.CUT_OFF):  # the light at its switches may have changed since its claim
-            if shared := sorted(transfer.ports.intersection(self._light_of_ways_back()), key=natural_key):
+            if shared := sorted(transfer.ports.intersection(self.light_of_ways_back()), key=natural_key):
                 return claim.text(now, shared)
         return ""
 

@@ -310,7 +310,6 @@ class CrashRecovery:
         if self._goes_forward(entry):
             self._finish(entry)
             return
-        outcome = Outcome.ROLLED_BACK
         before = self._from_before_start.get(entry.reconfiguration)
         if before is not None and before.wait is not None:
             why = f"not confirmed within {before.wait.within_s:g} s, which ended while the daemon was away"
@@ -323,11 +322,10 @@ class CrashRecovery:
             why = f"{names} could not be {'reached' if last.waits else 'driven'} before, and can be now"
         gone = gone_remarks(entry.moves, self._switches.latest())
         why = ". ".join([why, *lasting_remarks(entry.moves), *gone, *cut])
-        recovered = DaemonRecovered(reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)
-        self._writer.write_end(recovered)
-        self._release(entry)
-        self._emit(recovered)
-        log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
+        fact = DaemonRecovered(
+            reconfiguration=entry.reconfiguration, run=entry.run, outcome=Outcome.ROLLED_BACK, why=why
+        )
+        self._close(entry, fact)
 
     def _goes_forward(self, entry: OpenEntry) -> bool:
         """A failure of this process goes back; only what a crash cut off may be finished."""
@@ -347,6 +345,9 @@ class CrashRecovery:
             seconds=0.0 if began is None else max(0, self._clock.wall_ns() - began.wall_ns) / 1e9,
             wanted=[*entry.wanted],
         )
+        self._close(entry, fact)
+
+    def _close(self, entry: OpenEntry, fact: DaemonRecovered | ReconfigurationEnded) -> None:
         self._writer.write_end(fact)
         self._release(entry)
         self._emit(fact)

@@ -169,7 +169,8 @@ class Drift:
 
     def _report(self) -> None:
         for differs in self._differences():
-            given_up = [end for end in self._wrong(differs) if self._has_given_up(differs.switch, end)]
+            tries = {end: self._tries.get((differs.switch, end)) for end in self._wrong(differs)}
+            given_up = [end for end, one in tries.items() if one is not None and one.has_given_up]
             fact = SwitchDrift(
                 switch=differs.switch,
                 missing=[*differs.missing],
@@ -276,10 +277,6 @@ class Drift:
             end for one in differs.stale for end in one.ends if end in desired and desired[end].crossconnect is None
         ]
         return [*(one.a for one in differs.missing), *free]
-
-    def _has_given_up(self, switch: str, end: PortSide) -> bool:
-        tries = self._tries.get((switch, end))
-        return tries is not None and tries.has_given_up
 
     def _is_ours(self, differs: SwitchDifference, end: PortSide) -> bool:
         """Whether nobody leases a port that the restore of an end would change."""

@@ -57,8 +57,7 @@ class LiveSet:
     states: dict[str, SetState] = field(init=False)
     links: tuple[Link, ...] = field(init=False)
     """The links that some target wants, in the order of the targets."""
-    _plans: dict[tuple[str, str], Plan] = field(default_factory=dict)
-    _wanted: dict[tuple[str, str], list[WantedSwitch]] = field(default_factory=dict)
+    _ways: dict[tuple[str, str], tuple[Plan, list[WantedSwitch]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ports = frozenset(self.prepared.ports)
@@ -108,30 +107,20 @@ class LiveSet:
             return None
         return lease
 
-    def plan(self, origin: str, target: str) -> Plan:
-        """The way from one target to another, which is made once."""
-        found = self._plans.get((origin, target))
+    def way(self, origin: str, target: str) -> tuple[Plan, Sequence[WantedSwitch]]:
+        """The way from one target to another, and what is desired once it is confirmed. Both are made once."""
+        found = self._ways.get((origin, target))
         if found is None:
             lit = self.prepared.target(origin)
-            found = self.plan_from(self.states[origin], target, lit=() if lit is None else lit.lit)
-            self._plans[origin, target] = found
-            self._wanted[origin, target] = self.wanted(found)
+            plan = self.plan_from(self.states[origin], target, lit=() if lit is None else lit.lit)
+            found = self._ways[origin, target] = plan, self.wanted(plan)
         return found
-
-    def wanted_between(self, origin: str, target: str) -> Sequence[WantedSwitch]:
-        """What is desired once that way is confirmed; call `plan` before."""
-        return self._wanted[origin, target]
 
     def wanted(self, plan: Plan) -> list[WantedSwitch]:
         """What is desired once a plan of this set is confirmed."""
         target = None if plan.of_set is None else self.prepared.target(plan.of_set.target)
         assert target is not None
         return wanted_at(target, plan.moves)
-
-    def plan_ahead(self, origin: str) -> None:
-        """Make the ways from a target to each of the others."""
-        for target in self.states:
-            self.plan(origin, target)
 
     def plan_from(self, state: SetState, target: str, *, lit: Iterable[Link] = ()) -> Plan:
         """The way from any state of its switches. `lit`: the links that have light there."""

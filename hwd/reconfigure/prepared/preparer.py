@@ -98,7 +98,8 @@ class Preparer:
                     read_ns=dict(look.ended_ns),
                 )
                 first = live.target_of(live.states[BEFORE], first=next(iter(requests))) or BEFORE
-                live.plan_ahead(first)
+                for target in live.states:
+                    live.way(first, target)
                 with journal_written():
                     self._journal.prepare(prepared, at=first)
         except BaseException:

@@ -169,13 +169,13 @@ class PreparedSets:
             live = self._live(id)  # it may have been released meanwhile
             self._check_switchable(live, target)
         stored = self._stored(live)
-        plan = live.plan(stored.at, target) if new_plan is None else new_plan
+        plan, wanted = live.way(stored.at, target) if new_plan is None else (new_plan, live.wanted(new_plan))
         lease = self._claim_switch(live, reconfiguration, plan.touches, epoch=epoch)
         one = await self._moves.drive(
             live,
             reconfiguration,
             plan,
-            live.wanted_between(stored.at, target) if new_plan is None else live.wanted(plan),
+            wanted,
             caller=caller,
             lease_holder=lease.owner,
             origin=stored.at if new_plan is None else None,
