@@ -38,8 +38,9 @@ class Attempt:
         return "an unnamed caller" if self.caller is None else self.caller.name
 
     @property
-    def waited_s(self) -> float:
-        return asyncio.get_running_loop().time() - self.since_s
+    def drained_by_s(self) -> float:
+        """When its wait is over, on the loop's clock."""
+        return self.since_s + self.drain_s
 
     def asker(self, *, cuts: bool, switches: frozenset[str] = frozenset()) -> Asker:
         """The attempt, to the ledger. `cuts`: in spite of transfers in flight."""

@@ -307,7 +307,7 @@ class Reconfigurer:
                         await self._drive.run(reconfiguration)
                 except InFlightError as error:
                     self._transfers.block(attempt.id, error.ports, request.wanted.name, by=attempt.owner)
-                    await self._transfers.ended(error.ports, by_s=attempt.since_s + attempt.drain_s)
+                    await self._transfers.ended(error.ports, by_s=attempt.drained_by_s)
         except BaseException as error:
             self._transfers.unblock(attempt.id)
             if reconfiguration is None:
@@ -418,8 +418,8 @@ class Reconfigurer:
                 f"plan {planned.plan.hash}: {_difference(planned.plan, plan)}; "
                 f"the plan now is {plan.hash}. Look at it and apply that"
             )
-        overrides, waited_s = routed.request.body.overrides, attempt.waited_s
-        has_waited = waited_s >= attempt.drain_s
+        overrides, now_s = routed.request.body.overrides, asyncio.get_running_loop().time()
+        waited_s, has_waited = now_s - attempt.since_s, now_s >= attempt.drained_by_s
         if not (is_way_back and has_waited):  # no await from here to the claim: a transfer comes before or after
             plan = planning.in_flight(plan, overrides)
         cuts = is_way_back or InterlockName.TRANSFER_IN_FLIGHT in overrides
