@@ -69,17 +69,13 @@ def disk_of(data: bytes) -> MemoryDisk:
     return disk
 
 
-def begin(journal: Journal, id: str, *, terms: ConfirmTerms | None = None) -> None:
-    journal.begin(entry_of(plan(), id, terms=terms))
-
-
 def journal_of(*ids: str, terms: ConfirmTerms | None = None) -> tuple[MemoryDisk, Journal]:
     """A journal in which these are open."""
     disk = MemoryDisk()
     journal = Journal(disk)
     journal.load(fresh="j1")
     for id in ids:
-        begin(journal, id, terms=terms)
+        journal.begin(entry_of(plan(), id, terms=terms))
     return disk, journal
 
 
@@ -133,11 +129,11 @@ def written() -> tuple[MemoryDisk, Journal]:
     journal.load(known="j1")
     for lost in [entry.reconfiguration for entry in journal.open if entry.doubt]:
         journal.end(lost, outcome="given-up")
-    begin(journal, "r1")
+    journal.begin(entry_of(plan(), "r1"))
     journal.begin(entry_of(plan(), "r2", run="run2"))
     journal.end("r2", outcome="confirmed", dated=ended("r2", "confirmed"))
-    begin(journal, "r3")
-    begin(journal, "r4")
+    journal.begin(entry_of(plan(), "r3"))
+    journal.begin(entry_of(plan(), "r4"))
     journal.end("r3", outcome="rolled-back", dated=ended("r3", "rolled-back", "aborted"))
     for id in ("r5", "r6"):
         journal.begin(entry_of(plan(), id, terms=TERMS))
@@ -173,7 +169,7 @@ def found(data: bytes) -> set[str]:
     again = Journal(disk)
     assert {entry.reconfiguration: entry for entry in again.load(known="j1")} == opened, "until somebody decides"
     assert again.damage is None, "said once"
-    begin(again, "later")
+    again.begin(entry_of(plan(), "later"))
     for id in opened:
         again.end(id, outcome="given-up")
     assert ids_in(disk) == ["later"]
@@ -279,7 +275,7 @@ def test_disk_that_does_not_sync_what_was_read_takes_nothing_before_it_has_all_a
     journal = Journal(disk)
     assert (journal.load(), journal.is_written) == ((), False)
     disk.refusal = None
-    begin(journal, "r2")
+    journal.begin(entry_of(plan(), "r2"))
     disk.crash()
     assert ids_in(disk, known=None) == ["r2"]
 
@@ -304,12 +300,12 @@ def test_write_that_a_crash_cut_off_at_any_byte_is_no_damage_and_the_rest_is_rea
     def begun() -> tuple[MemoryDisk, Journal]:
         disk, journal = journal_of()
         if open_too:
-            begin(journal, "r1")
+            journal.begin(entry_of(plan(), "r1"))
         return disk, journal
 
     disk, journal = begun()
     before = disk.size()
-    begin(journal, "r2")
+    journal.begin(entry_of(plan(), "r2"))
     for kept in range(disk.size() - before):
         disk, journal = begun()
         unsynced = Journal(disk, sync=False)
@@ -319,7 +315,7 @@ def test_write_that_a_crash_cut_off_at_any_byte_is_no_damage_and_the_rest_is_rea
         again = Journal(disk)
         assert [entry.reconfiguration for entry in again.load(known="j1")] == ["r1"] * open_too
         assert (again.damage, disk.asides) == (None, [])
-        begin(again, "r3")
+        again.begin(entry_of(plan(), "r3"))
         assert "r3" in ids_in(disk)
 
 
@@ -348,7 +344,7 @@ def test_sectors_of_a_write_that_reached_the_disk_in_any_order_are_no_damage(sta
         there = {entry.reconfiguration: entry.doubt for entry in again.load(known="j1")}
         all_there = all(kept >> number & 1 for number in range(last - first + 1))
         assert (there, again.damage) == ({"r1": "", **({"r2": ""} if all_there else {})}, None), (kept, again.damage)
-        begin(again, "r3")
+        again.begin(entry_of(plan(), "r3"))
         assert "r3" in ids_in(disk)
 
 
@@ -357,7 +353,7 @@ def test_zeros_over_an_entry_with_others_behind_it_are_damage() -> None:
     at = disk.size()
     journal.begin(entry_of(replace(plan(), what="large " * 300), "r2"))
     ends = disk.size()
-    begin(journal, "r3")
+    journal.begin(entry_of(plan(), "r3"))
     for cut in (0, 40):  # of the last one too
         for zeros in range(at, ends - 1024, 100):
             data = bytearray(disk.read())
@@ -482,9 +478,9 @@ def test_damaged_journal_on_a_full_disk_is_left_as_it_is_until_it_can_be_set_asi
     assert held
     assert disk.read() == bytes(data)
     with pytest.raises(OSError, match="No space"):
-        begin(journal, "later")
+        journal.begin(entry_of(plan(), "later"))
     disk.refusal = None
-    begin(journal, "later")
+    journal.begin(entry_of(plan(), "later"))
     assert disk.asides[-1] == bytes(data)
     assert held < {entry.reconfiguration for entry in Journal(disk).load(known="j1")}
 
@@ -498,7 +494,7 @@ def test_torn_tail_that_could_not_be_cut_off_is_gone_before_anything_is_written_
     journal = Journal(disk)
     assert [entry.reconfiguration for entry in journal.load(known="j1")] == ["r1"]
     disk.refusal = None
-    begin(journal, "r2")
+    journal.begin(entry_of(plan(), "r2"))
     again = Journal(disk)
     assert [(entry.reconfiguration, entry.doubt) for entry in again.load(known="j1")] == [("r1", ""), ("r2", "")]
     assert again.damage is None
@@ -559,7 +555,7 @@ def test_end_that_the_records_lack_outlives_every_rewrite_and_is_gone_when_they_
     disk = MemoryDisk()
     journal = Journal(disk)
     told = ended("r0", "rolled-back", "aborted")
-    begin(journal, "r0")
+    journal.begin(entry_of(plan(), "r0"))
     journal.end("r0", outcome="rolled-back", dated=told)
     for number in range(9):
         journal.begin(entry_of(replace(plan(), what="x" * 1000), f"more{number}"))
@@ -570,7 +566,7 @@ def test_end_that_the_records_lack_outlives_every_rewrite_and_is_gone_when_they_
     (one,) = again.ended
     assert (one.begun.reconfiguration, one.outcome, one.dated) == ("r0", "rolled-back", told)
     again.note_recorded(told.fact)
-    begin(again, "r1")
+    again.begin(entry_of(plan(), "r1"))
     disk.crash()
     last = Journal(disk)
     assert [entry.reconfiguration for entry in last.load(known=journal.id)] == ["r1"]
