@@ -5,7 +5,7 @@ from itertools import chain
 
 from hwd.fabric.fabric import Fabric
 from hwd.interlocks.light import input_power, loss_budget, overload
-from hwd.interlocks.overrides import allowed_back, check_allowed, overridden
+from hwd.interlocks.overrides import WAY_BACK, check_allowed, overridden
 from hwd.interlocks.ports import forbidden_pairs, port_state, transfers_in_flight
 from hwd.interlocks.proposal import Proposal
 from hwd.interlocks.wear import rate, wear
@@ -33,7 +33,8 @@ class Interlocks:
 
     def found_back(self, proposal: Proposal) -> tuple[Interlock, ...]:
         """Check a way back as `found` checks a proposal: what would refuse is named, and does not refuse."""
-        return in_order(allowed_back(self._found(proposal)))
+        overrides = dict.fromkeys(InterlockName, WAY_BACK)
+        return in_order(overridden(self._found(proposal), overrides, self._testbed.interlocks))
 
     def in_flight(
         self, transfers: Mapping[str, str], ports: int, overrides: Mapping[InterlockName, str]
