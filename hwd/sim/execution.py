@@ -28,7 +28,7 @@ from hwd.sim.plan import Deed, Departure, TwinFault, WorldPlan
 from hwd.sim.racks import PROGRAM, RACKS
 from hwd.sim.rules import Violation
 from hwd.sim.troubles import Troubles
-from hwd.sim.witness import Witness
+from hwd.sim.watches.witness import Witness
 from hwd.sim.world import SIMULATED, World
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.ids import Draws

@@ -14,8 +14,8 @@ from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.records.records import Records
 from hwd.records.records_file import DatabaseUrl
 from hwd.sim.racks import Rack
-from hwd.sim.sight import SeenReconfiguration
-from hwd.sim.witness import Witness
+from hwd.sim.watches.sight import SeenReconfiguration
+from hwd.sim.watches.witness import Witness
 from hwd.sim.world import DAEMON, World
 from hwd.twin.nic import What
 from hwd.web.service import Service

@@ -29,9 +29,9 @@ from hwd.reconfigure.apply.reconfiguration import State
 from hwd.sim import plan
 from hwd.sim.racks import JOB, Rack
 from hwd.sim.rank import Rank
-from hwd.sim.set_watch import SetPromise
-from hwd.sim.transfer_watch import InFlight
-from hwd.sim.witness import Witness
+from hwd.sim.watches.set_watch import SetPromise
+from hwd.sim.watches.transfer_watch import InFlight
+from hwd.sim.watches.witness import Witness
 from hwd.sim.world import DAEMON, World, select_address
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Document

@@ -10,7 +10,7 @@ from typing import Final
 from hwd.model.fault import Clear, Panel, PortFault, SwitchFault, parse_fault
 from hwd.sim.plan import Act, BadDisk, CutClient, DelayMessages, Kill, RepeatMessages, StopBroker, TwinFault
 from hwd.sim.racks import Rack
-from hwd.sim.witness import Witness
+from hwd.sim.watches.witness import Witness
 from hwd.sim.world import DAEMON, World, agent_node, host_of
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError

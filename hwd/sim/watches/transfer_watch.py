@@ -7,7 +7,7 @@ from typing import Final
 from hwd.model.daemon import DaemonRecovered, DaemonStarted
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
 from hwd.model.transfer import TransferClaimed, TransferCut
-from hwd.sim.sight import Sight
+from hwd.sim.watches.sight import Sight
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.values import Crossconnect
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hwd.model.prepared_set import FINISH, SetReleased, SetSettled
-from hwd.sim.sight import Sight
+from hwd.sim.watches.sight import Sight
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.values import Crossconnect, PortSide
 

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable
 
-from hwd.sim.sight import Sight
+from hwd.sim.watches.sight import Sight
 from hwd_agents.bus.protocol import Bus, Incoming
 from hwd_agents.wire import Command, Reply
 from hwd_agents.wire.messages import decode

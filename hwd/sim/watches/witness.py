@@ -21,12 +21,12 @@ from hwd.reconfigure.apply.reconfiguration import State
 from hwd.reconfigure.journal import file as journal_file
 from hwd.reconfigure.journal.entries import OpenEntry
 from hwd.reconfigure.journal.sets import StoredSet
-from hwd.sim.command_watch import CommandWatch
-from hwd.sim.lease_watch import OF_A_RUN, LeaseWatch
 from hwd.sim.racks import Rack
-from hwd.sim.set_watch import SetWatch
-from hwd.sim.sight import SeenReconfiguration, Sight
-from hwd.sim.transfer_watch import TransferWatch
+from hwd.sim.watches.command_watch import CommandWatch
+from hwd.sim.watches.lease_watch import OF_A_RUN, LeaseWatch
+from hwd.sim.watches.set_watch import SetWatch
+from hwd.sim.watches.sight import SeenReconfiguration, Sight
+from hwd.sim.watches.transfer_watch import TransferWatch
 from hwd.sim.world import DAEMON, World
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Crossconnect
