@@ -33,7 +33,7 @@ from hwd.model.request import Caller
 from hwd.model.testbed import JobEntry
 from hwd.reconfigure.applies import Applies
 from hwd.reconfigure.leases.leases import Leases
-from hwd.reconfigure.plans.planner import BackgroundPlanner
+from hwd.reconfigure.plans.planner import Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import DeadlineError, HwdError, RefusedError, UnknownError
@@ -64,7 +64,7 @@ class Jobs:
         applies: Applies,
         reconfigurer: Reconfigurer,
         leases: Leases,
-        planner: BackgroundPlanner,
+        planner: Planner,
         settings: HostSettings,
         folder: Path,
     ) -> None:

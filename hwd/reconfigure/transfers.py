@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from hwd.bus.asks import AskedBy
 from hwd.fabric.fabric import Fabric
@@ -21,6 +21,7 @@ from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
 from hwd.ports.transfer import Transfer
 from hwd.reconfigure.apply.agent_watch import Agents
+from hwd.records.transfer_table import TransferTable
 from hwd_agents.wire import (
     ClaimTransfer,
     CutTransfers,
@@ -48,14 +49,6 @@ _IN_FLIGHT: Final = (Reason.TRANSFER, Reason.UNREPORTED)
 log = logging.getLogger(__name__)
 
 
-class TransferStore(Protocol):
-    """The durable list of hosts that have claimed transfers: `hwd.records`."""
-
-    async def hosts(self) -> frozenset[str]: ...
-
-    async def note(self, host: str) -> None: ...
-
-
 class InFlightError(RefusedError):
     """Transfers are in flight on `ports`, and whoever moves these may still wait for their end."""
 
@@ -79,7 +72,7 @@ class Transfers:
         ledger: Ledger,
         testbed: Testbed,
         *,
-        store: TransferStore,
+        store: TransferTable,
         agents: Agents,
         clock: Clock,
         sink: Sink,
@@ -104,7 +97,8 @@ class Transfers:
         self._to_tell: list[tuple[str, CutTransfers]] = []
         self._changed = asyncio.Event()
         self._moved = asyncio.Event()
-        self._light_of_ways_back: Callable[[], Collection[str]] = frozenset
+        self.light_of_ways_back: Callable[[], Collection[str]] = frozenset
+        """The NIC ports whose light ways back may change that the journal has open."""
         ledger.on_release(self._wake)
         ledger.report_why(Reason.TRANSFER, self._why)
         ledger.report_why(Reason.UNREPORTED, self._why_unreported)
@@ -129,10 +123,6 @@ class Transfers:
                     since_wall_ns=self._clock.wall_ns(),
                 )
             )
-
-    def light_of_ways_back(self, ports: Callable[[], Collection[str]]) -> None:
-        """`ports`: the NIC ports whose light ways back may change that the journal has open."""
-        self._light_of_ways_back = ports
 
     @property
     def ports(self) -> frozenset[str]:
@@ -273,14 +263,17 @@ class Transfers:
             log.warning("%s: %s", by, lines[-1])
         for claim in self._ledger.all(Reason.UNREPORTED):
             if shared := sorted(claim.ports & ports, key=natural_key):
-                fields: dict[str, Any] = {
-                    "transfer": "",
-                    "host": claim.owner,
-                    "process": "",
-                    "phase": "",
-                    "ports": shared,
-                }
-                self._emit(TransferCut(**fields, reconfiguration=by, what=what, waited_s=waited_s))
+                cut = TransferCut(
+                    transfer="",
+                    host=claim.owner,
+                    process="",
+                    phase="",
+                    ports=shared,
+                    reconfiguration=by,
+                    what=what,
+                    waited_s=waited_s,
+                )
+                self._emit(cut)
                 lines.append(f"whether {claim.owner} was sending over {', '.join(shared)} is not known: {claim.why}")
                 log.warning("%s: %s", by, lines[-1])
         self._to_tell += [
@@ -371,7 +364,7 @@ class Transfers:
         if refusal is not None:
             return refusal.text
         for claim in self._ledger.all(Reason.CUT_OFF):  # the light at its switches may have changed since its claim
-            if shared := sorted(transfer.ports.intersection(self._light_of_ways_back()), key=natural_key):
+            if shared := sorted(transfer.ports.intersection(self.light_of_ways_back()), key=natural_key):
                 return claim.text(now, shared)
         return ""
 
@@ -460,7 +453,6 @@ class Transfers:
 
 
 def _fields(one: Transfer) -> dict[str, Any]:
-    """The fields that all documents of a transfer have."""
     return {
         "transfer": one.name,
         "host": one.host,

@@ -26,7 +26,6 @@ from hwd.report.reconfigurations import Reassembly, RecordedReconfiguration
 from hwd.report.switch_commands import SwitchCommands, commanded
 from hwd.report.write_windows import WriteWindows
 from hwd.timeline import Stage, Timeline
-from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.documents import Document
 
 _FACTS = (
@@ -142,7 +141,7 @@ class _Gathering:
                 self._events_lost += count
             case ClockStepped(host=host):
                 into_s = (document.wall_ns - self._run.started_wall_ns) / 1e9
-                self._clock_steps.append(f"{host}: {ClockStep.of(fact)}, found {into_s:.3f} s into the run")
+                self._clock_steps.append(f"{host}: {fact}, found {into_s:.3f} s into the run")
             case ReconfigurationCommanded(window_s=float(window_s)):
                 self._guard.windows_s.append(window_s)
             case SwitchOverrun(switch=switch):

@@ -176,14 +176,18 @@ class RackStatus:
             why.append(str(self._recorder.failure))
         if trouble := self._reconfigurer.journal_trouble:
             why.append(trouble)
-        why += [f"{one.reconfiguration} ({one.what}): {one.why}" for one in self._reconfigurer.left_open if one.is_held]
+        why += [
+            f"{one.reconfiguration} ({one.what}): {one.why}"
+            for one in self._reconfigurer.recovery.left_open()
+            if one.is_held
+        ]
         return Readiness(ready=not why, why=why)
 
     def is_settled(self) -> bool:
         """Whether all is ready, agents are connected, their clocks aligned, and no reconfiguration is left open."""
         hosts = self._gateway.hosts().values()
         there = all(agent.up and agent.alignment is not None for agent in hosts)
-        return there and self.ready().ready and not self._reconfigurer.left_open
+        return there and self.ready().ready and not self._reconfigurer.recovery.left_open()
 
     async def switches(self) -> list[SwitchStatus]:
         """All switches, each with the lease of the host that drives it, and its last change."""

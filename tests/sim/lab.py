@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from hwd.model.bodies import ActBody, RunBody
 from hwd.model.fault import parse_fault
 from hwd.model.recorded_run import Run
 from hwd.model.run import AbortedRun
-from hwd.sim.world import DAEMON, World
+from hwd.sim.world import DAEMON, SIMULATED, World
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Document, Fact, Sink
 from hwd_drivers.core.structs import from_json, to_json
@@ -182,7 +183,7 @@ async def opened(folder: Path, text: str, **more: Any) -> AsyncIterator[Lab]:
         seed=7,
         records_url=f"sqlite:///{folder / 'records.db'}",
         sinks=[hear],
-        data_dir=str(folder),
+        process=replace(SIMULATED, data_dir=str(folder)),
         light_every_s=SELDOM_S,
         **more,
     ) as world:

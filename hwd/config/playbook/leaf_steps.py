@@ -94,7 +94,7 @@ class LeafReader:
         if self.testbed is not None:
             self.ports = all_ports(self.testbed)
             self._fabric = Fabric(self.testbed)
-            self._interlocks = Interlocks(self.testbed, self._fabric)
+            self._interlocks = Interlocks(self._fabric)
 
     def read(self, kind: str, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
         """The step of this kind; `node` is the value of its key. Empty where it cannot be used, two steps for an apply

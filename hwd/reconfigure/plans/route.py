@@ -48,11 +48,17 @@ class RoutedRequest:
 class Router:
     """Finds routes on one testbed. `host_readings()`: what the switches that hosts drive carry now."""
 
-    def __init__(self, testbed: Testbed, fabric: Fabric, host_readings: Callable[[], HostReadings]) -> None:
-        self._testbed = testbed
+    def __init__(self, fabric: Fabric, host_readings: Callable[[], HostReadings]) -> None:
+        self._testbed = fabric.testbed
         self._fabric = fabric
         self._host_readings = host_readings
-        self.mark = object()
+        self._mark = object()
+        self.has_composites = bool(fabric.composites)
+        """Whether a way may lead through elements. The search through a large composite takes seconds."""
+
+    def is_current(self, routed: RoutedRequest) -> bool:
+        """Whether this router found the route, and the switches of hosts carry what they did then."""
+        return routed.mark is self._mark and self._host_readings() == routed.host_readings
 
     def route(self, request: Request) -> RoutedRequest:
         """Find the ways of the links that are asked for.
@@ -115,7 +121,7 @@ class Router:
             switches=tuple(sorted(inner.union(crossconnects))),
             ports=frozenset(ports),
             host_readings=host_readings,
-            mark=self.mark,
+            mark=self._mark,
         )
 
     def _ways(
