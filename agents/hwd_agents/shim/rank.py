@@ -49,7 +49,6 @@ class Rank:
         self.job = job
         self.number = number
         self._key = key
-        self._identity = lines.Rank(job=job, rank=number, key=key)
         self._away_s = away_s
         self._transfers = Transfers(path, key=key)
         self._selector: Selector | None = None
@@ -196,6 +195,10 @@ class Rank:
             path = os.environ.get(SELECT_VARIABLE)
             self._selector = Selector() if path is None else Selector(path)
         self._selector.select(select.positions, within_s=select.within_s)
+
+    @property
+    def _identity(self) -> lines.Rank:
+        return lines.Rank(job=self.job, rank=self.number, key=self._key)
 
     def _until(self, ask: Callable[[], T]) -> T:
         """The answer, asked for again while agent or daemon are away; raises the last error after `away_s`."""
