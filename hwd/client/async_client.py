@@ -186,9 +186,7 @@ class AsyncClient:
 
     async def job_output(self, id: str, rank: int = 0, *, first: int = 0) -> JobOutput:
         """What a rank has written, from byte `first` on, at most 1 MiB."""
-        return await self._connection.get(
-            JobOutput, "jobs", id, "ranks", str(rank), "output", query={"first": str(first)}
-        )
+        return await self._connection.get(JobOutput, "jobs", id, "ranks", str(rank), "output", first=first)
 
     async def documents(self, *, after: str | None = None, kinds: Iterable[str] = ()) -> DocumentList:
         """Retained events after an id, at once. Without `after` only the newest id, from which to continue."""

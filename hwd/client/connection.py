@@ -28,6 +28,8 @@ CONNECT_S = 5.0
 API = "/api/v1/"
 JSON = {"Content-Type": "application/json"}
 BYTES = {"Content-Type": "application/octet-stream"}
+Query = str | int | Sequence[str] | None
+"""A value in a query."""
 
 
 class Connection:
@@ -57,7 +59,7 @@ class Connection:
         *path: str,
         body: Body | Mapping[str, Json] | bytes | None = None,
         within_s: float = ANSWER_S,
-        **query: object,
+        **query: Query,
     ) -> T:
         """Send a request for a path below `API`, by its parts; `answer` is the type of its answer, which must come
         `within_s`. A `body` of bytes is a file. What is None in `query` is left out.
@@ -88,12 +90,18 @@ class Connection:
                 "Where daemon and client are of different versions, install one version of hwd on both sides"
             ) from error
 
-    async def get(self, answer: type[T], *path: str, **query: Any) -> T:
-        return await self.ask("GET", answer, *path, **query)
+    async def get(self, answer: type[T], *path: str, **query: Query) -> T:
+        return await self.ask("GET", answer, *path, body=None, within_s=ANSWER_S, **query)
 
-    async def post(self, answer: type[T], *path: str, **sent: Any) -> T:
-        """`sent`: the body, the time limit and the query, as of `ask`."""
-        return await self.ask("POST", answer, *path, **sent)
+    async def post(
+        self,
+        answer: type[T],
+        *path: str,
+        body: Body | Mapping[str, Json] | bytes | None = None,
+        within_s: float = ANSWER_S,
+        **query: Query,
+    ) -> T:
+        return await self.ask("POST", answer, *path, body=body, within_s=within_s, **query)
 
     async def lines(self, *path: str, body: Body) -> AsyncGenerator[bytes, None]:
         """Send a POST request whose answer comes line by line, until it is closed; empty lines are signs of life.
