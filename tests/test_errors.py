@@ -18,21 +18,18 @@ from hwd.ports.claim import Claim
 from hwd.ports.ledger import ClaimedError
 from hwd.ports.rules import Reason
 from hwd.reconfigure.transfers import InFlightError
-from hwd.rollout.deploy import _RolledBackError
-from hwd.rollout.host_report import CutOffError
+from hwd.rollout.host_report import CutOffError, RolledBackError
 from hwd_agents.bus.mqtt import _ConnectionLost
 from hwd_agents.sources.kernel.netlink_requests import KernelRefusal
 from hwd_drivers.codecs.scpi import ScpiError
 from hwd_drivers.core.errors import DeviceError, LoginError, NotRolledBackError
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.core.values import Crossconnect
-from hwd_drivers.families.calient import unit as calient
 from hwd_drivers.families.calient.rest.front import NotThereError
-from hwd_drivers.families.calient.tl1 import protocol as calient_tl1
-from hwd_drivers.families.polatis import numbering
 from hwd_drivers.families.polatis.netconf.messages import RpcError
 from hwd_drivers.families.polatis.netconf.refusals import RefusedRpc
-from hwd_drivers.families.polatis.tl1 import protocol as polatis_tl1
 from hwd_drivers.families.sonic.unit import CommandRefused
+from hwd_drivers.twins.tl1_session import DenyError
 
 ROOTS = {"hwd": "hwd", "hwd_drivers": "drivers/hwd_drivers", "hwd_agents": "agents/hwd_agents"}
 TREE = Path(__file__).parent.parent
@@ -50,16 +47,13 @@ EXAMPLES: dict[type[BaseException], BaseException] = {
         ClaimedError("held", Claim(id="k3v9", ports=frozenset({"ocs1.1"}), owner="ada", reason=Reason.LEASE)),
         InFlightError("sends", frozenset({"ocs1.1"})),
         CutOffError("h0", "Deploy it again"),
-        _RolledBackError("the earlier agent runs", "0.1.0"),
+        RolledBackError("the earlier agent runs", "0.1.0"),
         _ConnectionLost("cannot connect", refused=True),
         KernelRefusal("no such port", number=19),
         ScpiError(-113, "OSW"),
-        calient.UnitError(next(iter(calient.Wrong)), "no port", code="IIAC"),
         NotThereError("no such path"),
-        calient_tl1.DenyError("IIAC", "no port"),
-        numbering.UnitError(next(iter(numbering.Wrong)), "no port", code="IIAC"),
-        polatis_tl1.DenyError("IIAC", "no port"),
-        polatis_tl1.ListError("IIAC", "no port"),
+        DenyError("IIAC", "no port"),
+        UnitError(next(iter(Wrong)), "no port", code="IIAC"),
         RefusedRpc(RpcError(tag="data-exists", message="in use", info={"port": "1"})),
         CommandRefused("no such port", status=2),
         _Limit(7, "nested over 64 levels"),

@@ -41,6 +41,7 @@ from hwd_drivers.families.calient import ports as calient_ports
 from hwd_drivers.families.polatis.netconf import framing, xml
 from hwd_drivers.families.polatis.netconf import protocol as polatis_netconf
 from hwd_drivers.families.polatis.restconf import resources
+from hwd_drivers.families.sercalo.ascii import part as sercalo_ascii
 from hwd_drivers.families.sonic import cli as sonic_cli
 from hwd_drivers.families.sonic import protocol as sonic
 from hwd_drivers.transports import mask, serial_line
@@ -237,6 +238,7 @@ FURTHER: Mapping[str, Reader] = {
     "hwd_drivers.twins.scpi_tree": _text(lambda text: scpi_tree.ScpiTree({"OXC:SWITch:SIZE?": 1}).find(text)),
     "hwd_drivers.codecs.http, answers": Reader(makes=_client),
     "hwd_drivers.codecs.http, requests": Reader(makes=_server),
+    "hwd_drivers.devices.line_part": Reader(makes=sercalo_ascii.PART.answers),
     "hwd_drivers.families.polatis.netconf.framing": Reader(makes=_netconf),
     "hwd_drivers.families.polatis.netconf.framing, chunks": Reader(makes=_chunks, stream=False),
     "hwd_drivers.families.polatis.restconf.resources, bodies": _whole(
@@ -264,8 +266,12 @@ FURTHER: Mapping[str, Reader] = {
     "hwd.config.playbook.expression, names": _text(expression.names_in),
     "hwd.config.yaml.tree": _whole(lambda data: tree.parse_tree(data, file="x.yaml")),
     "hwd.config.playbook.playbook": _text(lambda text: playbook.load_playbook_text(text, file="x.yaml")),
-    "hwd.config.testbed.topology_file": _text(lambda text: topology.load_topology_text(text, file="x.yaml")),
-    "hwd.client.event_stream": _text(lambda text: list(event_stream.parse(iter(text.split("\n"))))),
+    "hwd.config.testbed.topology_file": _text(
+        lambda text: topology.load_topology(tree.parse_tree(text, file="x.yaml")).require()
+    ),
+    "hwd.client.event_stream": _text(
+        lambda text: [*map(event_stream.Lines(beat=lambda id: None).feed, text.split("\n"))]
+    ),
     "hwd.config.testbed.wanted_state": _text(lambda text: wanted_state.parse_what(text, _rack())),
     "hwd.config.testbed.wanted_state, pairs": _text(lambda text: wanted_state.parse_what(f"ocs1:{text}", _rack())),
     "hwd.mfabric.demand_csv, pairs": _whole(lambda data: demand_csv.read_csv(b"from,to,bytes\n" + data)),
@@ -278,7 +284,6 @@ FURTHER: Mapping[str, Reader] = {
 EXEMPT: Mapping[str, str] = {
     "hwd.cli.commands.faults": "words of the operator's own command line, bounded by the system",
     "hwd.config.playbook.leaf_steps": "steps of playbooks, which are fed whole",
-    "hwd.config.scenario": "a part of testbed files: YAML that is fed, under pydantic",
     "hwd.mfabric.demand_file": "hands the file to the readers of CSV and NPZ, which are fed",
     "hwd.twin.host_twin": "names of settings, looked up",
     "hwd.twin.twin_settings": "words of the operator's own command line, bounded by the system",

@@ -161,6 +161,7 @@ def test_what_the_demo_runs_imports_no_package_of_an_extra() -> None:
     parts = [
         "hwd.cli.commands.demo",
         "hwd.cli.commands.racks",
+        "hwd.cli.commands.twins",
         "hwd.daemon.serve",
         "hwd.twin.serve",
         "hwd.sim.__main__",

@@ -41,31 +41,36 @@ async def _burst(folder: Path, progress: Progress, ports: int, seconds: float, g
     listener = await dialer.listen(lambda: HostWireServer(host, clock), f"unix:{folder / f'h{ports}.sock'}")
     twin = TwinSources(dialer, listener.address, clock, host=HOST)
     reached = asyncio.Event()
-    watcher = OpticsWatcher(
-        {name: PortConfig(interface=name) for name in names},
-        twin.modules,
-        clock,
-        _nothing,
-        sampling=SamplingConfig(),
-        phase=random.Random(1),
-        timings={PART: ModuleTiming(los_s=0.0, monitor_s=0.0)},
-        on_change=lambda: None,
-    )
+    phase = random.Random(1)
+    watchers = [
+        OpticsWatcher(
+            name,
+            PortConfig(interface=name),
+            twin.modules,
+            clock,
+            _nothing,
+            sampling=SamplingConfig(),
+            phase=phase,
+            timings={PART: ModuleTiming(los_s=0.0, monitor_s=0.0)},
+            on_change=lambda: None,
+        )
+        for name in names
+    ]
     tasks = [asyncio.create_task(twin.run(reached.set))]
     try:
         await reached.wait()
-        tasks.append(asyncio.create_task(watcher.run()))
-        await asyncio.gather(*(watcher.begin(name) for name in names))
+        tasks += [asyncio.create_task(watcher.run()) for watcher in watchers]
+        await asyncio.gather(*(watcher.begin() for watcher in watchers))
         await asyncio.sleep(seconds)
-        for name in names:
-            watcher.end(name)
+        for watcher in watchers:
+            watcher.end()
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         host.hang_up()
         await listener.close()
-    seen = [watcher.observation(name) for name in names]
+    seen = [watcher.observation() for watcher in watchers]
     rates = sorted(one.looks * 1e9 / (one.upto_ns - one.from_ns) for one in seen)
     gap_ms = max(one.longest_gap_ns for one in seen) / 1e6
     words = "1 port" if ports == 1 else f"{ports} ports at once, the slowest of them"

@@ -16,13 +16,14 @@ from bench.progress import Progress
 from bench.switches.driven_rack import DrivenRack
 from bench.switches.exchange import BareExchange, Tap, Turn
 from hwd.daemon.installed_drivers import load_text
-from hwd.model.plan import Plan
+from hwd.model.desired_state import wanted_of
+from hwd.reconfigure.journal.entries import OpenEntry
 from hwd.reconfigure.journal.journal import Journal
 from hwd_drivers.core.disk import FileDisk
 from hwd_drivers.core.errors import FailedError
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.drive import change
-from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
+from hwd_drivers.switching.moves import SwitchMoves
 
 SWITCHES: Final = 8
 ENTRIES: Final = (10, 100, 1000)
@@ -99,21 +100,8 @@ def _write(path: Path, moves: Sequence[SwitchMoves]) -> None:
     journal = Journal(disk, sync=False)
     journal.load()
     for number, move in enumerate(moves):
-        plan = Plan(
-            what=str(move),
-            mode=ApplyMode.UPDATE,
-            moves=(move,),
-            links=(),
-            dark=(),
-            touches=frozenset(),
-            expected_s=0.0,
-            expected_from="nothing",
-            warnings=(),
-            lease=None,
-            ready_within_s=None,
-            confirm_within_s=None,
-        )
-        journal.begin(plan, reconfiguration=f"r{number:07d}", run=None)
+        id, wanted = f"r{number:07d}", (*wanted_of((move,)),)
+        journal.begin(OpenEntry(reconfiguration=id, run=None, what=str(move), hash="", moves=(move,), wanted=wanted))
     disk.close()
 
 

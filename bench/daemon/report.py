@@ -91,7 +91,7 @@ async def _record(data: Path, count: int, links: int) -> None:
         testbed_text=shipped_file("examples", "opus-testbed").read_text(encoding="utf-8"),
         playbook_text=shipped_file("playbooks", "reconfiguration-timeline").read_text(encoding="utf-8"),
     )
-    await records.start_run(run)
+    await records.runs.start(run)
     draw = random.Random(7)
     for index in range(count):
         for fact in _reconfiguration(draw, index, links):

@@ -11,8 +11,10 @@ import msgspec
 
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse
+from hwd.model.circuit import Observed
 from hwd.model.instant import Origin
 from hwd.model.nic_port import NicPortId
+from hwd.model.plan import Plan
 from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
 from hwd.rack.links import Links
@@ -23,13 +25,15 @@ from hwd.reconfigure.desired.desired_state import DesiredState
 from hwd.reconfigure.desired.history import History, Outcomes
 from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.plans.move_counts import MoveCounts
-from hwd.reconfigure.plans.planner import BackgroundPlanner, Planner
+from hwd.reconfigure.plans.planner import Planner
+from hwd.reconfigure.plans.planning import Planning
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.transfers import Transfers
 from hwd.records.records import Records
 from hwd_agents.wire import Arguments
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws, RandomIds
 from hwd_drivers.core.offload import Offload, ThreadOffload
@@ -68,6 +72,10 @@ class SilentAgents:
         raise LinkError(f"{host}: there is no such host")
 
 
+async def no_baseline(plan: Plan, observed: Observed) -> None:
+    pass
+
+
 async def no_records() -> None:
     """What is measured is the way to the switch: its documents go to a list."""
 
@@ -103,30 +111,39 @@ class DrivenRack:
         """Make a reconfigurer that starts with this journal, which is loaded."""
         clock, ids, sink, agents = SystemClock(), RandomIds(), self.documents.append, SilentAgents()
         testbed, fabric, ledger = self.testbed, Fabric(self.testbed), Ledger()
-        in_use = InUse(fabric)
-        return Reconfigurer(
-            in_use=in_use,
-            planner=BackgroundPlanner(Planner(testbed, fabric, History(in_use).expect), self.offload),
-            switches=Switches(self.supervisors, clock, dict.fromkeys(self.supervisors, Origin.TWIN)),
+        switches = Switches(self.supervisors, clock, dict.fromkeys(self.supervisors, Origin.TWIN))
+        transfers = Transfers(
+            ledger,
+            testbed,
+            store=Records("sqlite://", self.offload).transfers,
             agents=agents,
-            hangs=Links(fabric, ReportedSwitches(testbed.switches), NicPorts()),
+            clock=clock,
+            sink=sink,
+            announce=sink,
+        )
+        planning = Planning(
+            Planner(fabric, History(InUse(fabric)).expect, offload=self.offload),
+            switches=switches,
+            move_counts=MoveCounts(testbed, clock),
+            ledger=ledger,
+            transfers=transfers,
+            note_baseline=no_baseline,
+            clock=clock,
+            emit=Emitter(clock, sink),
+        )
+        return Reconfigurer(
+            planning=planning,
+            switches=switches,
+            agents=agents,
+            links=Links(fabric, ReportedSwitches(testbed.switches), NicPorts()),
             journal=journal,
             ledger=ledger,
             clock=clock,
             ids=ids,
             sink=sink,
             outcomes=Outcomes(clock),
-            move_counts=MoveCounts(testbed, clock),
             desired=DesiredState(testbed, ledger, no_records),
-            transfers=Transfers(
-                ledger,
-                testbed,
-                store=Records("sqlite://", self.offload).transfers,
-                agents=agents,
-                clock=clock,
-                sink=sink,
-                announce=sink,
-            ),
+            transfers=transfers,
         )
 
 

@@ -66,7 +66,7 @@ class _Rack:
     def __init__(self, pairs: int) -> None:
         self.pairs, self.turn = pairs, 0
         testbed = testbed_of(pairs)
-        self._planner = Planner(testbed, Fabric(testbed), lambda switches, links: (0.0, "nobody"))
+        self._planner = Planner(Fabric(testbed), lambda switches, links: (0.0, "nobody"))
         self._all = {name: STATES[switch.capabilities.two_sided] for name, switch in testbed.switches.items()}
         began_s = time.perf_counter()
         self.plan(self.observed())
@@ -80,7 +80,7 @@ class _Rack:
         number = self.turn % self.pairs
         link = Link.parse(f"p{number}.eth0<->q{number}.eth0")
         request = Request(wanted=WantedState(name="one", links=(link,)), body=PlanBody(ready_within_s=20.0))
-        return self._planner.plan(self._planner.route(request), observed)
+        return self._planner.plan_at_once(self._planner.router.route(request), observed)
 
 
 def _read(*pairs: str) -> tuple[CrossconnectReading, ...]:

@@ -69,7 +69,7 @@ class _Rack:
         for host, (rail, switch), turn in itertools.product(range(hosts), enumerate(switches), range(REMEMBERED)):
             device_times.add((f"h{host}.eth{rail}", (switch,)), 2.0 + (turn * 7919 + host) % 997 / 1000)
         self._planner = Planner(
-            self.testbed, Fabric(self.testbed), lambda switches, links: (0.0, "nobody"), device_times=device_times
+            Fabric(self.testbed), lambda switches, links: (0.0, "nobody"), device_times=device_times
         )
         self._observed = {
             switch: tuple(
@@ -87,7 +87,9 @@ class _Rack:
 
     def plan(self, *, steps: bool) -> Plan:
         body = PlanBody(steps=steps, ready_within_s=20.0)
-        return self._planner.plan(self._planner.route(Request(wanted=self._wanted, body=body)), self._observed)
+        return self._planner.plan_at_once(
+            self._planner.router.route(Request(wanted=self._wanted, body=body)), self._observed
+        )
 
 
 def _crossconnect(one: int, other: int) -> Crossconnect:

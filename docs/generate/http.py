@@ -5,29 +5,19 @@ the errors themselves.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from prometheus_client import CollectorRegistry
-
 from docs.generate.pages import code, table
-from hwd.telemetry import Exposition
 from hwd.web.access import ANSWERS, BODIES, CALLS
 from hwd.web.app import make_app
 from hwd.web.bodies import REFERENCE
-from hwd.web.hub import Hub
 from hwd.web.problem import problem_of
 from hwd.web.service import Service
-from hwd.web.stream import EventStream
 from hwd_drivers.core import errors
 from hwd_drivers.core.structs import json_schemas
 
 
 def openapi() -> dict[str, Any]:
     """No call is made, so the services behind the paths may be missing."""
-    app = make_app(
-        cast(Service, None),
-        metrics=lambda _: Exposition(CollectorRegistry(), openmetrics=False),
-        events=_no_events(),
-        version="-",
-    )
+    app = make_app(cast(Service, None), version="-")
     return app.openapi()
 
 
@@ -164,7 +154,3 @@ def _kinds() -> list[type[errors.HwdError]]:
 
 def _first(text: str | None) -> str:
     return (text or "").strip().split("\n\n")[0]
-
-
-def _no_events() -> EventStream:
-    return EventStream(Hub(), boot="-")

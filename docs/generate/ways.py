@@ -35,7 +35,6 @@ from hwd.model.fault import parse_fault
 from hwd.sim.job_rank import JobRank
 from hwd.sim.world import DAEMON, RACK, World
 from hwd.web.app import make_app
-from hwd.web.stream import EventStream
 from hwd_drivers.twins.virtual_time import run_virtual
 
 ROOT = Path(__file__).parents[2]
@@ -145,16 +144,7 @@ def played(
         async with World(testbed, text, seed=1, programs={"/bin/rank": program}) as world:
             trace = Trace(lambda: world.nodes.current() == RACK)
             service = await world.settled()
-            assert world.daemon is not None
-            events = EventStream(world.daemon.hub, boot="ways")
-            app = make_app(
-                service,
-                metrics=world.daemon.metrics.render,
-                events=events,
-                version="ways",
-                tokens=frozenset({"ways"}),
-                session="ways",
-            )
+            app = make_app(service, version="ways", tokens=frozenset({"ways"}), session="ways")
             transport = httpx2.ASGITransport(app, client=("127.0.0.1", 1))
             headers = {"Authorization": "Bearer ways"}
             async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as http:

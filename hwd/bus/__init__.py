@@ -2,8 +2,7 @@
 
 from hwd.bus.broker import EmbeddedBroker
 from hwd.bus.gateway import Gateway
-from hwd.bus.host_view import HostView
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.wire import Peer, Reply
 
-__all__ = ["EmbeddedBroker", "Gateway", "HostView", "MqttBus", "Peer", "Reply"]
+__all__ = ["EmbeddedBroker", "Gateway", "MqttBus", "Peer", "Reply"]

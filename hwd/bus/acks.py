@@ -37,7 +37,6 @@ class Acks:
         return (host, boot) in self._owed
 
     async def run(self) -> None:
-        """Send acknowledgements until cancelled."""
         while True:
             await self._due.wait()
             await asyncio.sleep(GATHER_S)

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from hwd.bus.containment import Containment
 from hwd.bus.host_agent import HostAgent
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Answer, Arguments, Ask, clipped
@@ -45,27 +46,24 @@ class AskedBy:
 
 Handler = Callable[[AskedBy, Any], Awaitable[msgspec.Struct]]
 """Does what is asked before `by_s`. Raises RefusedError for a refusal, DeadlineError where its turn came too late."""
-Spawn = Callable[[Callable[[], Coroutine[Any, Any, None]], str], None]
 
 
 class Asks:
     """Takes the asks of all hosts. `serve` says who does a verb, `take` is called with each message.
 
-    `alignment`: of the clock of a boot; None while it is unknown. `answer` sends; `spawn` runs in a task of the bus.
+    `answer` sends. What asks while the bus closes gets no answer, as of a daemon that has died, and asks the next one.
     """
 
     def __init__(
         self,
         *,
         clock: Clock,
-        alignment: Callable[[str], Alignment | None],
         answer: Callable[[str, Answer], Coroutine[Any, Any, None]],
-        spawn: Spawn,
+        containment: Containment,
     ) -> None:
         self._clock = clock
-        self._alignment = alignment
         self._answer = answer
-        self._spawn = spawn
+        self._containment = containment
         self._handlers: dict[str, tuple[type[msgspec.Struct], Handler]] = {}
         self._pending: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
         """By host: what it has asked and has no answer yet, as boot and id."""
@@ -80,7 +78,7 @@ class Asks:
         """Do an ask, or answer as before where it was delivered before."""
         key = ask.boot, ask.id
         if (before := self._answers[host.name].get(key)) is not None:
-            self._spawn(partial(self._answer, host.name, before), f"{host.name}/answer")
+            self._begin(host, partial(self._answer, host.name, before), "answer")
             return
         if key in self._pending[host.name]:
             return
@@ -89,10 +87,13 @@ class Asks:
                 f"host {host.name} asks more than the daemon takes of one host. Nothing was done. Ask again in a second"
             )
             refusal = self._made(host, ask, "expired", why)
-            self._spawn(partial(self._answer, host.name, refusal), f"{host.name}/answer")
+            self._begin(host, partial(self._answer, host.name, refusal), "answer")
             return
         self._pending[host.name].add(key)
-        self._spawn(partial(self._do, host, ask), f"{host.name}/ask-{ask.verb}")
+        self._begin(host, partial(self._do, host, ask), f"ask-{ask.verb}")
+
+    def _begin(self, host: HostAgent, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        self._containment.begin(host.name, "its asks", work, name=name)
 
     async def _do(self, host: HostAgent, ask: Ask) -> None:
         answer = self._made(host, ask, "failed", "the daemon came to no end with it; see its log")
@@ -107,7 +108,7 @@ class Asks:
         await self._answer(host.name, answer)
 
     async def _answered(self, host: HostAgent, ask: Ask) -> Answer:
-        alignment = self._alignment(ask.boot)
+        alignment = host.alignment
         left_s, why = self._left(host, ask, alignment)
         if why:
             return self._made(host, ask, "expired", why)

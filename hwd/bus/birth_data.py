@@ -1,17 +1,7 @@
 """What the daemon reads out of a birth, the MQTT message in which an agent describes its host."""
 
-from typing import Any
-
 from hwd.model.host import HostSpool
 from hwd_agents.wire import Birth, SpoolNote, WallClock
-from hwd_drivers.core.documents import Json
-from hwd_drivers.core.structs import to_plain
-
-
-def inventory_data(birth: Birth) -> dict[str, Any]:
-    """Kernel, machine, modules, NICs and their states, as far as the agent reports them."""
-    data: dict[str, Json] = to_plain(birth.inventory)
-    return data
 
 
 def spool_of(birth: Birth) -> HostSpool:

@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
+from typing import Any
 
 from typing_extensions import override
 
@@ -31,6 +32,7 @@ class Containment:
     with containment.of("h0", "events"):
         take(events)
     group.create_task(containment.keep("h0", "clock", timekeeper.run))
+    containment.begin("h0", "its asks", work, name="ask")
     ```
     """
 
@@ -38,12 +40,29 @@ class Containment:
         self._report = report
         self._troubles: dict[tuple[str, str], str] = {}
         self._failed_s: dict[tuple[str, str], float] = {}
+        self.group: asyncio.TaskGroup | None = None
+        """The group of the tasks that `begin` makes; None before the bus runs, and after it."""
         self.of: Contain = partial(_Contained, self._failed)
         """A context that catches exceptions in the work for a host and reports them as its trouble."""
 
     def why(self, host: str) -> str:
         """The present troubles of a host, in words; empty where there are none."""
         return "; ".join(why for (one, _), why in self._troubles.items() if one == host)
+
+    def begin(self, host: str, task: str, work: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> bool:
+        """Do work that a message asks for in a task of its host, and return whether it begins.
+
+        A message may also come while the bus is closing: then it is let go without a word.
+        """
+        if self.group is None:
+            return False
+        contained = self._contained(host, task, work)
+        try:
+            self.group.create_task(contained, name=f"hwd:{host}/{name}")
+        except RuntimeError:  # the group takes no more
+            contained.close()
+            return False
+        return True
 
     async def keep(self, host: str, task: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run until cancelled; start it again after each failure."""
@@ -64,6 +83,10 @@ class Containment:
             why = self._troubles.pop((host, task))
             log.info("%s: %s works again: nothing failed for %g s; before: %s", host, task, WELL_AFTER_S, why)
             self._report(host, task, "")
+
+    async def _contained(self, host: str, task: str, work: Callable[[], Awaitable[None]]) -> None:
+        with self.of(host, task):
+            await work()
 
     def _failed(self, host: str, task: str, error: Exception) -> None:
         is_news = (host, task) not in self._troubles

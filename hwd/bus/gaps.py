@@ -8,8 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from hwd.bus.begin_work import begin_work
-from hwd.bus.containment import Contain
+from hwd.bus.containment import Containment
 from hwd.bus.host_agent import HostAgent
 from hwd_agents.wire import Reply, Resend, Resent
 from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
@@ -36,9 +35,9 @@ class Gaps:
         full: Callable[[], bool],
         lost: Callable[[HostAgent, str, int, int], None],
         pass_on: Callable[[HostAgent, str], None],
-        contain: Contain,
+        containment: Containment,
     ) -> None:
-        self._contain = contain
+        self._containment = containment
         self._command = command
         self._full = full
         self._lost = lost
@@ -46,23 +45,19 @@ class Gaps:
         self._filling: set[tuple[str, str]] = set()
 
     def filling(self, host: HostAgent, boot: str) -> bool:
-        """Whether a request is under way."""
         return (host.name, boot) in self._filling
 
-    def fill(self, host: HostAgent, boot: str, tasks: asyncio.TaskGroup) -> None:
+    def fill(self, host: HostAgent, boot: str) -> None:
         """Request the events of the intake's gap, unless a request is under way or the agent is down.
 
         An agent sends all unacknowledged events again when it reconnects.
         """
         if host.up and not self.filling(host, boot):
-            self._filling.add((host.name, boot))
-            begin_work(tasks, partial(self._fill, host, boot), name=f"hwd:{host.name}/resend")
+            fill = partial(self._fill, host, boot)
+            if self._containment.begin(host.name, "its resends", fill, name="resend"):
+                self._filling.add((host.name, boot))
 
     async def _fill(self, host: HostAgent, boot: str) -> None:
-        with self._contain(host.name, "its resends"):
-            await self._ask(host, boot)
-
-    async def _ask(self, host: HostAgent, boot: str) -> None:
         intake = host.intakes[boot]
         tries, requested, deleted = 0, (0, 0), False
         try:

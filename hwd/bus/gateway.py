@@ -5,28 +5,26 @@ Their messages become documents on the daemon's clock; its commands go out with 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from hwd.bus.allowance import BIRTH_MOST_BYTES, Allowance
 from hwd.bus.asks import Asks
-from hwd.bus.begin_work import begin_work
 from hwd.bus.clocks.clock_udp import ClockUdp
 from hwd.bus.clocks.timekeeper import Timekeeper
+from hwd.bus.commands import Commands
 from hwd.bus.containment import Containment
 from hwd.bus.host_agent import HostAgent
 from hwd.bus.host_events import EventStore, HostEvents
-from hwd.bus.host_view import HostView, HostViews
 from hwd.bus.intake import check_events
-from hwd.bus.pending_replies import PendingReplies
 from hwd.bus.refresher import WITHIN_S as REFRESH_WITHIN_S
 from hwd.bus.refresher import Refresher
 from hwd.bus.rejected_messages import RejectedMessages, wrong_topic
 from hwd.model.daemon import BusDown, BusUp
-from hwd.model.host import HostGarbage, HostTrouble
+from hwd.model.host import HostPort, HostStatus, HostTrouble
 from hwd.model.limit import Limit, Reached
 from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.protocol import Bus, Incoming
@@ -38,7 +36,6 @@ from hwd_agents.wire import (
     Ask,
     Birth,
     ClockReply,
-    Command,
     Events,
     Message,
     Reply,
@@ -51,9 +48,8 @@ from hwd_agents.wire import (
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError, ProtocolError
+from hwd_drivers.core.errors import ConfigError, LinkError, ProtocolError
 from hwd_drivers.core.ids import Ids
-from hwd_drivers.core.structs import to_plain
 
 log = logging.getLogger(__name__)
 
@@ -101,31 +97,28 @@ class Gateway:
         self._clock = clock
         self._ids = ids
         self._emit = Emitter(clock, sink)
-        self._pending = PendingReplies()
+        self._commands = Commands(bus=bus, testbed=testbed, clock=clock, ids=ids)
+        store = event_store or EventStore()
+        alignments = dict(store.alignments)
         self._hosts = {
-            name: HostAgent(name, self._emit, partial(self._pending.fail, name), Allowance(name, reached))
+            name: HostAgent(name, self._emit, partial(self._commands.fail, name), Allowance(name, reached), alignments)
             for name in hosts
         }
         self._deferred: dict[str, tuple[Birth, bool]] = {}  # by host: the newest birth over its allowance, and retained
-        self._rejected = RejectedMessages(self._emit_garbage, hosts)
-        self.containment = Containment(self._emit_trouble)
+        self._rejected = RejectedMessages(self._emit, hosts)
+        self.containment = Containment(lambda host, task, why: self._emit(HostTrouble(host=host, task=task, why=why)))
         self._events = HostEvents(
             self._hosts,
-            store=event_store or EventStore(),
+            store=store,
+            alignments=alignments,
             command=self.command,
             acknowledge=self._acknowledge,
             emit=self._emit,
-            contain=self.containment.of,
+            containment=self.containment,
         )
-        self._refresher = Refresher(partial(self.command, within_s=REFRESH_WITHIN_S), contain=self.containment.of)
+        self._refresher = Refresher(partial(self.command, within_s=REFRESH_WITHIN_S), self.containment)
         self._timekeepers = {name: self._new_timekeeper(host) for name, host in self._hosts.items()}
-        self._tasks: asyncio.TaskGroup | None = None
-        self.asks = Asks(
-            clock=clock,
-            alignment=lambda boot: self._events.alignment(boot),
-            answer=self._answer,
-            spawn=self._spawn,
-        )
+        self.asks = Asks(clock=clock, answer=self._answer, containment=self.containment)
         """What agents ask: call `asks.serve` for each verb."""
         self._birth_calls: list[Callable[[str], None]] = []
         for leaf, handler in (
@@ -141,17 +134,31 @@ class Gateway:
 
     @property
     def address(self) -> str:
-        """The address of the broker."""
         return self._bus.address
 
     @property
     def connected(self) -> bool:
-        """Whether the broker is connected."""
         return self._bus.connected
 
-    def hosts(self) -> Mapping[str, HostView]:
-        """All hosts of the testbed, each as it is when it is read, whether its agent ever connected or not."""
-        return HostViews(self._hosts, self._view)
+    def hosts(self) -> Mapping[str, HostAgent]:
+        """The agents of all hosts of the testbed, whether one ever connected or not. They change while others await."""
+        return self._hosts
+
+    def status(
+        self, host: str, ports: Mapping[str, HostPort], *, since_wall_ns: int | None = None, skew: str
+    ) -> HostStatus:
+        """The status of a host with the present state of its ports, and since when it is up or down; `skew`: why its
+        version does not fit the daemon's.
+        """
+        agent = self._hosts[host]
+        silent_ns = round(agent.silent_s(self._now_s()) * 1e9)
+        return agent.status(
+            ports,
+            heard_wall_ns=None if agent.last_message_s is None else self._clock.wall_ns() - silent_ns,
+            since_wall_ns=since_wall_ns,
+            trouble=self.containment.why(host),
+            skew=skew,
+        )
 
     def refused(self, id: str, why: str) -> None:
         """The broker refused a client with this id."""
@@ -167,15 +174,15 @@ class Gateway:
         """Serve until cancelled; runs the bus too."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
-                tasks.create_task(self._events.run(), name="hwd:bus/events")
+                self.containment.group = tasks
+                tasks.create_task(self._events.run(), name="hwd:bus/acks")
                 tasks.create_task(self._bus.run(), name="hwd:bus/client")
                 tasks.create_task(self._tick(), name="hwd:bus/tick")
                 for name, timekeeper in self._timekeepers.items():
                     contained = self.containment.keep(name, "clock", timekeeper.run)
                     tasks.create_task(contained, name=f"hwd:{name}/clock")
         finally:
-            self._tasks = None
+            self.containment.group = None
 
     async def command(
         self, host: str, arguments: Arguments[A], *, within_s: float, lease: str | None = None
@@ -187,34 +194,10 @@ class Gateway:
         malformed, ConfigError for a host that is not in this testbed.
         """
         verb = arguments.VERB
-        agent = self._hosts.get(host)
-        if agent is None:
+        if (agent := self._hosts.get(host)) is None:
             raise ConfigError(f"{host}: cannot {verb}: no such host; there are {', '.join(self._hosts) or 'none'}")
-        if agent.boot is None or not agent.up:
-            raise LinkError(f"{host}: cannot {verb}: {agent.why_down}")
-        alignment = self._events.alignment(agent.boot)
-        if alignment is None:
-            raise LinkError(f"{host}: cannot {verb}: its clock is not aligned yet, so no expiry can be given")
         asked_ns = self._clock.monotonic_ns()
-        expires_ns, error_ns = alignment.to_agent(asked_ns + round(within_s * 1e9))
-        id = self._ids.uuid()
-        command = Command(
-            boot=agent.boot,
-            seq=agent.next_seq(agent.boot, "command"),
-            id=id,
-            reply_to=topic(self._testbed, host, "reply"),
-            expires_at_ns=expires_ns - error_ns,
-            verb=verb,
-            lease=lease,
-            arguments=to_plain(arguments),
-        )
-        try:
-            with self._pending.wait(id, host=host, boot=agent.boot) as reply:
-                async with asyncio.timeout(within_s):
-                    await self._bus.publish(topic(self._testbed, host, "command"), encode(command), qos=1)
-                    replied = await reply
-        except TimeoutError as error:
-            raise DeadlineError(f"{host}: {verb}: its agent did not answer within {within_s} s") from error
+        replied = await self._commands.send(agent, arguments, within_s=within_s, lease=lease)
         if await self._timekeepers[host].check(replied, since_ns=asked_ns) and replied.outcome == "expired":
             return await self.command(host, arguments, within_s=within_s, lease=lease)  # its clock was stepped
         if replied.outcome != "done":
@@ -293,12 +276,7 @@ class Gateway:
 
     def _ask_alive(self, host: HostAgent) -> None:
         """Ask whether the current boot still runs, since another one claims to be this host."""
-
-        async def ask() -> None:
-            with self.containment.of(host.name, "its clock"):
-                await self._timekeepers[host.name].ask_alive()
-
-        begin_work(self._tasks, ask, name=f"hwd:{host.name}/alive")
+        self.containment.begin(host.name, "its clock", self._timekeepers[host.name].ask_alive, name="alive")
 
     def _promote_rival(self, host: HostAgent) -> None:
         """Make the rival of a host its current boot where that one has ended or does not answer."""
@@ -328,7 +306,7 @@ class Gateway:
                 if message.boot == host.boot and exchange is not None and exchange.take(message, incoming.at_ns):
                     host.alive(self._now_s())
             case Reply():
-                if self._pending.answer(host.name, message):
+                if self._commands.take(host.name, message):
                     host.alive(self._now_s())
             case _:
                 raise wrong_topic(message)
@@ -347,8 +325,7 @@ class Gateway:
     def _new_timekeeper(self, host: HostAgent) -> Timekeeper:
         def aligned(alignment: Alignment) -> None:
             self._events.align(host, alignment)
-            if self._tasks is not None:
-                self._refresher.ask(host, self._tasks)
+            self._refresher.ask(host)
 
         reject = partial(self._reject, host.name, "udp")
         return Timekeeper(
@@ -362,15 +339,6 @@ class Gateway:
         )
 
     # --- connection and documents
-
-    def _view(self, host: HostAgent) -> HostView:
-        silent_ns = round(host.silent_s(self._now_s()) * 1e9)
-        return HostView.of(
-            host,
-            alignment=self._events.alignment(host.boot),
-            heard_wall_ns=None if host.last_message_s is None else self._clock.wall_ns() - silent_ns,
-            trouble=self.containment.why(host.name),
-        )
 
     def _bus_up(self) -> None:
         self._emit(BusUp(address=self._bus.address))
@@ -392,17 +360,6 @@ class Gateway:
             await self._bus.publish(topic(self._testbed, host, "answer"), encode(answer), qos=1)
         except LinkError as error:  # its asker gives up at its expiry
             log.debug("%s: the answer to %s: %s", host, answer.id, error)
-
-    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]], what: str) -> None:
-        """Do it in a task of its host, whose name begins `what`. What asks while this closes gets no answer, as of a
-        daemon that has died, and asks the next one.
-        """
-
-        async def contained() -> None:
-            with self.containment.of(what.partition("/")[0], "its asks"):
-                await work()
-
-        begin_work(self._tasks, contained, name=f"hwd:{what}")
 
     async def _send(self, host: str, leaf: str, message: Message) -> bool:
         """Send at QoS 0; False where the bus is down. What matters is sent again when it is up."""
@@ -427,12 +384,6 @@ class Gateway:
 
     def _reject(self, host: str, on_topic: str, why: str) -> None:
         self._rejected.note(host, on_topic, why, self._clock.monotonic_ns())
-
-    def _emit_trouble(self, host: str, task: str, why: str) -> None:
-        self._emit(HostTrouble(host=host, task=task, why=why))
-
-    def _emit_garbage(self, host: str, on_topic: str, why: str, count: int) -> None:
-        self._emit(HostGarbage(host=host, topic=on_topic, why=why, count=count))
 
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()

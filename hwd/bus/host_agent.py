@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from hwd.bus.allowance import Allowance
-from hwd.bus.birth_data import troubles, wall_clock
+from hwd.bus.birth_data import selection_trouble, spool_of, troubles, wall_clock
 from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd.bus.intake import Intake, Losses
 from hwd.bus.rival import Rival
-from hwd.model.host import BUS_BACK, NEVER_CONNECTED, HostBirth, HostDown, HostPort, HostUp
+from hwd.model.host import BUS_BACK, NEVER_CONNECTED, HostBirth, HostDown, HostPort, HostStatus, HostUp
+from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Birth, Event, PortNote, State, encode
 from hwd_agents.wire.events import RdmaData
 from hwd_drivers.core.documents import Fact
@@ -37,11 +38,23 @@ class HostAgent:
 
     `stale`: the ports may have changed since the agent reported them. They are stale at first, and after each
     disconnect: a broker retains a birth as it was when it was sent, and acknowledged events are not sent again.
+
+    `boot` and `birth` are None until the agent first connects. `cause`: why it is not up. `lost`: events that are gone,
+    and flaps that nobody saw one by one, since the daemon started. `exchange`: the requests that align its clock.
+    `alignments`: of the clocks of all boots.
     """
 
-    def __init__(self, name: str, emit: Emit, on_end: Callable[[str], None], allowance: Allowance) -> None:
+    def __init__(
+        self,
+        name: str,
+        emit: Emit,
+        on_end: Callable[[str], None],
+        allowance: Allowance,
+        alignments: Mapping[str, Alignment],
+    ) -> None:
         self.name = name
         self.allowance = allowance
+        self._alignments = alignments
         self._emitted: tuple[object, ...] | None = None  # the content of the last `host.birth`
         self.boot: str | None = None
         self.birth: Birth | None = None
@@ -69,6 +82,42 @@ class HostAgent:
         """The sequence number of the next message to this agent, by boot and type."""
         self._sent[boot, type] = number = self._sent.get((boot, type), 0) + 1
         return number
+
+    @property
+    def alignment(self) -> Alignment | None:
+        """The alignment of the clock of the current boot; None where it was not measured yet."""
+        return None if self.boot is None else self._alignments.get(self.boot)
+
+    def status(
+        self,
+        ports: Mapping[str, HostPort],
+        *,
+        heard_wall_ns: int | None,
+        since_wall_ns: int | None,
+        trouble: str,
+        skew: str,
+    ) -> HostStatus:
+        """The status of the host. `trouble`: the work of the daemon that fails for it; empty where all works."""
+        birth, exchange, alignment = self.birth, self.exchange, self.alignment
+        return HostStatus(
+            host=self.name,
+            up=self.up,
+            cause=self.cause,
+            since_wall_ns=since_wall_ns,
+            heard_wall_ns=heard_wall_ns,
+            boot=self.boot,
+            version=None if birth is None else birth.version,
+            clock=None if exchange is None or alignment is None else exchange.status(alignment),
+            wall_clock=None if birth is None else wall_clock(birth),
+            ports=dict(ports),
+            settings=[] if birth is None else birth.settings,
+            lost=self.lost,
+            rival=None if self.rival is None else self.rival.birth.boot,
+            trouble=trouble,
+            spool=None if birth is None else spool_of(birth),
+            selection="" if birth is None else selection_trouble(birth),
+            skew=skew,
+        )
 
     def is_new(self, boot: str) -> bool:
         """Whether this boot is neither the current one nor a past one."""

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 
 from hwd.bus.acks import Acks
-from hwd.bus.containment import Contain
+from hwd.bus.containment import Containment
 from hwd.bus.event import host_event
 from hwd.bus.gaps import WITHIN_S as RESEND_WITHIN_S
 from hwd.bus.gaps import Gaps
@@ -52,7 +52,7 @@ class EventStore:
 
 
 class HostEvents:
-    """Owns the alignment of each boot and the position up to which its events were emitted.
+    """Holds the alignment of each boot and the position up to which its events were emitted.
 
     Events are emitted in order and once each, as `host.event` on the daemon's clock. They are acknowledged when they
     are durable. Missing ones are requested again, and reported as `host.lost` when they do not come.
@@ -65,40 +65,29 @@ class HostEvents:
         hosts: Mapping[str, HostAgent],
         *,
         store: EventStore,
+        alignments: dict[str, Alignment],
         command: Callable[..., Awaitable[tuple[Reply, Resent | None]]],
         acknowledge: Callable[[str, str, int], Awaitable[object]],
         emit: Emit,
-        contain: Contain,
+        containment: Containment,
     ) -> None:
-        self._alignments = dict(store.alignments)
+        self._alignments = alignments
         self._positions: dict[str, dict[str, int]] = {name: {} for name in hosts}  # by boot: the oldest first
         for (name, boot), upto in store.positions.items():
             self._positions.setdefault(name, {})[boot] = upto
         self._full = store.full
         self._emit = emit
-        self._contain = contain
+        self._contain = containment.of
         self._acks = Acks(durable=store.flush, send=acknowledge)
         self._gaps = Gaps(
             partial(command, within_s=RESEND_WITHIN_S),
             full=store.full,
             lost=self._emit_missing,
             pass_on=self.pass_on,
-            contain=contain,
+            containment=containment,
         )
-        self._tasks: asyncio.TaskGroup | None = None
-
-    async def run(self) -> None:
-        """Send acknowledgements and request missing events until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
-                tasks.create_task(self._acks.run(), name="hwd:bus/acks")
-        finally:
-            self._tasks = None
-
-    def alignment(self, boot: str | None) -> Alignment | None:
-        """The alignment of a boot's clock; None where it was not measured yet."""
-        return None if boot is None else self._alignments.get(boot)
+        self.run = self._acks.run
+        """Send acknowledgements until cancelled."""
 
     def align(self, host: HostAgent, alignment: Alignment) -> None:
         """Store the newest alignment of a boot, and emit the events that waited for one."""
@@ -133,7 +122,7 @@ class HostEvents:
         if self._full():
             return
         intake = host.intakes[boot]
-        alignment = self._alignment_of(host, boot)
+        alignment = self._alignments.get(boot) or self._alignment_of(host, boot)
         if alignment is not None and (events := intake.ready()):
             host.losses.add(boot, events[0].seq, events[-1].seq)
             rest = iter(events)
@@ -147,8 +136,8 @@ class HostEvents:
                     self._emit_lost(host, boot, 1, f"the daemon failed on event {failed.seq}; its log says why")
         if (upto := intake.next_ack()) is not None:
             self._acks.owe(host.name, boot, upto)
-        if intake.held and intake.gap is not None and self._tasks is not None:
-            self._gaps.fill(host, boot, self._tasks)
+        if intake.held and intake.gap is not None:
+            self._gaps.fill(host, boot)
 
     def _may_begin(self, host: HostAgent, boot: str, clock: str) -> bool:
         """Whether the events of one more boot are accepted now: a sender can invent boots.
@@ -208,7 +197,7 @@ class HostEvents:
         match event.data:
             case LostData(why=why) as lost:
                 self._emit_lost(host, boot, host.losses.reported(lost), why or "the spool was full")
-            case CarrierData(unseen=int(unseen)):
+            case CarrierData(unseen=int(unseen)) if unseen:
                 self._emit_lost(host, boot, unseen, "flaps that nobody saw one by one")
 
     def _emit_missing(self, host: HostAgent, boot: str, first: int, last: int) -> None:

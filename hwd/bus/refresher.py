@@ -3,13 +3,11 @@
 The state in its birth may be old, and events since then may have been acknowledged already.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from hwd.bus.begin_work import begin_work
-from hwd.bus.containment import Contain
+from hwd.bus.containment import Containment
 from hwd.bus.host_agent import HostAgent
 from hwd_agents.wire import Refresh, Refreshed, Reply
 from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
@@ -28,23 +26,20 @@ class Refresher:
     Call `ask` at each alignment of its clock: a request that failed is repeated.
     """
 
-    def __init__(self, command: Command, *, contain: Contain) -> None:
+    def __init__(self, command: Command, containment: Containment) -> None:
         self._command = command
-        self._contain = contain
+        self._containment = containment
         self._asking: set[str] = set()
         self._warned: set[str] = set()
 
-    def ask(self, host: HostAgent, tasks: asyncio.TaskGroup) -> None:
+    def ask(self, host: HostAgent) -> None:
         """Send a request where the agent is up, its ports are stale, and no request is under way."""
         if host.up and host.stale and host.name not in self._asking:
-            self._asking.add(host.name)
-            begin_work(tasks, partial(self._refresh, host), name=f"hwd:{host.name}/refresh")
+            refresh = partial(self._refresh, host)
+            if self._containment.begin(host.name, "its refresh", refresh, name="refresh"):
+                self._asking.add(host.name)
 
     async def _refresh(self, host: HostAgent) -> None:
-        with self._contain(host.name, "its refresh"):
-            await self._ask(host)
-
-    async def _ask(self, host: HostAgent) -> None:
         boot = host.boot
         try:
             reply, answer = await self._command(host.name, Refresh())

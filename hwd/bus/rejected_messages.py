@@ -1,8 +1,10 @@
 """RejectedMessages: counts malformed messages and reports them at a limited rate, to protect the records."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from hwd.bus.host_agent import Emit
+from hwd.model.host import HostGarbage
 from hwd_agents.wire import Message
 from hwd_drivers.core.errors import ProtocolError
 
@@ -28,17 +30,15 @@ def wrong_topic(message: Message) -> ProtocolError:
 
 
 class RejectedMessages:
-    """`report(host, topic, why, count)` is called at once for the first of a host, then at most once in `EVERY_NS`."""
+    """Emits `host.garbage` at once for the first of a host, then at most once in `EVERY_NS`."""
 
-    def __init__(self, report: Callable[[str, str, str, int], None], hosts: Collection[str]) -> None:
-        self._report = report
+    def __init__(self, emit: Emit, hosts: Collection[str]) -> None:
+        self._emit = emit
         self._hosts = frozenset(hosts)
         self._strangers: set[str] = set()
         self._tallies: dict[str, _Tally] = {}
-        self.total = 0
 
     def note(self, host: str, topic: str, why: str, now_ns: int) -> None:
-        self.total += 1
         host = _shorten(host)
         if host not in self._hosts and host not in self._strangers:
             if len(self._strangers) < STRANGERS_MOST:
@@ -51,14 +51,13 @@ class RejectedMessages:
         self._report_due(host, tally, now_ns)
 
     def flush(self, now_ns: int) -> None:
-        """Report what is due."""
         for host, tally in self._tallies.items():
             self._report_due(host, tally, now_ns)
 
     def _report_due(self, host: str, tally: _Tally, now_ns: int) -> None:
         if tally.count and now_ns - tally.reported_ns >= EVERY_NS:
             count, tally.count, tally.reported_ns = tally.count, 0, now_ns
-            self._report(host, tally.topic, tally.why, count)
+            self._emit(HostGarbage(host=host, topic=tally.topic, why=tally.why, count=count))
 
 
 def _shorten(text: str) -> str:

@@ -45,7 +45,6 @@ class RunTopics:
             self._set_due(document.fact.run)
 
     async def run(self) -> None:
-        """Publish until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()

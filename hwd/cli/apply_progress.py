@@ -1,12 +1,14 @@
 """The progress of an apply: its steps and its state, while the answer is waited for."""
 
 from collections.abc import Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from hwd.cli.output import Output
 from hwd.model.plural import plural
 from hwd.model.reconfiguration import ReconfigurationState, ReconfigurationStep
-from hwd_drivers.core.printable import printable
+
+if TYPE_CHECKING:
+    from hwd.cli.progress import ProgressLine
 
 WORDS = {
     "journaled": "drives the switches",
@@ -34,7 +36,7 @@ class ApplyProgress:
         self._output = output
         self._subject = subject
         self._said = ""
-        self._line = _Line(f"applying {subject}") if output.on_terminal else None
+        self._line = _line(f"applying {subject}") if output.on_terminal else None
 
     def __enter__(self) -> Self:
         if self._line is not None:
@@ -76,32 +78,7 @@ def _few(links: Sequence[str]) -> str:
     return ", ".join(links[:NAMED]) + (f" and {plural(more, 'link')} more" if more > 0 else "")
 
 
-class _Line:
-    """A line on a terminal that changes, with the time since its start; other lines come above it."""
+def _line(text: str) -> "ProgressLine":
+    from hwd.cli.progress import ProgressLine
 
-    def __init__(self, text: str) -> None:
-        import rich.progress
-        from rich.console import Console
-
-        self._progress = rich.progress.Progress(
-            rich.progress.SpinnerColumn(),
-            rich.progress.TextColumn("{task.description}", markup=False),
-            rich.progress.TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._progress.add_task(printable(text), total=None)
-
-    def start(self) -> None:
-        self._progress.start()
-
-    def stop(self) -> None:
-        self._progress.stop()
-
-    def show(self, text: str) -> None:
-        """Put this text into the line."""
-        self._progress.update(self._task, description=printable(text))
-
-    def say(self, text: str) -> None:
-        """Print a line above it."""
-        self._progress.console.print(printable(text), markup=False, highlight=False)
+    return ProgressLine(text)

@@ -5,9 +5,12 @@ from typing import Annotated
 
 import typer
 
+from hwd_drivers.core.own_python import uncollected
+
 MODULES = {
-    "racks": ("demo", "check", "schema", "serve", "twin"),
-    "status": ("status", "watch"),
+    "racks": ("demo", "check", "schema", "serve"),
+    "status": ("status",),
+    "watch": ("watch",),
     "tokens": ("token",),
     "apply": ("plan", "apply", "confirm", "rollback", "give-up"),
     "restore": ("restore", "history"),
@@ -16,17 +19,18 @@ MODULES = {
     "results": ("show", "report", "compare", "export"),
     "trials": ("trial",),
     "verify": ("verify",),
-    "leases": ("lease",),
     "block": ("block", "unblock"),
     "faults": ("fault",),
+    "service": ("install-service", "reload"),
+    "sim": ("sim",),
+    "twins": ("twin",),
+    "leases": ("lease",),
     "drivers": ("driver",),
     "agents": ("agent",),
     "hosts": ("host",),
     "jobs": ("job",),
     "demands": ("demand",),
     "brokers": ("broker",),
-    "service": ("install-service", "reload"),
-    "sim": ("sim",),
 }
 """Importing all of them takes longer than most commands."""
 
@@ -47,7 +51,9 @@ def make_program(command: str | None = None) -> typer.Typer:
     program.callback()(_program)
     named = [module for module, commands in MODULES.items() if command in commands]
     for module in named or MODULES:
-        import_module(f"hwd.cli.commands.{module}").add_to(program)
+        with uncollected():
+            commands = import_module(f"hwd.cli.commands.{module}").commands
+        program.add_typer(commands)
     return program
 
 

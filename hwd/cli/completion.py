@@ -45,4 +45,3 @@ switches = _offered(lambda hwd: (one.name for one in hwd.switches()))
 hosts = _offered(lambda hwd: (one.name for one in hwd.hosts()))
 subjects = _offered(lambda hwd: (one.name for one in (*hwd.switches(), *hwd.hosts())))
 """Subjects of faults."""
-switches = _offered(lambda hwd: (switch.name for switch in hwd.switches()))

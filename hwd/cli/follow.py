@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from hwd.cli.commands.leases import me
+from hwd.cli.daemon import me
 from hwd.cli.output import Output, seconds
 from hwd.cli.run_steps import pause_reason
 from hwd.model.run import RunStatus

@@ -1,5 +1,6 @@
 """Options and arguments that several commands share."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,11 +25,18 @@ def duration(name: str, help: str, *, least_s: float = SECONDS_LEAST, most_s: fl
     )
 
 
+def group(name: str, *, help: str, epilog: str) -> typer.Typer:
+    """The commands under one name. Its help stays plain text."""
+    return typer.Typer(name=name, help=help, epilog=epilog, no_args_is_help=True, rich_markup_mode=None)
+
+
 SAMPLES = "Seconds, or 90s, 15m, 1.5h."
 """A duration, in the help of an option."""
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; text for people goes to stderr.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="JSON lines on stdout; text for people goes to stderr.")]
+TestbedFile = Annotated[Path, typer.Argument(metavar="TESTBED", help="A testbed file.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say every step.")]
 Url = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", help="The daemon. Default: HWD_URL, else the one of this user here."),

@@ -118,6 +118,12 @@ def seconds(value: float | None) -> str:
     return f"{value:.3g} s" if abs(value) < 120 else f"{value / 60:.0f} min"
 
 
+def few(names: Sequence[object], most: int) -> str:
+    """The first of them, and how many more: `ocs1, ocs2 and 3 more`. The JSON has all."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
+
+
 def size(count: int) -> str:
     """`435 bytes`, `12.3 kB`, `4.56 MB`."""
     for unit, factor in (("MB", 1e6), ("kB", 1e3)):

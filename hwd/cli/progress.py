@@ -1,4 +1,4 @@
-"""The progress bar of a run, for a terminal."""
+"""Progress on a terminal: a line that changes, and the bar of a run."""
 
 from typing import Self
 
@@ -13,30 +13,53 @@ from hwd.model.run_facts import RunStep
 from hwd_drivers.core.printable import printable
 
 
-class Progress:
-    """A bar on stderr: steps done, the step and stage under way, the remaining time. Use it as a context."""
+class ProgressLine:
+    """A line on stderr that changes, with the time since its start; other lines come above it."""
+
+    def __init__(self, text: str) -> None:
+        columns = rich.progress.SpinnerColumn(), _what(), rich.progress.TimeElapsedColumn()
+        self._progress = rich.progress.Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._progress.add_task(printable(text), total=None)
+
+    def start(self) -> None:
+        self._progress.start()
+
+    def stop(self) -> None:
+        self._progress.stop()
+
+    def show(self, text: str) -> None:
+        """Put this text into the line."""
+        self._progress.update(self._task, description=printable(text))
+
+    def say(self, text: str) -> None:
+        """Print a line above it."""
+        self._progress.console.print(printable(text), markup=False, highlight=False)
+
+
+class Progress(ProgressLine):
+    """The bar of a run: steps done, the step and stage under way, the remaining time. Use it as a context."""
 
     def __init__(self, steps: int) -> None:
         self._progress = rich.progress.Progress(
             rich.progress.TextColumn("{task.completed:.0f}/{task.total:.0f}"),
             rich.progress.BarColumn(),
-            rich.progress.TextColumn("{task.description}", markup=False),
+            _what(),
             rich.progress.TimeElapsedColumn(),
             rich.progress.TextColumn("{task.fields[left]}", markup=False),
             console=Console(stderr=True),
         )
-        self._bar = self._progress.add_task("", total=steps, left="")
+        self._task = self._progress.add_task("", total=steps, left="")
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        self.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._progress.stop()
+        self.stop()
 
     def step(self, step: RunStep) -> None:
         """Count it."""
-        self._progress.update(self._bar, completed=step.done)
+        self._progress.update(self._task, completed=step.done)
 
     def state(self, status: RunStatus) -> None:
         """Show it."""
@@ -44,11 +67,7 @@ class Progress:
         left = f"about {seconds(status.expected_s)} to go" if status.expected_s else ""
         reason = pause_reason(status.run, status.state, waits_for=status.waits_for, by=status.by)
         words = reason or f"{status.what or ''}{stage}"
-        self._progress.update(self._bar, description=printable(words), left=left)
-
-    def say(self, text: str) -> None:
-        """Print a line above the bar."""
-        self._progress.console.print(printable(text), markup=False, highlight=False)
+        self._progress.update(self._task, description=printable(words), left=left)
 
     def ask(self, question: str) -> bool:
         """Yes or no; another Ctrl-C is a yes."""
@@ -59,3 +78,7 @@ class Progress:
             return True
         finally:
             self._progress.start()
+
+
+def _what() -> rich.progress.TextColumn:
+    return rich.progress.TextColumn("{task.description}", markup=False)

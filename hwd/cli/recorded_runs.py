@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
+from hwd.cli.daemon import connect
 from hwd.config.run_files.places import records_path
 from hwd.model.local_time import date_and_time
 from hwd.model.recorded_run import Run, RunSummary
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from hwd.client import Client
     from hwd.records.records import Records
     from hwd.report.run_report import RunReport
-
-T = TypeVar("T")
 
 PAGE = 32
 """Documents read at a time: some megabytes, since the timeline of a large rack alone is half a megabyte."""
@@ -33,12 +32,8 @@ class RunSource(Protocol):
 
     def run(self, id: str) -> Run: ...
 
-    def run_documents(self, id: str) -> list[Document]: ...
-
     def stream(self, id: str, kinds: Sequence[str] = ()) -> Iterator[Document]:
-        """Yield the documents of a run one by one, for callers that do not need all at once. `kinds`: no others are
-        needed.
-        """
+        """The documents of a run, oldest first. `kinds`: no others are needed."""
         ...
 
 
@@ -46,9 +41,7 @@ class RunSource(Protocol):
 def recorded(url: str | None, data: str | None) -> Generator[RunSource, None, None]:
     """The records of a data directory where one is named, else those of the daemon."""
     if data is None:
-        from hwd.client import Client
-
-        with Client.find(url) as hwd:
+        with connect(url) as hwd:
             yield _Daemon(hwd)
         return
     if url is not None:
@@ -58,7 +51,17 @@ def recorded(url: str | None, data: str | None) -> Generator[RunSource, None, No
         raise ConfigError(
             f"{data}: holds no records ({path.name}). Name the directory that `hwd serve --data` was given"
         )
-    yield _Directory(path)
+    from hwd.records.records import Records
+    from hwd.records.records_file import reading_url
+    from hwd_drivers.core.offload import InlineOffload
+
+    with reading_url(path) as read_from, asyncio.Runner() as runner:
+        records = Records(read_from, InlineOffload(), read_only=True, name=str(path))
+        try:
+            runner.run(records.open())
+            yield _Directory(records, runner)
+        finally:
+            records.close()
 
 
 def run_reports(source: RunSource, ids: Sequence[str], *, observations: bool = False) -> "tuple[RunReport, ...]":
@@ -104,66 +107,27 @@ class _Daemon:
     def run(self, id: str) -> Run:
         return self._hwd.run(id)
 
-    def run_documents(self, id: str) -> list[Document]:
-        return self._hwd.run_documents(id)
-
     def stream(self, id: str, kinds: Sequence[str] = ()) -> Iterator[Document]:
         """The answer contains all of them."""
-        return iter(self.run_documents(id))
+        return iter(self._hwd.run_documents(id))
 
 
 class _Directory:
     """Reads while a daemon may be writing: SQLite's write-ahead log allows both."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, records: "Records", runner: asyncio.Runner) -> None:
+        self._records = records
+        self._runner = runner
 
     def runs(self, limit: int) -> Sequence[RunSummary]:
-        async def read(records: "Records") -> Sequence[RunSummary]:
-            return await records.runs(limit=limit)
-
-        return self._read(read)
+        return self._runner.run(self._records.runs.newest(limit=limit))
 
     def run(self, id: str) -> Run:
-        async def read(records: "Records") -> Run:
-            return await records.run(id)
-
-        return self._read(read)
-
-    def run_documents(self, id: str) -> list[Document]:
-        async def read(records: "Records") -> list[Document]:
-            run = await records.run(id)
-            return [stored.document for stored in await records.documents(run=run.id)]
-
-        return self._read(read)
+        return self._runner.run(self._records.runs.get(id))
 
     def stream(self, id: str, kinds: Sequence[str] = ()) -> Iterator[Document]:
         """Read a page at a time."""
-        after = 0
-        with asyncio.Runner() as runner, self._open() as records:
-            runner.run(records.open())
-            run = runner.run(records.run(id))
-            while page := runner.run(records.documents(run=run.id, kinds=kinds, after=after, limit=PAGE)):
-                after = page[-1].id
-                yield from (stored.document for stored in page)
-
-    def _read(self, question: "Callable[[Records], Awaitable[T]]") -> "T":
-        async def ask() -> "T":
-            with self._open() as records:
-                await records.open()
-                return await question(records)
-
-        return asyncio.run(ask())
-
-    @contextlib.contextmanager
-    def _open(self) -> "Iterator[Records]":
-        from hwd.records.records import Records
-        from hwd.records.records_file import reading_url
-        from hwd_drivers.core.offload import InlineOffload
-
-        with reading_url(self._path) as url:
-            records = Records(url, InlineOffload(), read_only=True, name=str(self._path))
-            try:
-                yield records
-            finally:
-                records.close()
+        after, run = 0, self.run(id)
+        while page := self._runner.run(self._records.documents(run=run.id, kinds=kinds, after=after, limit=PAGE)):
+            after = page[-1].id
+            yield from (stored.document for stored in page)

@@ -1,14 +1,18 @@
-"""Lines of `hwd status` on alerts, on the last changes of switches and on the disk."""
+"""Lines and tables of `hwd status`: leases and prepared sets, as their own commands list them, alerts, the last changes
+of switches, the disk.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hwd.cli.output import StyledText, coloured, seconds
+from hwd.cli.output import Output, StyledText, coloured, few, seconds
 from hwd.model.daemon import DISK_EACH_S
-from hwd.model.local_time import local_time
+from hwd.model.local_time import date_and_time, local_time
 from hwd.model.plural import plural
 
 if TYPE_CHECKING:
+    from hwd.model.lease import HeldLease
+    from hwd.model.prepared_set import PreparedSetStatus
     from hwd.model.status import Alert, DiskSpace, StorageStatus
     from hwd.model.switch import SwitchStatus
 
@@ -18,8 +22,8 @@ SUMMARY = 240
 """Characters of one alert: three lines of a terminal with 100 columns."""
 REPEATED = 40
 """A reason that is shorter is said again."""
-SHOWN_SWITCHES = 6
-"""Names in one line; crossconnects, too."""
+SHOWN = 6
+"""Names in one line: of switches, crossconnects or ports; the JSON has all."""
 
 
 def since(wall_ns: int | None, now_wall_ns: int | None) -> str:
@@ -85,8 +89,7 @@ def change_lines(switches: "Sequence[SwitchStatus]", now_wall_ns: int | None) ->
     lines: list[tuple[int, str]] = []
     for changed in by.values():
         last = max((one.last_change for one in changed if one.last_change is not None), key=lambda one: one.wall_ns)
-        more = f" and {len(changed) - SHOWN_SWITCHES} more" if len(changed) > SHOWN_SWITCHES else ""
-        names = ", ".join(one.switch for one in changed[:SHOWN_SWITCHES]) + more
+        names = few([one.switch for one in changed], SHOWN)
         at = since(last.wall_ns, now_wall_ns)
         found = "found" if last.origin in ("other", "restart") else "changed"
         lines.append((-last.wall_ns, f"{names}: {found} at {at}: {last}"))
@@ -110,6 +113,70 @@ def disk_line(disk: "DiskSpace | None", now_wall_ns: int | None) -> tuple[str | 
 
 def orphan_line(orphans: "Sequence[str]") -> str:
     """Crossconnects that belong to no fibre of the testbed file, as they are left when a reload takes a fibre out."""
-    more = f" and {len(orphans) - SHOWN_SWITCHES} more" if len(orphans) > SHOWN_SWITCHES else ""
-    named = f"{', '.join(orphans[:SHOWN_SWITCHES])}{more}"
+    named = few(orphans, SHOWN)
     return f"no fibre of the testbed file leads to an end of {named}: whether light is in them is not known here"
+
+
+def show_leases(output: Output, leases: "Sequence[HeldLease]") -> None:
+    if not leases:
+        output.say("no leases")
+        return
+    rows = [(lease.id, lease.holder, _left(lease), few(lease.ports, SHOWN)) for lease in leases]
+    output.table(("lease", "holder", "left", "ports"), rows)
+    for lease in leases:
+        if lease.kind == "waiting":
+            output.say(f"  {waits_line(lease)}")
+        elif lease.waits_for:
+            output.say(f"  {delay_line(lease)}")
+
+
+def delay_line(lease: "HeldLease") -> str:
+    """Why a reserved lease has not begun though its time has come."""
+    why = "; ".join(lease.waits_for or ())
+    begun = date_and_time(lease.at_wall_ns or 0)
+    return f"lease {lease.id} should have begun {begun}, and begins once its ports are free: {why}"
+
+
+def waits_line(lease: "HeldLease") -> str:
+    """Where a client stands in the queue, and why it is not granted yet."""
+    return f"lease {lease.id} waits, place {lease.place}: {'; '.join(lease.waits_for or ()) or 'its turn comes'}"
+
+
+def span(lease: "HeldLease") -> str:
+    """When a reserved lease begins, and for how long."""
+    return f"from {date_and_time(lease.at_wall_ns or 0, offset=True)} for {seconds(lease.for_s or 0.0)}"
+
+
+def _left(lease: "HeldLease") -> str:
+    match lease.kind:
+        case "waiting":
+            return f"waits, place {lease.place}"
+        case "reserved":
+            return span(lease)
+        case "delegated":
+            return f"{lease.state}, epoch {lease.epoch}"
+        case _:
+            return seconds(lease.left_s)
+
+
+def show_sets(output: Output, found: "Sequence[PreparedSetStatus]") -> None:
+    """One line for each set, and what keeps one from being switched."""
+    if not found:
+        output.say("no prepared sets")
+        return
+    rows = [
+        (
+            one.id,
+            one.at or "no target",
+            ", ".join(target.id for target in one.targets),
+            one.rule,
+            one.lease,
+            "with its lease" if one.expires_in_s is None else seconds(one.expires_in_s),
+            plural(len(one.ports), "port"),
+        )
+        for one in found
+    ]
+    output.table(("set", "at", "targets", "after a crash", "lease", "ends", "holds"), rows)
+    for one in found:
+        if one.why:
+            output.say(f"  set {one.id}: {one.why}")

@@ -15,20 +15,18 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack, cast
-from urllib.parse import quote, urlencode
 
 from hwd.client.connection import Connection
 from hwd.client.event_stream import Event, Listening
 from hwd.client.find import Whereabouts
 from hwd.client.reconfiguration_follower import KINDS as RECONFIGURATION_KINDS
 from hwd.client.reconfiguration_follower import LOOK_S, ReconfigurationFollower, Tell
-from hwd.client.run_follower import KINDS, RunFollower
+from hwd.client.run_follower import KINDS, state_in
 from hwd.client.wanted import Waits, Wanted, body_of, waits_of
 from hwd.model import bodies
 from hwd.model.daemon import JournalGivenUp
 from hwd.model.demand import FILE_BYTES_MAX, DemandMatrix, DemandSummary
 from hwd.model.document_list import DocumentJson, DocumentList
-from hwd.model.fault_confirmation import FaultConfirmation
 from hwd.model.host import HostStatus
 from hwd.model.job_status import JobDemand, JobEfficiency, JobOutput, JobStatus, JobTraining, JobVerification
 from hwd.model.lease import HeldLease
@@ -39,7 +37,7 @@ from hwd.model.reconfiguration import HistoryEntry, ReconfigurationStatus
 from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.reload import ReloadReport
 from hwd.model.run import AbortedRun, AcceptedRun, RunStatus, TrialRun
-from hwd.model.status import Status
+from hwd.model.status import FaultConfirmation, Status
 from hwd.model.switch import HeldEnds, SwitchStatus
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import ConfigError, HwdError
@@ -115,23 +113,23 @@ class AsyncClient:
 
     async def status(self) -> Status:
         """The answer behind `hwd status`."""
-        return await self._connection.get("status", Status)
+        return await self._connection.get(Status, "status")
 
     async def switches(self) -> list[SwitchStatus]:
         """All switches, with the state that they report."""
-        return await self._connection.get("switches", list[SwitchStatus])
+        return await self._connection.get(list[SwitchStatus], "switches")
 
     async def hosts(self) -> list[HostStatus]:
         """Hosts, their agents, and the alignment of their clocks."""
-        return await self._connection.get("hosts", list[HostStatus])
+        return await self._connection.get(list[HostStatus], "hosts")
 
     async def reconfigurations(self) -> list[ReconfigurationStatus]:
         """Reconfigurations that are under way."""
-        return await self._connection.get("reconfigurations", list[ReconfigurationStatus])
+        return await self._connection.get(list[ReconfigurationStatus], "reconfigurations")
 
     async def programs(self) -> list[ProgramStatus]:
         """Programs that run on hosts."""
-        return await self._connection.get("programs", list[ProgramStatus])
+        return await self._connection.get(list[ProgramStatus], "programs")
 
     async def run_program(self, host: str, *words: str, by: str | None = None) -> AsyncGenerator[ProgramNews, None]:
         """Start a program of the testbed file on a host, with further arguments: that it has started, what it writes,
@@ -141,62 +139,58 @@ class AsyncClient:
         daemon, or the host, goes away.
         """
         body = bodies.ProgramBody(words=[*words], by=by)
-        async with aclosing(self._connection.lines(f"hosts/{quote(host, safe='')}/programs", body)) as lines:
+        async with aclosing(self._connection.lines("hosts", host, "programs", body=body)) as lines:
             async for line in lines:
                 yield from_json(line, ProgramNews)
 
     async def signal_program(self, id: str, signal: Signal) -> ProgramStatus:
         """Send a signal to a program and its process group, by the id in its first news."""
-        body = bodies.SignalBody(signal=signal)
-        return await self._connection.post(f"programs/{quote(id, safe='')}/signal", ProgramStatus, body)
+        return await self._connection.post(
+            ProgramStatus, "programs", id, "signal", body=bodies.SignalBody(signal=signal)
+        )
 
     async def start_job(self, name: str, *words: str, by: str | None = None) -> JobStatus:
         """Start a job of the testbed file, with further arguments of its command; it goes on without this caller."""
-        return await self._connection.post("jobs", JobStatus, bodies.JobBody(name=name, words=[*words], by=by))
+        return await self._connection.post(JobStatus, "jobs", body=bodies.JobBody(name=name, words=[*words], by=by))
 
     async def jobs(self) -> list[JobStatus]:
         """The newest jobs, newest first, also those that have ended."""
-        return await self._connection.get("jobs", list[JobStatus])
+        return await self._connection.get(list[JobStatus], "jobs")
 
     async def job(self, id: str) -> JobStatus:
         """One job. Raises UnknownError."""
-        return await self._connection.get(f"jobs/{quote(id, safe='')}", JobStatus)
+        return await self._connection.get(JobStatus, "jobs", id)
 
     async def verify_job(self, id: str) -> list[JobVerification]:
         """Whether a job, or all jobs of a run, kept their promises, from the records. Raises UnknownError."""
-        return await self._connection.get(f"jobs/{quote(id, safe='')}/verification", list[JobVerification])
+        return await self._connection.get(list[JobVerification], "jobs", id, "verification")
 
     async def job_efficiency(self, id: str) -> list[JobEfficiency]:
         """How much of the capacity of its network became data that its ranks go on with: of a job, or all of a run."""
-        return await self._connection.get(f"jobs/{quote(id, safe='')}/efficiency", list[JobEfficiency])
+        return await self._connection.get(list[JobEfficiency], "jobs", id, "efficiency")
 
     async def job_training(self, id: str) -> list[JobTraining]:
         """The iterations of a job, or of all jobs of a run, and the moves of its light. Raises UnknownError."""
-        return await self._connection.get(f"jobs/{quote(id, safe='')}/training", list[JobTraining])
+        return await self._connection.get(list[JobTraining], "jobs", id, "training")
 
     async def job_demand(self, id: str, *, iteration: int | None = None, layer: int | None = None) -> list[JobDemand]:
         """What hosts had for each other in the all-to-alls of a job, or of all jobs of a run. Raises UnknownError."""
-        chosen = {"iteration": iteration, "layer": layer}
-        query = urlencode({key: value for key, value in chosen.items() if value is not None})
-        return await self._connection.get(f"jobs/{quote(id, safe='')}/demand?{query}", list[JobDemand])
+        return await self._connection.get(list[JobDemand], "jobs", id, "demand", iteration=iteration, layer=layer)
 
     async def stop_job(self, id: str, *, by: str | None = None, why: str = "") -> JobStatus:
         """Let a job end; `by` and `why` are recorded. Raises RefusedError where none of this id is under way: it may
         have just ended.
         """
         body = bodies.ActBody(why=why) if by is None else bodies.ActBody(by=by, why=why)
-        return await self._connection.post(f"jobs/{quote(id, safe='')}/stop", JobStatus, body)
+        return await self._connection.post(JobStatus, "jobs", id, "stop", body=body)
 
     async def job_output(self, id: str, rank: int = 0, *, first: int = 0) -> JobOutput:
         """What a rank has written, from byte `first` on, at most 1 MiB."""
-        return await self._connection.get(
-            f"jobs/{quote(id, safe='')}/ranks/{rank}/output", JobOutput, query={"first": str(first)}
-        )
+        return await self._connection.get(JobOutput, "jobs", id, "ranks", str(rank), "output", first=first)
 
     async def documents(self, *, after: str | None = None, kinds: Iterable[str] = ()) -> DocumentList:
         """Retained events after an id, at once. Without `after` only the newest id, from which to continue."""
-        query = {"kind": tuple(kinds)} | ({} if after is None else {"after": (after,)})
-        return await self._connection.get("documents", DocumentList, query=query)
+        return await self._connection.get(DocumentList, "documents", kind=tuple(kinds), after=after)
 
     @asynccontextmanager
     async def events(
@@ -231,7 +225,7 @@ class AsyncClient:
 
         See `Wanted` for all arguments.
         """
-        return await self._connection.post("plans", PlanSummary, body_of(bodies.PlanBody, wanted))
+        return await self._connection.post(PlanSummary, "plans", body=body_of(bodies.PlanBody, wanted))
 
     async def apply(
         self,
@@ -252,10 +246,7 @@ class AsyncClient:
         client's thread.
         """
         body = body_of(bodies.ReconfigurationBody, wanted, id=id, by=by)
-        call = partial(
-            self._connection.post, "reconfigurations", ReconfigurationStatus, body, within_s=DRIVE_S + body.waits_s
-        )
-        return await self._followed(call, id, tell)
+        return await self._applied(body, DRIVE_S, tell)
 
     async def apply_hash(
         self,
@@ -272,10 +263,7 @@ class AsyncClient:
         planned now.
         """
         body = body_of(bodies.ReconfigurationBody, waits, names=Waits.__annotations__, hash=hash, id=id, by=by)
-        call = partial(
-            self._connection.post, "reconfigurations", ReconfigurationStatus, body, within_s=within_s + body.waits_s
-        )
-        return await self._followed(call, id, tell)
+        return await self._applied(body, within_s, tell)
 
     async def restore(
         self, ports: Sequence[str] = (), *, id: str | None = None, by: str | None = None, **wanted: Unpack[Wanted]
@@ -296,9 +284,9 @@ class AsyncClient:
 
         `switch`, `port`: only those that moved it. `before`: the id of the oldest that you have, to get older ones.
         """
-        named = {"switch": switch, "port": port, "before": before}
-        query = {"limit": str(limit), **{name: value for name, value in named.items() if value is not None}}
-        return await self._connection.get("history", list[HistoryEntry], query=query)
+        return await self._connection.get(
+            list[HistoryEntry], "history", limit=limit, switch=switch, port=port, before=before
+        )
 
     # --- prepared sets
 
@@ -340,7 +328,7 @@ class AsyncClient:
             overrides=cast("dict[InterlockName, str]", dict(overrides or {})),
             by=by,
         )
-        return await self._connection.post("sets", PreparedSetStatus, body, within_s=DRIVE_S)
+        return await self._connection.post(PreparedSetStatus, "sets", body=body, within_s=DRIVE_S)
 
     async def switch(
         self,
@@ -357,14 +345,13 @@ class AsyncClient:
         so the links are ready. `override`: `{"job": why}` for the set of a job, which is recorded; the job brings its
         light back, or fails. `id`, `by`, `tell`: see `apply`.
         """
-        path = f"sets/{_part(prepared_set)}/switch"
         body = bodies.SwitchBody(target=target, epoch=epoch, override=_overriding(override), id=id, by=by)
-        call = partial(self._connection.post, path, ReconfigurationStatus, body, within_s=10 * DRIVE_S)
-        return await self._followed(call, id, tell)
+        switch = partial(self._connection.post, ReconfigurationStatus, "sets", prepared_set, "switch")
+        return await self._followed(partial(switch, body=body, within_s=10 * DRIVE_S), id, tell)
 
     async def sets(self) -> list[PreparedSetStatus]:
         """Prepared sets that have not ended."""
-        return await self._connection.get("sets", list[PreparedSetStatus])
+        return await self._connection.get(list[PreparedSetStatus], "sets")
 
     async def release_set(
         self,
@@ -376,26 +363,37 @@ class AsyncClient:
     ) -> PreparedSetStatus:
         """End a prepared set: its ports are free, its switches stay as they are. `override`, `by`: as of `switch`."""
         body = bodies.ReleaseSetBody(epoch=epoch, override=_overriding(override), by=by)
-        path = f"sets/{_part(prepared_set)}/release"
-        return await self._connection.post(path, PreparedSetStatus, body, within_s=DRIVE_S)
+        return await self._connection.post(
+            PreparedSetStatus, "sets", prepared_set, "release", body=body, within_s=DRIVE_S
+        )
 
     async def confirm(self, reconfiguration: str | None = None) -> ReconfigurationStatus:
         """Keep the new state. None: the only reconfiguration under way."""
-        path = f"reconfigurations/{_part(reconfiguration or '-')}/confirm"
-        return await self._connection.post(path, ReconfigurationStatus, within_s=DRIVE_S)
+        id = reconfiguration or "-"
+        return await self._connection.post(ReconfigurationStatus, "reconfigurations", id, "confirm", within_s=DRIVE_S)
 
     async def roll_back(self, reconfiguration: str | None = None) -> ReconfigurationStatus:
         """Restore the state before it. None: the only reconfiguration under way."""
-        path = f"reconfigurations/{_part(reconfiguration or '-')}/rollback"
-        return await self._connection.post(path, ReconfigurationStatus, within_s=DRIVE_S)
+        id = reconfiguration or "-"
+        return await self._connection.post(ReconfigurationStatus, "reconfigurations", id, "rollback", within_s=DRIVE_S)
 
     async def give_up(self, reconfiguration: str, *, by: str = "a Python client", why: str = "") -> JournalGivenUp:
         """Stop trying to roll back an interrupted reconfiguration, which frees its ports.
 
         The switches stay as they are. Raises RefusedError for a reconfiguration that is not open.
         """
-        path = f"reconfigurations/{_part(reconfiguration)}/give-up"
-        return await self._connection.post(path, JournalGivenUp, bodies.ActBody(by=by, why=why), within_s=DRIVE_S)
+        body = bodies.ActBody(by=by, why=why)
+        return await self._connection.post(
+            JournalGivenUp, "reconfigurations", reconfiguration, "give-up", body=body, within_s=DRIVE_S
+        )
+
+    async def _applied(
+        self, body: bodies.ReconfigurationBody, within_s: float, tell: Tell | None
+    ) -> ReconfigurationStatus:
+        """The answer to what applies a plan, within this time beside what it waits for."""
+        within_s += body.waits_s
+        path = partial(self._connection.post, ReconfigurationStatus, "reconfigurations")
+        return await self._followed(partial(path, body=body, within_s=within_s), body.id, tell)
 
     async def _followed(self, call: Callable[[], Awaitable[T]], id: str | None, tell: Tell | None) -> T:
         """The answer of a call that applies `id`; meanwhile `tell` gets how far it is."""
@@ -440,7 +438,7 @@ class AsyncClient:
         be taken now; nothing has changed then.
         """
         body = bodies.ReloadBody(dry_run=dry_run, hash=hash, drain_s=drain_s, by=by)
-        return await self._connection.post("reload", ReloadReport, body, within_s=DRIVE_S + drain_s)
+        return await self._connection.post(ReloadReport, "reload", body=body, within_s=DRIVE_S + drain_s)
 
     async def timeline(self, reconfiguration: str) -> "MeasuredTimeline":
         """The timeline of a reconfiguration that has ended, as long as the event stream retains it. Raises FailedError
@@ -469,7 +467,7 @@ class AsyncClient:
         body = bodies.RunBody(
             text=text, file=file, parameters=dict(parameters or {}), due_wall_ns=due_wall_ns, trial=trial
         )
-        return await self._connection.post("runs", AcceptedRun, body)
+        return await self._connection.post(AcceptedRun, "runs", body=body)
 
     async def start_playbook(
         self,
@@ -490,54 +488,55 @@ class AsyncClient:
 
         `before`: the id of the oldest run that you have, to get older ones.
         """
-        query = {"limit": str(limit), **({} if before is None else {"before": before})}
-        return await self._connection.get("runs", list[RunSummary], query=query)
+        return await self._connection.get(list[RunSummary], "runs", limit=limit, before=before)
 
     async def run(self, id: str) -> Run:
         """One run, by its id or a prefix of it."""
-        return await self._connection.get(f"runs/{_part(id)}", Run)
+        return await self._connection.get(Run, "runs", id)
 
     async def run_state(self, id: str) -> RunStatus:
         """The state of a run as one value: what it is doing, or how it ended."""
-        return await self._connection.get(f"runs/{_part(id)}/state", RunStatus)
+        return await self._connection.get(RunStatus, "runs", id, "state")
 
     async def follow(self, run: str) -> AsyncGenerator[RunStatus, None]:
         """The state of a run, now and at every change, until it has ended. Survives lost connections and restarts of
         the daemon.
         """
         last = (await self.documents()).last
-        following = RunFollower(await self.run_state(run))
-        yield following.status
-        if following.ended():
+        status = await self.run_state(run)
+        yield status
+        if status.state.ended:
             return
         async with self.events(after=last, kinds=KINDS) as found:
             async for event in found:
-                if following.take(following.state_from(event) if event.document else await self.run_state(run)):
-                    yield following.status
-                if following.ended():
+                now = state_in(event, status.run) if event.document else await self.run_state(run)
+                if now is not None and now != status:
+                    status = now
+                    yield status
+                if status.state.ended:
                     return
 
     async def queue(self) -> list[RunStatus]:
         """Runs that wait, in the order in which they will start."""
-        return await self._connection.get("queue", list[RunStatus])
+        return await self._connection.get(list[RunStatus], "queue")
 
     async def pause(self, run: str, *, by: str) -> RunStatus:
         """Pause a run after its present step; its lease is renewed meanwhile."""
-        return await self._connection.post(f"runs/{_part(run)}/pause", RunStatus, bodies.ByBody(by=by))
+        return await self._connection.post(RunStatus, "runs", run, "pause", body=bodies.ByBody(by=by))
 
     async def resume(self, run: str, *, by: str) -> RunStatus:
         """Continue a run that was paused."""
-        return await self._connection.post(f"runs/{_part(run)}/resume", RunStatus, bodies.ByBody(by=by))
+        return await self._connection.post(RunStatus, "runs", run, "resume", body=bodies.ByBody(by=by))
 
     async def abort(self, run: str, *, by: str, why: str = "") -> AbortedRun:
         """End a run in its safe state; answers when that is reached, within 5 s. A queued run is removed from the
         queue.
         """
-        return await self._connection.post(f"runs/{_part(run)}/abort", AbortedRun, bodies.ActBody(by=by, why=why))
+        return await self._connection.post(AbortedRun, "runs", run, "abort", body=bodies.ActBody(by=by, why=why))
 
     async def run_documents(self, id: str) -> list[Document]:
         """All documents of a run, oldest first."""
-        sent = await self._connection.get(f"runs/{_part(id)}/documents", list[DocumentJson])
+        sent = await self._connection.get(list[DocumentJson], "runs", id, "documents")
         return [one.document() for one in sent]
 
     async def timelines(self, run: str) -> "Timelines":
@@ -556,11 +555,11 @@ class AsyncClient:
 
     async def leases(self) -> list[HeldLease]:
         """Leases in force."""
-        return await self._connection.get("leases", list[HeldLease])
+        return await self._connection.get(list[HeldLease], "leases")
 
     async def lease_requests(self) -> list[HeldLease]:
         """Leases that are not granted yet: the queue in the order of turns, then reservations by their times."""
-        return await self._connection.get("leases/requests", list[HeldLease])
+        return await self._connection.get(list[HeldLease], "leases", "requests")
 
     async def take_lease(
         self,
@@ -587,7 +586,7 @@ class AsyncClient:
             at_wall_ns=at_wall_ns,
             heartbeat_s=heartbeat_s,
         )
-        return await self._connection.post("leases", HeldLease, body)
+        return await self._connection.post(HeldLease, "leases", body=body)
 
     async def wait_lease(self, lease: str, *, say: Callable[[HeldLease], None] | None = None) -> HeldLease:
         """Wait until a lease that was taken with `queue`, or reserved, is granted; `say` gets it at first and whenever
@@ -610,31 +609,29 @@ class AsyncClient:
 
     async def beat_lease(self, lease: str, *, epoch: int | None = None) -> HeldLease:
         """A heartbeat of its holder, who claims a reserved lease by it, or of who waits for it. Says what it is now."""
-        body = bodies.EpochBody(epoch=epoch)
-        return await self._connection.post(f"leases/{_part(lease)}/heartbeat", HeldLease, body)
+        return await self._connection.post(HeldLease, "leases", lease, "heartbeat", body=bodies.EpochBody(epoch=epoch))
 
     async def renew_lease(self, lease: str, *, for_s: float, epoch: int | None = None) -> HeldLease:
         """Renew a lease: it expires `for_s` seconds from now."""
-        body = bodies.RenewBody(for_s=for_s, epoch=epoch)
-        return await self._connection.post(f"leases/{_part(lease)}/renew", HeldLease, body)
+        return await self._connection.post(
+            HeldLease, "leases", lease, "renew", body=bodies.RenewBody(for_s=for_s, epoch=epoch)
+        )
 
     async def release_lease(self, lease: str, *, epoch: int | None = None) -> HeldLease:
         """Release a lease, leave the queue, or withdraw a reservation."""
-        body = bodies.EpochBody(epoch=epoch)
-        return await self._connection.post(f"leases/{_part(lease)}/release", HeldLease, body)
+        return await self._connection.post(HeldLease, "leases", lease, "release", body=bodies.EpochBody(epoch=epoch))
 
     async def kick_lease(self, lease: str, *, by: str = "a Python client", why: str = "") -> HeldLease:
         """Revoke a lease. `by`: who revokes it; its holder reads that and `why` at the next act, and jobs on a host
         whose own switch it is do.
         """
-        body = bodies.KickBody(by=by, why=why)
-        return await self._connection.post(f"leases/{_part(lease)}/kick", HeldLease, body)
+        return await self._connection.post(HeldLease, "leases", lease, "kick", body=bodies.KickBody(by=by, why=why))
 
     async def grant_lease(self, switch: str, *, by: str = "a Python client") -> HeldLease:
         """Delegate a switch again to the host that owns it, after `kick_lease` revoked that. Raises RefusedError where
         it was not revoked.
         """
-        return await self._connection.post(f"leases/{_part(switch)}/grant", HeldLease, bodies.ByBody(by=by))
+        return await self._connection.post(HeldLease, "leases", switch, "grant", body=bodies.ByBody(by=by))
 
     # --- stored demands
 
@@ -659,28 +656,30 @@ class AsyncClient:
         """
         if len(data) > FILE_BYTES_MAX:  # a server that refuses a body may close the connection under it
             raise ConfigError(f"demand {name}: the file has {len(data)} bytes, over the {FILE_BYTES_MAX} of one demand")
-        asked = {
-            "hosts": ",".join(hosts) or None,
-            "experts_per_gpu": experts_per_gpu,
-            "gpus_per_server": gpus_per_server,
-            "replace": "true" if replace else None,
-            "by": by,
-        }
-        query = {"name": name, **{key: str(value) for key, value in asked.items() if value is not None}}
-        return await self._connection.upload("demands", DemandSummary, data, query=query, within_s=UPLOAD_S)
+        return await self._connection.post(
+            DemandSummary,
+            "demands",
+            body=data,
+            within_s=UPLOAD_S,
+            name=name,
+            hosts=",".join(hosts) or None,
+            experts_per_gpu=experts_per_gpu,
+            gpus_per_server=gpus_per_server,
+            replace="true" if replace else None,
+            by=by,
+        )
 
     async def demands(self) -> list[DemandSummary]:
         """Stored demands, in the order of their names."""
-        return await self._connection.get("demands", list[DemandSummary])
+        return await self._connection.get(list[DemandSummary], "demands")
 
     async def demand(self, name: str, *, layer: int = 0, microbatch: int = 0) -> DemandMatrix:
         """One matrix of a stored demand. Raises UnknownError."""
-        query = {"layer": str(layer), "microbatch": str(microbatch)}
-        return await self._connection.get(f"demands/{_part(name)}", DemandMatrix, query=query)
+        return await self._connection.get(DemandMatrix, "demands", name, layer=layer, microbatch=microbatch)
 
     async def remove_demand(self, name: str) -> DemandSummary:
         """Remove a stored demand; returns what it was. Raises UnknownError."""
-        return await self._connection.delete(f"demands/{_part(name)}", DemandSummary)
+        return await self._connection.ask("DELETE", DemandSummary, "demands", name)
 
     # --- overrides and faults
 
@@ -699,7 +698,7 @@ class AsyncClient:
         the switch cannot do it.
         """
         body = bodies.OverrideBody(switch=switch, ends=[*ends], to="force-blocked", lease=lease, why=why, by=by)
-        return await self._connection.post("overrides", HeldEnds, body)
+        return await self._connection.post(HeldEnds, "overrides", body=body)
 
     async def unblock(
         self,
@@ -712,21 +711,16 @@ class AsyncClient:
     ) -> HeldEnds:
         """Unblock fibre ends of a switch."""
         body = bodies.OverrideBody(switch=switch, ends=[*ends], to="normal", lease=lease, why=why, by=by)
-        return await self._connection.post("overrides", HeldEnds, body)
+        return await self._connection.post(HeldEnds, "overrides", body=body)
 
     async def fault(self, fault: Fault, *, lease: str | None = None) -> None:
         """Inject a fault into a twin, under a lease; {"fault": "clear"} ends all faults.
 
         Raises RefusedError where the subject is no twin, or others lease it.
         """
-        await self._connection.post("faults", FaultConfirmation, {**fault, "lease": lease})
+        await self._connection.post(FaultConfirmation, "faults", body={**fault, "lease": lease})
 
 
 def _overriding(override: Mapping[str, str] | None) -> "dict[bodies.OverrideOf, str]":
     """Only the daemon checks whose right it is."""
     return cast("dict[bodies.OverrideOf, str]", dict(override or {}))
-
-
-def _part(id: str) -> str:
-    """Quote an id as one part of a path, whatever characters it has."""
-    return quote(id, safe="") or "%20"

@@ -4,14 +4,15 @@ import asyncio
 import math
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import httpx2
 
 from hwd.client import event_stream
 from hwd.client.event_stream import Event, Lines, Listening
-from hwd.client.find import Whereabouts, tls
+from hwd.client.find import Whereabouts
 from hwd.client.problem import raise_for_problem
 from hwd.model.bodies import Body
 from hwd_drivers.core.documents import Json
@@ -27,6 +28,8 @@ CONNECT_S = 5.0
 API = "/api/v1/"
 JSON = {"Content-Type": "application/json"}
 BYTES = {"Content-Type": "application/octet-stream"}
+Query = str | int | Sequence[str] | None
+"""A value in a query."""
 
 
 class Connection:
@@ -49,51 +52,69 @@ class Connection:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def get(self, path: str, answer: type[T], *, query: Mapping[str, str | Sequence[str]] | None = None) -> T:
-        """Send a GET request for a path below `API`; `answer` is the type of its answer.
+    async def ask(
+        self,
+        method: str,
+        answer: type[T],
+        *path: str,
+        body: Body | Mapping[str, Json] | bytes | None = None,
+        within_s: float = ANSWER_S,
+        **query: Query,
+    ) -> T:
+        """Send a request for a path below `API`, by its parts; `answer` is the type of its answer, which must come
+        `within_s`. A `body` of bytes is a file. What is None in `query` is left out.
 
         Raises HwdError: the daemon's error, LinkError where it cannot be reached, DeadlineError where it is late, and
         ProtocolError where the answer is not one to this call.
         """
-        return await self._ask("GET", API + path, answer, ANSWER_S, params=query)
+        within_s, where = min(within_s, self._within_s), _path(path)
+        request: dict[str, Any] = {"timeout": httpx2.Timeout(within_s, connect=min(CONNECT_S, within_s))}
+        request["params"] = {name: value for name, value in query.items() if value is not None} or None
+        if body is not None:
+            request["headers"] = BYTES if isinstance(body, bytes) else JSON
+            request["content"] = body if isinstance(body, bytes) else to_json(body)
+        try:
+            response = await self._send(method, where, **request)
+        except httpx2.ConnectTimeout as error:
+            raise unreachable(self.url, error) from error
+        except httpx2.TimeoutException as error:
+            raise DeadlineError(f"daemon {self.url}: no answer to {method} {where} within {within_s:g} s") from error
+        except httpx2.TransportError as error:
+            raise unreachable(self.url, error) from error
+        raise_for_problem(response)
+        try:
+            return from_json(response.content, answer)
+        except ValueError as error:  # no JSON, no UTF-8, or another answer
+            raise ProtocolError(
+                f"{response.request.url}: cannot read the answer to {method} {where}: {error!r}. "
+                "Where daemon and client are of different versions, install one version of hwd on both sides"
+            ) from error
+
+    async def get(self, answer: type[T], *path: str, **query: Query) -> T:
+        return await self.ask("GET", answer, *path, body=None, within_s=ANSWER_S, **query)
 
     async def post(
         self,
-        path: str,
         answer: type[T],
-        body: Body | Mapping[str, Json] | None = None,
-        *,
+        *path: str,
+        body: Body | Mapping[str, Json] | bytes | None = None,
         within_s: float = ANSWER_S,
+        **query: Query,
     ) -> T:
-        """Send a POST request, whose answer must come `within_s`. Raises as `get` does."""
-        sent = {} if body is None else {"content": to_json(body), "headers": JSON}
-        return await self._ask("POST", API + path, answer, within_s, **sent)
+        return await self.ask("POST", answer, *path, body=body, within_s=within_s, **query)
 
-    async def upload(self, path: str, answer: type[T], data: bytes, *, query: Mapping[str, str], within_s: float) -> T:
-        """Send a POST request whose body is a file. Raises as `get` does."""
-        return await self._ask("POST", API + path, answer, within_s, params=query, content=data, headers=BYTES)
-
-    async def delete(self, path: str, answer: type[T]) -> T:
-        """Send a DELETE request. Raises as `get` does."""
-        return await self._ask("DELETE", API + path, answer, ANSWER_S)
-
-    async def lines(self, path: str, body: Body) -> AsyncGenerator[bytes, None]:
+    async def lines(self, *path: str, body: Body) -> AsyncGenerator[bytes, None]:
         """Send a POST request whose answer comes line by line, until it is closed; empty lines are signs of life.
 
-        Raises as `get` does, LinkError where the daemon goes away meanwhile.
+        Raises as `ask` does, LinkError where the daemon goes away meanwhile.
         """
         timeout = httpx2.Timeout(ANSWER_S, connect=CONNECT_S)
+        sent = {"content": to_json(body), "headers": JSON, "timeout": timeout}
         try:
-            async with self._http.stream(
-                "POST", API + path, content=to_json(body), headers=JSON, timeout=timeout
-            ) as response:
-                if not response.is_success:
-                    await response.aread()
-                raise_for_problem(response)
-                async with aclosing(_lines_of(response)) as lines:
-                    async for line in lines:
-                        if line:
-                            yield line
+            async with self._answered("POST", _path(path), **sent) as lines:
+                async for line in lines:
+                    if line:
+                        yield line
         except httpx2.TransportError as error:
             raise unreachable(self.url, error) from error
 
@@ -111,37 +132,22 @@ class Connection:
             self._look_again()
 
     async def _stream(self, listening: Listening) -> AsyncGenerator[Event, None]:
-        async with self._http.stream(
-            "GET", event_stream.PATH, params=listening.params, headers=listening.headers, timeout=event_stream.TIMEOUT
-        ) as response:
+        reader = Lines(listening.beat)
+        asked = {"params": listening.params, "headers": listening.headers, "timeout": event_stream.TIMEOUT}
+        async with self._answered("GET", event_stream.PATH, **asked) as lines:
+            async for line in lines:
+                if (event := reader.feed(line.decode(errors="replace"))) is not None:
+                    yield event
+
+    @asynccontextmanager
+    async def _answered(self, method: str, path: str, **request: Any) -> AsyncGenerator[AsyncGenerator[bytes, None]]:
+        """The lines of an answer while it comes."""
+        async with self._http.stream(method, path, **request) as response:
             if not response.is_success:
                 await response.aread()
             raise_for_problem(response)
-            reader = Lines(listening.beat)
             async with aclosing(_lines_of(response)) as lines:
-                async for line in lines:
-                    if (event := reader.feed(line.decode(errors="replace"))) is not None:
-                        yield event
-
-    async def _ask(self, method: str, path: str, answer: type[T], within_s: float, **request: Any) -> T:
-        within_s = min(within_s, self._within_s)
-        timeout = httpx2.Timeout(within_s, connect=min(CONNECT_S, within_s))
-        try:
-            response = await self._send(method, path, timeout=timeout, **request)
-        except httpx2.ConnectTimeout as error:
-            raise unreachable(self.url, error) from error
-        except httpx2.TimeoutException as error:
-            raise DeadlineError(f"daemon {self.url}: no answer to {method} {path} within {within_s:g} s") from error
-        except httpx2.TransportError as error:
-            raise unreachable(self.url, error) from error
-        raise_for_problem(response)
-        try:
-            return from_json(response.content, answer)
-        except ValueError as error:  # no JSON, no UTF-8, or another answer
-            raise ProtocolError(
-                f"{response.request.url}: cannot read the answer to {method} {path}: {error!r}. "
-                "Where daemon and client are of different versions, install one version of hwd on both sides"
-            ) from error
+                yield lines
 
     async def _send(self, method: str, path: str, **request: Any) -> httpx2.Response:
         try:
@@ -161,10 +167,10 @@ class Connection:
         return self._of_process[process]
 
     def _client(self) -> httpx2.AsyncClient:
-        # No proxy and no .netrc: a daemon is near, and its token must reach nobody else.
-        return httpx2.AsyncClient(
-            base_url=self.url, headers=self._authorization(), trust_env=False, verify=tls(self.url)
-        )
+        # No proxy and no .netrc: a daemon is near, and its token must reach nobody else. Loading certificates takes
+        # 20 ms, and only https needs them.
+        tls = self.url.startswith("https://")
+        return httpx2.AsyncClient(base_url=self.url, headers=self._authorization(), trust_env=False, verify=tls)
 
     def _authorization(self) -> dict[str, str]:
         token = self._token or self._daemon.token
@@ -190,6 +196,11 @@ async def _lines_of(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
                 yield b"".join((*parts, line))
                 parts.clear()
             parts.append(last)
+
+
+def _path(parts: Sequence[str]) -> str:
+    """Each part is quoted, whatever characters an id in it has."""
+    return API + "/".join([quote(part, safe="") or "%20" for part in parts])
 
 
 def unreachable(url: str, error: Exception) -> HwdError:

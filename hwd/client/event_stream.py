@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import httpx2
@@ -111,14 +111,6 @@ class Lines:
             return _event(fields)
         self._beat(fields.get("id"))
         return None
-
-
-def parse(lines: Iterable[str]) -> Generator[Event, None, None]:
-    """Parse all events of some lines."""
-    reader = Lines(beat=lambda id: None)
-    for line in lines:
-        if (event := reader.feed(line)) is not None:
-            yield event
 
 
 def _event(fields: Mapping[str, str]) -> Event:

@@ -55,13 +55,6 @@ def find_daemon(url: str | None = None, environment: Mapping[str, str] = os.envi
     return Whereabouts.find(url, environment).url
 
 
-def tls(url: str) -> bool:
-    """Whether certificates are checked, which has to be known when a client is made: loading them takes 20 ms, and only
-    https needs them.
-    """
-    return url.startswith("https://")
-
-
 def _of(testbed: str, environment: Mapping[str, str]) -> DaemonPlace:
     place = daemon_of(testbed, environment)
     if place is None:

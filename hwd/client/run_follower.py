@@ -1,4 +1,4 @@
-"""Follows one run to its end by its events. No I/O."""
+"""The state of a run in its events. No I/O."""
 
 from hwd.client.event_stream import Event
 from hwd.model.run import RunStatus
@@ -6,27 +6,6 @@ from hwd_drivers.core.errors import ProtocolError
 
 KINDS = (RunStatus.KIND,)
 """Kinds of events to subscribe to."""
-
-
-class RunFollower:
-    """The state of one run. Where events were missed, the state has to be fetched."""
-
-    def __init__(self, status: RunStatus) -> None:
-        self.status = status
-
-    def ended(self) -> bool:
-        return self.status.state.ended
-
-    def state_from(self, event: Event) -> RunStatus | None:
-        """The state of this run in an event; None where the event is about another run."""
-        return state_in(event, self.status.run)
-
-    def take(self, status: RunStatus | None) -> bool:
-        """Record a state; True where it is a new one."""
-        if status is None or status == self.status:
-            return False
-        self.status = status
-        return True
 
 
 def state_in(event: Event, run: str) -> RunStatus | None:

@@ -11,17 +11,17 @@
 Faults are those of `hwd.model.fault`; times count from the start of the twins, and with `every_s` the scenario repeats.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from hwd.config.file_kind import is_other_kind
 from hwd.config.testbed.testbed_schema import NAME, Entry, Text
-from hwd.config.yaml.file_problem import Problem, nearest, refuse
-from hwd.config.yaml.tree import Node, Reading, parse_tree, read_tree
+from hwd.config.yaml.file_problem import Loaded, nearest
+from hwd.config.yaml.tree import Node, Reading, read_tree
 from hwd.config.yaml.validate import validate
 from hwd.model.fault import FAULTS, Clear, Fault, SwitchFault, parse_fault
 from hwd_drivers.core.errors import HwdError
@@ -64,42 +64,15 @@ class Scenario:
     every_s: float | None = None
 
 
-class LoadedScenario(NamedTuple):
-    """`scenario` is None where a problem is more than a warning."""
-
-    scenario: Scenario | None
-    problems: tuple[Problem, ...]
-
-    def require(self) -> Scenario:
-        """Raises ConfigError with all problems, one a line."""
-        refuse(self.problems)
-        assert self.scenario is not None
-        return self.scenario
-
-
 def load_scenario(
-    path: str | Path, *, switch: str | None = None, check: Callable[[Fault], None] | None = None
-) -> LoadedScenario:
+    source: str | Path | Reading, *, switch: str | None = None, check: Callable[[Fault], None] | None = None
+) -> Loaded[Scenario]:
     """Read a scenario file. `switch`: the subject of faults without one. `check` raises HwdError for a fault that
     cannot be injected.
     """
-    return load_read_scenario(read_tree(path), switch=switch, check=check)
-
-
-def read_scenario(
-    text: str, *, file: str, switch: str | None = None, check: Callable[[Fault], None] | None = None
-) -> LoadedScenario:
-    """Read a scenario from its text; `file` is its name in messages."""
-    reading = parse_tree(text.encode("utf-8", "surrogatepass"), file=file)
-    return load_read_scenario(reading, switch=switch, check=check)
-
-
-def load_read_scenario(
-    reading: Reading, *, switch: str | None = None, check: Callable[[Fault], None] | None = None
-) -> LoadedScenario:
-    """Load a scenario from a file that was read already."""
+    reading = read_tree(source)
     if reading.root is None or is_other_kind(reading, "scenario"):
-        return LoadedScenario(None, reading.in_order())
+        return Loaded(None, reading.in_order())
     top = validate(ScenarioFile, reading.root, (), reading)
     faults: list[TimedFault] = []
     for index in range(len(top.faults if top else ())):
@@ -113,9 +86,9 @@ def load_read_scenario(
             )
         faults.append(timed)
     if top is None or not reading.sound:
-        return LoadedScenario(None, reading.in_order())
+        return Loaded(None, reading.in_order())
     ordered = tuple(sorted(faults, key=lambda timed: timed.at_s))
-    return LoadedScenario(Scenario(name=top.scenario, faults=ordered, every_s=top.every_s), reading.in_order())
+    return Loaded(Scenario(name=top.scenario, faults=ordered, every_s=top.every_s), reading.in_order())
 
 
 def _timed(
@@ -150,7 +123,9 @@ def _fault(reading: Reading, where: tuple[str | int, ...], node: Node, switch: s
         reading.add((*where, "fault"), f"{name!r} is no fault; {nearest(str(name), FAULTS)}" if name else "is missing")
         return None
     kind = FAULTS[name]
-    if switch is not None and (issubclass(kind, SwitchFault) or (kind is Clear and not _names_subject(data))):
+    if switch is not None and (
+        issubclass(kind, SwitchFault) or (kind is Clear and data.keys().isdisjoint(("switch", "port", "host")))
+    ):
         data.setdefault("switch", switch)
     fields = {*kind.__struct_fields__, "fault"}
     for key in data:
@@ -163,10 +138,6 @@ def _fault(reading: Reading, where: tuple[str | int, ...], node: Node, switch: s
     except HwdError as error:
         reading.add((*where, "fault"), _without_prefix(error))
         return None
-
-
-def _names_subject(data: Mapping[str, Any]) -> bool:
-    return not data.keys().isdisjoint(("switch", "port", "host"))
 
 
 def _without_prefix(error: HwdError) -> str:

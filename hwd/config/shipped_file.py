@@ -6,28 +6,28 @@ from hwd.config.yaml.file_problem import nearest_name
 from hwd_drivers.core.errors import ConfigError
 
 _PACKAGE = Path(__file__).parents[1]
-_PLACES = (_PACKAGE.parent, _PACKAGE)
 """A checkout has `playbooks/` next to the package; a wheel has `_playbooks/` inside it."""
 
 
 def names_of(kind: str) -> list[str]:
     """The names of all files of a kind."""
-    return sorted(
-        {found.stem for folder in (_PLACES[0] / kind, _PLACES[1] / f"_{kind}") for found in folder.glob("*.yaml")}
-    )
+    return sorted(_files(kind))
 
 
 def shipped_file(kind: str, name: str) -> Path:
     """The file `name` (with or without `.yaml`) of `playbooks` or `examples`; raises ConfigError that names a
     similar one, or all.
     """
-    folders = (_PLACES[0] / kind, _PLACES[1] / f"_{kind}")
-    names: set[str] = set()
-    for folder in folders:
-        path = folder / (name if name.endswith(".yaml") else f"{name}.yaml")
-        if path.is_file():
-            return path
-        names |= {found.stem for found in folder.glob("*.yaml")}
-    close = nearest_name(name.removesuffix(".yaml"), sorted(names))
-    remark = f"did you mean {close}?" if close else f"there are {', '.join(sorted(names)) or 'none'}"
+    files = _files(kind)
+    stem = name.removesuffix(".yaml")
+    if stem in files:
+        return files[stem]
+    close = nearest_name(stem, sorted(files))
+    remark = f"did you mean {close}?" if close else f"there are {', '.join(sorted(files)) or 'none'}"
     raise ConfigError(f"{name}: no such file here, and none of that name among the {kind} of hwd; {remark}")
+
+
+def _files(kind: str) -> dict[str, Path]:
+    """The files of a kind by name; those of the checkout, where there is one."""
+    folders = (_PACKAGE / f"_{kind}", _PACKAGE.parent / kind)
+    return {found.stem: found for folder in folders for found in folder.glob("*.yaml")}

@@ -21,9 +21,9 @@ from hwd.daemon.assembly.leasing import Leasing
 from hwd.daemon.assembly.offer import service_of
 from hwd.daemon.assembly.past import Past
 from hwd.daemon.assembly.run_work import RunWork
-from hwd.daemon.disk_space import SpaceWatch
+from hwd.daemon.disk_space import watch_space
 from hwd.daemon.fanout import Fanout
-from hwd.daemon.lag import LagWatch, ignore_lag
+from hwd.daemon.lag import watch_lag
 from hwd.daemon.limits import Limits
 from hwd.daemon.reload import Reload, TestbedFile
 from hwd.daemon.retention import Retention, unfinished
@@ -45,6 +45,7 @@ from hwd.records.recorder import RecordingSink
 from hwd.telemetry import Budget, Metrics
 from hwd.web.hub import Hub
 from hwd.web.rack_status import RackStatus
+from hwd.web.stream import EventStream
 from hwd_agents.wire import ClaimOperation, ClaimTransfer, EndOperation, EndTransfers, JoinJob, SwitchPreparedSet
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
@@ -75,13 +76,14 @@ class Daemon:
         process: Process,
         sinks: Sequence[Sink] = (),
         limits: Limits | None = None,
-        on_turn: Callable[[float], None] = ignore_lag,
+        on_turn: Callable[[float], None] = lambda lag_s: None,
         testbed_file: TestbedFile | None = None,
     ) -> None:
         self._ports = NicPorts()
         self._ready = ReadyLinks(self._ports)
         self.metrics = Metrics(Budget.of(testbed), self._ready)
         self.hub = Hub()
+        self.events = EventStream(self.hub, boot=process.boot)
         self._in_use = InUse(Fabric(testbed))
         self._testbed_text = testbed_text
         self._testbed_file = testbed_file
@@ -105,7 +107,7 @@ class Daemon:
             self._sink.add(sink)
         self._emit = Emitter(machine.clock, self._sink)
         self._limits = limits or Limits(machine.clock)
-        self._lag_watch = LagWatch(self._emit, on_turn)
+        self._on_turn = on_turn
 
     async def open(self) -> None:
         """Read records and journal, close crashed runs in the records, and build the parts. Touches no device."""
@@ -168,14 +170,23 @@ class Daemon:
             recorded=self._recorder.flush,
         )
         self.service = service_of(
-            base, rack, self.reloads, engine=engine, hosts=hosts, leasing=leasing, jobs=jobs, runs=runs
+            base,
+            rack,
+            self.reloads,
+            events=self.events,
+            metrics=self.metrics,
+            engine=engine,
+            hosts=hosts,
+            leasing=leasing,
+            jobs=jobs,
+            runs=runs,
         )
         asks = hosts.gateway.asks
-        asks.serve(ClaimTransfer, jobs.jobs.claim_transfer)
-        asks.serve(EndTransfers, jobs.jobs.end_transfers)
-        asks.serve(JoinJob, jobs.jobs.join)
-        asks.serve(ClaimOperation, jobs.jobs.claim)
-        asks.serve(EndOperation, jobs.jobs.end)
+        asks.serve(ClaimTransfer, jobs.asks.claim_transfer)
+        asks.serve(EndTransfers, jobs.asks.end_transfers)
+        asks.serve(JoinJob, jobs.asks.join)
+        asks.serve(ClaimOperation, jobs.asks.claim)
+        asks.serve(EndOperation, jobs.asks.end)
         asks.serve(SwitchPreparedSet, SetSwitchAsks(base.in_use, self.service.sets, engine.reconfigurer).switch)
 
         self._sink.subscribe(leasing.ends, engine.baselines, engine.transfers, jobs.rates)
@@ -214,12 +225,13 @@ class Daemon:
             "hosts/selections": hosts.selections.run,
             "bus/runs": runs.topics.run,
             "runs/queue": runs.runs.run,
-            "loop/lag": self._lag_watch.run,
+            "loop/lag": partial(watch_lag, self._emit, self._on_turn),
             "limits/tell": partial(self._limits.run, self._sink),
         }
         if self._space is not None:
-            watch = SpaceWatch(self._process.data_dir, self._space, self._machine.offload, self._emit)
-            self._tasks["disk/space"] = watch.run
+            self._tasks["disk/space"] = partial(
+                watch_space, self._process.data_dir, self._space, self._machine.offload, self._emit
+            )
         await runs.runs.open()
 
     def _foundation(self) -> Foundation:

@@ -23,34 +23,27 @@ ReadSpace = Callable[[], Space]
 """Raises OSError. It may block: a file system of the network does where its server is away."""
 
 
-class SpaceWatch:
-    """Reads the disk every few seconds. Emits `daemon.disk` at the start, each minute, and at once where much has
-    changed: little is left or no longer, it cannot be read or can again. `path`: of the folder that `read` reads.
+async def watch_space(path: str, read: ReadSpace, offload: Offload, emit: Emitter) -> None:
+    """Read the disk every few seconds, until cancelled. Emits `daemon.disk` at the start, each minute, and at once
+    where much has changed: little is left or no longer, it cannot be read or can again. `path`: of the folder that
+    `read` reads.
     """
+    last: DaemonDisk | None = None
+    last_s = 0.0
+    while True:
+        now, now_s = await _read_now(path, read, offload), asyncio.get_running_loop().time()
+        if last is None or now_s - last_s >= DISK_EACH_S or _is_much(last, now):
+            emit(now)
+            last, last_s = now, now_s
+        await asyncio.sleep(DISK_READ_EACH_S)
 
-    def __init__(self, path: str, read: ReadSpace, offload: Offload, emit: Emitter) -> None:
-        self._path = path
-        self._read = read
-        self._offload = offload
-        self._emit = emit
 
-    async def run(self) -> None:
-        """Watch the disk until cancelled."""
-        last: DaemonDisk | None = None
-        last_s = 0.0
-        while True:
-            now, now_s = await self._read_now(), asyncio.get_running_loop().time()
-            if last is None or now_s - last_s >= DISK_EACH_S or _is_much(last, now):
-                self._emit(now)
-                last, last_s = now, now_s
-            await asyncio.sleep(DISK_READ_EACH_S)
-
-    async def _read_now(self) -> DaemonDisk:
-        try:
-            space = await self._offload(self._read)
-        except OSError as error:
-            return DaemonDisk(path=self._path, free_bytes=None, total_bytes=None, why=reason_of(error))
-        return DaemonDisk(path=self._path, free_bytes=space.free_bytes, total_bytes=space.total_bytes, why="")
+async def _read_now(path: str, read: ReadSpace, offload: Offload) -> DaemonDisk:
+    try:
+        space = await offload(read)
+    except OSError as error:
+        return DaemonDisk(path=path, free_bytes=None, total_bytes=None, why=reason_of(error))
+    return DaemonDisk(path=path, free_bytes=space.free_bytes, total_bytes=space.total_bytes, why="")
 
 
 def _is_much(last: DaemonDisk, now: DaemonDisk) -> bool:

@@ -36,7 +36,6 @@ class DrivenSwitches:
 
     @property
     def drivers(self) -> Mapping[str, Supervisor]:
-        """The supervisors by the names of their switches."""
         return self._drivers
 
     @property

@@ -36,7 +36,6 @@ class Fanout:
             self._takers[fact] += (sink,)
 
     def subscribe(self, *parts: Subscriber) -> None:
-        """Add sinks, each for the facts that it takes."""
         for part in parts:
             self.add(part, *part.TAKES)
 

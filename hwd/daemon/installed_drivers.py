@@ -7,28 +7,23 @@ from typing import Any
 
 from hwd.config.check import check_files
 from hwd.config.planes import installed as planes
-from hwd.config.testbed.testbed import LoadedTestbed, load_read
-from hwd.config.yaml.file_problem import Problem
-from hwd.config.yaml.tree import Reading, parse_tree, read_tree
+from hwd.config.testbed.testbed import load_testbed
+from hwd.config.yaml.file_problem import Loaded, Problem
+from hwd.config.yaml.tree import Reading, parse_tree
 from hwd.jobs.job_check import job_obstacle
-from hwd.model.testbed import Switch
+from hwd.model.testbed import Switch, Testbed
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
 
 
-def load(path: str | Path) -> LoadedTestbed:
+def load(source: str | Path | Reading) -> Loaded[Testbed]:
     """The testbed of a file and everything that is wrong in it."""
-    return load_reading(read_tree(path))
+    return load_testbed(source, **_known())
 
 
-def load_reading(reading: Reading) -> LoadedTestbed:
-    """Load a testbed from a file that was read already."""
-    return load_read(reading, **_known())
-
-
-def load_text(text: str, *, file: str) -> LoadedTestbed:
+def load_text(text: str, *, file: str) -> Loaded[Testbed]:
     """Load a testbed from a text as `load` does from a file; `file` is its name in problems."""
-    return load_reading(parse_tree(text.encode(), file=file))
+    return load(parse_tree(text, file=file))
 
 
 def check(paths: Sequence[str | Path], environment: Mapping[str, str] = os.environ) -> tuple[Problem, ...]:
@@ -37,17 +32,17 @@ def check(paths: Sequence[str | Path], environment: Mapping[str, str] = os.envir
     """
     known = _known()
 
-    def load_checked(reading: Reading) -> LoadedTestbed:
-        loaded = load_read(reading, environment=environment, **known)
-        if loaded.testbed is None:
+    def load_checked(reading: Reading) -> Loaded[Testbed]:
+        loaded = load_testbed(reading, environment=environment, **known)
+        if loaded.value is None:
             return loaded
-        for name, switch in loaded.testbed.switches.items():
+        for name, switch in loaded.value.switches.items():
             if (why := _switch_obstacle(switch, known["specs"][switch.driver])) is not None:
                 reading.add(("switches", name), why)
-        for name, entry in loaded.testbed.jobs.items():
-            if entry.plane in planes.names() and (why := job_obstacle(entry, loaded.testbed)) is not None:
+        for name, entry in loaded.value.jobs.items():
+            if entry.plane in planes.names() and (why := job_obstacle(entry, loaded.value)) is not None:
                 reading.add(("jobs", name, "plane"), why)
-        return LoadedTestbed(loaded.testbed, reading.in_order())
+        return Loaded(loaded.value, reading.in_order())
 
     return check_files(paths, load_checked)
 

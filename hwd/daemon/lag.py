@@ -12,26 +12,17 @@ REPORT_S = 10.0
 """The time between two documents `daemon.lag`."""
 
 
-def ignore_lag(lag_s: float) -> None:
-    """Ignore the lag: the default of `on_turn`."""
-
-
-class LagWatch:
-    """Emits `daemon.lag`: how late the loop was at most. `on_turn` gets the lag of each turn that was measured."""
-
-    def __init__(self, emit: Emitter, on_turn: Callable[[float], None] = ignore_lag) -> None:
-        self._emit = emit
-        self._on_turn = on_turn
-
-    async def run(self) -> None:
-        """Measure the lag of the loop until cancelled."""
-        loop = asyncio.get_running_loop()
-        while True:
-            longest_s, until_s = 0.0, loop.time() + REPORT_S
-            while (due_s := loop.time() + PERIOD_S) < until_s:
-                await asyncio.sleep(PERIOD_S)
-                lag_s = loop.time() - due_s
-                longest_s = max(longest_s, lag_s)
-                self._on_turn(lag_s)
-            self._emit(DaemonLag(seconds=longest_s))
-            await asyncio.sleep(max(0.0, until_s - loop.time()))
+async def watch_lag(emit: Emitter, on_turn: Callable[[float], None]) -> None:
+    """Emit `daemon.lag`, how late the loop was at most, until cancelled. `on_turn` gets the lag of each turn that was
+    measured.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        longest_s, until_s = 0.0, loop.time() + REPORT_S
+        while (due_s := loop.time() + PERIOD_S) < until_s:
+            await asyncio.sleep(PERIOD_S)
+            lag_s = loop.time() - due_s
+            longest_s = max(longest_s, lag_s)
+            on_turn(lag_s)
+        emit(DaemonLag(seconds=longest_s))
+        await asyncio.sleep(max(0.0, until_s - loop.time()))

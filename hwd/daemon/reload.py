@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Protocol
 
-from hwd.config.testbed.testbed import LoadedTestbed
+from hwd.config.yaml.file_problem import Loaded
 from hwd.config.yaml.tree import Reading, parse_tree, uncollected
 from hwd.daemon.driven_switches import DrivenSwitches
 from hwd.fabric.fabric import Fabric
@@ -17,6 +17,7 @@ from hwd.model.bodies import ReloadBody
 from hwd.model.daemon import TestbedReloaded
 from hwd.model.reload import ReloadReport, TestbedChangeReport
 from hwd.model.request import Caller
+from hwd.model.testbed import Testbed
 from hwd.model.testbed_diff import ChangeKind, TestbedChange, in_order, testbed_diff
 from hwd.playbook.runs import Runs
 from hwd.ports.claim import Claim
@@ -59,7 +60,7 @@ class TestbedFile:
 
     name: str
     read: Callable[[], bytes]
-    load: Callable[[Reading], LoadedTestbed]
+    load: Callable[[Reading], Loaded[Testbed]]
     offload: Offload
 
 

@@ -50,7 +50,6 @@ class Retention:
         self._failure: HwdError | None = None
 
     async def run(self) -> None:
-        """Delete old documents until cancelled."""
         while True:
             await asyncio.sleep(EACH_S)
             await self._delete()
@@ -100,5 +99,5 @@ class Retention:
 def unfinished(journal: Journal) -> Iterable[str]:
     """Reconfigurations and prepared sets that the journal has open, or whose end the records may lack."""
     yield from (entry.reconfiguration for entry in journal.open)
-    yield from (ended.begun.entry.reconfiguration for ended in journal.ended)
+    yield from (ended.begun.reconfiguration for ended in journal.ended)
     yield from (stored.prepared.id for stored in journal.sets)

@@ -62,9 +62,10 @@ class RackAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """What the daemon says about its own process."""
+    """What the daemon says about its own process. `boot`: with what the ids of its events begin, new at each start."""
 
     version: str
     data_dir: str
     pid: int
     commit: Commit = field(default_factory=Commit)
+    boot: str = "boot"

@@ -23,7 +23,7 @@ from hwd.daemon.broker_choice import EMBEDDED, chosen_broker
 from hwd.daemon.commit import find_commit
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.datadir import DataDirectory
-from hwd.daemon.installed_drivers import load_reading
+from hwd.daemon.installed_drivers import load
 from hwd.daemon.launch import RackFinder, RackProcess, has_twins
 from hwd.daemon.limits import Limits
 from hwd.daemon.reload import READ_S, TestbedFile
@@ -46,7 +46,6 @@ from hwd.twin.rack_sockets import check_sockets
 from hwd.web.app import make_app
 from hwd.web.door import check_listen, read_tokens
 from hwd.web.server import HttpServer, listen
-from hwd.web.stream import EventStream
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_agents.process.systemd import Notifier
 from hwd_drivers.core.clock import SystemClock
@@ -95,7 +94,7 @@ async def serve(
     """
     reading = read_tree(options.testbed)
     with contextlib.closing(ThreadOffload(1)) as once:  # planes of other packages are asked what they take
-        loaded = await once(load_reading, reading)
+        loaded = await once(load, reading)
     testbed = loaded.require()
     for problem in loaded.problems:
         log.warning("%s", problem)
@@ -183,13 +182,14 @@ async def serve(
                 data_dir=str(data.path.absolute()),
                 pid=os.getpid(),
                 commit=await offload(find_commit),
+                boot=ids.token(length=8),
             ),
             limits=limits,
             on_turn=Watchdog(notifier).feed,
             testbed_file=TestbedFile(
                 name=str(options.testbed),
                 read=partial(_read, options.testbed),
-                load=load_reading,
+                load=load,
                 offload=DetachedOffload(READ_S),
             ),
         )
@@ -198,11 +198,8 @@ async def serve(
         await daemon.open()
         gc.collect()
         gc.freeze()  # these objects are never freed: each collection would spend 40 ms of the loop on them
-        events = EventStream(daemon.hub, boot=ids.token(length=8))
         app = make_app(
             daemon.service,
-            metrics=daemon.metrics.render,
-            events=events,
             version=version,
             tokens=frozenset(set_tokens if token is None else {token.text}),
             names={token: name for token, name in set_tokens.items() if name},
@@ -210,7 +207,7 @@ async def serve(
             local=token is not None,
             reached=limits,
         )
-        server = HttpServer(app, sock, before_stop=events.stop, reached=limits)
+        server = HttpServer(app, sock, before_stop=daemon.events.stop, reached=limits)
         manager = ServiceManager(
             notifier, subject=f"testbed {testbed.name}", looked=daemon.looked, readiness=daemon.service.rack.ready
         )

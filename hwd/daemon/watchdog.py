@@ -12,7 +12,7 @@ class Watchdog:
     """Sends nothing where no service manager has a watchdog on this process.
 
     watchdog = Watchdog(Notifier(os.environ, pid=os.getpid()))
-    LagWatch(emit, watchdog.feed)
+    await watch_lag(emit, watchdog.feed)
     """
 
     def __init__(self, notifier: Notifier) -> None:

@@ -118,10 +118,6 @@ class CompositeSwitch:
         islands = {island[part_of[self._ports[port]]] for port in ports if port in self._ports}
         return lambda demand: island[part_of[self._ports[demand.a]]] in islands
 
-    def switches_near(self, ports: Iterable[PortSide]) -> tuple[str, ...]:
-        """The switches whose elements may have to move for demands at these ends."""
-        return self.inside.switches_of(ports)
-
     def element_of(self, one: SwitchCrossconnect) -> Element | None:
         """Its element that makes this crossconnect; None for a switch without elements."""
         end = one.crossconnect.a

@@ -117,7 +117,7 @@ class CompositeParts:
 
     def _found(self, others: frozenset[FibreEnd]) -> tuple[tuple[Part, ...], tuple[tuple[FibreEnd, FibreEnd], ...]]:
         """Parts with a port, and those that only fibres from other parts lead to."""
-        mine = frozenset(self.composite.ports.values())
+        graph, mine = self._graph, frozenset(self.composite.ports.values())
         seeds = dict.fromkeys(part for end in self.composite.ports.values() if (part := self._part_at(end)) is not None)
         near: dict[Part, list[tuple[FibreEnd, FibreEnd]]] = {}
         pending = deque(seeds)
@@ -125,7 +125,12 @@ class CompositeParts:
             part = pending.popleft()
             if part in near:
                 continue
-            near[part] = [(end, far) for end in self._ends_of(part) if end not in mine for far in self._neighbours(end)]
+            near[part] = [
+                (end, far)
+                for end in self._ends_of(part)
+                if end not in mine
+                for far in dict.fromkeys(graph.neighbours(end))
+            ]
             pending += [next_part for _, far in near[part] if (next_part := self._part_at(far)) is not None]
         kept = set(near)
         while True:
@@ -145,14 +150,6 @@ class CompositeParts:
             if end not in others and (far in mine or self._part_at(far) not in kept)
         ]
         return tuple(part for part in near if part in kept), tuple(dict.fromkeys(leaks))
-
-    def _neighbours(self, end: FibreEnd) -> Iterator[FibreEnd]:
-        yield from dict.fromkeys(
-            (
-                *(leg.end for leg in self._graph.legs.get(end, ())),
-                *(leg.start for leg in self._graph.into.get(end, ())),
-            )
-        )
 
     # --- where light can go in it
 

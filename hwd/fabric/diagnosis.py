@@ -116,7 +116,6 @@ class Diagnosis:
         return self._hang(StageName.OPTICAL, None, f"no light either way: {'; '.join(whys)}", powers)
 
     def _weak(self) -> Hang | None:
-        """Light that is there, and too weak for the receiver."""
         for end, state in self._ends.items():
             if state.light.lit and not state.carrier and (weak := self._first(CircuitLight.weak, end)) is not None:
                 return self._hang(StageName.FIRMWARE, end, f"{weak.why}{self._remote_fault(end)}", weak.powers)

@@ -7,43 +7,24 @@ wanted = desired(routed)
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, partial
 
 from hwd.fabric.composite import CompiledDemands, CompositeSwitch
-from hwd.fabric.conflict import ConflictError
 from hwd.fabric.followed_light import FollowedLight, Ways, in_order
 from hwd.fabric.graph import Graph, Leg, at_switch
 from hwd.fabric.hops import Hops
 from hwd.fabric.input_power import InputPower, InputPowers
 from hwd.fabric.light import LightMap
+from hwd.fabric.link_router import LinkRouter, LinkWays
 from hwd.fabric.loss_budget import fits
-from hwd.fabric.obstacle import explain
-from hwd.fabric.path import EndsInUse, Path, find_path
+from hwd.fabric.path import Path
 from hwd.fabric.reach import carries, reached
 from hwd.fabric.state import State
 from hwd.model.circuit import Circuit, RoutedLink
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import NicPort, PortNote, PortState, Testbed
-from hwd_drivers.core.errors import BugError, ConfigError
 from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide, Side
-
-REORDERINGS_MAX = 8
-"""How often links are routed again with the one first that found no path; real racks need none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkWays:
-    """A link with the paths of its light from switch to switch; the paths inside composites are not chosen yet."""
-
-    link: Link
-    paths: tuple[Path, ...]
-
-    @property
-    def crossconnects(self) -> frozenset[SwitchCrossconnect]:
-        """Crossconnects of switches, and those of composites under the composite's name."""
-        return frozenset(one for path in self.paths for one in path.crossconnects)
 
 
 class Fabric:
@@ -55,8 +36,8 @@ class Fabric:
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
         self._graph = Graph(testbed)
-        self._hops = Hops(self._graph)
-        self.composites: Mapping[str, CompositeSwitch] = self._hops.composites
+        hops = Hops(self._graph)
+        self.composites: Mapping[str, CompositeSwitch] = hops.composites
         self._light = LightMap(testbed, self._graph)
         self._ports = {port.id: port for port in testbed.ports()}
         self._owners = {
@@ -64,7 +45,7 @@ class Fabric:
         }
         self.set_aside: Mapping[FibreEnd, PortNote] = _set_aside(testbed)
         """Ends of switches that are spare, reserved, in maintenance or failed."""
-        self._barred = {end: str(note) for end, note in self.set_aside.items()}
+        self.router = LinkRouter(testbed, hops, {end: str(note) for end, note in self.set_aside.items()})
         self._input_powers = InputPowers(testbed)
         loss_db = {name: one.capabilities.loss_db_typical for name, one in testbed.switches.items()}
         self._new_light = partial(
@@ -96,60 +77,14 @@ class Fabric:
         """
         return tuple(port for port in self._ports.values() if self._is_optical(port))
 
-    def route(self, link: Link) -> RoutedLink:
-        """The path of one link alone. Raises ConfigError where there is none."""
-        return self.routes([link])[0]
-
     def routes(self, links: Iterable[Link]) -> tuple[RoutedLink, ...]:
         """Paths of links that exist at once, in their order; no fibre end is used twice, each element is in one state.
-        Raises as `ways` does.
+        Raises as `LinkRouter.ways` does.
         """
-        ways = self.ways(links)
-        compiled = {name: self.composites[name].compile(demands, {}) for name, demands in self.demands(ways).items()}
+        ways = self.router.ways(links)
+        demands = self.router.demands(ways)
+        compiled = {name: self.composites[name].compile(wanted, {}) for name, wanted in demands.items()}
         return self.routed(ways, compiled)
-
-    def ways(
-        self,
-        links: Iterable[Link],
-        beside: Mapping[str, Iterable[Crossconnect]] | None = None,
-        *,
-        closed: Mapping[FibreEnd, str] | None = None,
-        set_aside: bool = True,
-    ) -> tuple[LinkWays, ...]:
-        """Paths of links that exist at once, in their order, together with `needed` demands on composites.
-
-        `closed`: switch ends that they must not use, with the reason. Ports that the testbed file sets aside (spare,
-        in maintenance ...) are used only where nothing else leads there, for an interlock to judge; without
-        `set_aside` never.
-
-        Raises ConfigError where a link has no path, RefusedError where a composite cannot meet all demands.
-        """
-        wanted = tuple(links)
-        self._check_ports(wanted)
-        beside, closed = beside or {}, closed or {}
-        try:
-            return self._settled(wanted, beside, {**closed, **self._barred})
-        except ConfigError:
-            if not (self._barred and set_aside):
-                raise
-            try:
-                return self._settled(wanted, beside, closed)
-            except ConfigError:
-                pass  # the ports that are set aside are not the obstacle
-            raise
-
-    def _settled(
-        self, wanted: tuple[Link, ...], beside: Mapping[str, Iterable[Crossconnect]], barred: Mapping[FibreEnd, str]
-    ) -> tuple[LinkWays, ...]:
-        ways = self._ordered(wanted, beside, barred, careful=False)
-        try:
-            self._check_composites(ways, beside)
-        except ConflictError as conflict:
-            try:  # other paths may exist: now each step asks the composites
-                return self._ordered(wanted, beside, barred, careful=True)
-            except _NoWayError:
-                raise conflict from None
-        return ways
 
     def routed(self, ways: Iterable[LinkWays], compiled: Mapping[str, CompiledDemands]) -> tuple[RoutedLink, ...]:
         """Route the same links with the elements that composites use for them, whatever they lose."""
@@ -163,41 +98,6 @@ class Fabric:
             )
             for one in ways
         )
-
-    def demands(self, ways: Iterable[LinkWays]) -> dict[str, frozenset[Crossconnect]]:
-        """The demands of these links on each composite."""
-        found: dict[str, set[Crossconnect]] = {}
-        for one in (one for link in ways for one in link.crossconnects if one.switch in self.composites):
-            found.setdefault(one.switch, set()).add(one.crossconnect)
-        return {name: frozenset(demands) for name, demands in found.items()}
-
-    def _check_composites(self, ways: Iterable[LinkWays], beside: Mapping[str, Iterable[Crossconnect]]) -> None:
-        for name, demands in self.demands(ways).items():
-            self.composites[name].check([*sorted(demands, key=Crossconnect.sort_key), *beside.get(name, ())])
-
-    def _ordered(
-        self,
-        wanted: tuple[Link, ...],
-        beside: Mapping[str, Iterable[Crossconnect]],
-        barred: Mapping[FibreEnd, str],
-        *,
-        careful: bool,
-    ) -> tuple[LinkWays, ...]:
-        order = list(wanted)
-        for attempt in range(REORDERINGS_MAX + 1):
-            taken = self._taken(beside, careful=careful)
-            routed: dict[Link, LinkWays] = {}
-            for link in order:
-                try:
-                    routed[link] = self._route(link, taken, barred)
-                except _NoWayError:
-                    if attempt == REORDERINGS_MAX or order[0] == link:
-                        raise
-                    order = [link, *(other for other in order if other != link)]
-                    break
-            else:
-                return tuple(routed[link] for link in wanted)
-        raise BugError("routes: the last attempt neither returned nor raised")
 
     def links_of(self, state: State) -> tuple[Link, ...]:
         """The links that these crossconnects make, both ways and on every lane."""
@@ -288,50 +188,6 @@ class Fabric:
         """
         return carries(self._graph, one, state)
 
-    def _check_ports(self, links: tuple[Link, ...]) -> None:
-        used: dict[NicPortId, Link] = {}
-        for link in links:
-            for end in link.ends:
-                self._port(end)
-                if end in used:
-                    raise ConfigError(
-                        f"{link}: {end} is used by {used[end]} already; a NIC port is in one link at a time"
-                    )
-                used[end] = link
-
-    def _port(self, id: NicPortId) -> NicPort:
-        return self._ports[id] if id in self._ports else self.testbed.port(id)
-
-    def _taken(self, beside: Mapping[str, Iterable[Crossconnect]], *, careful: bool) -> EndsInUse:
-        taken = EndsInUse(careful=careful)
-        for name, demands in beside.items():
-            ports = self.testbed.composites[name].ports
-            for demand in demands:
-                one = SwitchCrossconnect(switch=name, crossconnect=demand)
-                taken.ends |= {ports[end]: one for end in demand.ends}
-                taken.of_station.setdefault(name, set()).add(one)
-                taken.ways |= {(ports[demand.b], ports[demand.a]), (ports[demand.a], ports[demand.b])}
-        return taken
-
-    def _route(self, link: Link, taken: EndsInUse, barred: Mapping[FibreEnd, str]) -> LinkWays:
-        a, b = (self._port(end) for end in link.ends)
-        if not fits(a.module, b.module):
-            raise ConfigError(
-                f"{link}: {a.id} has a {a.module.type} and {b.id} a {b.module.type}: "
-                "their lanes differ, so that neither "
-                "understands the other. Join ports with modules of one type"
-            )
-        paths = []
-        for source, target in ((a, b), (b, a)):
-            for start, end in zip(source.ends(Side.TX), target.ends(Side.RX), strict=True):
-                path = find_path(self._hops, start, end, taken=taken, barred=barred)
-                if path is None:
-                    why = explain(self._hops, start, end, taken=taken, barred=barred)
-                    raise _NoWayError(f"{link}: no way for the light of {start} to {end}: {why}")
-                taken.take(path)
-                paths.append(path)
-        return LinkWays(link=link, paths=tuple(paths))
-
     def _whole(self, path: Path, compiled: Mapping[str, CompiledDemands]) -> Path:
         """Put the elements of composites into a path."""
         legs, crossconnects = [path.legs[0]], list[SwitchCrossconnect]()
@@ -386,7 +242,7 @@ class Fabric:
         return routed
 
     def _is_whole(self, link: Link, ways: Ways) -> bool:
-        a, b = (self._port(end) for end in link.ends)
+        a, b = (self._ports[end] for end in link.ends)
         return fits(a.module, b.module) and all(
             len(ways.get((source, link.other(source)), {})) == len(a.module.fibre_lanes) for source in link.ends
         )
@@ -402,12 +258,7 @@ class Fabric:
         return sends and gets
 
 
-class _NoWayError(ConfigError):
-    """There is no path with what is left: another order of the links may find one."""
-
-
 def _set_aside(testbed: Testbed) -> dict[FibreEnd, PortNote]:
-    """Ends of switches that are not in normal use."""
     found = {}
     for note in testbed.port_notes:
         if note.state is PortState.NORMAL:

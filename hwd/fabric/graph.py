@@ -124,6 +124,11 @@ class Graph:
             switch not in self.elements or out in self.partners(switch, entry)
         )
 
+    def neighbours(self, end: FibreEnd) -> Iterator[FibreEnd]:
+        """Ends of devices that light of this end reaches, or whose light reaches it, without a switch in between."""
+        yield from (leg.end for leg in self.legs.get(end, ()))
+        yield from (leg.start for leg in self.into.get(end, ()))
+
     def strand_at(self, end: FibreEnd) -> Strand | None:
         return self._strands.get(end)
 

@@ -46,7 +46,4 @@ def _behind(name: str, near: dict[str, set[str]], graph: Graph) -> set[str]:
 
 
 def _neighbours(switch: str, graph: Graph) -> Iterator[FibreEnd]:
-    """Ends of devices that a fibre joins to this switch."""
-    for end in (at_switch(switch, side) for side in graph.fibred[switch]):
-        yield from (leg.end for leg in graph.legs.get(end, ()))
-        yield from (leg.start for leg in graph.into.get(end, ()))
+    return (near for side in graph.fibred[switch] for near in graph.neighbours(at_switch(switch, side)))

@@ -130,11 +130,14 @@ class _Point:
     """A place of the way. `stop`: why no light passes there, by what a switch says. `total_dbm`: of all lanes."""
 
     place: Place
-    at: str
     dark: bool = False
     total_dbm: float | None = None
     power: Power | None = None
     stop: str = ""
+
+    @property
+    def at(self) -> str:
+        return self.place.end
 
 
 def _module_point(place: Place, powers_dbm: Sequence[float | None] | None, *, dark: bool) -> _Point:
@@ -148,7 +151,6 @@ def _module_point(place: Place, powers_dbm: Sequence[float | None] | None, *, da
     known = bool(lit) or (dark and bool(found))
     return _Point(
         place=place,
-        at=place.end,
         dark=dark,
         total_dbm=sum_dbm(*lit) if lit else None,
         power=Power(at=place.end, dbm=found, by_lane=not place.end.lane) if known else None,
@@ -159,7 +161,7 @@ def _switch_point(place: Place, switch: SwitchStatus | None, age_s: float | None
     """`age_s`: of its powers, where they were read before the light was lost."""
     at = place.end
     if switch is None or not switch.up:
-        return _Point(place=place, at=at)
+        return _Point(place=place)
     monitored = (place.end.side is Side.A) is (place.crossconnect is None)
     name = place.end.port_side
     stop = ""
@@ -174,13 +176,12 @@ def _switch_point(place: Place, switch: SwitchStatus | None, age_s: float | None
         elif state in STOPPED:
             stop = f"{switch.switch} reports {pair} {STOPPED[state]}"
     if not monitored or name not in switch.power_dbm:
-        return _Point(place=place, at=at, stop=stop)
+        return _Point(place=place, stop=stop)
     power_dbm = switch.power_dbm[name]
     if age_s is not None:
-        return _Point(place=place, at=at, power=Power(at=at, dbm=(power_dbm,), age_s=age_s), stop=stop)
+        return _Point(place=place, power=Power(at=at, dbm=(power_dbm,), age_s=age_s), stop=stop)
     return _Point(
         place=place,
-        at=at,
         dark=power_dbm is None,
         total_dbm=power_dbm,
         power=Power(at=at, dbm=(power_dbm,)),

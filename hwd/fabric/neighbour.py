@@ -4,7 +4,8 @@ hosts report.
 
 from collections.abc import Collection
 
-from hwd.fabric.fabric import Fabric, LinkWays
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.link_router import LinkWays
 from hwd.fabric.state import State, bare
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
@@ -44,6 +45,6 @@ def state_with_link(fabric: Fabric, port: NicPortId, state: State, free: Collect
 
 def _way(fabric: Fabric, link: Link, closed: dict[FibreEnd, str]) -> LinkWays | None:
     try:
-        return fabric.ways([link], closed=closed, set_aside=False)[0]
+        return fabric.router.ways([link], closed=closed, set_aside=False)[0]
     except HwdError:
         return None  # that is the answer: no light reaches it

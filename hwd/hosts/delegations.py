@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from hwd.bus.gateway import Gateway
 from hwd.fabric.in_use import InUse
@@ -15,6 +15,7 @@ from hwd.ports.claim import Claim
 from hwd.ports.delegation import Delegation, DelegationState
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
+from hwd.records.delegation_table import DelegationTable
 from hwd_agents.wire import Birth, Delegate, SwitchNote, SwitchState, TakeBack
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
@@ -33,14 +34,6 @@ OnAnswer = Callable[[str, str, Mapping[str, SwitchState], int], None]
 """`on_answer(host, boot, switches, at_ns)`: the state of its switches in an answer of a boot of its agent, and the
 agent's time.
 """
-
-
-class DelegationStore(Protocol):
-    """Where delegations are stored: `hwd.records`."""
-
-    async def all(self) -> tuple[Delegation, ...]: ...
-
-    async def save(self, delegation: Delegation) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +61,7 @@ class Delegations:
         gateway: Gateway,
         in_use: InUse,
         *,
-        store: DelegationStore,
+        store: DelegationTable,
         ledger: Ledger,
         clock: Clock,
         sink: Sink,
@@ -210,16 +203,17 @@ class Delegations:
 
         Raises HwdError where it cannot be asked.
         """
-        view = self._gateway.hosts()[host]
-        if not view.up or view.birth is None or view.boot is None or view.alignment is None or not view.birth.switches:
+        agent = self._gateway.hosts()[host]
+        boot, birth = agent.boot, agent.birth
+        if not agent.up or birth is None or boot is None or agent.alignment is None or not birth.switches:
             return
         grants: dict[str, int] = {}
-        for name, note in view.birth.switches.items():
+        for name, note in birth.switches.items():
             if (why := self._why_refused(host, name)) is not None:
                 await self._refuse(host, name, note, why)
-            elif (epoch := await self._owed(host, view.birth, name, note)) is not None:
+            elif (epoch := await self._owed(host, birth, name, note)) is not None:
                 grants[name] = epoch
-        if not grants and self._answered.get(host) == view.boot:
+        if not grants and self._answered.get(host) == boot:
             return
         reply, answer = await self._gateway.command(host, Delegate(grants=grants), within_s=WITHIN_S)
         if answer is None:
@@ -229,7 +223,7 @@ class Delegations:
                 self._leases[name] = replace(self._leases[name], boot="")
                 raise FailedError(f"{name}: host {host} does not take epoch {grants[name]}: {answer.refused[name]}")
             self._emit(LeaseDelegated(**_of(self._leases[name])))
-        self._answered[host] = view.boot
+        self._answered[host] = boot
         self._on_answer(host, reply.boot, answer.switches, reply.at_ns)
 
     async def _owed(self, host: str, birth: Birth, name: str, note: SwitchNote) -> int | None:

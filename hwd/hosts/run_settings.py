@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class HostSettings:
-    """`hwd.playbook.effects.HostActions`.
+    """Settings of NIC ports, each with its earlier value, until the end of the run.
 
     `run` restores the settings of all runs that are not active in the ledger.
 
@@ -83,7 +83,6 @@ class HostSettings:
 
     @property
     def claims_of_ended_runs(self) -> tuple[Claim, ...]:
-        """The claims of runs that are over."""
         return tuple(claim for claim in self._ledger.all(Reason.SETTINGS) if not self._ledger.is_active(claim.run))
 
     def kick(self, id: str) -> Claim | None:
@@ -247,9 +246,8 @@ class HostSettings:
         return [(host, run) for host, run in over if self._can_be_asked(host)]
 
     def _can_be_asked(self, host: str) -> bool:
-        """Whether its agent can be asked."""
-        view = self._gateway.hosts().get(host)
-        return view is not None and view.up and view.alignment is not None
+        agent = self._gateway.hosts().get(host)
+        return agent is not None and agent.up and agent.alignment is not None
 
     def _take_birth(self, host: str) -> None:
         birth = self._gateway.hosts()[host].birth
@@ -263,11 +261,11 @@ class HostSettings:
         """Why its settings are not restored yet."""
         if self._ledger.is_active(run):
             return f"run {run} is under way"
-        view = self._gateway.hosts()[host]
+        agent = self._gateway.hosts()[host]
         if not self._gateway.connected:
             return "the broker is not connected"
-        if not view.up:
-            return f"its agent is down: {view.cause}"
+        if not agent.up:
+            return f"its agent is down: {agent.cause}"
         return self._failures.get((host, run), "it is about to be asked")
 
     def _log_failure(self, host: str, run: str, why: str) -> None:

@@ -124,7 +124,8 @@ class Selections:
             self._remember(local)
             self._emit_selection(local, boot=event.boot)
             if local.done.outcome == UNKNOWN:
-                self._emit_unknown(local)
+                self._emit(self._started(local, self._links(local)))
+                self._emit_end(local)
                 return
             self._waiting.append((asyncio.get_running_loop().time() + GATHER_S, local))
             self._came.set()
@@ -262,10 +263,6 @@ class Selections:
             switch_origins=self._origins,
         )
         self._emit(replace(timeline, source=LOCAL, host=local.host))
-        self._emit_end(local)
-
-    def _emit_unknown(self, local: _Local) -> None:
-        self._emit(self._started(local, self._links(local)))
         self._emit_end(local)
 
     def _emit_end(self, local: _Local) -> None:

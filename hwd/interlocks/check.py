@@ -5,24 +5,22 @@ from itertools import chain
 
 from hwd.fabric.fabric import Fabric
 from hwd.interlocks.light import input_power, loss_budget, overload
-from hwd.interlocks.overrides import allowed_back, check_allowed, overridden
-from hwd.interlocks.ports import forbidden_pairs, port_state
+from hwd.interlocks.overrides import WAY_BACK, check_allowed, overridden
+from hwd.interlocks.ports import forbidden_pairs, port_state, transfers_in_flight
 from hwd.interlocks.proposal import Proposal
-from hwd.interlocks.transfers import transfers_in_flight
 from hwd.interlocks.wear import rate, wear
 from hwd.model.circuit import RoutedLink
 from hwd.model.interlock import Interlock, InterlockName, InterlockState, in_order
-from hwd.model.testbed import Testbed
 from hwd_drivers.core.values import Side
 
 
 class Interlocks:
     """Holds what the checks need of the testbed; it has no state. A new interlock is a line of `_found`."""
 
-    def __init__(self, testbed: Testbed, fabric: Fabric) -> None:
-        self._testbed = testbed
+    def __init__(self, fabric: Fabric) -> None:
+        self._testbed = fabric.testbed
         self._fabric = fabric
-        self._receivers = {end: port.module for port in testbed.ports() for end in port.ends(Side.RX)}
+        self._receivers = {end: port.module for port in fabric.testbed.ports() for end in port.ends(Side.RX)}
 
     def found(self, proposal: Proposal, overrides: Mapping[InterlockName, str]) -> tuple[Interlock, ...]:
         """All checks of a proposal, those that do not hold first.
@@ -35,7 +33,8 @@ class Interlocks:
 
     def found_back(self, proposal: Proposal) -> tuple[Interlock, ...]:
         """Check a way back as `found` checks a proposal: what would refuse is named, and does not refuse."""
-        return in_order(allowed_back(self._found(proposal)))
+        overrides = dict.fromkeys(InterlockName, WAY_BACK)
+        return in_order(overridden(self._found(proposal), overrides, self._testbed.interlocks))
 
     def in_flight(
         self, transfers: Mapping[str, str], ports: int, overrides: Mapping[InterlockName, str]

@@ -1,10 +1,11 @@
 """Interlocks of light: the loss budget and the overload of each link, and the input power of each switch."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 
 from hwd.fabric.input_power import InputPower
 from hwd.fabric.loss_budget import ROUNDING_DB
-from hwd.model.circuit import Circuit, RoutedLink
+from hwd.model.circuit import RoutedLink
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
 from hwd.model.testbed import Module, Testbed
 from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide
@@ -13,7 +14,7 @@ from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide
 def loss_budget(links: Iterable[RoutedLink]) -> Iterator[Interlock]:
     """One a link, of the circuit with the least margin."""
     for link in links:
-        worst = min(link.circuits, key=_margin_db)
+        worst = min(link.circuits, key=attrgetter("margin_db"))
         budget_db = worst.loss_db_max + worst.margin_db
         over = worst.margin_db < -ROUNDING_DB
         yield Interlock(
@@ -34,7 +35,7 @@ def loss_budget(links: Iterable[RoutedLink]) -> Iterator[Interlock]:
 def overload(links: Iterable[RoutedLink], receivers: Mapping[FibreEnd, Module]) -> Iterator[Interlock]:
     """One a link, of the circuit that brings most. Overload is computed at typical loss: see `Circuit`."""
     for link in links:
-        worst = max(link.circuits, key=_overload_db)
+        worst = max(link.circuits, key=attrgetter("overload_db"))
         bears_dbm = receivers[worst.target].rx_max_dbm
         over = worst.overload_db > ROUNDING_DB
         yield Interlock(
@@ -107,11 +108,3 @@ def _input_power(
         state=state,
         why=why,
     )
-
-
-def _margin_db(circuit: Circuit) -> float:
-    return circuit.margin_db
-
-
-def _overload_db(circuit: Circuit) -> float:
-    return circuit.overload_db

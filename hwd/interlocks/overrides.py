@@ -32,15 +32,6 @@ def overridden(
             yield replace(one, why=f"{one.why}. It cannot be overridden: {not_allowed(one.name)}")
 
 
-def allowed_back(found: Iterable[Interlock]) -> Iterator[Interlock]:
-    """Override all refusals of a way back: no interlock refuses it, whatever the testbed lets be overridden."""
-    for one in found:
-        if one.state is InterlockState.REFUSED:
-            yield replace(one, state=InterlockState.OVERRIDDEN, reason=WAY_BACK)
-        else:
-            yield one
-
-
 def not_allowed(name: InterlockName) -> str:
     """Why not, and what would allow it."""
     return f"the testbed file does not allow it, as `interlocks: {{{name}: {{override: allowed}}}}` would"

@@ -1,4 +1,4 @@
-"""Interlocks of ports: their state as the testbed file has it, and pairs that it forbids."""
+"""Interlocks of ports: their state as the testbed file has it, pairs that it forbids, and transfers in flight there."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -32,14 +32,7 @@ def port_state(
             why=f"it is set aside ({notes[port]}). Use another port, or set its state to normal under `ports`",
         )
     if not notes and (count := sum(map(len, crossconnects.values()))):
-        yield Interlock(
-            name=InterlockName.PORT_STATE,
-            subject=plural(count, "crossconnect"),
-            figure=0,
-            limit=0,
-            unit="ports",
-            state=InterlockState.HOLDS,
-        )
+        yield _none(InterlockName.PORT_STATE, plural(count, "crossconnect"), "ports")
 
 
 def forbidden_pairs(
@@ -69,11 +62,27 @@ def forbidden_pairs(
             why=f"the testbed file forbids it{f' ({found[pair]})' if found[pair] else ''}. Ask for another pair",
         )
     if not found:
+        count = len(rules.forbidden_ports) + len(rules.forbidden_crossconnects)
+        yield _none(InterlockName.FORBIDDEN_PAIR, f"{count} forbidden pairs", "pairs")
+
+
+def transfers_in_flight(found: Mapping[str, str], ports: int) -> Iterator[Interlock]:
+    """Check that no process of a host is sending over a port that the plan moves: an interlock for each transfer there,
+    by its name with its text, or for all `ports` where there is none. None where nothing moves.
+    """
+    for subject, why in found.items():
         yield Interlock(
-            name=InterlockName.FORBIDDEN_PAIR,
-            subject=f"{len(rules.forbidden_ports) + len(rules.forbidden_crossconnects)} forbidden pairs",
-            figure=0,
+            name=InterlockName.TRANSFER_IN_FLIGHT,
+            subject=subject,
+            figure=1,
             limit=0,
-            unit="pairs",
-            state=InterlockState.HOLDS,
+            unit="transfers",
+            state=InterlockState.REFUSED,
+            why=why,
         )
+    if not found and ports:
+        yield _none(InterlockName.TRANSFER_IN_FLIGHT, plural(ports, "port"), "transfers")
+
+
+def _none(name: InterlockName, subject: str, unit: str) -> Interlock:
+    return Interlock(name=name, subject=subject, figure=0, limit=0, unit=unit, state=InterlockState.HOLDS)

@@ -20,7 +20,7 @@ from hwd.ports.rules import Reason
 from hwd.ports.testbed_ports import all_ports
 from hwd.reconfigure.applies import Applies
 from hwd.reconfigure.leases.leases import Leases
-from hwd.reconfigure.plans.planner import BackgroundPlanner
+from hwd.reconfigure.plans.planner import Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.transfers import Transfers
 from hwd_drivers.core.errors import ConfigError, RefusedError
@@ -48,7 +48,7 @@ class JobLight:
         applies: Applies,
         reconfigurer: Reconfigurer,
         leases: Leases,
-        planner: BackgroundPlanner,
+        planner: Planner,
         transfers: Transfers,
     ) -> None:
         self._job = job

@@ -194,8 +194,7 @@ class JobOperations:
         for number, one in self._waiting.items():
             if number not in unanswered or now_s - one.since_s < within_s:
                 continue
-            members = self._job.groups[one.operation.group].ranks
-            needed = members if one.operation.peer is None else tuple(sorted((number, one.operation.peer)))
+            needed = one.operation.ranks(number, self._job.groups[one.operation.group].ranks)
             same = one.operation.shared(number)
             there = {n for n, other in self._waiting.items() if other.operation.shared(n) == same}
             absent = [n for n in needed if n not in there and n not in self._sending]
@@ -298,7 +297,6 @@ class JobOperations:
                 raise DeadlineError(f"{self._record}: {self._held}. Ask again") from None
 
     async def _answered(self, by: AskedBy, asked: ClaimOperation) -> None:
-        """Wait for the plane's answer to a rank."""
         rank = asked.rank
         waiting = self._waiting.get(rank)
         if waiting is None:
@@ -364,7 +362,6 @@ class JobOperations:
         raise RefusedError(f"{job}: {why}")
 
     async def _end_transfer(self, rank: int) -> None:
-        """End the transfer of a rank in the ledger, where it has one."""
         if (one := self._sending.get(rank)) is not None and one.by is not None and one.transfer is not None:
             self._sending[rank] = replace(one, by=None, transfer=None)
             await self._transfers.end(one.by, EndTransfers(transfers=[one.transfer]))

@@ -80,7 +80,6 @@ class JobPlaces:
         return {id.port: address for id in sorted(ports, key=NicPortId.sort_key) if (address := found[id]) is not None}
 
     def _fibres(self) -> dict[str, list[str]]:
-        """The ports of switches that the fibres of each NIC port lead to."""
         found: dict[str, set[str]] = {id: set() for id in self.view.ports}
         for strand in self._testbed.strands:
             for near, far in (strand.ends, strand.ends[::-1]):

@@ -4,9 +4,9 @@ import asyncio
 import logging
 import os
 import zlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hwd.model.job import JobRecord
 from hwd.model.program import Processes, ProgramEnd, RunningProgram
@@ -73,7 +73,10 @@ class JobRanks:
         started; the others are for `stop`.
         """
         await self._offload(lambda: self._folder.mkdir(parents=True, exist_ok=True))
-        await _all([self._start(number, address) for number in range(len(self._record.ranks))])
+        work = (self._start(number, address) for number in range(len(self._record.ranks)))
+        for done in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(done, BaseException):
+                raise done
 
     def take_over(self) -> None:
         """An earlier process of the daemon may have started all."""
@@ -82,7 +85,7 @@ class JobRanks:
     async def attach(self) -> None:
         """Go on with those that have not ended. One that is gone has ended, nobody knows how."""
         for number in sorted(self._started):
-            self._go_on(number, self._attached(number))
+            self._go_on(number)
 
     async def stop(self, *, within_s: float) -> str:
         """End all that still run, and all that they started; returns which may still run, and why.
@@ -146,7 +149,7 @@ class JobRanks:
             environment=environment,
             keep=self._keep(number),
         )
-        self._go_on(number, _there(running))
+        self._go_on(number, running)
 
     async def _attached(self, number: int) -> RunningProgram | None:
         """Attached to it, as soon as its host can be reached; None where it is gone, or stays away."""
@@ -167,25 +170,25 @@ class JobRanks:
                     return None
             await asyncio.sleep(AGAIN_S)
 
-    def _go_on(self, number: int, reached: Awaitable[RunningProgram | None]) -> None:
+    def _go_on(self, number: int, running: RunningProgram | None = None) -> None:
         self._follow[number] = asyncio.create_task(
-            self._followed(number, reached), name=f"hwd:jobs/{self._record.id}/rank{number}"
+            self._followed(number, running), name=f"hwd:jobs/{self._record.id}/rank{number}"
         )
 
-    async def _followed(self, number: int, reached: Awaitable[RunningProgram | None]) -> None:
+    async def _followed(self, number: int, running: RunningProgram | None) -> None:
         """Take its output and its end. Whatever goes wrong with that is its end for the job."""
         try:
-            await self._follow_to_end(number, reached)
+            await self._follow_to_end(number, running)
         except HwdError as error:
             await self._on_end(number, ProgramEnd(why=reason_of(error)))
         except Exception as error:
             log.exception("%s: rank %d: a defect of hwd", self._record, number)
             await self._on_end(number, ProgramEnd(why=f"a defect of hwd: {error!r}"))
 
-    async def _follow_to_end(self, number: int, reached: Awaitable[RunningProgram | None]) -> None:
-        """Follow a rank to its end, over as many connections as that takes."""
+    async def _follow_to_end(self, number: int, running: RunningProgram | None) -> None:
+        """Follow a rank to its end, over as many connections as that takes. `running` None: it is to be attached to."""
         while True:
-            if (running := await reached) is None:
+            if running is None and (running := await self._attached(number)) is None:
                 await self._on_end(number, ProgramEnd(why=self._gone[number]))
                 return
             self._running[number] = running
@@ -199,7 +202,7 @@ class JobRanks:
             del self._running[number]
             await running.leave()
             await asyncio.sleep(AGAIN_S)
-            reached = self._attached(number)
+            running = None
         await self._on_end(number, end)
         self._started.discard(number)
         del self._running[number]
@@ -300,14 +303,3 @@ def _launch(record: JobRecord, number: int, address: str | None) -> dict[str, st
         "MASTER_PORT": str(MASTER_PORT + zlib.crc32(record.id.encode()) % MASTER_PORTS),
     }
     return found if address is None else found | {"MASTER_ADDR": address}
-
-
-async def _there(running: RunningProgram) -> RunningProgram:
-    return running
-
-
-async def _all(ways: list[Coroutine[Any, Any, None]]) -> None:
-    """Run all at once, each to its end; raises the first error."""
-    for one in await asyncio.gather(*ways, return_exceptions=True):
-        if isinstance(one, BaseException):
-            raise one

@@ -86,7 +86,6 @@ class JobReports:
         return await self._offload(lambda: _judged(record, events, light, gaps))
 
     async def _first(self, record: JobRecord) -> int | None:
-        """The id of the document of its start."""
         before: int | None = None
         while page := await self._records.newest((JobStarted.KIND,), limit=STARTS, before=before):
             for stored in page:

@@ -16,7 +16,6 @@ from typing import Final
 
 from msgspec import UNSET
 
-from hwd.bus.asks import AskedBy
 from hwd.config.planes.installed import check_installed
 from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.in_use import InUse
@@ -32,29 +31,13 @@ from hwd.model.job_status import JobStatus
 from hwd.model.program import Processes
 from hwd.model.request import Caller
 from hwd.model.testbed import JobEntry
-from hwd.ports.claim import job_of
-from hwd.ports.rules import Reason
 from hwd.reconfigure.applies import Applies
 from hwd.reconfigure.leases.leases import Leases
-from hwd.reconfigure.plans.planner import BackgroundPlanner
+from hwd.reconfigure.plans.planner import Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd_agents.wire import (
-    ClaimOperation,
-    ClaimTransfer,
-    EndedOperation,
-    EndOperation,
-    EndTransfers,
-    JobJoined,
-    JoinJob,
-    OperationEnded,
-    OperationGranted,
-    TransferGranted,
-    TransfersEnded,
-)
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import DeadlineError, HwdError, RefusedError, UnknownError
 from hwd_drivers.core.reason import reason_of
-from hwd_drivers.core.values import natural_key
 
 MOST: Final = 64
 """Jobs at a time."""
@@ -81,7 +64,7 @@ class Jobs:
         applies: Applies,
         reconfigurer: Reconfigurer,
         leases: Leases,
-        planner: BackgroundPlanner,
+        planner: Planner,
         settings: HostSettings,
         folder: Path,
     ) -> None:
@@ -174,7 +157,7 @@ class Jobs:
         """Let a job end; it ends within seconds, and then holds nothing. Raises RefusedError where none of this id is
         under way: it may have just ended. Raises DeadlineError where that is not known yet.
         """
-        run = self._of(id)
+        run = self.of(id)
         run.stop(f"stopped by {_words(caller, why)}")
         return run.status()
 
@@ -196,11 +179,24 @@ class Jobs:
 
         return await self._offload(read)
 
+    def of(self, id: str) -> JobRun:
+        """The job of this id. Raises RefusedError where none is under way, DeadlineError where that is not known."""
+        if (run := self.runs.get(id)) is not None:
+            return run
+        if not self.is_up:
+            raise DeadlineError(f"job {id}: the daemon does not serve jobs now, it starts or ends. Ask again")
+        raise RefusedError(f"job {id}: none of this id is under way")
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the jobs under way are known."""
+        return self._is_loaded and not self._is_closing
+
     # --- what others do to the light of a job
 
     def knows(self, id: str, key: str) -> bool:
         """Whether this is the key of a job. Raises as `stop` does."""
-        return self._of(id).operations.knows(key)
+        return self.of(id).operations.knows(key)
 
     def new_id(self) -> str:
         """Draw the id of a reconfiguration."""
@@ -253,54 +249,6 @@ class Jobs:
                         why=why,
                     )
                 )
-
-    # --- what agents ask
-
-    async def claim_transfer(self, by: AskedBy, asked: ClaimTransfer) -> TransferGranted:
-        """Let a process send. Over ports that a job has leased only one that has its key: any other would hold up its
-        light.
-        """
-        ports, now = {f"{by.host}.{port}" for port in asked.ports}, self._clock.wall_ns()
-        for lease in self._ledger.all(Reason.LEASE):
-            if not lease.is_in_force(now) or ports.isdisjoint(lease.ports) or (job := job_of(lease.owner)) is None:
-                continue
-            if asked.key is None or not self.knows(job, asked.key):
-                named = ", ".join(sorted(ports & lease.ports, key=natural_key))
-                raise RefusedError(
-                    f"{named}: leased to {lease.owner}, whose ranks alone send over it: with its key, which they have "
-                    "in HWD_JOB_KEY"
-                )
-        return await self._parts.transfers.claim(by, asked)
-
-    async def join(self, by: AskedBy, asked: JoinJob) -> JobJoined:
-        return await self._of(asked.job).join(by, asked.rank, asked.key)
-
-    async def claim(self, by: AskedBy, asked: ClaimOperation) -> OperationGranted:
-        return await self._of(asked.job).operations.claim(by, asked)
-
-    async def end(self, by: AskedBy, asked: EndOperation) -> OperationEnded:
-        await self._of(asked.job).operations.end(by, asked)
-        return OperationEnded()
-
-    async def end_transfers(self, by: AskedBy, asked: EndTransfers) -> TransfersEnded:
-        """First in the ledger, so that a plane which hears of it may switch. Raises DeadlineError where a job cannot
-        hear of it yet: then the agent tells it again.
-        """
-        ended = await self._parts.transfers.end(by, asked)
-        held: DeadlineError | None = None
-        for one in sorted(asked.operations, key=self._is_held):  # one job that is held holds up no other
-            if one.job in self.runs or not self._is_up:
-                try:
-                    await self._of(one.job).operations.ended(by, one)
-                except DeadlineError as error:
-                    held = held or error
-        if held is not None:
-            raise held
-        return ended
-
-    def _is_held(self, one: EndedOperation) -> bool:
-        run = self.runs.get(one.job)
-        return run is None or run.operations.is_held
 
     # --- the task
 
@@ -382,19 +330,7 @@ class Jobs:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s: its task ended: %s", record, reason_of(error), exc_info=error)
 
-    def _of(self, id: str) -> JobRun:
-        if (run := self.runs.get(id)) is not None:
-            return run
-        if not self._is_up:
-            raise DeadlineError(f"job {id}: the daemon does not serve jobs now, it starts or ends. Ask again")
-        raise RefusedError(f"job {id}: none of this id is under way")
-
-    @property
-    def _is_up(self) -> bool:
-        return self._is_loaded and not self._is_closing
-
     async def _remove_old_output(self) -> None:
-        """Remove the output of jobs that the records do not have any more."""
         known = await self._store.ids()
 
         def remove() -> None:

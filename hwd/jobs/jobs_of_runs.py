@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class JobsOfRuns:
-    """`hwd.playbook.effects.RunJobs`."""
+    """Starts a job for a step of a run, and waits for its end."""
 
     def __init__(self, jobs: Jobs, parts: JobParts) -> None:
         self._jobs = jobs
@@ -29,9 +29,15 @@ class JobsOfRuns:
         self._emit = Emitter(parts.clock, parts.sink)
 
     async def start_of(self, run: str, name: str, arguments: Sequence[str]) -> str:
+        """Start a job of a run; returns its id before anything of it moves. Raises RefusedError where it may not be
+        started.
+        """
         return (await self._jobs.start(name, arguments, Caller(name=holder_of(run), is_verified=True), run=run)).id
 
     async def wait_for_end(self, job: str, arguments: Sequence[str], *, run: str, sweep: Mapping[str, Json]) -> None:
+        """Wait for the end of a job of a run. Cancelled, it stops the job and waits for its end. `arguments` and
+        `sweep`: values in force, for the record. Raises FailedError where it did not succeed.
+        """
         try:
             await self._jobs.wait(job)
         except asyncio.CancelledError:

@@ -11,17 +11,11 @@ from hwd.model.testbed import NicPort, Testbed
 
 def view_of(testbed: Testbed, job: Job) -> View:
     """All NIC ports of the hosts of a job, and the ports of switches that their fibres lead to; nobody changes it."""
-    hosts = job.hosts
-    optical = [port for port in Fabric(testbed).optical_ports() if port.id.host in hosts]
+    hosts, fabric = job.hosts, Fabric(testbed)
+    optical = [port for port in fabric.optical_ports() if port.id.host in hosts]
     names = {port.id for port in optical}
     electrical = [port for host in hosts for port in testbed.hosts[host].ports if port.id not in names]
-    own = {(port.id.host, port.id.port) for port in optical}
-    ends = {
-        f"{far.owner}.{far.port}"
-        for strand in testbed.strands
-        for near, far in (strand.ends, strand.ends[::-1])
-        if (near.owner, near.port) in own and far.owner in testbed.switches
-    }
+    ends = {f"{far.owner}.{far.port}" for id in names for far in fabric.switch_ends.get(id, ())}
 
     def topology(text: str) -> tuple[Link, ...]:
         words = text if " hosts=" in text else f"{text} hosts={','.join(hosts)}"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hwd.mfabric.loads import load_shares
-from hwd.mfabric.transition import Fit, fit_transition
+from hwd.mfabric.transition import Fit, Solver, fit_transition
 from hwd_drivers.core.errors import ConfigError
 
 WINDOW = 10
@@ -30,7 +30,14 @@ class Copilot:
     Loads: one number per expert, tokens or bytes. What is returned sums to 1.
     """
 
-    def __init__(self, experts: int, *, window: int = WINDOW, decay: float = DECAY) -> None:
+    def __init__(
+        self,
+        experts: int,
+        *,
+        window: int = WINDOW,
+        decay: float = DECAY,
+        solver: Solver = Solver.INTERIOR_POINT,
+    ) -> None:
         """`window`: the most iterations that are used, at least 1. `decay`: above 0, and 1 where all count the same.
 
         Raises ConfigError.
@@ -42,6 +49,7 @@ class Copilot:
             raise ConfigError(f"decay: is {decay:g}, and has to be above 0, and at most 1")
         self._experts = experts
         self._decay = decay
+        self._solver = Solver(solver)
         self._observed: deque[tuple[NDArray[np.float64], NDArray[np.float64]]] = deque(maxlen=window)
         self._fit: Fit | None = None
 
@@ -74,4 +82,4 @@ class Copilot:
             return Fit(transition=identity, objective=0.0, gap=0.0)
         before, after = zip(*self._observed, strict=True)
         weights = self._decay ** np.arange(len(before))[::-1]
-        return fit_transition(np.array(before), np.array(after), weights=weights)
+        return fit_transition(np.array(before), np.array(after), weights=weights, solver=self._solver)

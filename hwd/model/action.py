@@ -8,16 +8,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Setting, Testbed
 from hwd_agents.wire.bounds import SettingState
+from hwd_agents.wire.setting import METRIC_MOST, MTU_LEAST, MTU_MOST
 from hwd_drivers.core.errors import ConfigError
-
-MTU_LEAST, MTU_MOST = 68, 65_535
-"""The limits of IPv4 itself (RFC 791); a NIC has narrower ones and reports them."""
-METRIC_MOST: Final = 2**32 - 1
 
 
 class Fec(StrEnum):

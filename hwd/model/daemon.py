@@ -29,13 +29,6 @@ class DaemonStopped(Fact, frozen=True, kw_only=True):
     reason: str
 
 
-class DaemonLag(Fact, frozen=True, kw_only=True):
-    """The longest delay of a timer in the event loop since the previous document."""
-
-    KIND: ClassVar = "daemon.lag"
-    seconds: float
-
-
 class TestbedReloaded(Fact, frozen=True, kw_only=True):
     """A changed testbed file was taken while the daemon ran.
 
@@ -52,6 +45,13 @@ class TestbedReloaded(Fact, frozen=True, kw_only=True):
     former_switches: list[str]
     by: str
     verified: bool
+
+
+class DaemonLag(Fact, frozen=True, kw_only=True):
+    """The longest delay of a timer in the event loop since the previous document."""
+
+    KIND: ClassVar = "daemon.lag"
+    seconds: float
 
 
 DISK_EACH_S = 60.0

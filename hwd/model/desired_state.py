@@ -96,7 +96,6 @@ def ends_after(desired: DesiredEnds, wanted: WantedSwitch, *, by: str) -> dict[P
 
 
 def crossconnects_of(desired: DesiredEnds) -> tuple[Crossconnect, ...]:
-    """The crossconnects that are wanted."""
     found = {one.crossconnect for one in desired.values() if one.crossconnect is not None}
     return tuple(sorted(found, key=Crossconnect.sort_key))
 

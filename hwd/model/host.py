@@ -154,7 +154,11 @@ class ClockAligned(HostFact, frozen=True, kw_only=True):
 
 
 class ClockStepped(HostFact, frozen=True, kw_only=True):
-    """A host's clock was set, or stopped, between two times."""
+    """A host's clock was set, or stopped, between two times of the daemon's clock: by how much (forwards above 0),
+    right within `error_ns`.
+
+    Events of that host in between are converted by its clock before the step, until the step is found.
+    """
 
     KIND: ClassVar = "clock.stepped"
     boot: str
@@ -162,6 +166,16 @@ class ClockStepped(HostFact, frozen=True, kw_only=True):
     error_ns: int
     earliest_ns: int
     latest_ns: int
+
+    def text(self, *, zero_ns: int) -> str:
+        """The step in words, with its host; times count from `zero_ns`."""
+        since_ms, until_ms = (self.earliest_ns - zero_ns) / 1e6, (self.latest_ns - zero_ns) / 1e6
+        between = f"between {since_ms:.3f} and {until_ms:.3f} ms"
+        return f"{self.host}: {self}, {between}: instants of its ports may be off by that"
+
+    @override
+    def __str__(self) -> str:
+        return f"its clock was stepped by {self.by_ns / 1e9:+.6f} s +- {self.error_ns / 1e3:.0f} us"
 
 
 class ClockStepReport(ApiValue, frozen=True, kw_only=True):

@@ -192,7 +192,6 @@ class JobEvent(Struct, frozen=True, kw_only=True):
 
     @property
     def plane_event(self) -> Event:
-        """The event itself."""
         ((name, fields),) = self.event.items()
         if name == "demand":
             return Demand(bytes_between={(one, other): size for one, other, size in fields["bytes_between"]})
@@ -214,7 +213,6 @@ def _named(value: Event | Action) -> dict[str, Any]:
 
 
 def operation_of(event: JobEvent) -> Mapping[str, Any]:
-    """The operation of an intent."""
     operation: Mapping[str, Any] = event.event["intent"]["operation"]
     return operation
 

@@ -5,6 +5,7 @@ Times ending in `_ns` are on the daemon's monotonic clock unless the name says `
 
 from collections.abc import Mapping
 from functools import cache
+from types import ModuleType
 from typing import Any, Final
 
 import msgspec
@@ -21,36 +22,29 @@ from hwd.model import (
     reconfiguration,
     run_facts,
     switch,
+    timeline,
     transfer,
 )
 from hwd.model.run import RunStatus
-from hwd.model.timeline import Timeline
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.structs import decoder, from_json, from_plain
 from hwd_drivers.devices import facts as devices
 
+
+def _facts_of(*nouns: ModuleType) -> tuple[type[Fact], ...]:
+    """The facts with a kind of their own that these modules define, in their order."""
+    return tuple(
+        one
+        for noun in nouns
+        for one in vars(noun).values()
+        if isinstance(one, type) and issubclass(one, Fact) and "KIND" in vars(one) and one.__module__ == noun.__name__
+    )
+
+
 FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
-    "the daemon": (
-        daemon.DaemonStarted,
-        daemon.DaemonStopped,
-        daemon.TestbedReloaded,
-        daemon.DaemonLag,
-        daemon.DaemonDisk,
-        daemon.RecordsDropped,
-        daemon.RecordsRefused,
-        daemon.RecordsWritten,
-        daemon.LimitReached,
-        daemon.JournalOpen,
-        daemon.JournalGivenUp,
-        daemon.JournalRefused,
-        daemon.JournalWritten,
-        daemon.JournalDamaged,
-        daemon.DaemonRecovered,
-        daemon.BusUp,
-        daemon.BusDown,
-    ),
+    "the daemon": _facts_of(daemon),
     "switches": (
         devices.SwitchUp,
         devices.SwitchDown,
@@ -65,68 +59,13 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         switch.SwitchUnknown,
         switch.SwitchRefused,
     ),
-    "hosts and their agents": (
-        host.HostBirth,
-        host.HostUp,
-        host.HostDown,
-        host.HostEvent,
-        host.HostSelection,
-        host.HostLost,
-        host.HostGarbage,
-        host.HostTrouble,
-        host.ClockAligned,
-        host.ClockStepped,
-    ),
-    "leases": (
-        lease.LeaseTaken,
-        lease.LeaseRenewed,
-        lease.LeaseReleased,
-        lease.LeaseQueued,
-        lease.LeaseReserved,
-        lease.LeaseDelayed,
-        lease.LeaseWithdrawn,
-        lease.LeaseBaseline,
-        lease.LeaseDelegated,
-        lease.LeaseTakenBack,
-    ),
-    "reconfigurations": (
-        plan_summary.PlanMade,
-        plan_summary.InterlockRefused,
-        reconfiguration.ReconfigurationStarted,
-        reconfiguration.ReconfigurationCommanded,
-        reconfiguration.ReconfigurationStep,
-        reconfiguration.ReconfigurationState,
-        reconfiguration.ReconfigurationEnded,
-        Timeline,
-    ),
-    "transfers": (
-        transfer.TransferClaimed,
-        transfer.TransferRefused,
-        transfer.TransferEnded,
-        transfer.TransferCut,
-    ),
-    "programs on hosts": (
-        program.HostProgramStarted,
-        program.HostProgramEnded,
-    ),
-    "jobs": (
-        job.JobStarted,
-        job.JobArrived,
-        job.JobResumed,
-        job.JobRankRefused,
-        job.JobSwitched,
-        job.JobOverridden,
-        job.JobMoved,
-        job.JobFailure,
-        job.JobGranted,
-        job.JobMeasured,
-        job.JobEnded,
-    ),
-    "prepared sets": (
-        prepared_set.SetPrepared,
-        prepared_set.SetSettled,
-        prepared_set.SetReleased,
-    ),
+    "hosts and their agents": _facts_of(host),
+    "leases": _facts_of(lease),
+    "reconfigurations": _facts_of(plan_summary, reconfiguration, timeline),
+    "transfers": _facts_of(transfer),
+    "programs on hosts": _facts_of(program),
+    "jobs": _facts_of(job),
+    "prepared sets": _facts_of(prepared_set),
     "runs": (
         run_facts.RunStarted,
         run_facts.RunStep,

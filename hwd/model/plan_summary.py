@@ -205,7 +205,6 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def refused(self) -> list[Interlock]:
-        """The interlocks that refuse it."""
         return [one for one in self.interlocks if one.state is InterlockState.REFUSED]
 
     @override

@@ -103,7 +103,6 @@ class PreparedSet(Struct, frozen=True, kw_only=True):
         )
 
     def what(self, target: str) -> str:
-        """What a switch to this target is called."""
         return f"prepared set {self.id} to {target}"
 
 

@@ -51,7 +51,6 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seconds(self) -> float | None:
-        """Seconds from its start to its end."""
         return None if self.ended_wall_ns is None else (self.ended_wall_ns - self.started_wall_ns) / 1e9
 
     @override

@@ -107,6 +107,12 @@ class StorageStatus(ApiValue, frozen=True, kw_only=True):
     why: str | None
 
 
+class FaultConfirmation(ApiValue, frozen=True, kw_only=True):
+    """A fault of a twin was set or cleared; a failure is a problem document."""
+
+    done: bool
+
+
 class Liveness(ApiValue, frozen=True, kw_only=True):
     """The process runs and its event loop answers."""
 

@@ -8,7 +8,9 @@ from hwd.model.interlock import InterlockRules
 from hwd.model.nic_port import NicPortId
 from hwd.model.plural import plural
 from hwd.model.ranks import CommunicationGroup, Rank
+from hwd.model.rules import DriftPolicy, LeaseRules, RetentionRules, TransferRules
 from hwd.model.ssh import SshPlace
+from hwd_agents.wire.setting import Setting as Setting
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, FibreEnd, PortSide, Side
@@ -172,23 +174,6 @@ class Composite:
     ports: Mapping[PortSide, FibreEnd]
 
 
-class Setting(StrEnum):
-    """A setting of a NIC port that can be changed and restored."""
-
-    MTU = "mtu"
-    """The longest packet, in bytes."""
-    AUTONEG = "autoneg"
-    """Whether the NIC negotiates speed and FEC with the far end."""
-    FEC = "fec"
-    """Forward error correction."""
-    ADDRESS = "address"
-    """One more IP address."""
-    NEIGHBOUR = "neighbour"
-    """A static hardware address of a neighbour."""
-    ROUTE = "route"
-    """A route that leads out of the port."""
-
-
 class PassiveKind(StrEnum):
     PANEL = "panel"
     """Port n front to port n back."""
@@ -273,50 +258,6 @@ class PortNote:
     def __str__(self) -> str:
         """`maintenance: dirty, until 2027-01-10`."""
         return f"{self.state}{f': {self.why}' if self.why else ''}{f', until {self.until}' if self.until else ''}"
-
-
-class DriftPolicy(StrEnum):
-    """What the daemon does where a switch differs from the desired state, by no command of hwd."""
-
-    REPORT = "report"
-    """Say so, and do nothing."""
-    ADOPT = "adopt"
-    """What somebody else set is desired from then on. What a switch lost by a restart never is."""
-    RESTORE = "restore"
-    """Bring the desired state back, a few times at most."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseRules:
-    """The key `leases` of a testbed file. `required`: who changes light needs a lease of each port whose light changes.
-
-    `baseline`: at the end of a lease its ports get the crossconnects that they had before the first change under it.
-    """
-
-    required: bool = False
-    baseline: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransferRules:
-    """The key `transfers` of a testbed file. `longest_s`: the longest phase that a process may claim ports for.
-
-    `drain_s`: how long a way back waits for the end of the transfers on its ports before it cuts them.
-    """
-
-    longest_s: float = 600.0
-    drain_s: float = 2.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionRules:
-    """The key `retention` of a testbed file: after how many days documents outside of runs are deleted; None: never.
-
-    `history_days`: of those that `hwd history` and `hwd rollback --to` read. `documents_days`: of all others.
-    """
-
-    documents_days: int | None = None
-    history_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

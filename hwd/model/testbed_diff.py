@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from hwd.model.interlock import InterlockRules
-from hwd.model.testbed import Host, HostTwin, JobEntry, Module, NicPort, Strand, Switch, SwitchTwin, Testbed
+from hwd.model.testbed import Host, HostTwin, JobEntry, Module, Switch, SwitchTwin, Testbed
 from hwd_drivers.core.values import FibreEnd, natural_key
 
 
@@ -133,10 +133,12 @@ class _Diff:
 
     def _nic_ports(self, before: Host, after: Host) -> Iterator[TestbedChange]:
         old, new = ({port.id: port for port in host.ports} for host in (before, after))
-        is_twin = after.twin is not None
         for kind, name, one, other in _pairs(old, new):
-            what = _nic_fields(one, other) if one is not None and other is not None else ""
-            obstacle = TWIN if is_twin else ""
+            what = ""
+            if one is not None and other is not None:
+                module = _keys(one.module, other.module, section="module.")
+                what = ", ".join((*_keys(one, other, but={"module"}), *module))
+            obstacle = TWIN if after.twin is not None else ""
             yield TestbedChange(
                 kind=kind, subject=f"NIC port {name}", what=what, ports=frozenset({name}), obstacle=obstacle
             )
@@ -156,7 +158,7 @@ class _Diff:
             strand = after or before
             assert strand is not None
             subject = f"fibre {' - '.join(in_order(f'{end.owner}.{end.port}' for end in strand.ends))}"
-            what = _strand_fields(before, after) if before and after else f"{strand.loss_db:g} dB"
+            what = _fields(before, after, but={"ends", "source"}) if before and after else f"{strand.loss_db:g} dB"
             if before and after and not what:
                 continue  # it stands in another line of the file, or the other way round
             key = kind, subject, "" if kind is ChangeKind.REMOVED else what
@@ -273,15 +275,6 @@ def _entries(key: str, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> I
 
 def _is_short(value: object) -> bool:
     return value is None or isinstance(value, str | int | float)
-
-
-def _nic_fields(before: NicPort, after: NicPort) -> str:
-    module = _keys(before.module, after.module, section="module.")
-    return ", ".join((*_keys(before, after, but={"module"}), *module))
-
-
-def _strand_fields(before: Strand, after: Strand) -> str:
-    return _fields(before, after, but={"ends", "source"})
 
 
 def renamed(name: str) -> str:

@@ -271,7 +271,6 @@ class PlaneActor:
         yield replace(self._switch(FALLBACK), why=why)
 
     def _rerouted(self, routes: Iterable[StaticRoute]) -> set[str]:
-        """Hosts whose routes would be others."""
         return {route.host for route in {*self.routes} ^ {*routes}}
 
     def _check_senders(self, to: str, touched: Set[NicPortId], routed: Set[str]) -> None:

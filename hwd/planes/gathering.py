@@ -19,10 +19,7 @@ class Gathering:
     def come(self, intent: Intent) -> tuple[int, ...]:
         """A rank waits. Of a pair, `peer` is the other rank."""
         operation = intent.operation
-        if operation.peer is None:
-            needed = self._groups[operation.group].ranks
-        else:
-            needed = tuple(sorted((intent.rank, operation.peer)))
+        needed = operation.ranks(intent.rank, self._groups[operation.group].ranks)
         key = operation.shared(intent.rank)
         there = self._there.setdefault(key, set())
         there.add(intent.rank)

@@ -176,7 +176,7 @@ class MFabric:
 
     def _experts_of(self, group: str, ranks: Sequence[int]) -> _Experts:
         hosts = tuple(dict.fromkeys(self._hosts[rank] for rank in ranks))
-        own = frozenset[NicPortId]().union(*(self._own[rank] for rank in ranks))
+        own = self._ports(ranks)
         ports = {
             host: tuple(sorted((port for port in own if port.host == host), key=NicPortId.sort_key)[: self._degree])
             for host in hosts

@@ -18,7 +18,22 @@ log = logging.getLogger(__name__)
 
 async def execute(runner: Runner, recorder: RecordingSink) -> RunEnd:
     """Execute a run; returns its end. A run whose documents are not all on the disk has failed."""
-    return await _recorded(await _run(runner, recorder), runner.id, recorder)
+    run = asyncio.create_task(runner.go(), name=f"hwd:run/{runner.id}/go")
+    failure = asyncio.create_task(recorder.lasting_failure(), name=f"hwd:run/{runner.id}/records")
+    try:
+        await asyncio.wait([run, failure], return_when=asyncio.FIRST_COMPLETED)
+        if not run.done():
+            cause = failure.result()
+            log.error("run %s: is stopped: %s", runner.id, cause)
+            runner.abort(STOPPED_BY)
+            why = why_failed(cause)
+            end = dataclasses.replace(await run, outcome=RunOutcome.FAILED, why=why, fault=cause)
+        else:
+            end = run.result()
+    finally:
+        failure.cancel()
+        await asyncio.wait([failure])
+    return await _recorded(end, runner.id, recorder)
 
 
 async def record_end(
@@ -58,21 +73,3 @@ async def _recorded(end: RunEnd, run: str, recorder: RecordingSink) -> RunEnd:
         return end
     why = f"{end.why}; {failure}" if end.why else why_failed(failure)
     return dataclasses.replace(end, outcome=RunOutcome.FAILED, why=why, fault=end.fault or failure)
-
-
-async def _run(runner: Runner, recorder: RecordingSink) -> RunEnd:
-    run = asyncio.create_task(runner.go(), name=f"hwd:run/{runner.id}/go")
-    failure = asyncio.create_task(recorder.lasting_failure(), name=f"hwd:run/{runner.id}/records")
-    try:
-        await asyncio.wait([run, failure], return_when=asyncio.FIRST_COMPLETED)
-        if run.done():
-            return run.result()
-        cause = failure.result()
-        log.error("run %s: is stopped: %s", runner.id, cause)
-        runner.abort(STOPPED_BY)
-        end = await run
-    finally:
-        failure.cancel()
-        await asyncio.wait([failure])
-    why = why_failed(cause)
-    return dataclasses.replace(end, outcome=RunOutcome.FAILED, why=why, fault=cause)

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hwd.config.playbook.expression import Expression, Scalar, UnknownError, Value, as_text, fill_text
-from hwd.config.playbook.playbook import (
+from hwd.config.playbook.step_claims import harmed
+from hwd.config.playbook.steps import (
     ApplyStep,
     AssertStep,
     DwellStep,
@@ -21,18 +22,13 @@ from hwd.config.playbook.playbook import (
     SweepStep,
     WaitStep,
 )
-from hwd.config.playbook.step_claims import harmed
 from hwd.model.run_facts import RunAssert, RunFault, RunHost, RunNote, RunPaused, RunResumed, RunStep
-from hwd.playbook.effects import Effects
 from hwd.playbook.measures import Tally, figures
-from hwd.playbook.pause import Brake
+from hwd.playbook.run_access import RunAccess
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Asker
 from hwd.ports.rules import PortAction
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration, State
-from hwd.reconfigure.leases.leases import Leases
-from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError
 
@@ -42,16 +38,37 @@ LEFT_LEAST_S = 0.001
 """The least remaining time of a lease, which is read a moment after it was seen in force."""
 
 
+class Brake:
+    """A pause may be requested at any time; it takes effect before the next step."""
+
+    def __init__(self) -> None:
+        self.by: str | None = None
+        """Who requested the pause; None without one."""
+        self._off = asyncio.Event()
+        self._off.set()
+
+    def pull(self, by: str) -> None:
+        """Request a pause; the first request counts."""
+        if self.by is None:
+            self.by = by
+            self._off.clear()
+
+    def let_go(self) -> None:
+        self.by = None
+        self._off.set()
+
+    async def off(self) -> None:
+        """Wait until no pause is requested."""
+        await self._off.wait()
+
+
 @dataclass(slots=True, kw_only=True)
 class LaneContext:
     """What the lanes of one run share."""
 
     run: str
-    reconfigurer: Reconfigurer
-    leases: Leases
+    access: RunAccess
     all_ports: frozenset[str]
-    effects: Effects
-    clock: Clock
     tally: Tally
     brake: Brake
     emit: Emitter
@@ -84,6 +101,7 @@ class Lane:
         self.jobs: list[str] = []
         """The jobs that this lane, or ended branches of it, carried."""
         self._shared = shared
+        self._access = shared.access
         self._open: Reconfiguration | None = None
         self._last: Tally | None = outer._last if outer else None
         self._swept: Mapping[str, Scalar] = outer._swept if outer else {}
@@ -97,7 +115,7 @@ class Lane:
     async def release(self) -> None:
         """Release its own lease."""
         if self.lease is not None:
-            await self._shared.leases.release(self.lease.id)
+            await self._access.leases.release(self.lease.id)
         self.lease = None
 
     # --- steps
@@ -142,13 +160,13 @@ class Lane:
                 await self._confirm()
                 lease = self._in_force
                 request = step.request.under(lease.id, lease.epoch) if lease else step.request.under(None)
-                self._open = await self._shared.reconfigurer.begin(
+                self._open = await self._access.reconfigurer.begin(
                     request, run=self._shared.run, branch=self.name, sweep=self._swept
                 )
             case WaitStep():
                 if self._open is None:
                     raise FailedError("wait: nothing was applied that could become ready; put an apply step before it")
-                await self._shared.reconfigurer.wait_ready(self._open, within_s=step.within_s)
+                await self._access.reconfigurer.wait_ready(self._open, within_s=step.within_s)
                 await self._confirm()
             case DwellStep():
                 await asyncio.sleep(step.for_s)
@@ -183,16 +201,16 @@ class Lane:
         except BaseExceptionGroup as several:
             raise _first(several) from several
         self._shared.lanes = [lane for lane in self._shared.lanes if lane not in lanes]
-        applied = self._shared.reconfigurer.last_by_branch(self._shared.run)
+        applied = self._access.reconfigurer.last_by_branch(self._shared.run)
         for lane in lanes:
             self.has_applied |= lane.name in applied or lane.has_applied
             self.jobs += lane.jobs
-            self._shared.reconfigurer.forget(self._shared.run, lane.name)
+            self._access.reconfigurer.forget(self._shared.run, lane.name)
 
     async def _take(self, step: LeaseStep) -> None:
         ports = self._shared.all_ports if step.ports == "all" else frozenset(step.ports)
         await self.release()
-        self.lease = await self._shared.leases.take(
+        self.lease = await self._access.leases.take(
             holder=holder_of(self._shared.run), ports=ports, for_s=step.for_s, lasting=False
         )
 
@@ -200,8 +218,8 @@ class Lane:
         self._check([action.port for action in step.actions], PortAction.SET)
         for action in step.actions:
             self._shared.has_set = True
-            began_ns = self._shared.clock.monotonic_ns()
-            found = await self._shared.effects.host_settings.do(self._shared.run, action)
+            began_ns = self._access.clock.monotonic_ns()
+            found = await self._access.host_settings.do(self._shared.run, action)
             self._shared.emit(
                 RunHost(
                     run=self._shared.run,
@@ -209,23 +227,23 @@ class Lane:
                     port=action.port,
                     action=action.setting.value,
                     value=action.value,
-                    seconds=(self._shared.clock.monotonic_ns() - began_ns) / 1e9,
+                    seconds=(self._access.clock.monotonic_ns() - began_ns) / 1e9,
                     before=found.get("before"),
                     after=found.get("after"),
                 )
             )
 
     async def _run_job(self, step: JobStep) -> None:
-        effects, run = self._shared.effects, self._shared.run
-        job = await effects.jobs.start_of(run, step.name, step.arguments)
-        effects.light.follow(job)
+        access, run = self._access, self._shared.run
+        job = await access.jobs.start_of(run, step.name, step.arguments)
+        access.light.follow(job)
         self.jobs.append(job)
-        await effects.jobs.wait_for_end(job, step.arguments, run=run, sweep=self._swept)
+        await access.jobs.wait_for_end(job, step.arguments, run=run, sweep=self._swept)
 
     async def _harm(self, step: FaultStep) -> None:
         self._check(harmed(step.fault, self._shared.all_ports), PortAction.FAULT)
         self._shared.has_harmed = True
-        await self._shared.effects.faults.set(step.fault)
+        await self._access.faults.set_for(self._shared.run, step.fault)
         self._shared.emit(RunFault(run=self._shared.run, fault=step.fault))
 
     def _what(self, step: LeafStep) -> str:
@@ -268,14 +286,13 @@ class Lane:
 
     @property
     def _in_force(self) -> Claim | None:
-        """The lease that it acts under."""
         return self.lease or (self.outer._in_force if self.outer else None)
 
     async def _confirm(self) -> None:
         if self._open is None:
             return
         if self._open.state is not State.ENDED:
-            await self._shared.reconfigurer.confirm(self._open)
+            await self._access.reconfigurer.confirm(self._open)
         ended, self._open = self._open, None
         self._shared.applies_done += 1
         self._shared.tally.add(ended)
@@ -283,13 +300,13 @@ class Lane:
         self._last.add(ended)
 
     def _figures(self, expression: Expression) -> dict[str, Value | None]:
-        seconds = (self._shared.clock.monotonic_ns() - self._shared.started_ns) / 1e9
+        seconds = (self._access.clock.monotonic_ns() - self._shared.started_ns) / 1e9
         return figures(expression.names, last=self._last, run=self._shared.tally, seconds=seconds)
 
     def _check(self, ports: Iterable[str], action: PortAction) -> None:
         """Raises RefusedError where somebody else has one of them."""
-        shared = self._shared
-        shared.leases.ledger.check(Asker(run=shared.run), ports, action, now_wall_ns=shared.clock.wall_ns())
+        now_wall_ns = self._access.clock.wall_ns()
+        self._access.leases.ledger.check(Asker(run=self._shared.run), ports, action, now_wall_ns=now_wall_ns)
 
     async def _border(self) -> None:
         """Wait between two steps while a pause is requested. The remaining time of leases is restored afterwards."""
@@ -300,20 +317,20 @@ class Lane:
         while self._shared.brake.by is not None:
             held_s: dict[str, float] = {}
             for lease in self._held():
-                left_s.setdefault(lease.id, lease.left_s(self._shared.clock.wall_ns()))
+                left_s.setdefault(lease.id, lease.left_s(self._access.clock.wall_ns()))
                 held_s[lease.id] = max(left_s[lease.id], HELD_S)
             for id, seconds in held_s.items():
-                await self._shared.leases.renew(id, for_s=seconds)
+                await self._access.leases.renew(id, for_s=seconds)
             await _within(self._shared.brake.off(), min((seconds / 2 for seconds in held_s.values()), default=None))
         for lease in self._held():
             if lease.id in left_s:  # else another branch that stood under it went on first
-                await self._shared.leases.renew(lease.id, for_s=max(LEFT_LEAST_S, left_s.pop(lease.id)))
+                await self._access.leases.renew(lease.id, for_s=max(LEFT_LEAST_S, left_s.pop(lease.id)))
         self._shared.emit(RunResumed(run=self._shared.run, branch=self.name))
 
     def _held(self) -> list[Claim]:
         """Leases in force of this lane and of its outer lanes."""
         mine = {lane.lease.id for lane in self._up() if lane.lease is not None}
-        return [lease for lease in self._shared.leases.all() if lease.id in mine]
+        return [lease for lease in self._access.leases.all() if lease.id in mine]
 
     def _up(self) -> "list[Lane]":
         return [self, *(self.outer._up() if self.outer else [])]
@@ -335,7 +352,6 @@ class Lane:
 
 
 async def _within(work: Awaitable[None], seconds: float | None) -> None:
-    """Wait for `work`, at most `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await work

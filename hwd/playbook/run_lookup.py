@@ -24,7 +24,7 @@ class RunLookup:
                 return self.status_on_board(run)
             case [_, *_] as several:
                 raise ConfigError(f"run {id}: several under way start so ({', '.join(several)}). Write more of it")
-        summary = await self._records.run(id)
+        summary = await self._records.runs.get(id)
         return self._board.get(summary.id) or await self.recorded(summary)
 
     def live(self, id: str) -> str:

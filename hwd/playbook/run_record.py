@@ -11,7 +11,7 @@ from hwd.model.run import RunState, RunStatus
 from hwd.model.run_facts import RunEnded
 from hwd.playbook.runner import RunEnd
 from hwd.playbook.safe_state import SafeState
-from hwd.records.queued_run import QueuedRun
+from hwd.records.queue_table import QueuedRun
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Fact, Json
 
@@ -34,6 +34,15 @@ class RunTemplate:
 
     def begun(self, queued: QueuedRun, parameters: Mapping[str, Json]) -> Run:
         """The record of a run that begins now, with the values of its parameters."""
+        return replace(self._run(queued, parameters), inventory=dict(self.inventory()))
+
+    def never_begun(self, queued: QueuedRun, outcome: RunOutcome, why: str) -> Run:
+        """The record of a run that was taken out of the queue before it began."""
+        run = self._run(queued, queued.parameters)
+        untouched = SafeState.UNTOUCHED
+        return replace(run, ended_wall_ns=run.started_wall_ns, outcome=outcome, why=why, safe_state=untouched)
+
+    def _run(self, queued: QueuedRun, parameters: Mapping[str, Json]) -> Run:
         return Run(
             id=queued.id,
             playbook=queued.playbook,
@@ -42,32 +51,10 @@ class RunTemplate:
             parameters=dict(parameters),
             testbed=self.in_use.testbed.name,
             testbed_text=self.testbed_text(),
-            inventory=dict(self.inventory()),
             version=self.version,
             commit=self.commit,
             virtual_time=self.virtual_time,
             started_wall_ns=self.clock.wall_ns(),
-        )
-
-    def never_begun(self, queued: QueuedRun, outcome: RunOutcome, why: str) -> Run:
-        """The record of a run that was taken out of the queue before it began."""
-        now_ns = self.clock.wall_ns()
-        return Run(
-            id=queued.id,
-            playbook=queued.playbook,
-            playbook_text=queued.playbook_text,
-            trial=queued.trial,
-            parameters=dict(queued.parameters),
-            testbed=self.in_use.testbed.name,
-            testbed_text=self.testbed_text(),
-            version=self.version,
-            commit=self.commit,
-            virtual_time=self.virtual_time,
-            started_wall_ns=now_ns,
-            ended_wall_ns=now_ns,
-            outcome=outcome,
-            why=why,
-            safe_state=SafeState.UNTOUCHED,
         )
 
 

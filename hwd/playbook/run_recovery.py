@@ -76,7 +76,7 @@ class RunRecovery:
             try:
                 status = await self._lookup.state(id)
                 is_unknown = status.safe_state in (None, SafeState.UNKNOWN)
-                if is_unknown and not await self._records.settle_run(id, safe):
+                if is_unknown and not await self._records.runs.settle(id, safe):
                     again_s = AGAIN_S
                     continue
             except UnknownError:
@@ -102,7 +102,6 @@ class RunRecovery:
         self._on_change()
 
     async def _is_all_confirmed(self, run: str) -> bool:
-        """Whether all reconfigurations of a run have ended as confirmed."""
         kinds = (ReconfigurationState.KIND, ReconfigurationEnded.KIND)
         outcomes: dict[str, str | None] = {}
         for stored in await self._records.documents(run=run, kinds=kinds):

@@ -11,27 +11,18 @@ from dataclasses import dataclass
 
 from hwd.config.playbook.expression import names_in
 from hwd.config.playbook.measurement_names import stages_of
-from hwd.config.playbook.playbook import AssertStep, NoteStep, Playbook
-from hwd.config.playbook.steps import Step, below, longest_lease_s, total_applies, total_dwell_s
-from hwd.fabric.in_use import InUse
+from hwd.config.playbook.playbook import Playbook
+from hwd.config.playbook.steps import AssertStep, NoteStep, Step, below, longest_lease_s, total_applies, total_dwell_s
 from hwd.model.fault import Clear
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.run_facts import RunFault
 from hwd.model.stage import StageName
-from hwd.playbook.effects import Effects, HostActions, RunJobs
-from hwd.playbook.lane import Lane, LaneContext
-from hwd.playbook.light_of_jobs import LightOfJobs
+from hwd.playbook.lane import Brake, Lane, LaneContext
 from hwd.playbook.measures import Tally
-from hwd.playbook.pause import Brake
+from hwd.playbook.run_access import RunAccess
 from hwd.playbook.safe_state import SafeState, SafeStates, left_by
-from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.testbed_ports import all_ports
 from hwd.reconfigure.apply.reconfiguration import State
-from hwd.reconfigure.desired.history import History
-from hwd.reconfigure.leases.leases import Leases
-from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import BugError, FailedError, HwdError
 
@@ -64,22 +55,6 @@ def why_failed(fault: HwdError) -> str:
     return str(fault) if fault.title == RunOutcome.FAILED else f"{fault.title}: {fault}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunAccess:
-    """The parts of the daemon through which every run acts."""
-
-    in_use: InUse
-    reconfigurer: Reconfigurer
-    leases: Leases
-    history: History
-    jobs: RunJobs
-    light: LightOfJobs
-    faults: TwinFaults
-    host_settings: HostActions
-    clock: Clock
-    sink: Sink
-
-
 class Runner:
     """One run of one playbook. Call `go` once; `abort`, `pause` and `resume` at any time."""
 
@@ -88,23 +63,15 @@ class Runner:
         self.playbook = playbook
         self.end: RunEnd | None = None
         self.total_steps = playbook.total_steps
+        self._access = access
         self._reconfigurer = access.reconfigurer
-        self._history = access.history
         self._clock = access.clock
         self._emit = Emitter(access.clock, access.sink)
         self._brake = Brake()
         self._shared = LaneContext(
             run=id,
-            reconfigurer=access.reconfigurer,
-            leases=access.leases,
+            access=access,
             all_ports=all_ports(access.in_use.testbed),
-            effects=Effects(
-                jobs=access.jobs,
-                light=access.light,
-                faults=access.faults.of(id),
-                host_settings=access.host_settings,
-            ),
-            clock=access.clock,
             tally=Tally(_asked_of_run(playbook)),
             brake=self._brake,
             emit=self._emit,
@@ -201,7 +168,7 @@ class Runner:
         self._brake.let_go()
 
     def _expected_s(self) -> float:
-        per_apply_s, _ = self._history.expect(())
+        per_apply_s, _ = self._access.history.expect(())
         applies, dwell_s = self._applies - self._shared.applies_done, self._dwell_s - self._shared.dwelt_s
         return max(0, applies) * per_apply_s + max(0.0, dwell_s)
 
@@ -265,9 +232,7 @@ class Runner:
         elif self._shared.has_harmed:
             tasks["faults of twins"] = self._start(self._clear(), "clear")
         if self._shared.has_set:
-            tasks["settings of NIC ports"] = self._start(
-                self._shared.effects.host_settings.put_back(self.id), "put-back"
-            )
+            tasks["settings of NIC ports"] = self._start(self._access.host_settings.put_back(self.id), "put-back")
         if "faults of twins" in tasks:
             await asyncio.wait([tasks["faults of twins"]], timeout=CLEARED_WITHIN_S)
         open_ones = [one for one in self._reconfigurer.last_of(self.id) if one.state is not State.ENDED]
@@ -280,7 +245,7 @@ class Runner:
         }
         by_s = max(by_s, asyncio.get_running_loop().time() + RELEASED_WITHIN_S)  # drains may have taken the time
         left += [text for what, task in releases.items() if (text := await self._end_of(what, task, by_s))]
-        light, jobs = self._shared.effects.light, [job for lane in self._shared.lanes for job in lane.jobs]
+        light, jobs = self._access.light, [job for lane in self._shared.lanes for job in lane.jobs]
         if self._task is not None and any(move.outcome is None for move in light.last_moves(jobs)):
             await asyncio.wait([self._task], timeout=max(0.0, by_s - asyncio.get_running_loop().time()))
         left += [f"job {move.job}: it still moves light" for move in light.last_moves(jobs) if move.outcome is None]
@@ -295,7 +260,7 @@ class Runner:
         return asyncio.create_task(work, name=f"hwd:run/{self.id}/{what}")
 
     async def _clear(self) -> None:
-        await self._shared.effects.faults.clear()
+        await self._access.faults.clear_of(self.id)
         self._emit(RunFault(run=self.id, fault=Clear()))
 
     async def _end_of(self, what: str, task: asyncio.Task[None], by_s: float) -> str | None:

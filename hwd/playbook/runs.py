@@ -20,15 +20,16 @@ from hwd.playbook.board import ENDED_KEPT, Board
 from hwd.playbook.execution import execute, record_end
 from hwd.playbook.playbook_reader import PlaybookReader
 from hwd.playbook.queue import Queue, WaitingRun
+from hwd.playbook.run_access import RunAccess
 from hwd.playbook.run_lookup import RunLookup
 from hwd.playbook.run_record import RunTemplate, ended_fact, ended_status, status_of
 from hwd.playbook.run_recovery import AGAIN_S, RunRecovery
-from hwd.playbook.runner import RunAccess, RunEnd, Runner, why_failed
+from hwd.playbook.runner import RunEnd, Runner, why_failed
 from hwd.playbook.safe_state import SafeState
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.rules import ROWS, PortAction, Reason
 from hwd.records.finish import to_its_end
-from hwd.records.queued_run import QueuedRun
+from hwd.records.queue_table import QueuedRun
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd_drivers.core.documents import Document, Fact, Sink
@@ -83,7 +84,7 @@ class Runs:
         self._announce = announce
         self.board = Board(run_of=self._run_of, paused_by=self._paused_by, tell=self._emit)
         self._lookup = RunLookup(board=self.board, records=records)
-        self._queue: Queue[WaitingRun] = Queue(ledger)
+        self._queue = Queue(ledger)
         self._from_before_start: set[str] = set()
         self._aborted_by: dict[str, str] = {}
         self._active: dict[str, Runner] = {}
@@ -118,7 +119,7 @@ class Runs:
         """Close crashed runs, and load the queue of earlier processes of the daemon."""
         crashed = await self._recorder.close_crashed(self._clock.wall_ns())
         known = {run.id for run in crashed}
-        ended = [run for run in await self._records.runs(limit=ENDED_KEPT) if run.id not in known]
+        ended = [run for run in await self._records.runs.newest(limit=ENDED_KEPT) if run.id not in known]
         self.board.load([await self._lookup.recorded(run) for run in reversed(ended)])
         for status in self.board.all:  # who followed a run when the daemon crashed may not know its end
             self._announce(self._document(status))
@@ -277,7 +278,7 @@ class Runs:
             )
             waiting = WaitingRun(queued=queued, runner=Runner(queued.id, playbook, self._access))
             self._queue.check_calendar(waiting, now_wall_ns=self._clock.wall_ns())
-            self._enqueue(waiting)
+            self._queue.add(waiting)
             waits_for = self._queue_waits()[queued.id]
             try:
                 if not waits_for:
@@ -285,7 +286,7 @@ class Runs:
                 self._queue.check_length()
                 await self._records.queue.add(queued)
             except BaseException:
-                self._dequeue(queued.id)
+                self._queue.remove(queued.id)
                 raise
             self._ended[queued.id] = asyncio.Event()
             self.board.put(waiting.status(RunState.QUEUED, waits_for=waits_for))
@@ -331,7 +332,7 @@ class Runs:
             why = why_failed(error)
             record = self._template.never_begun(queued, RunOutcome.FAILED, why)
             try:
-                await self._records.start_run(record)
+                await self._records.runs.start(record)
             except HwdError as cause:
                 log.error("run %s: stays in the queue of the records until the next start: %s", queued.id, cause)
             self._emit(RunEnded(run=queued.id, outcome=RunOutcome.FAILED, why=why, safe_state=record.safe_state))
@@ -339,7 +340,7 @@ class Runs:
             log.error("run %s: was in the queue, and cannot be run: %s", queued.id, why)
             return
         waiting = WaitingRun(queued=queued, runner=Runner(queued.id, playbook, self._access))
-        self._enqueue(waiting)
+        self._queue.add(waiting)
         self._from_before_start.add(queued.id)
         self._ended[queued.id] = asyncio.Event()
         self.board.put(waiting.status(RunState.QUEUED))
@@ -347,19 +348,10 @@ class Runs:
     async def _take_out(self, waiting: WaitingRun, by: str) -> RunStatus:
         why = f"by {by}, before it began"
         record = self._template.never_begun(waiting.queued, RunOutcome.ABORTED, why)
-        await self._records.start_run(record)
-        self._dequeue(waiting.id)
+        await self._records.runs.start(record)
+        self._queue.remove(waiting.id)
         self._end(waiting, why, by=by, ended_wall_ns=record.ended_wall_ns)
         return self._lookup.status_on_board(waiting.id)
-
-    def _enqueue(self, waiting: WaitingRun) -> None:
-        self._queue.add(waiting)
-        if (due := waiting.due_claim) is not None:
-            self._ledger.claim(due)
-
-    def _dequeue(self, run: str) -> None:
-        self._queue.remove(run)
-        self._ledger.release(Reason.DUE_RUN, run)
 
     # --- a run
 
@@ -367,12 +359,12 @@ class Runs:
         self._check_open()
         runner = waiting.runner
         record = self._template.begun(waiting.queued, runner.playbook.parameters)
-        await self._records.start_run(record)
-        self._dequeue(runner.id)
+        await self._records.runs.start(record)
+        self._queue.remove(runner.id)
         if self._closing:
             why = "the daemon ended before its first step"
             safe, ended_ns = SafeState.UNTOUCHED, self._clock.wall_ns()
-            await self._records.end_run(
+            await self._records.runs.end(
                 runner.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe, ended_wall_ns=ended_ns
             )
             self._end(waiting, why, by=DAEMON_END, ended_wall_ns=ended_ns)
@@ -449,7 +441,6 @@ class Runs:
         return f"about another {left_s:.0f} s" if left_s else "for how long is not known"
 
     def _run_of(self, reconfiguration: str) -> str | None:
-        """The run of a reconfiguration in progress."""
         claim = self._ledger.get(Reason.RECONFIGURATION, reconfiguration)
         return None if claim is None else claim.run
 

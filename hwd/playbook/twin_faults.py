@@ -52,9 +52,6 @@ class TwinFaults:
         self._turn = asyncio.Lock()
         self._work: set[asyncio.Task[None]] = set()
 
-    def of(self, run: str) -> "RunFaults":
-        return RunFaults(run, self)
-
     async def set(self, fault: Fault) -> None:
         """Raises RefusedError for a subject without twin, ConfigError for an unknown one, LinkError without a rack."""
         check_fault(fault, self._in_use.testbed)
@@ -72,7 +69,7 @@ class TwinFaults:
 
         Raises FailedError that names the others, and why; they are tried again when the run has ended.
         """
-        await self._in_turn(self._clear_of(run))
+        await self._in_turn(self._clear(run))
 
     async def clear_left(self) -> None:
         """Try once to clear faults that runs of a crashed daemon have set; `run` tries the rest again."""
@@ -132,14 +129,13 @@ class TwinFaults:
             self._touched.setdefault(run, {})[subject] = None
         await self._set_fault(fault)
 
-    async def _clear_of(self, run: str) -> None:
-        await self._clear(run, list(self._touched.get(run, ())))
-
-    async def _clear(self, run: str, subjects: Sequence[str]) -> None:
-        """Clear all subjects, and forget those that are clear. Raises FailedError for the others."""
+    async def _clear(self, run: str, subjects: Sequence[str] | None = None) -> None:
+        """Clear these subjects of a run, by default all, and forget those that are clear. Raises FailedError for the
+        others.
+        """
         cleared: list[str] = []
         failures: list[str] = []
-        for subject in subjects:
+        for subject in subjects or list(self._touched.get(run, ())):
             try:
                 await self._behave(run, decode_fault(subject.encode()))
             except HwdError as error:
@@ -168,20 +164,6 @@ class TwinFaults:
             await self._set_fault(clear)
         except NoRackError as error:
             log.info("run %s: nothing to clear: %s", run, error)
-
-
-class RunFaults:
-    """`hwd.playbook.effects.Faults` of one run."""
-
-    def __init__(self, run: str, faults: TwinFaults) -> None:
-        self._run = run
-        self._faults = faults
-
-    async def set(self, fault: Fault) -> None:
-        await self._faults.set_for(self._run, fault)
-
-    async def clear(self) -> None:
-        await self._faults.clear_of(self._run)
 
 
 def clearing(fault: Fault) -> Clear:

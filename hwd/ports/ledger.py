@@ -193,13 +193,15 @@ class Ledger:
             yield Refusal(claim=None, ports=bare, text=f"{', '.join(sorted(bare, key=natural_key))}: {LEASE_REQUIRED}")
 
     def _present(self, claim: Claim) -> Claim:
-        """A claim with its present `why`."""
         why = self._reports.get(claim.reason)
         return claim if why is None else replace(claim, why=why(claim))
 
     def _passes(self, passes: Pass, asker: Asker, claim: Claim) -> bool:
         return (
-            (Pass.ITSELF in passes and claim.id in _own_ids(asker))
+            (
+                Pass.ITSELF in passes
+                and claim.id in (asker.lease, asker.reconfiguration, asker.request, asker.prepared_set)
+            )
             or (Pass.ITS_RUN in passes and claim.run is not None and claim.run == asker.run)
             or (Pass.RUN_IS_OVER in passes and not self.is_active(claim.run))
             or (Pass.RUN_IS_ACTIVE in passes and self.is_active(claim.run))
@@ -220,10 +222,6 @@ class Ledger:
         )
         claims = [self._claims[reason].get(id) for reason, id in own if id is not None]
         return any((one.ports | one.relies_on) & ports for one in claims if one is not None)
-
-
-def _own_ids(asker: Asker) -> tuple[str | None, ...]:
-    return asker.lease, asker.reconfiguration, asker.request, asker.prepared_set
 
 
 def _counts(row: Row, rule: Rule, asker: Asker, claim: Claim, now_wall_ns: int) -> bool:

@@ -2,34 +2,34 @@
 
 from dataclasses import dataclass
 
+from hwd_agents.wire import SaidTransfer
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """`id` is chosen by the agent, in `boot` of it. Times are of the daemon's monotonic clock: `until_ns` is the end of
-    its longest time.
+    """`said` by the agent of `host`, in `boot` of it. `ports`: those of it with their host, `h0.eth0`. Times are of the
+    daemon's monotonic clock: `until_ns` is the end of its longest time.
     """
 
-    id: str
+    said: SaidTransfer
     host: str
     boot: str
-    process: str
     ports: frozenset[str]
-    phase: str
-    since_ns: int
-    until_ns: int
+    since_ns: int = 0
+    until_ns: int = 0
 
     @property
     def name(self) -> str:
         """Its name in the ledger: agents of two hosts may choose one id."""
-        return f"{self.host}/{self.id}"
+        return f"{self.host}/{self.said.transfer}"
 
     @property
     def owner(self) -> str:
         """`rank 3, pid 4711 on h0`."""
-        return f"{self.process} on {self.host}"
+        return f"{self.said.process} on {self.host}"
 
     def __str__(self) -> str:
-        return f"transfer {self.name} of {self.owner}, phase {self.phase}"
+        return f"transfer {self.name} of {self.owner}, phase {self.said.phase}"
 
     def left_s(self, now_ns: int) -> float:
         """Seconds until its longest time is over."""

@@ -120,7 +120,6 @@ class ReadyLinks:
     # --- what hosts tell
 
     def _transfer(self, end: NicPortId) -> None:
-        """A transfer from this end to its peer succeeded."""
         self._transferred.add(end)
         link = self._of_end.get(end)
         if link is not None and self._transferred.issuperset(link.ends) and not self._is_dark(link):

@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import PurePath
 
 from msgspec.structs import replace
 
-from hwd.config.testbed.topology_file import load_topology_text
+from hwd.config.testbed.topology_file import load_topology
 from hwd.config.testbed.wanted_state import parse_what
+from hwd.config.yaml.tree import parse_tree
 from hwd.fabric.in_use import InUse
 from hwd.model.bodies import File, PlanBody, PrepareBody, ReconfigurationBody
 from hwd.model.circuit import Topology
@@ -21,7 +23,6 @@ from hwd.reconfigure.demands import Demands
 from hwd.reconfigure.desired.earlier_states import EarlierStates
 from hwd.reconfigure.desired.restores import Restores
 from hwd.reconfigure.plans.planner import PlanWithInputs
-from hwd.reconfigure.prepared.preparation import SetTerms
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.refused_switches import RefusedSwitches
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
@@ -87,13 +88,9 @@ class Applies:
         if request.wanted.is_empty:
             why = f"{request.wanted.name}: nothing to do, the switches that can be reached are so"
             raise RefusedError("; ".join((why, *request.warnings)))
-        if self._closing:
-            raise RefusedError("the daemon is ending; nothing new begins")
-        id = body.id or self._ids.token(length=8)
-        self._check_new(id)
-        return await self._run_to_end(
-            id, request.wanted.name, self._apply(id, request, planned, Caller.of(caller, body.by))
-        )
+        id = self._new_id(body.id)
+        begin = partial(self._reconfigurer.begin, request, planned=planned, id=id, caller=Caller.of(caller, body.by))
+        return await self._run_to_end(id, request.wanted.name, begin)
 
     async def prepare(self, body: PrepareBody, caller: Caller | None = None) -> PreparedSetStatus:
         """Make a prepared set of these targets. Raises ConfigError where one means nothing on this testbed."""
@@ -114,18 +111,7 @@ class Applies:
                 requests[name] = await self._request(of_plan)
             except ConfigError as error:
                 raise ConfigError(f"target {name}: {error}") from error
-        return await self._reconfigurer.sets.prepare(
-            requests,
-            SetTerms(
-                rule=body.after_crash,
-                lease=body.lease,
-                epoch=body.epoch,
-                for_s=body.for_s,
-                ready_within_s=body.ready_within_s,
-                mode=body.mode,
-                caller=Caller.of(caller, body.by),
-            ),
-        )
+        return await self._reconfigurer.sets.prepare(requests, body, Caller.of(caller, body.by))
 
     async def switch(
         self,
@@ -144,12 +130,17 @@ class Applies:
         The arguments are those of `SwitchBody`, but for `override`: whose right is overridden, and why. It goes on when
         its caller goes away, and `roll_back` stops it.
         """
-        if self._closing:
-            raise RefusedError("the daemon is ending; nothing new begins")
-        id = id or self._ids.token(length=8)
-        self._check_new(id)
-        switch = self._switch(id, prepared_set, target, epoch, Caller.of(caller, by), override)
-        return await self._run_to_end(id, f"prepared set {prepared_set} to {target}", switch, prepared_set=prepared_set)
+        id = self._new_id(id)
+        begin = partial(
+            self._reconfigurer.sets.switch,
+            prepared_set,
+            target,
+            reconfiguration=id,
+            caller=Caller.of(caller, by),
+            epoch=epoch,
+            override=override,
+        )
+        return await self._run_to_end(id, f"prepared set {prepared_set} to {target}", begin, prepared_set=prepared_set)
 
     async def confirm(self, reconfiguration: str | None) -> ReconfigurationStatus:
         one = self._reconfigurer.get(reconfiguration)
@@ -214,20 +205,25 @@ class Applies:
 
     # --- inside
 
-    def _check_new(self, id: str) -> None:
+    def _new_id(self, asked: str | None) -> str:
+        """Raises RefusedError where there is one of the id that is asked for, and while the daemon ends."""
+        if self._closing:
+            raise RefusedError("the daemon is ending; nothing new begins")
+        id = asked or self._ids.token(length=8)
         if id in self._under_way or self._reconfigurer.is_known(id):
             raise RefusedError(f"reconfiguration {id}: there is one of that id; ask with another, or with none")
+        return id
 
     async def _run_to_end(
         self,
         id: str,
         what: str,
-        way: Coroutine[None, None, ReconfigurationStatus],
+        begin: Callable[[], Awaitable[Reconfiguration]],
         *,
         prepared_set: str | None = None,
     ) -> ReconfigurationStatus:
         """Go one way to its end, whatever becomes of its caller."""
-        task = asyncio.create_task(way, name=f"hwd:apply/{id}")
+        task = asyncio.create_task(self._complete(begin), name=f"hwd:apply/{id}")
         self._under_way[id] = task
         task.add_done_callback(lambda done: self._applied(id, done, prepared_set))
         await asyncio.wait([task])
@@ -261,7 +257,7 @@ class Applies:
         """The links of a topology file, read in a thread since a long one takes seconds. Raises ConfigError."""
 
         def load() -> Topology:
-            return load_topology_text(file.text, file=file.name, testbed=self._in_use.testbed)
+            return load_topology(parse_tree(file.text, file=file.name), self._in_use.testbed).require()
 
         return WantedState(name=PurePath(file.name).name, links=(await self._offload(load)).links)
 
@@ -279,28 +275,15 @@ class Applies:
             )
         return planned
 
-    async def _apply(
-        self, id: str, request: Request, planned: PlanWithInputs | None, caller: Caller | None
-    ) -> ReconfigurationStatus:
-        return await self._complete(await self._reconfigurer.begin(request, planned=planned, id=id, caller=caller))
-
-    async def _switch(
-        self, id: str, prepared_set: str, target: str, epoch: int | None, caller: Caller | None, override: str
-    ) -> ReconfigurationStatus:
-        return await self._complete(
-            await self._reconfigurer.sets.switch(
-                prepared_set, target, reconfiguration=id, caller=caller, epoch=epoch, override=override
-            )
-        )
-
-    async def _complete(self, reconfiguration: Reconfiguration) -> ReconfigurationStatus:
-        """The rest of the way, once the switches are driven and read back."""
+    async def _complete(self, begin: Callable[[], Awaitable[Reconfiguration]]) -> ReconfigurationStatus:
+        """`begin`: returns once the switches are driven and read back."""
+        reconfiguration = await begin()
         plan = reconfiguration.plan
         try:
             if plan.ready_within_s is not None:
                 await self._reconfigurer.wait_ready(reconfiguration, within_s=plan.ready_within_s)
             if plan.confirm_within_s is not None:
-                await self._reconfigurer.await_confirm(reconfiguration)
+                await self._reconfigurer.completion.await_confirm(reconfiguration)
             else:
                 await self._reconfigurer.confirm(reconfiguration)
         except asyncio.CancelledError:

@@ -8,51 +8,50 @@ await reconfigurer.confirm(reconfiguration)
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
-from hwd.fabric.in_use import InUse
 from hwd.model.circuit import Observed
-from hwd.model.daemon import JournalGivenUp
 from hwd.model.desired_state import wanted_of
 from hwd.model.host import ClockAligned, ClockStepped, HostBirth, HostEvent, HostUp
-from hwd.model.interlock import InterlockName, in_order, refusal, refused
+from hwd.model.interlock import InterlockName, refusal, refused
 from hwd.model.plan import Plan
-from hwd.model.plan_summary import InterlockRefused, PlanMade
-from hwd.model.reconfiguration import LeftOpen
+from hwd.model.plan_summary import PlanMade
 from hwd.model.request import Caller, Request
 from hwd.model.run_facts import RunHost
-from hwd.ports.claim import Claim, holder_of
-from hwd.ports.isolation import breach, isolation
+from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
+from hwd.rack.links import Links
 from hwd.reconfigure.apply.agent_watch import Agents, AgentWatch
 from hwd.reconfigure.apply.completion import Completion
 from hwd.reconfigure.apply.crash_recovery import CrashRecovery
-from hwd.reconfigure.apply.drive import Drive, Overrides
-from hwd.reconfigure.apply.readiness import Hangs, Readiness, not_ready_error
+from hwd.reconfigure.apply.drive import Drive
+from hwd.reconfigure.apply.journal_writer import JournalWriter
+from hwd.reconfigure.apply.overrides import Overrides
+from hwd.reconfigure.apply.readiness import Readiness, not_ready_error
 from hwd.reconfigure.apply.reconfiguration import Emitter, Outcome, Reconfiguration, State
-from hwd.reconfigure.apply.switches import Look, Switches, same_fault
+from hwd.reconfigure.apply.switches import Switches
+from hwd.reconfigure.claims import Attempt, PortClaims
 from hwd.reconfigure.desired.desired_state import DesiredState
 from hwd.reconfigure.desired.history import HostSettings, Outcomes
 from hwd.reconfigure.journal.journal import Journal
-from hwd.reconfigure.plans.move_counts import MoveCounts
-from hwd.reconfigure.plans.planner import BackgroundPlanner, PlanWithInputs, relied_ports
+from hwd.reconfigure.plans.planner import PlanWithInputs, relied_ports
+from hwd.reconfigure.plans.planning import Planning
 from hwd.reconfigure.plans.route import RoutedRequest
+from hwd.reconfigure.prepared.preparer import Preparer
+from hwd.reconfigure.prepared.set_moves import SetMoves
 from hwd.reconfigure.prepared.sets import PreparedSets
+from hwd.reconfigure.prepared.settling import Settling
 from hwd.reconfigure.transfers import InFlightError, Transfers
-from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
-from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, RefusedError, StalePlanError
+from hwd_drivers.core.errors import FailedError, RefusedError, StalePlanError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.values import natural_key
 from hwd_drivers.devices.facts import SwitchDown, SwitchUp
 from hwd_drivers.devices.supervisor import NOT_CONNECTED_YET
-from hwd_drivers.switching.moves import ApplyMode
 
 GRACE_NS = 1_000_000
 """Events that ended this long before the start still belong to it: the agents' stamps have an alignment error."""
@@ -75,92 +74,94 @@ class Reconfigurer:
     def __init__(
         self,
         *,
-        in_use: InUse,
-        planner: BackgroundPlanner,
+        planning: Planning,
         switches: Switches,
         agents: Agents,
-        hangs: Hangs,
+        links: Links,
         journal: Journal,
         ledger: Ledger,
         outcomes: Outcomes,
-        move_counts: MoveCounts,
         desired: DesiredState,
         transfers: Transfers,
         clock: Clock,
         ids: Ids,
         sink: Sink,
-        note_baseline: Callable[[Plan, Observed], Awaitable[None]] | None = None,
     ) -> None:
-        self._note_baseline = note_baseline
-        self._planner = planner
+        self._planning = planning
         self._switches = switches
         self._ledger = ledger
+        self._claims = PortClaims(ledger, clock)
         self._outcomes = outcomes
-        self._move_counts = move_counts
         self._transfers = transfers
         self.desired = desired
         self._clock = clock
         self._ids = ids
         self._emitter = emitter = Emitter(clock, sink)
         self._host_settings = HostSettings()
-        self._under_way: dict[str, Reconfiguration] = {}
         self._last_of_run: dict[str, dict[str, Reconfiguration]] = {}
+        planner, agent_watch = planning.planner, AgentWatch(agents)
         self.overrides = Overrides(planner=planner, switches=switches, ledger=ledger, clock=clock)
-        self._recovery = CrashRecovery(
-            journal=journal,
+        self._writer = JournalWriter(journal, ledger, clock=clock, emit=emitter)
+        self.recovery = CrashRecovery(
+            writer=self._writer,
             switches=switches,
             ledger=ledger,
             transfers=transfers,
             lit_by=planner.ports_lit_by,
             clock=clock,
-            emit=self._emitter,
+            emit=emitter,
         )
-        transfers.light_of_ways_back(self._recovery.light)
+        transfers.light_of_ways_back = self.recovery.light
         ledger.report_why(Reason.RECONFIGURATION, self._left_of)
-        agent_watch = AgentWatch(agents)
-        self._readiness = Readiness(switches, agent_watch, hangs)
+        self._readiness = Readiness(switches, agent_watch, links)
         self._drive = Drive(
             switches=switches,
             agent_watch=agent_watch,
-            recovery=self._recovery,
+            writer=self._writer,
             readiness=self._readiness,
             ledger=ledger,
             emitter=emitter,
             clock=clock,
             sink=sink,
         )
-        self._completion = Completion(
-            under_way=self._under_way,
+        self.completion = Completion(
             switches=switches,
             agent_watch=agent_watch,
-            recovery=self._recovery,
+            writer=self._writer,
+            recovery=self.recovery,
             ledger=ledger,
             host_settings=self._host_settings,
             desired=desired,
             transfers=transfers,
             clock=clock,
-            emitter=self._emitter,
+            emitter=emitter,
         )
-        for entry in self._recovery.awaiting:
-            self._completion.take_over(entry)
+        self._under_way = self.completion.under_way
+        for entry in self.recovery.awaiting:
+            self.completion.take_over(entry)
+        moves = SetMoves(
+            planner, ledger=ledger, transfers=transfers, drive=self._drive, completion=self.completion, clock=clock
+        )
         self.sets = PreparedSets(
-            in_use=in_use,
+            preparer=Preparer(planning, journal=journal, switches=switches, ledger=ledger, clock=clock, ids=ids),
             journal=journal,
-            planner=planner,
             switches=switches,
             ledger=ledger,
             agent_watch=agent_watch,
-            drive=self._drive,
-            completion=self._completion,
-            transfers=transfers,
-            under_way=self._under_way,
-            planned=self._plan_target,
-            report_refusals=partial(self._report_refusals, run=None),
-            isolate=self._isolated,
-            note_baseline=note_baseline,
+            moves=moves,
+            settling=Settling(
+                planner,
+                journal=journal,
+                switches=switches,
+                ledger=ledger,
+                moves=moves,
+                completion=self.completion,
+                clock=clock,
+                ids=ids,
+                emit=emitter,
+            ),
             clock=clock,
-            ids=ids,
-            emitter=emitter,
+            emit=emitter,
         )
 
     # --- reading and planning: nothing is touched
@@ -181,14 +182,9 @@ class Reconfigurer:
         return frozenset(name for name in unread if self._switches.cause(name) in (None, NOT_CONNECTED_YET))
 
     @property
-    def left_open(self) -> tuple[LeftOpen, ...]:
-        """Reconfigurations that were cut off and that the journal still has open."""
-        return self._recovery.left_open()
-
-    @property
     def journal_trouble(self) -> str:
         """Which ends the journal did not take, or why it takes nothing; empty where all is well."""
-        return self._recovery.trouble
+        return self._writer.trouble
 
     def last_of(self, run: str) -> tuple[Reconfiguration, ...]:
         """The last reconfiguration of each branch of a run, ended or not."""
@@ -230,7 +226,7 @@ class Reconfigurer:
         remedy = f". {or_else}" if or_else else ""
         if id is None and self._under_way:
             raise RefusedError(f"which reconfiguration? Under way: {names}")
-        left = self._recovery.texts()
+        left = self.recovery.texts()
         if id is not None and id in left:
             raise RefusedError(left[id])
         if id is None and left:
@@ -248,19 +244,19 @@ class Reconfigurer:
 
     def is_known(self, id: str) -> bool:
         """Whether a reconfiguration of this id is in progress, left open, or ended lately."""
-        return id in self._under_way or self._recovery.has(id) or self.became(id) is not None
+        return id in self._under_way or self.recovery.has(id) or self.became(id) is not None
 
     async def plan(self, request: Request) -> PlanWithInputs:
         """Read the switches and plan; emits `plan.made`, and `interlock.refused` where the plan has such."""
-        routed = await self._planner.route(request)
-        planned = await self._planned(routed, await self._switches.read_unmoved(routed.switches))
+        routed = await self._planning.planner.route(request)
+        planned = await self._planning.plan(routed, await self._switches.read_unmoved(routed.switches))
         plan = planned.plan
         asker = Asker(lease=plan.lease, epoch=request.body.epoch, cuts=True)  # transfers are an interlock of the plan
         self._ledger.check(asker, plan.touches, PortAction.CHANGE, now_wall_ns=self._clock.wall_ns())
-        plan = self._isolated(self._in_flight(plan, request.body.overrides))
+        plan = self._planning.isolated(self._planning.in_flight(plan, request.body.overrides))
         planned = replace(planned, plan=plan)
         self._emitter(PlanMade(plan=plan.summary, what=plan.what, hash=plan.hash))
-        self._report_refusals(plan, run=None)
+        self._planning.report_refusals(plan)
         return planned
 
     # --- the way
@@ -287,40 +283,38 @@ class Reconfigurer:
         rolled back FailedError and LinkError. No interlock is asked on the way back.
         """
         self.write_ends()
-        if planned is not None and self._planner.is_current(planned.routed):
+        planner = self._planning.planner
+        if planned is not None and planner.router.is_current(planned.routed):
             routed = planned.routed
         else:
-            routed = await self._planner.route(request)
-        id = id or self._ids.token(length=8)
-        self._claim(id, routed, run=run, caller=caller, relies_on=routed.ports, is_way_back=request.is_way_back)
+            routed = await planner.route(request)
+        attempt = Attempt(
+            id=id or self._ids.token(length=8),
+            request=request,
+            run=run,
+            branch=branch,
+            sweep=sweep or {},
+            caller=caller,
+            drain_s=self._transfers.rules.drain_s if request.is_way_back else request.body.transfers_s,
+        )
+        self._claims.take(attempt, routed, relies_on=routed.ports)
         reconfiguration: Reconfiguration | None = None
         try:
-            drain = self._drain(request)
             while reconfiguration is None:
                 try:
                     async with self._switches.turns.take(routed.switches):
-                        reconfiguration = await self._prepare(
-                            id, routed, planned, run=run, branch=branch, sweep=sweep or {}, caller=caller, drain=drain
-                        )
+                        reconfiguration = await self._prepare(attempt, routed, planned)
                         await self._drive.run(reconfiguration)
                 except InFlightError as error:
-                    self._transfers.block(id, error.ports, request.wanted.name, by=_owner(run, caller))
-                    await self._transfers.ended(error.ports, by_s=drain.by_s)
+                    self._transfers.block(attempt.id, error.ports, request.wanted.name, by=attempt.owner)
+                    await self._transfers.ended(error.ports, by_s=attempt.drained_by_s)
         except BaseException as error:
-            self._transfers.unblock(id)
+            self._transfers.unblock(attempt.id)
             if reconfiguration is None:
-                self._ledger.release(Reason.RECONFIGURATION, id)
-                raise
-            why = str(error) if isinstance(error, HwdError) else repr(error)
-            await self.roll_back(reconfiguration, "aborted" if isinstance(error, asyncio.CancelledError) else why)
-            if not isinstance(error, HwdError):
-                raise
-            if isinstance(error, NotReadyError):  # in a step before the last
-                raise not_ready_error(reconfiguration) from error
-            after = reconfiguration.outcome or Outcome.FAILED
-            raise same_fault(
-                error, f"{error}. Outcome: {after}{'' if after is Outcome.ROLLED_BACK else f' ({reconfiguration.why})'}"
-            ) from error
+                self._ledger.release(Reason.RECONFIGURATION, attempt.id)
+            else:
+                await self.completion.go_back_from(reconfiguration, error)
+            raise
         return reconfiguration
 
     async def wait_ready(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
@@ -339,27 +333,23 @@ class Reconfigurer:
                 raise not_ready_error(reconfiguration)
         zero_ns = reconfiguration.started_ns
         reconfiguration.remarks += [one.text(zero_ns=zero_ns) for one in reconfiguration.absences.over()]
-        await self._completion.wait_end(reconfiguration)
+        await self.completion.wait_end(reconfiguration)
         if reconfiguration.outcome not in (None, Outcome.CONFIRMED):
             raise FailedError(
                 f"{reconfiguration.plan.what}: {reconfiguration.outcome} meanwhile: {reconfiguration.why}"
             )
 
-    async def await_confirm(self, reconfiguration: Reconfiguration) -> None:
-        """Roll it back unless it is confirmed in time: see `Completion.await_confirm`."""
-        await self._completion.await_confirm(reconfiguration)
-
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
         """Make the wanted state durable, and the desired one: see `Completion.confirm`. The journal has both; what
         moved nothing is not in it, and waits for the records.
         """
-        await self._completion.confirm(reconfiguration)
+        await self.completion.confirm(reconfiguration)
         if not reconfiguration.journaled and (why := await self.desired.recorded()):
             reconfiguration.remarks.append(why)
 
     async def roll_back(self, reconfiguration: Reconfiguration, why: str) -> None:
         """Back to the state read at the start: see `Completion.roll_back`."""
-        await self._completion.roll_back(reconfiguration, why)
+        await self.completion.roll_back(reconfiguration, why)
 
     # --- after a crash, or when a switch comes back
 
@@ -368,25 +358,21 @@ class Reconfigurer:
 
         With an unreachable switch it stays open.
         """
-        self._completion.resume()
+        self.completion.resume()
         self.write_ends()
-        await self._recovery.recover()
+        await self.recovery.recover()
 
     def write_ends(self) -> None:
         """Try again the ends that the journal did not take, and confirm what waited for that. See `journal_trouble`."""
-        self._recovery.write_ends()
-        self._completion.finish_written()
-
-    async def give_up(self, id: str, *, by: str, reason: str = "") -> JournalGivenUp:
-        """Close one that the journal has open, as it is: see `CrashRecovery.give_up`."""
-        return await self._recovery.give_up(id, by=by, reason=reason)
+        self._writer.write_ends()
+        self.completion.finish_written()
 
     async def close(self) -> None:
         """Roll back all in progress but for what awaits a confirm, which the next start goes on with.
 
         Tries the failed ends of the journal again.
         """
-        to_end = [one for one in self.under_way if not self._completion.leave(one)]
+        to_end = [one for one in self.under_way if not self.completion.leave(one)]
         await asyncio.gather(*(self.roll_back(one, "the daemon ends") for one in to_end))
         self.write_ends()
 
@@ -402,7 +388,7 @@ class Reconfigurer:
             case ClockStepped(host=host) as stepped:
                 for reconfiguration in self._under_way.values():
                     if host in reconfiguration.hosts and stepped.latest_ns >= reconfiguration.started_ns:
-                        reconfiguration.clock_steps.append((host, ClockStep.of(stepped)))
+                        reconfiguration.clock_steps.append(stepped)
             case SwitchDown(switch=switch, cause=cause):
                 for reconfiguration in self._under_way.values():
                     if switch in reconfiguration.switches:
@@ -417,200 +403,58 @@ class Reconfigurer:
     # --- steps
 
     async def _prepare(
-        self,
-        id: str,
-        routed: RoutedRequest,
-        planned: PlanWithInputs | None,
-        *,
-        run: str | None,
-        branch: str,
-        sweep: Mapping[str, Json],
-        caller: Caller | None,
-        drain: "_Drain",
+        self, attempt: Attempt, routed: RoutedRequest, planned: PlanWithInputs | None
     ) -> Reconfiguration:
         """Plan, or compare with what was planned for, and take the ports that the plan touches.
 
         Raises InFlightError while it is to wait for the end of transfers; nothing is taken then.
         """
-        theirs = self._ports_of_others(id)  # later ones wait for the end of our turn
+        id, planning, is_way_back = attempt.id, self._planning, attempt.request.is_way_back
+        theirs = self._claims.of_others(id)  # later ones wait for the end of our turn
         look = await self._switches.read_unmoved(routed.switches)
-        plan = (await self._planned(routed, look, planned)).plan
+        plan = (await planning.plan(routed, look, planned)).plan
         if planned is not None and plan.hash != planned.plan.hash:
             raise StalePlanError(
                 f"plan {planned.plan.hash}: {_difference(planned.plan, plan)}; "
                 f"the plan now is {plan.hash}. Look at it and apply that"
             )
-        overrides, waited_s = routed.request.body.overrides, drain.waited_s
-        if not (
-            drain.is_way_back and drain.is_over
-        ):  # no await from here to the claim: a transfer comes before or after
-            plan = self._in_flight(plan, overrides)
-        cuts = drain.is_way_back or InterlockName.TRANSFER_IN_FLIGHT in overrides
+        overrides, now_s = routed.request.body.overrides, asyncio.get_running_loop().time()
+        waited_s, has_waited = now_s - attempt.since_s, now_s >= attempt.drained_by_s
+        if not (is_way_back and has_waited):  # no await from here to the claim: a transfer comes before or after
+            plan = planning.in_flight(plan, overrides)
+        cuts = is_way_back or InterlockName.TRANSFER_IN_FLIGHT in overrides
         if why := refusal(plan.interlocks):
-            if not drain.is_over and {one.name for one in refused(plan.interlocks)} == {
-                InterlockName.TRANSFER_IN_FLIGHT
-            }:
-                self._check_change(id, routed.request, plan.touches, run=run, is_way_back=drain.is_way_back)
+            if not has_waited and {one.name for one in refused(plan.interlocks)} == {InterlockName.TRANSFER_IN_FLIGHT}:
+                self._claims.check_change(attempt, plan.touches)
                 raise InFlightError(why, plan.touches)
-            self._report_refusals(plan, run=run)
+            planning.report_refusals(plan, run=attempt.run)
             raise RefusedError(why)
-        self._claim(
-            id,
-            routed,
-            run=run,
-            caller=caller,
-            relies_on=routed.ports | relied_ports(plan),
-            changes=plan.touches,
-            cuts=cuts,
-            is_way_back=drain.is_way_back,
-        )
+        self._claims.take(attempt, routed, relies_on=routed.ports | relied_ports(plan), changes=plan.touches, cuts=cuts)
         self._transfers.unblock(id)
         remarks = self._transfers.cut(plan.touches, by=id, what=plan.what, waited_s=waited_s) if cuts else []
-        plan = self._isolated(plan)
-        if self._note_baseline is not None:
-            await self._note_baseline(plan, look.observed)
+        plan = planning.isolated(plan)
+        await planning.note_baseline(plan, look.observed)
         lease = None if plan.lease is None else self._ledger.get(Reason.LEASE, plan.lease)
         wanted = wanted_of(plan.moves, plan.freed)
         reconfiguration = Reconfiguration(
             id=id,
             plan=plan,
-            run=run,
+            run=attempt.run,
             started_ns=self._clock.monotonic_ns(),
             read_ns=dict(look.ended_ns),
             ports_of_others=theirs,
-            sweep=dict(sweep),
+            sweep=dict(attempt.sweep),
             settings=self._host_settings.in_force({end for link in plan.links for end in link.routed.link.ends}),
             lease_holder=None if lease is None else lease.owner,
-            caller=caller,
+            caller=attempt.caller,
             wanted=self.desired.already(wanted) if plan.is_restore else wanted,
             lease_epoch=None if lease is None else lease.epoch,
             remarks=remarks,
         )
         self._under_way[id] = reconfiguration
-        if run is not None:
-            self._last_of_run.setdefault(run, {})[branch] = reconfiguration
+        if attempt.run is not None:
+            self._last_of_run.setdefault(attempt.run, {})[attempt.branch] = reconfiguration
         return reconfiguration
-
-    async def _planned(self, routed: RoutedRequest, look: Look, before: PlanWithInputs | None = None) -> PlanWithInputs:
-        """Plan, unless a plan was made before from the same."""
-        blocked, motion = self._switches.blocked(routed.switches), self._move_counts.of(routed.switches)
-        planned_from = (routed, look.observed, blocked, motion)
-        if before is not None and (before.routed, before.observed, before.blocked, before.motion) == planned_from:
-            return before
-        plan = await self._planner.plan(*planned_from)
-        return PlanWithInputs(routed=routed, observed=look.observed, blocked=blocked, motion=motion, plan=plan)
-
-    def _drain(self, request: Request) -> "_Drain":
-        now_s = asyncio.get_running_loop().time()
-        for_s = self._transfers.rules.drain_s if request.is_way_back else request.body.transfers_s
-        return _Drain(since_s=now_s, by_s=now_s + for_s, is_way_back=request.is_way_back)
-
-    def _in_flight(self, plan: Plan, overrides: Mapping[InterlockName, str]) -> Plan:
-        """The plan with the interlock of the transfers that are in flight now."""
-        others = [one for one in plan.interlocks if one.name is not InterlockName.TRANSFER_IN_FLIGHT]
-        found = self._planner.in_flight(self._transfers.on(plan.touches), len(plan.touches), overrides)
-        return replace(plan, interlocks=in_order([*others, *found]))
-
-    async def _plan_target(self, request: Request, look: Look) -> Plan:
-        """A target of a prepared set, from one look at the switches for all of them."""
-        return (await self._planned(await self._planner.route(request), look)).plan
-
-    def _isolated(self, plan: Plan) -> Plan:
-        """The plan with its proof that it touches no circuit of somebody else's lease; raises RefusedError where it
-        does.
-        """
-        now = self._clock.wall_ns()
-        leases = [one for one in self._ledger.all(Reason.LEASE) if one.is_in_force(now)]
-        own = next((one for one in leases if one.id == plan.lease), None)
-        others = [one for one in leases if own is None or one.owner != own.owner]
-        latest = self._switches.latest()
-        found = isolation(
-            self._planner.circuits(latest) if others else {},
-            others,
-            plan.moves,
-            plan.touches,
-            unknown=set(self._switches.names) - latest.keys() if others else (),
-        )
-        if (why := breach(found)) is not None:
-            raise RefusedError(why)
-        return replace(plan, lease_epoch=None if own is None else own.epoch, isolation=found)
-
-    def _report_refusals(self, plan: Plan, *, run: str | None) -> None:
-        """One document for each interlock that refuses."""
-        found = refused(plan.interlocks)
-        subjects = Counter(one.name for one in found)
-        for one in {one.name: one for one in reversed(found)}.values():
-            self._emitter(
-                InterlockRefused(
-                    interlock=one.name,
-                    subject=one.subject,
-                    figure=one.figure,
-                    limit=one.limit,
-                    unit=one.unit,
-                    why=one.why,
-                    subjects=subjects[one.name],
-                    what=plan.what,
-                    hash=plan.hash,
-                    run=run,
-                )
-            )
-
-    def _claim(
-        self,
-        id: str,
-        routed: RoutedRequest,
-        *,
-        run: str | None,
-        caller: Caller | None,
-        relies_on: frozenset[str],
-        changes: frozenset[str] = frozenset(),
-        cuts: bool = False,
-        is_way_back: bool = False,
-    ) -> None:
-        """Claim ports for a reconfiguration, or widen its claim; raises RefusedError, and the old claim then stays.
-
-        `cuts`: in spite of transfers in flight.
-        """
-        request, now = routed.request, self._clock.wall_ns()
-        switches = frozenset(routed.switches)
-        whole = request.body.mode is ApplyMode.OVERWRITE or bool(request.wanted.emptied)
-        body = request.body
-        asker = Asker(
-            lease=body.lease,
-            epoch=body.epoch,
-            run=run,
-            reconfiguration=id,
-            switches=switches,
-            whole=whole,
-            cuts=cuts,
-            is_way_back=is_way_back,
-        )
-        self._ledger.check(asker, relies_on | changes, PortAction.RELY, now_wall_ns=now)
-        if changes:
-            self._ledger.check(asker, changes, PortAction.CHANGE, now_wall_ns=now)
-        self._ledger.claim(
-            Claim(
-                id=id,
-                reason=Reason.RECONFIGURATION,
-                owner=_owner(run, caller),
-                ports=changes,
-                run=run,
-                relies_on=relies_on,
-                switches=switches,
-                whole=whole,
-                what=request.wanted.name,
-            )
-        )
-
-    def _check_change(
-        self, id: str, request: Request, ports: frozenset[str], *, run: str | None, is_way_back: bool
-    ) -> None:
-        """Raises RefusedError where another reason than a transfer keeps these ports from being changed."""
-        body, now = request.body, self._clock.wall_ns()
-        asker = Asker(
-            lease=body.lease, epoch=body.epoch, run=run, reconfiguration=id, cuts=True, is_way_back=is_way_back
-        )
-        self._ledger.check(asker, ports, PortAction.CHANGE, now_wall_ns=now)
 
     def _left_of(self, claim: Claim) -> str:
         one = self._under_way.get(claim.id)
@@ -618,39 +462,8 @@ class Reconfigurer:
             return "it is being planned, which takes some seconds at most"
         return one.left_text(now_ns=self._clock.monotonic_ns(), now_s=asyncio.get_running_loop().time())
 
-    def _ports_of_others(self, id: str) -> frozenset[str]:
-        """Ports that other reconfigurations in progress change or rely on, and those that prepared sets may switch."""
-        claims = self._ledger.all(Reason.RECONFIGURATION, Reason.PREPARED_SET)
-        others = (claim for claim in claims if claim.id != id)
-        return frozenset(port for claim in others for port in claim.ports | claim.relies_on)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Drain:
-    """The time until which a reconfiguration waits for the end of transfers, in seconds of the loop's clock."""
-
-    since_s: float
-    by_s: float
-    is_way_back: bool
-
-    @property
-    def is_over(self) -> bool:
-        return asyncio.get_running_loop().time() >= self.by_s
-
-    @property
-    def waited_s(self) -> float:
-        return asyncio.get_running_loop().time() - self.since_s
-
-
-def _owner(run: str | None, caller: Caller | None) -> str:
-    """Whose a reconfiguration is, for others who want its ports."""
-    if run is not None:
-        return holder_of(run)
-    return "an unnamed caller" if caller is None else caller.name
-
 
 def _difference(planned: Plan, now: Plan) -> str:
-    """Why the hash of a plan has changed."""
     if [(move.switch, move.before) for move in planned.moves] == [(move.switch, move.before) for move in now.moves]:
         return "its interlocks find something else now"
     return "the switches differ from what it was made for"

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from hwd.bus.asks import AskedBy
 from hwd.fabric.fabric import Fabric
@@ -21,6 +21,7 @@ from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
 from hwd.ports.transfer import Transfer
 from hwd.reconfigure.apply.agent_watch import Agents
+from hwd.records.transfer_table import TransferTable
 from hwd_agents.wire import (
     ClaimTransfer,
     CutTransfers,
@@ -48,14 +49,6 @@ _IN_FLIGHT: Final = (Reason.TRANSFER, Reason.UNREPORTED)
 log = logging.getLogger(__name__)
 
 
-class TransferStore(Protocol):
-    """The durable list of hosts that have claimed transfers: `hwd.records`."""
-
-    async def hosts(self) -> frozenset[str]: ...
-
-    async def note(self, host: str) -> None: ...
-
-
 class InFlightError(RefusedError):
     """Transfers are in flight on `ports`, and whoever moves these may still wait for their end."""
 
@@ -79,7 +72,7 @@ class Transfers:
         ledger: Ledger,
         testbed: Testbed,
         *,
-        store: TransferStore,
+        store: TransferTable,
         agents: Agents,
         clock: Clock,
         sink: Sink,
@@ -104,7 +97,8 @@ class Transfers:
         self._to_tell: list[tuple[str, CutTransfers]] = []
         self._changed = asyncio.Event()
         self._moved = asyncio.Event()
-        self._light_of_ways_back: Callable[[], Collection[str]] = frozenset
+        self.light_of_ways_back: Callable[[], Collection[str]] = frozenset
+        """The NIC ports whose light ways back may change that the journal has open."""
         ledger.on_release(self._wake)
         ledger.report_why(Reason.TRANSFER, self._why)
         ledger.report_why(Reason.UNREPORTED, self._why_unreported)
@@ -130,10 +124,6 @@ class Transfers:
                 )
             )
 
-    def light_of_ways_back(self, ports: Callable[[], Collection[str]]) -> None:
-        """`ports`: the NIC ports whose light ways back may change that the journal has open."""
-        self._light_of_ways_back = ports
-
     @property
     def ports(self) -> frozenset[str]:
         """The NIC ports of all hosts."""
@@ -155,8 +145,8 @@ class Transfers:
             TransferStatus(
                 transfer=one.name,
                 host=one.host,
-                process=one.process,
-                phase=one.phase,
+                process=one.said.process,
+                phase=one.said.phase,
                 ports=sorted(one.ports, key=natural_key),
                 since_s=(now_ns - one.since_ns) / 1e9,
                 left_s=one.left_s(now_ns),
@@ -268,19 +258,22 @@ class Transfers:
             why = f"reconfiguration {by} ({what}) cut it"
             self._end(one, why)
             self._emit(TransferCut(**_fields(one), reconfiguration=by, what=what, waited_s=waited_s))
-            ids_by_host.setdefault(one.host, []).append(one.id)
+            ids_by_host.setdefault(one.host, []).append(one.said.transfer)
             lines.append(f"{one} was cut, after a wait of {waited_s:.1f} s for its end")
             log.warning("%s: %s", by, lines[-1])
         for claim in self._ledger.all(Reason.UNREPORTED):
             if shared := sorted(claim.ports & ports, key=natural_key):
-                fields: dict[str, Any] = {
-                    "transfer": "",
-                    "host": claim.owner,
-                    "process": "",
-                    "phase": "",
-                    "ports": shared,
-                }
-                self._emit(TransferCut(**fields, reconfiguration=by, what=what, waited_s=waited_s))
+                cut = TransferCut(
+                    transfer="",
+                    host=claim.owner,
+                    process="",
+                    phase="",
+                    ports=shared,
+                    reconfiguration=by,
+                    what=what,
+                    waited_s=waited_s,
+                )
+                self._emit(cut)
                 lines.append(f"whether {claim.owner} was sending over {', '.join(shared)} is not known: {claim.why}")
                 log.warning("%s: %s", by, lines[-1])
         self._to_tell += [
@@ -360,16 +353,7 @@ class Transfers:
             )
         if sum(one.host == by.host for one in self._transfers.values()) >= OF_A_HOST_MOST:
             raise RefusedError(f"transfer: host {by.host} has {OF_A_HOST_MOST} in flight already. End one before")
-        return Transfer(
-            id=asked.transfer,
-            host=by.host,
-            boot=by.boot,
-            process=asked.process,
-            ports=ports,
-            phase=asked.phase,
-            since_ns=0,
-            until_ns=0,
-        )
+        return Transfer(said=asked, host=by.host, boot=by.boot, ports=ports)
 
     def _refusal(self, transfer: Transfer, by: AskedBy) -> str:
         """Why the transfer may not go now, empty where it may."""
@@ -380,7 +364,7 @@ class Transfers:
         if refusal is not None:
             return refusal.text
         for claim in self._ledger.all(Reason.CUT_OFF):  # the light at its switches may have changed since its claim
-            if shared := sorted(transfer.ports.intersection(self._light_of_ways_back()), key=natural_key):
+            if shared := sorted(transfer.ports.intersection(self.light_of_ways_back()), key=natural_key):
                 return claim.text(now, shared)
         return ""
 
@@ -395,7 +379,7 @@ class Transfers:
                 owner=transfer.owner,
                 ports=transfer.ports,
                 since_wall_ns=self._clock.wall_ns(),
-                what=transfer.phase,
+                what=transfer.said.phase,
             )
         )
         self._changed.set()
@@ -447,16 +431,7 @@ class Transfers:
             return
         for one in report.transfers:
             ports = frozenset(f"{host}.{port}" for port in one.ports) & own
-            standing = Transfer(
-                id=one.transfer,
-                host=host,
-                boot=boot,
-                process=one.process,
-                ports=ports,
-                phase=one.phase,
-                since_ns=0,
-                until_ns=0,
-            )
+            standing = Transfer(said=one, host=host, boot=boot, ports=ports)
             if ports and standing.name not in self._transfers:
                 self._put(standing, within_s=min(one.left_s, self.rules.longest_s))
         self._reported(host)
@@ -478,12 +453,11 @@ class Transfers:
 
 
 def _fields(one: Transfer) -> dict[str, Any]:
-    """The fields that all documents of a transfer have."""
     return {
         "transfer": one.name,
         "host": one.host,
-        "process": one.process,
-        "phase": one.phase,
+        "process": one.said.process,
+        "phase": one.said.phase,
         "ports": sorted(one.ports),
     }
 

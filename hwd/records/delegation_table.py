@@ -3,6 +3,7 @@
 import sqlalchemy as sa
 
 from hwd.ports.delegation import Delegation, DelegationState
+from hwd.records.store import row_of
 from hwd.records.store_access import Access
 from hwd.records.tables import delegations
 
@@ -12,42 +13,15 @@ class DelegationTable:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._store = access.store
 
     async def all(self) -> tuple[Delegation, ...]:
-        return await self._access.read(self._all)
+        def read(connection: sa.Connection) -> tuple[Delegation, ...]:
+            rows = connection.execute(sa.select(delegations).order_by(delegations.c.switch)).mappings()
+            return tuple(Delegation(**{**row, "state": DelegationState(row["state"])}) for row in rows)
 
-    async def save(self, delegation: Delegation) -> None:
+        return await self._access.read("read the delegated leases", read)
+
+    async def save(self, one: Delegation) -> None:
         """Durable when it returns."""
-        await self._access.write(self._save, delegation)
-
-    # --- blocking, in the offload
-
-    def _all(self) -> tuple[Delegation, ...]:
-        with self._store.transaction("read the delegated leases") as connection:
-            return tuple(
-                Delegation(
-                    switch=row.switch,
-                    host=row.host,
-                    boot=row.boot,
-                    epoch=row.epoch,
-                    state=DelegationState(row.state),
-                    since_wall_ns=row.since_wall_ns,
-                    why=row.why,
-                )
-                for row in connection.execute(sa.select(delegations).order_by(delegations.c.switch))
-            )
-
-    def _save(self, one: Delegation) -> None:
-        row = {
-            "switch": one.switch,
-            "host": one.host,
-            "boot": one.boot,
-            "epoch": one.epoch,
-            "state": str(one.state),
-            "since_wall_ns": one.since_wall_ns,
-            "why": one.why,
-        }
-        with self._store.transaction(f"keep the delegated lease of {one.switch}") as connection:
-            connection.execute(sa.delete(delegations).where(delegations.c.switch == one.switch))
-            connection.execute(sa.insert(delegations), [row])
+        row = row_of(delegations, one, state=str(one.state))
+        await self._access.put(f"keep the delegated lease of {one.switch}", delegations, row)

@@ -21,17 +21,12 @@ class DesiredTable:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._store = access.store
 
     async def all(self) -> Mapping[str, Mapping[PortSide, DesiredEnd]]:
         """Read the desired ends by switch and end."""
-        return await self._access.read(self._all)
-
-    # --- blocking, in the offload
-
-    def _all(self) -> Mapping[str, Mapping[PortSide, DesiredEnd]]:
-        with self._store.transaction("read the desired state") as connection:
-            return _read(connection, sa.select(desired))
+        return await self._access.read(
+            "read the desired state", lambda connection: _read(connection, sa.select(desired))
+        )
 
 
 def put_wanted(connection: sa.Connection, wanted: Sequence[tuple[WantedSwitch, str]]) -> None:

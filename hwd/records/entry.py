@@ -1,5 +1,6 @@
-"""Entry: a document as the records store it."""
+"""Documents as the records store them, also those of other versions of hwd."""
 
+import logging
 from typing import NamedTuple
 
 from hwd.model.desired_state import wanted_by
@@ -7,9 +8,11 @@ from hwd.model.host import ClockAligned, HostEvent
 from hwd.model.kinds import UnreadFact, read_fact
 from hwd.model.reconfiguration import EndFact, ReconfigurationEnded, WantedSwitch
 from hwd.model.switch import SwitchAdopted
-from hwd_drivers.core.documents import Document
+from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.structs import to_json
 from hwd_drivers.devices.facts import SwitchCommand
+
+log = logging.getLogger(__name__)
 
 
 class Entry(NamedTuple):
@@ -50,3 +53,20 @@ def entry(document: Document, *, run: str | None) -> Entry:
         end=fact if isinstance(fact, EndFact) else None,
         wanted=wanted_by(fact) if isinstance(fact, ReconfigurationEnded | SwitchAdopted) else (),
     )
+
+
+class FactReader:
+    """Reads the facts of one database, and logs once for each kind that it has facts of another version."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._logged: set[str] = set()
+
+    def __call__(self, kind: str, data: str) -> Fact:
+        """An UnreadFact where another version wrote it. Raises ProtocolError where it is no JSON object."""
+        fact = read_fact(kind, data)
+        if isinstance(fact, UnreadFact) and kind not in self._logged:
+            self._logged.add(kind)
+            why = fact.why or "no such kind here"
+            log.warning("records %s: %s: written by another version of hwd, left unread: %s", self._name, kind, why)
+        return fact

@@ -11,6 +11,7 @@ from hwd.model.daemon import DaemonRecovered, JournalGivenUp, TestbedReloaded
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.switch import SwitchAdopted
 from hwd.model.transfer import TransferCut
+from hwd.records.store import put_row
 from hwd.records.store_access import Access
 from hwd.records.tables import about, documents
 from hwd_drivers.core.structs import from_json, to_json
@@ -65,18 +66,15 @@ class GapTable:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._store = access.store
 
     async def all(self) -> Mapping[DocumentGroup, Gap]:
         """A group of which nothing was deleted is left out."""
-        return await self._access.read(self._all)
 
-    # --- blocking, in the offload
-
-    def _all(self) -> Mapping[DocumentGroup, Gap]:
-        with self._store.transaction("read up to where documents were deleted") as connection:
+        def read(connection: sa.Connection) -> Mapping[DocumentGroup, Gap]:
             found = {group: read_gap(connection, group) for group in DocumentGroup}
-        return {group: gap for group, gap in found.items() if gap is not None}
+            return {group: gap for group, gap in found.items() if gap is not None}
+
+        return await self._access.read("read up to where documents were deleted", read)
 
 
 def read_gap(connection: sa.Connection, group: DocumentGroup) -> Gap | None:
@@ -87,10 +85,8 @@ def read_gap(connection: sa.Connection, group: DocumentGroup) -> Gap | None:
 def put_gap(connection: sa.Connection, group: DocumentGroup, gap: Gap) -> None:
     """Store it, in the transaction that deletes the documents; a gap never shrinks."""
     before = read_gap(connection, group)
-    if before is not None and before.upto >= gap.upto:
-        return
-    connection.execute(sa.delete(about).where(about.c.key == _key(group)))
-    connection.execute(sa.insert(about).values(key=_key(group), value=to_json(gap).decode()))
+    if before is None or before.upto < gap.upto:
+        put_row(connection, about, {"key": _key(group), "value": to_json(gap).decode()})
 
 
 def _key(group: DocumentGroup) -> str:

@@ -38,22 +38,13 @@ class JournalId:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._store = access.store
 
     async def read(self) -> str | None:
         """Read the id; None where the records are new, or older than journals with an id."""
-        return await self._access.read(self._read)
+        query = sa.select(about.c.value).where(about.c.key == JOURNAL)
+        return await self._access.read("read which journal is theirs", lambda connection: connection.scalar(query))
 
     async def write(self, id: str) -> None:
         """Store it, once, when there is none."""
-        await self._access.write(self._write, id)
-
-    # --- blocking, in the offload
-
-    def _read(self) -> str | None:
-        with self._store.transaction("read which journal is theirs") as connection:
-            return connection.scalar(sa.select(about.c.value).where(about.c.key == JOURNAL))
-
-    def _write(self, id: str) -> None:
-        with self._store.transaction("write which journal is theirs") as connection:
-            connection.execute(sa.insert(about).values(key=JOURNAL, value=id))
+        insert = sa.insert(about).values(key=JOURNAL, value=id)
+        await self._access.write("write which journal is theirs", lambda connection: connection.execute(insert))

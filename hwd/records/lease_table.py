@@ -9,6 +9,7 @@ from hwd.model.link import SwitchCrossconnect
 from hwd.ports.claim import lease
 from hwd.ports.lease_record import LeaseRecord
 from hwd.ports.lease_request import LeaseRequest
+from hwd.records.store import put_row, row_of
 from hwd.records.store_access import Access
 from hwd.records.tables import about, lease_requests, leases
 from hwd_drivers.core.structs import from_json, to_json
@@ -22,43 +23,11 @@ class LeaseTable:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._store = access.store
 
     async def all(self) -> tuple[LeaseRecord, ...]:
         """Oldest first."""
-        return await self._access.read(self._all)
 
-    async def requests(self) -> tuple[LeaseRequest, ...]:
-        """Read the requests in the order in which they came."""
-        return await self._access.read(self._requests)
-
-    async def epoch(self) -> int:
-        """The highest epoch that was ever granted; 0 before the first."""
-        return await self._access.read(self._epoch)
-
-    async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None:
-        """Insert a lease, or replace the stored one; a request of its id is granted by it, and is deleted.
-
-        `follows`: the lease that ended and that it follows, which is deleted at once with it.
-        """
-        await self._access.write(self._save, record, follows)
-
-    async def raise_epoch(self, epoch: int) -> None:
-        """Note an epoch that was granted to a lease that is not saved."""
-        await self._access.write(self._raise_epoch, epoch)
-
-    async def save_request(self, request: LeaseRequest) -> None:
-        """Insert a request."""
-        await self._access.write(self._save_request, request)
-
-    async def delete(self, id: str) -> None:
-        """Delete a lease, or a request for one; no error where there is none."""
-        await self._access.write(self._delete, id)
-
-    # --- blocking, in the offload
-
-    def _all(self) -> tuple[LeaseRecord, ...]:
-        with self._store.transaction("read leases") as connection:
+        def read(connection: sa.Connection) -> tuple[LeaseRecord, ...]:
             return tuple(
                 LeaseRecord(
                     claim=lease(
@@ -76,16 +45,26 @@ class LeaseTable:
                 for row in connection.execute(sa.select(leases).order_by(leases.c.taken_wall_ns, leases.c.id))
             )
 
-    def _requests(self) -> tuple[LeaseRequest, ...]:
-        with self._store.transaction("read requests for leases") as connection:
+        return await self._access.read("read leases", read)
+
+    async def requests(self) -> tuple[LeaseRequest, ...]:
+        """Read the requests in the order in which they came."""
+
+        def read(connection: sa.Connection) -> tuple[LeaseRequest, ...]:
             rows = connection.execute(sa.select(lease_requests).order_by(lease_requests.c.number)).mappings()
             return tuple(LeaseRequest(**{**row, "ports": frozenset(json.loads(row["ports"]))}) for row in rows)
 
-    def _epoch(self) -> int:
-        with self._store.transaction("read the epoch of leases") as connection:
-            return _epoch_of(connection)
+        return await self._access.read("read requests for leases", read)
 
-    def _save(self, record: LeaseRecord, follows: str | None) -> None:
+    async def epoch(self) -> int:
+        """The highest epoch that was ever granted; 0 before the first."""
+        return await self._access.read("read the epoch of leases", _epoch_of)
+
+    async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None:
+        """Insert a lease, or replace the stored one; a request of its id is granted by it, and is deleted.
+
+        `follows`: the lease that ended and that it follows, which is deleted at once with it.
+        """
         claim = record.claim
         row = {
             "id": claim.id,
@@ -98,25 +77,33 @@ class LeaseTable:
             "claim_within_s": record.claim_within_s,
             "baseline": _text(record.baseline),
         }
-        with self._store.transaction("save a lease") as connection:
+
+        def save(connection: sa.Connection) -> None:
             connection.execute(sa.delete(leases).where(leases.c.id.in_([claim.id, follows or claim.id])))
             connection.execute(sa.insert(leases), [row])
             connection.execute(sa.delete(lease_requests).where(lease_requests.c.id == claim.id))
             _note_epoch(connection, claim.epoch or 0)
 
-    def _raise_epoch(self, epoch: int) -> None:
-        with self._store.transaction("save the epoch of a lease") as connection:
-            _note_epoch(connection, epoch)
+        await self._access.write("save a lease", save)
 
-    def _save_request(self, request: LeaseRequest) -> None:
-        row = {column.name: getattr(request, column.name) for column in lease_requests.columns}
-        with self._store.transaction("save a request for a lease") as connection:
-            connection.execute(sa.insert(lease_requests), [{**row, "ports": _text(sorted(request.ports))}])
+    async def raise_epoch(self, epoch: int) -> None:
+        """Note an epoch that was granted to a lease that is not saved."""
+        await self._access.write("save the epoch of a lease", lambda connection: _note_epoch(connection, epoch))
 
-    def _delete(self, id: str) -> None:
-        with self._store.transaction(f"delete lease {id}") as connection:
+    async def save_request(self, request: LeaseRequest) -> None:
+        """Insert a request."""
+        row = row_of(lease_requests, request, ports=_text(sorted(request.ports)))
+        insert = sa.insert(lease_requests).values(**row)
+        await self._access.write("save a request for a lease", lambda connection: connection.execute(insert))
+
+    async def delete(self, id: str) -> None:
+        """Delete a lease, or a request for one; no error where there is none."""
+
+        def delete(connection: sa.Connection) -> None:
             connection.execute(sa.delete(leases).where(leases.c.id == id))
             connection.execute(sa.delete(lease_requests).where(lease_requests.c.id == id))
+
+        await self._access.write(f"delete lease {id}", delete)
 
 
 def _text(value: Any) -> str:
@@ -129,5 +116,4 @@ def _epoch_of(connection: sa.Connection) -> int:
 
 def _note_epoch(connection: sa.Connection, epoch: int) -> None:
     if epoch > _epoch_of(connection):
-        connection.execute(sa.delete(about).where(about.c.key == EPOCH))
-        connection.execute(sa.insert(about).values(key=EPOCH, value=str(epoch)))
+        put_row(connection, about, {"key": EPOCH, "value": str(epoch)})

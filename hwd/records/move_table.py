@@ -19,17 +19,13 @@ class MoveTable:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._store = access.store
 
     async def all(self) -> Mapping[tuple[str, str], int]:
         """Read the counts of moves by switch and element."""
-        return await self._access.read(self._all)
-
-    # --- blocking, in the offload
-
-    def _all(self) -> Mapping[tuple[str, str], int]:
-        with self._store.transaction("read how often switches have moved") as connection:
-            return {(row.switch, row.element): row.moves for row in connection.execute(sa.select(moves))}
+        return await self._access.read(
+            "read how often switches have moved",
+            lambda connection: {(row.switch, row.element): row.moves for row in connection.execute(sa.select(moves))},
+        )
 
 
 def add_moves(connection: sa.Connection, moved: Iterable[tuple[str, str]]) -> None:

@@ -57,56 +57,57 @@ class OldDocuments:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._store = access.store
 
     async def delete(self, last: Batch, cutoffs: Mapping[DocumentGroup, Cutoff], needed: Set[str]) -> Batch:
         """The batch after `last`. `needed`: ids of reconfigurations and prepared sets that have not ended."""
-        found, batch = await self._access.read(self._find, last, cutoffs, needed)
+        attempt = "look for old documents"
+        found, batch = await self._access.read(attempt, lambda connection: _find(connection, last, cutoffs, needed))
         if found:
-            await self._access.write(self._delete, found, cutoffs)
+            attempt = f"delete {len(found)} old documents"
+            await self._access.write(attempt, lambda connection: _delete(connection, found, cutoffs))
         return batch
 
-    # --- blocking, in the offload
 
-    def _find(self, last: Batch, cutoffs: Mapping[DocumentGroup, Cutoff], needed: Set[str]) -> tuple[list[_Old], Batch]:
-        unowned = documents.c.run.is_(None)
-        is_read = sa.true() if needed else DocumentGroup.HISTORY.has
-        query = (
-            sa.select(
-                *(documents.c.id, documents.c.kind, documents.c.wall_ns),
-                sa.func.length(documents.c.data).label("length"),
-                sa.case((is_read, documents.c.data)).label("data"),
-            )
-            .where(unowned, documents.c.id > last.after)
-            .order_by(documents.c.id)
-            .limit(ROWS)
+def _find(
+    connection: sa.Connection, last: Batch, cutoffs: Mapping[DocumentGroup, Cutoff], needed: Set[str]
+) -> tuple[list[_Old], Batch]:
+    unowned = documents.c.run.is_(None)
+    is_read = sa.true() if needed else DocumentGroup.HISTORY.has
+    query = (
+        sa.select(
+            *(documents.c.id, documents.c.kind, documents.c.wall_ns),
+            sa.func.length(documents.c.data).label("length"),
+            sa.case((is_read, documents.c.data)).label("data"),
         )
-        groups, after, length = set(last.groups & cutoffs.keys()), last.after, 0
-        found: list[_Old] = []
-        with self._store.transaction("look for old documents") as connection:
-            wanted = _Retention(connection, needed)
-            rows = [_Old(*row) for row in connection.execute(query)]
-            for row in rows:
-                after, group = row.id, DocumentGroup.of(row.kind)
-                if group in groups and row.wall_ns >= cutoffs[group].before_wall_ns:
-                    groups.discard(group)
-                if group in groups and not wanted.names(row):
-                    found.append(row)
-                    length += row.length
-                if not groups or length > BYTES:
-                    break
-            newest = _newest(connection, found)
-        if not rows:
-            groups.clear()
-        found = [row for row in found if row.id not in newest]
-        deleted = Counter(DocumentGroup.of(row.kind) for row in found)
-        return found, Batch(after=after, groups=frozenset(groups), deleted=deleted)
+        .where(unowned, documents.c.id > last.after)
+        .order_by(documents.c.id)
+        .limit(ROWS)
+    )
+    groups, after, length = set(last.groups & cutoffs.keys()), last.after, 0
+    found: list[_Old] = []
+    wanted = _Retention(connection, needed)
+    rows = [_Old(*row) for row in connection.execute(query)]
+    for row in rows:
+        after, group = row.id, DocumentGroup.of(row.kind)
+        if group in groups and row.wall_ns >= cutoffs[group].before_wall_ns:
+            groups.discard(group)
+        if group in groups and not wanted.names(row):
+            found.append(row)
+            length += row.length
+        if not groups or length > BYTES:
+            break
+    newest = _newest(connection, found)
+    if not rows:
+        groups.clear()
+    found = [row for row in found if row.id not in newest]
+    deleted = Counter(DocumentGroup.of(row.kind) for row in found)
+    return found, Batch(after=after, groups=frozenset(groups), deleted=deleted)
 
-    def _delete(self, rows: list[_Old], cutoffs: Mapping[DocumentGroup, Cutoff]) -> None:
-        with self._store.transaction(f"delete {len(rows)} old documents") as connection:
-            connection.execute(sa.delete(documents).where(documents.c.id.in_([row.id for row in rows])))
-            for group, row in {DocumentGroup.of(row.kind): row for row in rows}.items():
-                put_gap(connection, group, Gap(upto=row.id, wall_ns=row.wall_ns, why=cutoffs[group].why))
+
+def _delete(connection: sa.Connection, rows: list[_Old], cutoffs: Mapping[DocumentGroup, Cutoff]) -> None:
+    connection.execute(sa.delete(documents).where(documents.c.id.in_([row.id for row in rows])))
+    for group, row in {DocumentGroup.of(row.kind): row for row in rows}.items():
+        put_gap(connection, group, Gap(upto=row.id, wall_ns=row.wall_ns, why=cutoffs[group].why))
 
 
 class _NamedParts(msgspec.Struct):

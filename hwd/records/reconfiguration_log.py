@@ -156,26 +156,11 @@ def _take(stored: StoredDocument, ends: dict[str, HistoryEntry]) -> HistoryEntry
             ends.setdefault(id, _end(id, GIVEN_UP, f"by {by}{said}: {why}", wall_ns))
         case SwitchAdopted(switch=switch, crossconnects=crossconnects, free=free, by=by):
             what = [*crossconnects, *(f"{end}-none" for end in free)]
-            return HistoryEntry(
-                reconfiguration=None,
-                wall_ns=wall_ns,
-                ended_wall_ns=wall_ns,
-                what=f"{switch}:{','.join(what)}",
-                by=by,
-                verified=True,
-                outcome=ADOPTED,
-                moves=[StartedMove(switch=switch, remove=[], add=crossconnects)],
-            )
+            moves = [StartedMove(switch=switch, remove=[], add=crossconnects)]
+            return replace(_notice(wall_ns, ADOPTED, f"{switch}:{','.join(what)}", by=by), moves=moves)
         case TestbedReloaded(changes=changes, by=by, verified=verified):
-            return HistoryEntry(
-                reconfiguration=None,
-                wall_ns=wall_ns,
-                ended_wall_ns=wall_ns,
-                what=f"testbed file: {'; '.join(changes)}",
-                by=by,
-                verified=verified,
-                outcome=RELOADED,
-            )
+            notice = _notice(wall_ns, RELOADED, f"testbed file: {'; '.join(changes)}", by=by)
+            return replace(notice, verified=verified)
     return None
 
 
@@ -200,18 +185,17 @@ def _concerns(entry: HistoryEntry, switch: str | None, port: str | None) -> bool
 
 
 def _deleted(gap: Gap) -> HistoryEntry:
-    """The entry in the place of what was deleted."""
     return _notice(gap.wall_ns, DELETED, f"up to here only those of runs are left: {gap.why}", gap.why)
 
 
-def _notice(wall_ns: int, outcome: str, what: str, why: str) -> HistoryEntry:
-    """What is no reconfiguration, and says something of the list."""
+def _notice(wall_ns: int, outcome: str, what: str, why: str = "", *, by: str = "the daemon") -> HistoryEntry:
+    """What is no reconfiguration."""
     return HistoryEntry(
         reconfiguration=None,
         wall_ns=wall_ns,
         ended_wall_ns=wall_ns,
         what=what,
-        by="the daemon",
+        by=by,
         verified=True,
         outcome=outcome,
         why=why,

@@ -1,12 +1,11 @@
 """The sink that records documents: buffers them and writes them in batches, without ever blocking the emitter."""
 
 import asyncio
-import dataclasses
 import itertools
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from functools import partial
 
 from hwd.model.host import HostEvent, HostLost
 from hwd.model.plural import plural
@@ -41,16 +40,6 @@ runs are failed.
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _End:
-    """The end of a run that is to be written."""
-
-    outcome: RunOutcome
-    why: str
-    ended_wall_ns: int
-    safe_state: str | None
-
-
 class RecordingSink:
     """A `Sink`. A document belongs to the run that it names, else to the run of its reconfiguration, else to the only
     run under way.
@@ -78,7 +67,8 @@ class RecordingSink:
         self._runs: dict[str, None] = {}
         self._run_of: dict[str, str] = {}
         self._dropped: dict[str | None, int] = {}
-        self._ends: dict[str, _End] = {}
+        self._ends: dict[str, Callable[[], Awaitable[None]]] = {}
+        """By run: the call that writes its end."""
         self._came = asyncio.Event()
         self._flushing = asyncio.Lock()
         self._failing_since_s: float | None = None
@@ -159,7 +149,9 @@ class RecordingSink:
         failure = await self.why_not_on_disk(id)
         if failure is not None and str(failure) not in why:
             outcome, why = RunOutcome.FAILED, f"{why}; {failure}" if why else str(failure)
-        self._ends[id] = _End(outcome=outcome, why=why, ended_wall_ns=ended_wall_ns, safe_state=safe_state)
+        self._ends[id] = partial(
+            self._records.runs.end, id, outcome=outcome, why=why, ended_wall_ns=ended_wall_ns, safe_state=safe_state
+        )
         async with self._flushing:  # before documents take the room that is reserved for it
             failures = await self._write_ends()
         if (failure := failure or failures.get(id)) is not None:
@@ -170,13 +162,12 @@ class RecordingSink:
 
         What cannot be written now is written when the database can be.
         """
-        crashed = await self._records.crashed(now_wall_ns)
+        crashed = await self._records.runs.crashed(now_wall_ns)
         for run in crashed:
             assert run.outcome is not None
             assert run.ended_wall_ns is not None
-            self._ends[run.id] = _End(
-                outcome=run.outcome, why=run.why, ended_wall_ns=run.ended_wall_ns, safe_state=run.safe_state
-            )
+            end = partial(self._records.runs.end, outcome=run.outcome, why=run.why, ended_wall_ns=run.ended_wall_ns)
+            self._ends[run.id] = partial(end, run.id, safe_state=run.safe_state)
         async with self._flushing:
             await self._write_ends()
         return crashed
@@ -268,9 +259,9 @@ class RecordingSink:
         reasons, by run.
         """
         failures: dict[str, HwdError] = {}
-        for id, end in list(self._ends.items()):
+        for id, write_end in list(self._ends.items()):
             try:
-                await self._records.end_run(id, **dataclasses.asdict(end))
+                await write_end()
             except HwdError as error:
                 failures[id] = error
                 if not isinstance(error, BugError):

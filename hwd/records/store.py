@@ -2,8 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -13,6 +13,8 @@ from hwd.records import tables
 from hwd.records.records_file import DatabaseUrl
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError
 from hwd_drivers.core.private_files import FILE_MODE
+
+T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 5000
 """The longest that a writer waits for a lock: a report that reads the same file may hold one for a moment."""
@@ -64,31 +66,34 @@ class Store:
         if self._file is not None:
             with contextlib.suppress(OSError):  # SQLite, which opens it next, reports what is wrong with the place
                 os.close(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
-        with self.transaction("open") as connection:
-            present = set(sa.inspect(connection).get_table_names())
-            ours = {table.name for table in tables.metadata.sorted_tables}
-            if tables.about.name not in present:
-                if foreign := present & ours:
-                    raise ConfigError(f"records {self.name}: has tables {', '.join(sorted(foreign))} that are not ours")
-                if self._read_only:
-                    raise ConfigError(f"records {self.name}: has no tables of hwd. Name the folder of a daemon's data")
-                tables.metadata.create_all(connection, checkfirst=False)
-                connection.execute(sa.insert(tables.about).values(key="schema", value=str(tables.VERSION)))
-                return
-            text = connection.scalar(sa.select(tables.about.c.value).where(tables.about.c.key == "schema"))
-            self._check_version(int(text or 0))
+        self.run("open", self._open)
 
     def close(self) -> None:
         self._engine.dispose()
 
-    @contextmanager
-    def transaction(self, attempt: str) -> Iterator[sa.Connection]:
-        """All or nothing. Errors name `attempt`: LinkError where the database does not answer, FailedError else."""
+    def run(self, attempt: str, work: Callable[[sa.Connection], T]) -> T:
+        """Do `work` in a transaction: all or nothing. Errors name `attempt`: LinkError where the database does not
+        answer, FailedError else.
+        """
         try:
             with self._engine.begin() as connection:
-                yield connection
+                return work(connection)
         except sa.exc.DBAPIError as error:
             raise self._explained(attempt, error) from error
+
+    def _open(self, connection: sa.Connection) -> None:
+        present = set(sa.inspect(connection).get_table_names())
+        ours = {table.name for table in tables.metadata.sorted_tables}
+        if tables.about.name in present:
+            text = connection.scalar(sa.select(tables.about.c.value).where(tables.about.c.key == "schema"))
+            self._check_version(int(text or 0))
+            return
+        if foreign := present & ours:
+            raise ConfigError(f"records {self.name}: has tables {', '.join(sorted(foreign))} that are not ours")
+        if self._read_only:
+            raise ConfigError(f"records {self.name}: has no tables of hwd. Name the folder of a daemon's data")
+        tables.metadata.create_all(connection, checkfirst=False)
+        connection.execute(sa.insert(tables.about).values(key="schema", value=str(tables.VERSION)))
 
     def _explained(self, attempt: str, error: sa.exc.DBAPIError) -> Exception:
         text = str(error.orig)
@@ -122,6 +127,18 @@ class Store:
         if self._max_bytes is not None:
             cursor.execute(f"PRAGMA max_page_count={self._max_bytes // _PAGE_BYTES}")
         cursor.close()
+
+
+def row_of(table: sa.Table, value: object, **encoded: Any) -> dict[str, Any]:
+    """The row of a value: its fields by the names of the columns, but for those in `encoded`."""
+    names = [column.name for column in table.columns if column.autoincrement is not True]
+    return {name: encoded[name] if name in encoded else getattr(value, name) for name in names}
+
+
+def put_row(connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> None:
+    """Insert a row, in place of the one with its primary key."""
+    connection.execute(sa.delete(table).where(*[column == row[column.name] for column in table.primary_key]))
+    connection.execute(sa.insert(table), [row])
 
 
 def insert_rows(connection: sa.Connection, insert: str, rows: Sequence[tuple[object, ...]]) -> None:

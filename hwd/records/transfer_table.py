@@ -11,22 +11,13 @@ class TransferTable:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._store = access.store
 
     async def hosts(self) -> frozenset[str]:
-        return await self._access.read(self._hosts)
+        query = sa.select(transfer_hosts.c.host)
+        return await self._access.read(
+            "read the hosts that claim transfers", lambda connection: frozenset(connection.scalars(query))
+        )
 
     async def note(self, host: str) -> None:
         """Durable when it returns."""
-        await self._access.write(self._note, host)
-
-    # --- blocking, in the offload
-
-    def _hosts(self) -> frozenset[str]:
-        with self._store.transaction("read the hosts that claim transfers") as connection:
-            return frozenset(connection.execute(sa.select(transfer_hosts.c.host)).scalars())
-
-    def _note(self, host: str) -> None:
-        with self._store.transaction(f"note that {host} claims transfers") as connection:
-            connection.execute(sa.delete(transfer_hosts).where(transfer_hosts.c.host == host))
-            connection.execute(sa.insert(transfer_hosts), [{"host": host}])
+        await self._access.put(f"note that {host} claims transfers", transfer_hosts, {"host": host})

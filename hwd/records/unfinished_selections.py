@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from hwd.model.host import HostEvent, HostSelection
 from hwd.model.timeline import Timeline
-from hwd.records.fact_reader import FactReader
+from hwd.records.entry import FactReader
 from hwd.records.gaps import DocumentGroup, read_gap
 from hwd.records.store_access import Access
 from hwd.records.tables import documents
@@ -29,7 +29,6 @@ class UnfinishedSelections:
 
     def __init__(self, access: Access, read_fact: FactReader) -> None:
         self._access = access
-        self._store = access.store
         self._read_fact = read_fact
 
     async def read(self) -> tuple[Sequence[HostEvent], Sequence[HostEvent]]:
@@ -38,23 +37,20 @@ class UnfinishedSelections:
 
         The reports are those of selections too that come from the agents only after this start.
         """
-        return await self._access.read(self._read)
+        return await self._access.read("read up to where documents were deleted", self._read)
 
-    # --- blocking, in the offload
-
-    def _read(self) -> tuple[Sequence[HostEvent], Sequence[HostEvent]]:
-        with self._store.transaction("read up to where documents were deleted") as connection:
-            gap = read_gap(connection, DocumentGroup.DOCUMENTS)
-        newest = self._newest(HostSelection, SELECTIONS_LOOKED_AT, after=0 if gap is None else gap.upto)
+    def _read(self, connection: sa.Connection) -> tuple[Sequence[HostEvent], Sequence[HostEvent]]:
+        gap = read_gap(connection, DocumentGroup.DOCUMENTS)
+        newest = self._newest(connection, HostSelection, SELECTIONS_LOOKED_AT, after=0 if gap is None else gap.upto)
         reported = {fact.selection for fact in newest if fact.outcome != UNKNOWN}
-        missing = reported - {fact.reconfiguration for fact in self._newest(Timeline, 2 * SELECTIONS_LOOKED_AT)}
-        events = self._newest(HostEvent, EVENTS_LOOKED_AT)
+        timelines = self._newest(connection, Timeline, 2 * SELECTIONS_LOOKED_AT)
+        missing = reported - {fact.reconfiguration for fact in timelines}
+        events = self._newest(connection, HostEvent, EVENTS_LOOKED_AT)
         unfinished = [one for one in events if isinstance(one.data, Selected) and one.data.selection in missing]
         return unfinished, [one for one in events if one.port is not None]
 
-    def _newest(self, type: type[FactT], limit: int, *, after: int = 0) -> list[FactT]:
+    def _newest(self, connection: sa.Connection, type: type[FactT], limit: int, *, after: int = 0) -> list[FactT]:
         mine = (documents.c.kind == type.KIND) & (documents.c.id > after)
         query = sa.select(documents.c.data).where(mine).order_by(documents.c.id.desc()).limit(limit)
-        with self._store.transaction(f"read the newest {type.KIND}") as connection:
-            facts = [self._read_fact(type.KIND, text) for text in connection.scalars(query)][::-1]
+        facts = [self._read_fact(type.KIND, text) for text in connection.scalars(query)][::-1]
         return [fact for fact in facts if isinstance(fact, type)]

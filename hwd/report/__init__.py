@@ -5,7 +5,7 @@ second.
 """
 
 from hwd.report.comparison import Comparison, compare
-from hwd.report.run_report import RunReport, load
+from hwd.report.run_report import RunReport
 from hwd.report.stages import StageRow, stage_table
 from hwd.report.text import stage_text
 
@@ -14,7 +14,6 @@ __all__ = [
     "RunReport",
     "StageRow",
     "compare",
-    "load",
     "stage_table",
     "stage_text",
 ]

@@ -76,7 +76,7 @@ def plain(text: str) -> dict[str, Any]:
     """The values of a YAML file of the project; empty where it cannot be read, since its problems were
     reported at the run.
     """
-    root = parse_tree(text.encode("utf-8", "surrogatepass"), file="recorded").root
+    root = parse_tree(text, file="recorded").root
     values: dict[str, Any] = root.plain() if root is not None else {}
     return values
 

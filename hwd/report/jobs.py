@@ -54,17 +54,6 @@ def job_figures(row: JobRow) -> dict[str, str]:
     }
 
 
-def job_text(rows: Sequence[JobRow]) -> str:
-    """Lines without colour."""
-    cells = [job_figures(row) for row in rows]
-    widths = {heading: max(len(heading), *(len(line[heading]) for line in cells)) for heading in cells[0]}
-    lines = [widths.keys(), ["-" * width for width in widths.values()], *(line.values() for line in cells)]
-    return "iterations of jobs\n" + "".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths.values(), strict=True)).rstrip() + "\n"
-        for line in lines
-    )
-
-
 def _row(name: str, plane: str, jobs: Sequence[RunJob]) -> JobRow:
     seconds = np.array([value for one in jobs for value in one.seconds[1:]])
     moving_s = sum(one.moving_s for one in jobs)

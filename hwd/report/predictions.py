@@ -51,21 +51,6 @@ def prediction_rows(predictions: Iterable[PlanPrediction]) -> tuple[PredictionRo
     )
 
 
-def prediction_text(rows: Sequence[PredictionRow]) -> str:
-    """Lines without colour."""
-    cells = [prediction_figures(row) for row in rows]
-    widths = {heading: max(len(heading), *(len(line[heading]) for line in cells)) for heading in cells[0]}
-    lines = [widths.keys(), ["-" * width for width in widths.values()], *(line.values() for line in cells)]
-    return "predicted times of the plans\n" + "".join(
-        "  ".join(
-            cell.rjust(width) if number else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(line, widths.values(), strict=True))
-        ).rstrip()
-        + "\n"
-        for line in lines
-    )
-
-
 def prediction_figures(row: PredictionRow) -> dict[str, str]:
     """The figures of a row for people, by their headings."""
     return {

@@ -40,15 +40,6 @@ def recovery_rows(timelines: Iterable[Timeline]) -> tuple[RecoveryRow, ...]:
     return tuple(_row(*key, groups[key]) for key in sorted(groups))
 
 
-def recovery_text(rows: Sequence[RecoveryRow]) -> str:
-    """Lines without colour."""
-    cells = [recovery_figures(row) | {"origin": str(row.origin)} for row in rows]
-    widths = {heading: max(len(heading), *(len(line[heading]) for line in cells)) for heading in cells[0]}
-    lines = [widths.keys(), ["-" * width for width in widths.values()], *(line.values() for line in cells)]
-    padded = ("  ".join(map(str.rjust, line, widths.values())) for line in lines)
-    return "rc recovery: carrier to the first send of the dark that got through\n" + "\n".join(padded) + "\n"
-
-
 def recovery_figures(row: RecoveryRow) -> dict[str, str]:
     """The figures of a row for people, by their headings."""
     return {

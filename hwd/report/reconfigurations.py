@@ -19,7 +19,6 @@ from hwd.model.reconfiguration import (
 from hwd.model.recorded_run import Run
 from hwd.report.conditions import plain
 from hwd.timeline import Timeline, build_timeline
-from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.hang import hangs
 from hwd_drivers.core.documents import Document
 from hwd_drivers.twins.timing import SWITCH_TIMINGS
@@ -60,7 +59,7 @@ class _Open:
     started: ReconfigurationStarted | None = None
     commanded: list[ReconfigurationCommanded] = field(default_factory=list)
     events: list[HostEvent] = field(default_factory=list)
-    clock_steps: list[tuple[str, ClockStep]] = field(default_factory=list)
+    clock_steps: list[ClockStepped] = field(default_factory=list)
     states: list[tuple[int, str]] = field(default_factory=list)
     timeline: Timeline | None = None
 
@@ -87,9 +86,9 @@ class Reassembly:
             case HostEvent():
                 for waiting in self._open.values():
                     waiting.events.append(fact)
-            case ClockStepped(host=host):
+            case ClockStepped():
                 for waiting in self._open.values():
-                    waiting.clock_steps.append((host, ClockStep.of(fact)))
+                    waiting.clock_steps.append(fact)
             case ReconfigurationFact(reconfiguration=id):
                 # Its beginning is missing where documents were lost: the rest still counts.
                 one = self._open.setdefault(id, _Open(id, document.at_ns, document.wall_ns - document.at_ns))

@@ -1,4 +1,4 @@
-"""Loads a run and the data of its report from the records."""
+"""A run and the data of its report, from its documents."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,13 +21,11 @@ from hwd.model.reconfiguration import (
 from hwd.model.recorded_run import Run, RunOutcome
 from hwd.model.run_facts import RunFault, RunJob, RunStep
 from hwd.model.switch import SwitchOverrun
-from hwd.records import Records
 from hwd.report.conditions import RunTimings
 from hwd.report.reconfigurations import Reassembly, RecordedReconfiguration
 from hwd.report.switch_commands import SwitchCommands, commanded
 from hwd.report.write_windows import WriteWindows
 from hwd.timeline import Stage, Timeline
-from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.documents import Document
 
 _FACTS = (
@@ -45,8 +43,6 @@ _FACTS = (
 )
 _BROKEN_OFF_FACTS = (HostEvent,)
 """The facts that are needed only for a reconfiguration without a timeline, and are most of the documents of a run."""
-PAGE = 32
-"""Documents read at a time: the timeline of a large rack alone is half a megabyte."""
 BROKEN_OFF = "broken off"
 """Outcome of a reconfiguration whose end was not recorded."""
 
@@ -101,26 +97,10 @@ class RunReport:
         return (*self.guard.overruns, *self.clock_steps)
 
 
-async def load(records: Records, ids: Iterable[str]) -> tuple[RunReport, ...]:
-    """Runs by id or a prefix of it. Raises ConfigError where one does not exist."""
-    return tuple([await _load(records, id) for id in ids])
-
-
 def kinds_of(run: Run) -> tuple[str, ...]:
     """The kinds of documents that its report is made from."""
     facts = _FACTS if run.outcome is RunOutcome.SUCCEEDED else (*_FACTS, *_BROKEN_OFF_FACTS)
     return tuple(fact.KIND for fact in facts)
-
-
-async def _load(records: Records, id: str) -> RunReport:
-    run = await records.run(id)
-    gathering = _Gathering(run)
-    after = 0
-    while page := await records.documents(run=run.id, kinds=kinds_of(run), after=after, limit=PAGE):
-        after = page[-1].id
-        for stored in page:
-            gathering.take(stored.document)
-    return gathering.report()
 
 
 def of_documents(run: Run, documents: Iterable[Document], *, observations: bool = True) -> RunReport:
@@ -161,7 +141,7 @@ class _Gathering:
                 self._events_lost += count
             case ClockStepped(host=host):
                 into_s = (document.wall_ns - self._run.started_wall_ns) / 1e9
-                self._clock_steps.append(f"{host}: {ClockStep.of(fact)}, found {into_s:.3f} s into the run")
+                self._clock_steps.append(f"{host}: {fact}, found {into_s:.3f} s into the run")
             case ReconfigurationCommanded(window_s=float(window_s)):
                 self._guard.windows_s.append(window_s)
             case SwitchOverrun(switch=switch):

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from hwd.model.plural import plural
 from hwd.model.recorded_run import RunOutcome, RunSummary
+from hwd.model.run import TrialRun
 from hwd.model.stage import StageName
 from hwd.report.quantity import duration
 from hwd.report.run_report import RunReport
@@ -74,11 +75,11 @@ def trial_table(
 
     Raises UnknownError where there is no run of the trial, ConfigError where its runs are not of one metric.
     """
-    own = [run for run in runs if run.trial is not UNSET and run.trial.trial == trial]
+    own = [(place, run) for run in runs if (place := run.trial) is not UNSET and place.trial == trial]
     if not own:
         raise UnknownError(f"trial {trial!r}: the records have no run of it; `hwd runs --json` has the trial of each")
-    places = {(run.trial.pair, run.trial.treatment): run for run in own if run.trial is not UNSET}
-    metrics = {run.trial.metric for run in own if run.trial is not UNSET}
+    places = {(place.pair, place.treatment): run for place, run in own}
+    metrics = {place.metric for place, _ in own}
     if len(metrics) > 1:
         raise ConfigError(f"trial {trial}: its runs compare {' and '.join(sorted(metrics))}, which is not one trial")
     (metric,) = metrics
@@ -139,11 +140,10 @@ def _value(run: RunSummary, metric: str, report_of: Callable[[str], RunReport]) 
     return (statistics.median(found), "") if found else (None, f"run {run.id} has no {metric} that was seen")
 
 
-def _treatment(runs: Sequence[RunSummary], treatment: str) -> str:
+def _treatment(own: Sequence[tuple[TrialRun, RunSummary]], treatment: str) -> str:
     """`opus-timeline repeats=3`: the playbook and the parameters of its runs."""
-    run = next((run for run in runs if run.trial is not UNSET and run.trial.treatment == treatment), None)
-    if run is None or run.trial is UNSET:
-        return "no run yet"
-    if run.trial.words:
-        return run.trial.words
-    return " ".join([run.playbook, *(f"{key}={value}" for key, value in run.parameters.items())])
+    for place, run in own:
+        if place.treatment == treatment:
+            parameters = (f"{key}={value}" for key, value in run.parameters.items())
+            return place.words or " ".join([run.playbook, *parameters])
+    return "no run yet"

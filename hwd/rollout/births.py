@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
+from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Incoming
 from hwd_agents.wire import Birth, State, decode, encode, topic
 from hwd_drivers.core.clock import SystemClock
@@ -20,7 +20,7 @@ RETAINED_S: Final = 0.5
 
 
 @asynccontextmanager
-async def connected(bus: MqttBus, address: str) -> AsyncGenerator[None]:
+async def connected(bus: MqttBus) -> AsyncGenerator[None]:
     """Run a client of the broker. Raises LinkError where there is none, and where it refuses user or password."""
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -37,11 +37,11 @@ async def connected(bus: MqttBus, address: str) -> AsyncGenerator[None]:
                 refused = await answer
         except TimeoutError:
             raise LinkError(
-                f"broker {address}: cannot be reached from here within {CONNECT_S:g} s. "
+                f"broker {bus.address}: cannot be reached from here within {CONNECT_S:g} s. "
                 "Is it running, and is its address right?"
             ) from None
         if refused:
-            raise LinkError(f"broker {address}: {refused}")
+            raise LinkError(f"broker {bus.address}: {refused}")
         yield
     finally:
         running.cancel()
@@ -51,12 +51,10 @@ async def connected(bus: MqttBus, address: str) -> AsyncGenerator[None]:
 class Births:
     """`birth` and `up` by host; births that cannot be read are in `unreadable`, with the reason."""
 
-    def __init__(self, testbed: str, bus: MqttBus, address: str) -> None:
+    def __init__(self, testbed: str, bus: MqttBus) -> None:
         self._testbed = testbed
         self._bus = bus
-        self._address = address
-        self._news = asyncio.Condition()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()
         self.birth: dict[str, Birth] = {}
         self.state: dict[str, State] = {}
         self.unreadable: dict[str, str] = {}
@@ -67,10 +65,9 @@ class Births:
     @asynccontextmanager
     async def open(cls, testbed: str, url: str) -> AsyncGenerator["Births"]:
         """Connected, with all retained messages. Raises LinkError where there is no broker."""
-        address = str(BrokerUrl.parse(url))
         bus = MqttBus(url, f"hwd-agent-{RandomIds().token(length=8)}", SystemClock(), Draws(None))
-        births = cls(testbed, bus, address)
-        async with connected(bus, address):
+        births = cls(testbed, bus)
+        async with connected(bus):
             await asyncio.sleep(RETAINED_S)
             yield births
 
@@ -85,18 +82,15 @@ class Births:
 
     async def born(self, host: str, *, after: str | None, within_s: float) -> Birth:
         """The birth of a boot of the host's agent other than `after`. Raises DeadlineError where none comes."""
-
-        def there() -> bool:
-            return self.is_up(host) and self.boot(host) != after
-
         try:
-            async with asyncio.timeout(within_s), self._news:
-                await self._news.wait_for(there)
+            async with asyncio.timeout(within_s):
+                while not self.is_up(host) or self.boot(host) == after:
+                    self._news.clear()
+                    await self._news.wait()
         except TimeoutError:
             why = f" What came cannot be read: {self.unreadable[host]}." if host in self.unreadable else ""
-            raise DeadlineError(
-                f"{host}: its agent was started, and no birth of it reached {self._address} within {within_s:g} s.{why}"
-            ) from None
+            lost = f"its agent was started, and no birth of it reached {self._bus.address} within {within_s:g} s"
+            raise DeadlineError(f"{host}: {lost}.{why}") from None
         return self.birth[host]
 
     async def forget(self, host: str) -> None:
@@ -124,10 +118,4 @@ class Births:
                 self.state[host] = message
             case _:
                 return
-        task = asyncio.create_task(self._tell(), name=f"hwd:rollout/{host}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _tell(self) -> None:
-        async with self._news:
-            self._news.notify_all()
+        self._news.set()

@@ -1,22 +1,21 @@
 """Rollout: deploys agents to hosts, one host after another, until the first failure."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from hwd.model.plural import plural
 from hwd.model.testbed import Host, Testbed
-from hwd.rollout.agent_file import make_agent_file, owned_switches, sets_group
+from hwd.rollout.agent_files import make_agent_file, make_unit, owned_switches, sets_group
 from hwd.rollout.births import Births
 from hwd.rollout.broker import Brokers
-from hwd.rollout.host_report import CutOffError, HostReport, Progress, Result
+from hwd.rollout.host_report import HostReport, Progress, Result, RolledBackError, in_turn
 from hwd.rollout.layout import Layout
 from hwd.rollout.onhost.facts import UNIT
 from hwd.rollout.onhost.program import NEEDED_BYTES
 from hwd.rollout.remote import RemoteHost, Say
-from hwd.rollout.systemd_unit import make_unit
 from hwd.rollout.versions import is_newer
 from hwd.rollout.wheels import Bundle, Target, make_bundle
 from hwd_agents.bus.mqtt import BrokerUrl
@@ -52,49 +51,19 @@ class Rollout:
 
     async def run(self, hosts: Sequence[Host]) -> tuple[tuple[HostReport, ...], HwdError | None]:
         """A report for each host, and the error that stopped it."""
-        reports: list[HostReport] = []
-        error: HwdError | None = None
+        verb = "upgrade" if self.upgrade else "deploy"
         if not self.layout.unit:
-            reports, error = await self._roll(hosts, None)
-        else:
-            async with Births.open(self.testbed.name, self.brokers.from_here) as births:
-                reports, error = await self._roll(hosts, births)
-        untouched = hosts[len(reports) :]
-        reports += [HostReport(host=host.name, result=Result.UNTOUCHED) for host in untouched]
-        return tuple(reports), error
-
-    async def _roll(self, hosts: Sequence[Host], births: Births | None) -> tuple[list[HostReport], HwdError | None]:
-        reports: list[HostReport] = []
-        for host in hosts:
-            try:
-                reports.append(await self._host(host, births))
-            except _RolledBackError as error:
-                reports.append(
-                    HostReport(host=host.name, result=Result.ROLLED_BACK, version=error.version, why=str(error))
-                )
-                return reports, error
-            except HwdError as error:
-                reports.append(HostReport(host=host.name, result=Result.FAILED, why=str(error)))
-                return reports, error
-            except asyncio.CancelledError:
-                verb = "upgrade" if self.upgrade else "deploy"
-                remedy = f"`hwd agent {verb} {host.name}` finishes it"
-                cut = CutOffError(host.name, remedy)
-                reports.append(HostReport(host=host.name, result=Result.CUT_OFF, why=str(cut)))
-                return reports, cut
-        return reports, None
+            return await in_turn(hosts, verb, partial(self._host, births=None))
+        async with Births.open(self.testbed.name, self.brokers.from_here) as births:
+            return await in_turn(hosts, verb, partial(self._host, births=births))
 
     async def _host(self, host: Host, births: Births | None) -> HostReport:
-        def say(words: str) -> None:
-            self.progress(host.name, words)
-
-        say(f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
-        async with RemoteHost.open(host, self.layout, say, home=self.home) as remote, remote.exclude_others():
+        async with RemoteHost.open(host, self.layout, self.progress, home=self.home) as remote, remote.exclude_others():
             facts = await remote.look()
-            say(f"{facts['system']}, Python {facts['python']}, {facts['machine']}")
+            remote.say(f"{facts['system']}, Python {facts['python']}, {facts['machine']}")
             broker = self.brokers.for_host(host.name, facts, towards=remote.local_address)
             await self._check(host, remote, facts, broker)
-            bundle = await self._bundle(host, facts, say)
+            bundle = await self._bundle(host, facts, remote.say)
             self._check_version(host, facts, bundle)
             contents: dict[str, bytes | Path] = {
                 "agent.yaml": make_agent_file(self.testbed, host, broker=broker, layout=self.layout),
@@ -105,56 +74,53 @@ class Rollout:
             if not there:
                 _check_room(host.name, facts)
                 contents |= {wheel.name: wheel for wheel in bundle.wheels}
-                say(f"copying hwd-agent {bundle.id}")
+                remote.say(f"copying hwd-agent {bundle.id}")
             async with remote.staging(contents) as staging:
                 made = False
                 if not there:
                     spec, version = bundle.spec, bundle.version
                     done = await remote.do("install", staging=staging, id=bundle.id, spec=spec, version=version)
                     made = done["made"]
-                return await self._start(host, remote, births, staging, bundle, facts, say, made=made)
+                return await self._start(remote, births, staging, bundle, facts, made=made)
 
     async def _start(
         self,
-        host: Host,
         remote: RemoteHost,
         births: Births | None,
         staging: str,
         bundle: Bundle,
         facts: Mapping[str, Any],
-        say: Say,
         *,
         made: bool,
     ) -> HostReport:
-        was = None if births is None else births.boot(host.name)
+        was = None if births is None else births.boot(remote.name)
         touched = True
         try:
             done = await remote.do("switch", staging=staging, id=bundle.id, made=made)
             changed = tuple(done["changed"])
             touched = bool(changed or done["started"])
             if births is not None:
-                say("waiting for its birth message")
-                was_started = done["started"]
-                birth = await self._born(host.name, remote, births, after=was if was_started else None)
-                say(f"connected: version {birth.version}, boot {birth.boot}, {plural(len(birth.ports), 'port')}")
+                remote.say("waiting for its birth message")
+                birth = await self._born(remote, births, after=was if done["started"] else None)
+                remote.say(f"connected: version {birth.version}, boot {birth.boot}, {plural(len(birth.ports), 'port')}")
         except (FailedError, LinkError) as error:
             if not touched:
                 was_left = "Nothing had to be changed there, and the agent still runs as before"
-                raise _with(error, f"{was_left}. For the cause: hwd agent doctor {host.name}") from error
+                raise _with(error, f"{was_left}. For the cause: hwd agent doctor {remote.name}") from error
             if facts["current"] is None or not (self.upgrade or self._lives(facts)):
-                raise _with(error, self._what_stays(host.name)) from error
-            await self._back(host, remote, births, error, say)
+                raise _with(error, self._what_stays(remote.name)) from error
+            await self._back(remote, births, error)
         await remote.do("settle", staging=staging)
         if not touched:
-            return HostReport(host=host.name, result=Result.ALREADY, version=bundle.version)
-        return HostReport(host=host.name, result=Result.DONE, version=bundle.version, changed=changed or ("started",))
+            return HostReport(host=remote.name, result=Result.ALREADY, version=bundle.version)
+        return HostReport(host=remote.name, result=Result.DONE, version=bundle.version, changed=changed or ("started",))
 
-    async def _born(self, name: str, remote: RemoteHost, births: Births, *, after: str | None) -> Birth:
+    async def _born(self, remote: RemoteHost, births: Births, *, after: str | None) -> Birth:
         """Wait for its birth. Where none comes, the end of the agent's log goes into the error: after the rollback it
         cannot be found.
         """
         try:
-            return await births.born(name, after=after, within_s=self.birth_within_s)
+            return await births.born(remote.name, after=after, within_s=self.birth_within_s)
         except DeadlineError as error:
             log = (await remote.look())["log"][-LAST_LINES:]
             words = "\n".join(["", "Its last words:", *log]) if log else ""
@@ -168,22 +134,22 @@ class Rollout:
             f"`hwd agent deploy {name}` tries again, `hwd agent remove {name}` removes them"
         )
 
-    async def _back(self, host: Host, remote: RemoteHost, births: Births | None, error: HwdError, say: Say) -> NoReturn:
+    async def _back(self, remote: RemoteHost, births: Births | None, error: HwdError) -> NoReturn:
         """Restore the earlier agent after a failure. Always raises."""
-        why = str(error).removeprefix(f"{host.name}: ")
+        why = str(error).removeprefix(f"{remote.name}: ")
         what = "the upgrade" if self.upgrade else "what was deployed"
-        say(f"{what} failed: restoring the earlier agent")
-        was = None if births is None else births.boot(host.name)
+        remote.say(f"{what} failed: restoring the earlier agent")
+        was = None if births is None else births.boot(remote.name)
         try:
             done = await remote.do("back")
             if births is not None:
-                await births.born(host.name, after=was, within_s=self.birth_within_s)
+                await births.born(remote.name, after=was, within_s=self.birth_within_s)
         except HwdError as worse:
             raise FailedError(
-                f"{host.name}: {what} failed ({why}), and so did restoring the earlier agent: {worse}"
+                f"{remote.name}: {what} failed ({why}), and so did restoring the earlier agent: {worse}"
             ) from error
-        raise _RolledBackError(
-            f"{host.name}: {what} did not come out, and {done['current']} runs again as before: {why}",
+        raise RolledBackError(
+            f"{remote.name}: {what} did not come out, and {done['current']} runs again as before: {why}",
             str(done["current"]),
         ) from error
 
@@ -222,10 +188,7 @@ class Rollout:
         extras = OWNER_EXTRAS if owned_switches(self.testbed, host) else ()
         target = Target.of(facts)
         if (target, extras) not in self._bundles:
-
-            def make() -> Bundle:
-                return make_bundle(target, extras=extras, cache=self.cache, say=say)
-
+            make = partial(make_bundle, target, extras=extras, cache=self.cache, say=say)
             self._bundles[target, extras] = await self.offload(make)
         return self._bundles[target, extras]
 
@@ -266,11 +229,3 @@ def _with(error: HwdError, more: str) -> HwdError:
     """Make the same error with an explanation; below the end of the agent's log where the error has one."""
     words = str(error)
     return type(error)(f"{words}\n{more}" if "\n" in words else f"{words.rstrip('.')}. {more}")
-
-
-class _RolledBackError(FailedError):
-    """The earlier agent runs again."""
-
-    def __init__(self, message: str, version: str) -> None:
-        super().__init__(message)
-        self.version = version

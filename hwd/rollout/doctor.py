@@ -11,7 +11,7 @@ import msgspec
 
 from hwd.model.status import Status
 from hwd.model.testbed import Host, Testbed
-from hwd.rollout.agent_file import make_agent_file, sets_group
+from hwd.rollout.agent_files import make_agent_file, make_unit, sets_group
 from hwd.rollout.births import Births, connected
 from hwd.rollout.broker import Brokers
 from hwd.rollout.findings import Finding, Light, green, of_birth, of_disk, of_install, of_silence, of_unit, red, yellow
@@ -19,7 +19,6 @@ from hwd.rollout.host_report import Progress
 from hwd.rollout.layout import Layout
 from hwd.rollout.onhost.program import NEEDED_BYTES
 from hwd.rollout.remote import RemoteHost
-from hwd.rollout.systemd_unit import make_unit
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_agents.wire import client_id
 from hwd_drivers.core.clock import SystemClock
@@ -83,37 +82,24 @@ class Doctor:
             findings.append(green("birth", f"boot {birth.boot}"))
             speaks = None if daemon is None else daemon.version
             findings += of_birth(host, birth, ours=version("hwd-agents"), daemon=speaks, links=links)
-        findings += _at_the_daemon(host.name, daemon)
+        findings.append(_at_the_daemon(host.name, daemon))
         ill = any(finding.light is Light.RED for finding in findings)
         return Diagnosis(host=host.name, ill=ill, findings=findings)
 
     async def _there(self, host: Host) -> tuple[list[Finding], Mapping[str, Any]]:
         """Findings over SSH, and the facts."""
-        self.progress(host.name, f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
-        async with RemoteHost.open(
-            host, self.layout, lambda words: self.progress(host.name, words), home=self.home
-        ) as remote:
+        async with RemoteHost.open(host, self.layout, self.progress, home=self.home) as remote:
             facts = await remote.look()
-            findings = [
-                green(
-                    "host",
-                    f"{host.ssh}: {facts['system']}, kernel {facts['kernel']}, "
-                    f"Python {facts['python']}, {facts['machine']}",
-                )
-            ]
+            system = f"{facts['system']}, kernel {facts['kernel']}, Python {facts['python']}, {facts['machine']}"
+            findings = [green("host", f"{host.ssh}: {system}")]
             findings += of_install(host.name, facts)
             findings += of_disk(facts, needed_bytes=NEEDED_BYTES)
             if self.layout.unit:
                 findings += of_unit(host.name, facts)
             findings += await self._configured(host, remote, facts)
             if facts["synchronized"] is False:
-                findings.append(
-                    yellow(
-                        "wall clock",
-                        "no time service runs, so the times of its log mislead (figures do not depend on it). "
-                        "Install chrony or systemd-timesyncd there",
-                    )
-                )
+                why = "no time service runs, so the times of its log mislead (figures do not depend on it)"
+                findings.append(yellow("wall clock", f"{why}. Install chrony or systemd-timesyncd there"))
         return findings, facts
 
     async def _configured(self, host: Host, remote: RemoteHost, facts: Mapping[str, Any]) -> list[Finding]:
@@ -128,27 +114,19 @@ class Doctor:
             return [red("agent file", str(error))]
         found = [_drift("agent file", self.layout.config, facts["config"], expected, host.name)]
         if facts["config_mode"] not in (None, "600"):
-            found.append(
-                red(
-                    "agent file",
-                    f"others can read it (mode {facts['config_mode']}, not 600), and its password is in it: "
-                    f"hwd agent deploy {host.name}",
-                )
-            )
+            why = f"others can read it (mode {facts['config_mode']}, not 600), and its password is in it"
+            found.append(red("agent file", f"{why}: hwd agent deploy {host.name}"))
         if self.layout.unit:
             unit = make_unit(self.layout, tools=facts["tools"], sets_group=sets_group(self.testbed, host))
             found.append(_drift("unit file", self.layout.unit, facts["unit"], unit, host.name))
         broker = BrokerUrl.parse(url)
         if broker.transport == "tcp":
             why = await remote.reach(broker.host, broker.port)
-            found.append(
-                red(
-                    "broker",
-                    f"the host cannot reach {broker}: {why}. Does it listen there, and does a firewall block it?",
-                )
-                if why
-                else green("broker", f"the host reaches {broker}")
-            )
+            if why:
+                remedy = "Does it listen there, and does a firewall block it?"
+                found.append(red("broker", f"the host cannot reach {broker}: {why}. {remedy}"))
+            else:
+                found.append(green("broker", f"the host reaches {broker}"))
         return found
 
     async def _login(self, host: Host) -> list[Finding]:
@@ -157,40 +135,31 @@ class Doctor:
         """
         if (url := self.brokers.login_of(host.name)) is None:
             return []
-        address = str(BrokerUrl.parse(url))
         bus = MqttBus(url, f"{client_id(self.testbed.name, host.name)}.doctor", SystemClock(), Draws(None))
         try:
-            async with connected(bus, address):
-                return [green("password", f"the broker takes it at {address}")]
+            async with connected(bus):
+                return [green("password", f"the broker takes it at {bus.address}")]
         except LinkError as error:
             return [red("password", str(error))]
 
 
-def _at_the_daemon(host: str, daemon: Status | None) -> list[Finding]:
-    status = None if daemon is None else next((one for one in daemon.hosts if one.name == host), None)
-    if status is None and daemon is not None:
-        return [
-            red(
-                "daemon",
-                "the one that runs here does not know this host. Restart it with this testbed file: hwd serve",
-            )
-        ]
+def _at_the_daemon(host: str, daemon: Status | None) -> Finding:
+    if daemon is None:
+        return yellow("daemon", "no daemon of this testbed runs here, so nothing reads the agent's events: hwd serve")
+    status = next((one for one in daemon.hosts if one.name == host), None)
     if status is None:
-        return [yellow("daemon", "no daemon of this testbed runs here, so nothing reads the agent's events: hwd serve")]
+        why = "the one that runs here does not know this host. Restart it with this testbed file: hwd serve"
+        return red("daemon", why)
     if not status.up:
-        return [red("daemon", f"does not hear the agent: {status.cause}")]
+        return red("daemon", f"does not hear the agent: {status.cause}")
     clock = status.clock
     if clock is None:
-        return [yellow("clock", "is not aligned yet; it takes a second or two after the agent's start")]
+        return yellow("clock", "is not aligned yet; it takes a second or two after the agent's start")
     words = f"{clock.offset_ns / 1e9:+.6f} s ± {clock.error_ns / 1e3:.0f} µs"
     if clock.error_ns > CLOCK_MOST_NS:
-        return [
-            yellow(
-                "clock",
-                f"{words}: known no better than {CLOCK_MOST_NS // 1000} µs. Is the way to the daemon slow or busy?",
-            )
-        ]
-    return [green("clock", words)]
+        least = f"known no better than {CLOCK_MOST_NS // 1000} µs. Is the way to the daemon slow or busy?"
+        return yellow("clock", f"{words}: {least}")
+    return green("clock", words)
 
 
 def _drift(subject: str, path: str, there: str | None, expected: bytes, host: str) -> Finding:

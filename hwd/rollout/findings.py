@@ -54,23 +54,14 @@ def of_install(host: str, facts: Mapping[str, Any]) -> list[Finding]:
     if current is None or manifest is None:
         return [red("install", f"no agent is installed, or not to its end. Install it: hwd agent deploy {host}")]
     if not facts["current_runs"]:
-        found.append(
-            red(
-                "install",
-                f"the environment {current} does not run with Python {facts['python']} "
-                f"(it was made with {manifest['python']}). Make it again: hwd agent deploy {host}",
-            )
-        )
+        why = f"the environment {current} does not run with Python {facts['python']}"
+        remedy = f"Make it again: hwd agent deploy {host}"
+        found.append(red("install", f"{why} (it was made with {manifest['python']}). {remedy}"))
     else:
         found.append(green("install", f"{current}, Python {facts['python']}"))
     if facts["before"]:
-        found.append(
-            yellow(
-                "install",
-                f"a roll-out was interrupted, which saved {', '.join(facts['before'])}. "
-                f"Finish it: hwd agent deploy {host}",
-            )
-        )
+        why = f"a roll-out was interrupted, which saved {', '.join(facts['before'])}"
+        found.append(yellow("install", f"{why}. Finish it: hwd agent deploy {host}"))
     return found
 
 
@@ -79,13 +70,8 @@ def of_disk(facts: Mapping[str, Any], *, needed_bytes: int) -> list[Finding]:
     if facts["free_bytes"] >= needed_bytes:
         return []
     free, needed = facts["free_bytes"] // 1_000_000, needed_bytes // 1_000_000
-    return [
-        yellow(
-            "disk",
-            f"{facts['near']} has {free} MB free, and an upgrade needs {needed} MB. "
-            "Free some: on a full disk events are in memory only",
-        )
-    ]
+    why = f"{facts['near']} has {free} MB free, and an upgrade needs {needed} MB"
+    return [yellow("disk", f"{why}. Free some: on a full disk events are in memory only")]
 
 
 def of_unit(host: str, facts: Mapping[str, Any]) -> list[Finding]:
@@ -111,24 +97,12 @@ def of_unit(host: str, facts: Mapping[str, Any]) -> list[Finding]:
         return [red("unit", f"{state} ({service.get('SubState')}): {reason}{again}; {words}")]
     found = [green("unit", f"active, pid {service.get('MainPID')}")]
     if restarts:
-        found.append(
-            yellow(
-                "unit",
-                "\n".join(
-                    [
-                        f"it ended and was started again, {plural(restarts, 'time')} since the roll-out; "
-                        "the end of its log before that:",
-                        *facts["ended"][-8:],
-                    ]
-                ),
-            )
-        )
+        why = f"it ended and was started again, {plural(restarts, 'time')} since the roll-out"
+        words = "\n".join([f"{why}; the end of its log before that:", *facts["ended"][-8:]])
+        found.append(yellow("unit", words))
     if service.get("UnitFileState") != "enabled":
-        found.append(
-            red(
-                "unit", f"it does not start when the host boots: systemctl enable hwd-agent, or hwd agent deploy {host}"
-            )
-        )
+        remedy = f"systemctl enable hwd-agent, or hwd agent deploy {host}"
+        found.append(red("unit", f"it does not start when the host boots: {remedy}"))
     if service.get("NeedDaemonReload") == "yes":
         found.append(yellow("unit", f"its file was changed and not read again: hwd agent deploy {host}"))
     return found
@@ -168,13 +142,9 @@ def of_birth(
             found.append(red(name, f"the agent does not know it: hwd agent deploy {host.name}"))
             continue
         if not note.present:
-            found.append(
-                red(
-                    name,
-                    f"there is no interface {note.interface} on the host. Is the NIC there, and named so? "
-                    f"Correct `interface` in the testbed file, then hwd agent deploy {host.name}",
-                )
-            )
+            why = f"there is no interface {note.interface} on the host. Is the NIC there, and named so?"
+            remedy = f"Correct `interface` in the testbed file, then hwd agent deploy {host.name}"
+            found.append(red(name, f"{why} {remedy}"))
         else:
             found.append(_carrier(name, note, links))
         found += [
@@ -182,7 +152,9 @@ def of_birth(
             for source, said in note.sources.items()
             if note.present and not _unasked(source, said, has_rdma=port.rdma is not None)
         ]
-    found += [*_selection(birth), *_spool(birth)]
+    if why := selection_trouble(birth):
+        found.append(red("selections", f"jobs cannot set this host's switches: {why}"))
+    found.append(_spool(birth))
     if birth.settings:
         runs = sorted({held.run for held in birth.settings})
         found.append(
@@ -222,24 +194,14 @@ def _source(subject: str, source: str, note: SourceNote) -> Finding:
     return green(subject, f"sees {', '.join(note.sees)} ({note.origin}){limits}")
 
 
-def _selection(birth: Birth) -> Sequence[Finding]:
-    why = selection_trouble(birth)
-    return [red("selections", f"jobs cannot set this host's switches: {why}")] if why else []
-
-
-def _spool(birth: Birth) -> Sequence[Finding]:
+def _spool(birth: Birth) -> Finding:
     spool = birth.inventory.spool or SpoolNote()
     waiting = birth.spool_next_seq - birth.spool_oldest_seq
     if spool.why:
-        return [red("spool", f"events cannot be stored under /var/lib/hwd-agent: {spool.why}")]
+        return red("spool", f"events cannot be stored under /var/lib/hwd-agent: {spool.why}")
     limit = "" if spool.limit_bytes is None else f" of {spool.limit_bytes / 1e6:.1f}"
     size = f"{(spool.bytes or 0) / 1e6:.1f}{limit} MB, {plural(waiting, 'event')} waiting at its birth"
     if birth.spool_lost:
-        return [
-            yellow(
-                "spool",
-                f"{plural(birth.spool_lost, 'event')} dropped, as it was full: {size}. "
-                "Let the daemon run, or give it more room (spool.limit_bytes)",
-            )
-        ]
-    return [green("spool", size)]
+        remedy = "Let the daemon run, or give it more room (spool.limit_bytes)"
+        return yellow("spool", f"{plural(birth.spool_lost, 'event')} dropped, as it was full: {size}. {remedy}")
+    return green("spool", size)

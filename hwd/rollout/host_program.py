@@ -6,7 +6,7 @@ from typing import Final
 
 ROLLOUT: Final = ("programs", "facts", "lock", "staging", "program")
 """`python3 -I -B - VERB JSON`; in the order of their imports."""
-SUPERVISION: Final = ("supervisor", "output_log", "lasting_supervisor", "relay")
+SUPERVISION: Final = ("child", "supervisor", "output_log", "lasting_supervisor", "relay")
 """Over the input of `python3 -I -B -c`, with what it is asked (`hwd.rollout.processes.supervised_program.boot`)."""
 
 

@@ -1,12 +1,14 @@
 """Progress of a roll-out, and the report of each host."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 
 import msgspec
 from typing_extensions import override
 
-from hwd_drivers.core.errors import HwdError
+from hwd.model.testbed import Host
+from hwd_drivers.core.errors import FailedError, HwdError
 
 
 class Result(StrEnum):
@@ -52,5 +54,39 @@ class CutOffError(HwdError):
         super().__init__(f"{host}: was interrupted; the step in progress there is completed. {remedy}")
 
 
+class RolledBackError(FailedError):
+    """The rollout failed, and the earlier agent, of this `version`, runs again."""
+
+    def __init__(self, message: str, version: str) -> None:
+        super().__init__(message)
+        self.version = version
+
+
 Progress = Callable[[str, str], None]
 """`progress(host, words)`."""
+
+
+async def in_turn(
+    hosts: Sequence[Host], verb: str, work: Callable[[Host], Awaitable[HostReport]]
+) -> tuple[tuple[HostReport, ...], HwdError | None]:
+    """Do the work on one host after another until the first failure. Returns a report for each host, and the error that
+    stopped it. `verb`: of `hwd agent`, for the remedy.
+    """
+    reports: list[HostReport] = []
+    error: HwdError | None = None
+    for host in hosts:
+        result, version = Result.UNTOUCHED, None
+        if error is None:
+            try:
+                reports.append(await work(host))
+                continue
+            except RolledBackError as failure:
+                error, result, version = failure, Result.ROLLED_BACK, failure.version
+            except HwdError as failure:
+                error, result = failure, Result.FAILED
+            except asyncio.CancelledError:
+                error = CutOffError(host.name, f"`hwd agent {verb} {host.name}` finishes it")
+                result = Result.CUT_OFF
+        why = "" if result is Result.UNTOUCHED else str(error)
+        reports.append(HostReport(host=host.name, result=result, version=version, why=why))
+    return tuple(reports), error

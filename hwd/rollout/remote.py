@@ -7,15 +7,17 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 from hwd.model.testbed import Host
 from hwd.rollout.host_program import make_program
+from hwd.rollout.host_report import Progress
 from hwd.rollout.layout import Layout
 from hwd.rollout.ssh.program import Ran
 from hwd.rollout.ssh.session import Ssh
-from hwd_drivers.core.clock import Clock, SystemClock
+from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, ProtocolError, RefusedError
 from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.core.user import user_name
@@ -47,10 +49,11 @@ class RemoteHost:
 
     def __init__(self, host: Host, ssh: Ssh, layout: Layout, offload: ThreadOffload, say: Say) -> None:
         self.name = host.name
+        self.say = say
+        """Reports progress with this host."""
         self._ssh = ssh
         self._layout = layout
         self._offload = offload
-        self._say = say
         self._python = ""
         self._sudo = ""
         self._user = 0
@@ -58,26 +61,23 @@ class RemoteHost:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, host: Host, layout: Layout, say: Say, *, home: Path | None = None, clock: Clock | None = None
+        cls, host: Host, layout: Layout, progress: Progress, *, home: Path | None = None
     ) -> AsyncGenerator[Self]:
         """Logged in as root, with a Python that is new enough. Raises as `Ssh.open`, RefusedError without rights,
         ConfigError without Python.
         """
+        say = partial(progress, host.name)
+        say(f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
         if host.ssh is None:
             raise ConfigError(
                 f"{host.name}: the testbed file does not say how to reach it: give it ssh: root@ADDRESS"
                 if host.twin is None
                 else f"{host.name}: is a twin of this machine: its agent comes with the rack"
             )
-        place = host.ssh
         offload = ThreadOffload(1)
         ssh: Ssh | None = None
-
-        def connect() -> Ssh:
-            return Ssh.open(host.name, place, clock or SystemClock(), home=home)
-
         try:
-            ssh = await offload(connect)
+            ssh = await offload(partial(Ssh.open, host.name, host.ssh, SystemClock(), home=home))
             remote = cls(host, ssh, layout, offload, say)
             await remote._find_python()
             yield remote
@@ -97,11 +97,7 @@ class RemoteHost:
         breaks the host is released.
         """
         who = f"{user_name()}@{socket.gethostname()}"
-        command, program = self._command("hold", who=who), make_program()
-
-        def start() -> tuple[str, Callable[[], None]]:
-            return self._ssh.start(command, within_s=LOOK_S, stdin=program)
-
+        start = partial(self._ssh.start, self._command("hold", who=who), within_s=LOOK_S, stdin=make_program())
         line, end = await self._call(start)
         try:
             try:
@@ -143,11 +139,9 @@ class RemoteHost:
                 found = None
             last = found if isinstance(found, dict) else {}
             if "step" in last:
-                self._say(str(last["step"]))
+                self.say(str(last["step"]))
 
-        def run() -> Ran:
-            return self._ssh.run(command, within_s=within_s, stdin=make_program(), on_line=take)
-
+        run = partial(self._ssh.run, command, within_s=within_s, stdin=make_program(), on_line=take)
         ended = await self._call(run)
         match last:
             case {"done": dict() as done}:
@@ -175,25 +169,22 @@ class RemoteHost:
             over += more
             if over * 5 // max(1, total) > tenths:
                 tenths = over * 5 // total
-                self._say(f"copied {over / 1e6:.1f} of {total / 1e6:.1f} MB")
-
-        def copy() -> None:
-            self._ssh.put(folder, contents, on_bytes=count)
+                self.say(f"copied {over / 1e6:.1f} of {total / 1e6:.1f} MB")
 
         try:
-            await self._call(copy)
+            await self._call(partial(self._ssh.put, folder, contents, on_bytes=count))
             yield folder
         finally:
-            await self._clear(folder)
-
-    async def _clear(self, folder: str) -> None:
-        try:
-            await self.do("unstage", staging=folder, within_s=LOOK_S)
-        except HwdError as error:
-            self._say(f"{folder} stays there until the next roll-out: {error}")
+            try:
+                await self.do("unstage", staging=folder, within_s=LOOK_S)
+            except HwdError as error:
+                self.say(f"{folder} stays there until the next roll-out: {error}")
 
     async def _find_python(self) -> None:
-        found = dict(line.split(" ", 1) for line in (await self._shell(FIND)).splitlines() if " " in line)
+        done = await self._run(FIND)
+        if done.status:
+            raise FailedError(f"{self.name}: {FIND}: {done.err or f'it ended with {done.status}'}")
+        found = dict(line.split(" ", 1) for line in done.out.splitlines() if " " in line)
         user = found.pop("uid", "")
         if not user.isdecimal():
             raise ProtocolError(f"{self.name}: id -u: said {user or 'nothing'}")
@@ -230,14 +221,5 @@ class RemoteHost:
             self._ssh.close()
             raise
 
-    async def _shell(self, command: str) -> str:
-        done = await self._run(command)
-        if done.status:
-            raise FailedError(f"{self.name}: {command}: {done.err or f'it ended with {done.status}'}")
-        return done.out
-
     async def _run(self, command: str) -> Ran:
-        def run() -> Ran:
-            return self._ssh.run(command, within_s=LOOK_S)
-
-        return await self._call(run)
+        return await self._call(partial(self._ssh.run, command, within_s=LOOK_S))

@@ -1,13 +1,12 @@
 """Removal: removes an agent and all that belongs to it from hosts and from the broker."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hwd.model.testbed import Host, Testbed
 from hwd.rollout.births import Births
-from hwd.rollout.host_report import CutOffError, HostReport, Progress, Result
+from hwd.rollout.host_report import HostReport, Progress, Result, in_turn
 from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
 from hwd_drivers.core.errors import HwdError, LinkError
@@ -29,27 +28,10 @@ class Removal:
 
     async def run(self, hosts: Sequence[Host]) -> tuple[tuple[HostReport, ...], HwdError | None]:
         """A report for each host, and the error that stopped it."""
-        reports: list[HostReport] = []
-        for host in hosts:
-            try:
-                reports.append(await self._host(host))
-            except HwdError as error:
-                reports.append(HostReport(host=host.name, result=Result.FAILED, why=str(error)))
-                untouched = [HostReport(host=one.name, result=Result.UNTOUCHED) for one in hosts[len(reports) :]]
-                return (*reports, *untouched), error
-            except asyncio.CancelledError:
-                cut = CutOffError(host.name, f"`hwd agent remove {host.name}` finishes it")
-                reports.append(HostReport(host=host.name, result=Result.CUT_OFF, why=str(cut)))
-                untouched = [HostReport(host=one.name, result=Result.UNTOUCHED) for one in hosts[len(reports) :]]
-                return (*reports, *untouched), cut
-        return tuple(reports), None
+        return await in_turn(hosts, "remove", self._host)
 
     async def _host(self, host: Host) -> HostReport:
-        def say(words: str) -> None:
-            self.progress(host.name, words)
-
-        say(f"connecting to {host.ssh}" if host.ssh else "looking up how to reach it")
-        async with RemoteHost.open(host, self.layout, say, home=self.home) as remote, remote.exclude_others():
+        async with RemoteHost.open(host, self.layout, self.progress, home=self.home) as remote, remote.exclude_others():
             done = await remote.do("remove", keep_spool=self.keep_spool, leave_settings=self.leave_settings)
         changed = [f"restored {one}" for one in done["back"]] + [f"removed {path}" for path in done["removed"]]
         if self.broker is not None:

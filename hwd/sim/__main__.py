@@ -6,6 +6,7 @@ Progress goes to stderr as JSON lines, `{"run", "done", "total"}`; the last line
 import argparse
 import json
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from hwd.config.playbook.playbook import bundle_playbook
 from hwd.daemon.installed_drivers import load
 from hwd.model.run_facts import RunStep
 from hwd.records.records_file import file_url
-from hwd.sim.world import START_WALL_NS, World
+from hwd.sim.world import SIMULATED, START_WALL_NS, World
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import HwdError
@@ -42,7 +43,7 @@ async def _run(arguments: argparse.Namespace) -> str:
         arguments.testbed.read_text(encoding="utf-8"),
         seed=arguments.seed,
         records_url=file_url(arguments.records),
-        version=version("hwd-daemon"),
+        process=replace(SIMULATED, version=version("hwd-daemon")),
         start_wall_ns=SystemClock().wall_ns() if arguments.today else START_WALL_NS,
         sinks=[_tell],
     )

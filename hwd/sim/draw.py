@@ -1,45 +1,12 @@
 """Draws the plan of a world from a seed."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from hwd.sim.plan import (
-    AbortRun,
-    AnyAct,
-    Apply,
-    BadDisk,
-    Claim,
-    Confirm,
-    CutClient,
-    DelayMessages,
-    EndTransfer,
-    GiveUp,
-    GrantSwitch,
-    HearLease,
-    KickLease,
-    Kill,
-    PrepareSet,
-    ReleaseLease,
-    ReleaseSet,
-    RenewLease,
-    RepeatMessages,
-    Restore,
-    RollBack,
-    RunJob,
-    RunPlaybook,
-    Select,
-    Step,
-    StopBroker,
-    StopJob,
-    SwitchSet,
-    TakeBackSwitch,
-    TakeLease,
-    TwinFault,
-    WorldPlan,
-)
+from hwd.sim import plan
 from hwd.sim.racks import RACKS, Rack
 from hwd.sim.world import DAEMON, agent_node
 from hwd_drivers.core.ids import Draws
@@ -58,7 +25,7 @@ ONE_IN: Final = (0, 200, 40, 10)
 """How seldom a step of a task is overtaken; 0: never."""
 
 
-def draw_plan(seed: int) -> WorldPlan:
+def draw_plan(seed: int) -> plan.WorldPlan:
     """The plan of this seed."""
     draws = Draws(seed)
     draw, order = draws.stream("plan"), draws.stream("order of moves")
@@ -70,90 +37,94 @@ def draw_plan(seed: int) -> WorldPlan:
     times = sorted(draw.uniform(0.0, LASTS_S) for _ in range(draw.randint(*DEEDS)))
     if is_of_sets:
         times = sorted([*times, *(of_sets.uniform(0.0, LASTS_S) for _ in range(draw.randint(*DEEDS)))])
-    acts: list[tuple[float, AnyAct]] = []
+    acts: list[tuple[float, plan.AnyAct]] = []
     numbers: dict[type[object], list[int]] = {}
-    steps: list[Step] = []
+    steps: list[plan.Step] = []
     for at_s in times:
         deed = _deed_of_sets(of_sets, rack, numbers) if is_of_sets else _deed(draw, rack, numbers)
         act = _stepped(order, deed)
         numbers.setdefault(type(act), []).append(len(steps))
-        steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
+        steps.append(plan.Step(number=len(steps), at_s=round(at_s, 3), act=act))
     for _ in range(draw.randint(*TROUBLES)):
         near_s = draw.choice(times) + draw.choice((0.0, draw.uniform(0.0, 0.3)))  # most is at stake during a deed
         at_s = draw.choice((near_s, near_s, draw.uniform(0.0, LASTS_S)))
         acts.append((at_s, _trouble(draw, rack)))
-    for at_s, act in acts:
-        steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
-    for at_s, act in _claims(Draws(seed).stream("claims"), rack, first=len(steps), times=times):
-        steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
-    for at_s, act in _transfers(Draws(seed).stream("transfers"), rack, first=len(steps), times=times):
-        steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
-    for at_s, act in _jobs(Draws(seed).stream("jobs"), rack, first=len(steps)):
-        steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
+
+    def add(some: Iterable[tuple[float, plan.AnyAct]]) -> None:
+        for at_s, act in some:
+            steps.append(plan.Step(number=len(steps), at_s=round(at_s, 3), act=act))
+
+    add(acts)
+    add(_claims(draws.stream("claims"), rack, first=len(steps), times=times))
+    add(_transfers(draws.stream("transfers"), rack, first=len(steps), times=times))
+    add(_jobs(draws.stream("jobs"), rack, first=len(steps)))
     steps.sort(key=lambda step: (step.at_s, step.number))
-    return WorldPlan(seed=seed, rack=rack.name, steps=tuple(steps), one_in=draw.choice(ONE_IN))
+    return plan.WorldPlan(seed=seed, rack=rack.name, steps=tuple(steps), one_in=draw.choice(ONE_IN))
 
 
-def _deed(draw: random.Random, rack: Rack, earlier: dict[type[object], list[int]]) -> AnyAct:
+def _deed(draw: random.Random, rack: Rack, earlier: dict[type[object], list[int]]) -> plan.AnyAct:
     """`earlier`: the numbers of the steps before, by kind: most deeds are about one of them."""
-    applies, leases, runs = (earlier.get(kind, []) for kind in (Apply, TakeLease, RunPlaybook))
-    choices: list[tuple[int, Callable[[], AnyAct]]] = [
+    applies, leases, runs = (earlier.get(kind, []) for kind in (plan.Apply, plan.TakeLease, plan.RunPlaybook))
+    choices: list[tuple[int, Callable[[], plan.AnyAct]]] = [
         (8, lambda: _apply(draw, rack, leases)),
         (2, lambda: _lease(draw, rack)),
         (2, lambda: _run(draw, rack)),
     ]
     if applies:
         choices += [
-            (4, lambda: Confirm(of=draw.choice(applies[-2:]))),
-            (3, lambda: RollBack(of=draw.choice(applies[-2:]))),
-            (1, lambda: GiveUp(of=draw.choice(applies))),
+            (4, lambda: plan.Confirm(of=draw.choice(applies[-2:]))),
+            (3, lambda: plan.RollBack(of=draw.choice(applies[-2:]))),
+            (1, lambda: plan.GiveUp(of=draw.choice(applies))),
         ]
     if leases:
-        choices.append((1, lambda: ReleaseLease(of=draw.choice(leases))))
+        choices.append((1, lambda: plan.ReleaseLease(of=draw.choice(leases))))
     if runs:
-        choices.append((2, lambda: AbortRun(of=draw.choice(runs))))
+        choices.append((2, lambda: plan.AbortRun(of=draw.choice(runs))))
     if rack.owned:
         choices.append((6, lambda: _select(draw, rack)))
-        choices.append((3, lambda: TakeBackSwitch(switch=draw.choice([*rack.owners]))))
-    if earlier.get(TakeBackSwitch):
-        choices.append((2, lambda: GrantSwitch(switch=draw.choice([*rack.owners]))))
+        choices.append((3, lambda: plan.TakeBackSwitch(switch=draw.choice([*rack.owners]))))
+    if earlier.get(plan.TakeBackSwitch):
+        choices.append((2, lambda: plan.GrantSwitch(switch=draw.choice([*rack.owners]))))
+    return _one_of(draw, choices)
+
+
+def _one_of(draw: random.Random, choices: Sequence[tuple[int, Callable[[], plan.AnyAct]]]) -> plan.AnyAct:
     (make,) = draw.choices([make for _, make in choices], weights=[weight for weight, _ in choices])
     return make()
 
 
-def _stepped(draw: random.Random, act: AnyAct) -> AnyAct:
+def _stepped(draw: random.Random, act: plan.AnyAct) -> plan.AnyAct:
     """Every other apply goes in steps; drawn apart, so that the rest of a seed is the same without it."""
     steps = draw.random() < 0.5
-    return replace(act, steps=steps) if isinstance(act, Apply | RunPlaybook) else act
+    return replace(act, steps=steps) if isinstance(act, plan.Apply | plan.RunPlaybook) else act
 
 
-def _deed_of_sets(draw: random.Random, rack: Rack, earlier: dict[type[object], list[int]]) -> AnyAct:
+def _deed_of_sets(draw: random.Random, rack: Rack, earlier: dict[type[object], list[int]]) -> plan.AnyAct:
     """Draw a deed in a world that is about a prepared set: its lease, the set, then mostly its switches."""
-    leases, sets, switches = (earlier.get(kind, []) for kind in (TakeLease, PrepareSet, SwitchSet))
+    leases, sets, switches = (earlier.get(kind, []) for kind in (plan.TakeLease, plan.PrepareSet, plan.SwitchSet))
     if not leases:
-        return TakeLease(ports=("all",), for_s=draw.choice((5.0, 30.0, 30.0)))
+        return plan.TakeLease(ports=("all",), for_s=draw.choice((5.0, 30.0, 30.0)))
     if not sets:
         return _set(draw, rack, leases)
-    choices: list[tuple[int, Callable[[], AnyAct]]] = [
-        (14, lambda: SwitchSet(of=sets[-1], target=draw.choice(("t0", "t1", "t0", "t1", "before")))),
-        (1, lambda: ReleaseSet(of=draw.choice(sets))),
-        (1, lambda: ReleaseLease(of=draw.choice(leases))),
-        (1, lambda: KickLease(of=draw.choice(leases))),
-        (1, lambda: TakeLease(ports=("all",), for_s=30.0)),
+    choices: list[tuple[int, Callable[[], plan.AnyAct]]] = [
+        (14, lambda: plan.SwitchSet(of=sets[-1], target=draw.choice(("t0", "t1", "t0", "t1", "before")))),
+        (1, lambda: plan.ReleaseSet(of=draw.choice(sets))),
+        (1, lambda: plan.ReleaseLease(of=draw.choice(leases))),
+        (1, lambda: plan.KickLease(of=draw.choice(leases))),
+        (1, lambda: plan.TakeLease(ports=("all",), for_s=30.0)),
         (2, lambda: _set(draw, rack, leases)),
         (1, lambda: _apply(draw, rack, leases)),
     ]
     if switches:
         choices += [
-            (2, lambda: RollBack(of=switches[-1])),
-            (1, lambda: GiveUp(of=draw.choice(switches))),
+            (2, lambda: plan.RollBack(of=switches[-1])),
+            (1, lambda: plan.GiveUp(of=draw.choice(switches))),
         ]
-    (make,) = draw.choices([make for _, make in choices], weights=[weight for weight, _ in choices])
-    return make()
+    return _one_of(draw, choices)
 
 
-def _set(draw: random.Random, rack: Rack, leases: list[int]) -> PrepareSet:
-    return PrepareSet(
+def _set(draw: random.Random, rack: Rack, leases: list[int]) -> plan.PrepareSet:
+    return plan.PrepareSet(
         wanted=tuple(draw.sample(rack.wanted, 2)),
         lease=leases[-1],
         rule=draw.choice(("finish", "finish", "before", "t0")),
@@ -162,8 +133,8 @@ def _set(draw: random.Random, rack: Rack, leases: list[int]) -> PrepareSet:
     )
 
 
-def _apply(draw: random.Random, rack: Rack, leases: list[int]) -> Apply:
-    return Apply(
+def _apply(draw: random.Random, rack: Rack, leases: list[int]) -> plan.Apply:
+    return plan.Apply(
         what=draw.choice(rack.wanted),
         lease=draw.choice([None, *leases]),
         ready_within_s=draw.choice((None, None, 2.0)),
@@ -171,36 +142,36 @@ def _apply(draw: random.Random, rack: Rack, leases: list[int]) -> Apply:
     )
 
 
-def _lease(draw: random.Random, rack: Rack) -> TakeLease:
+def _lease(draw: random.Random, rack: Rack) -> plan.TakeLease:
     switch = draw.choice(rack.driven_switches)
     ports = [f"{switch}.{number}" for number in range(1, 7)] + sorted(rack.attached.values())
     chosen = draw.sample(ports, draw.randint(1, 4))
-    return TakeLease(ports=tuple(draw.choice((chosen, ["all"]))), for_s=draw.choice((1.0, 4.0, 30.0)))
+    return plan.TakeLease(ports=tuple(draw.choice((chosen, ["all"]))), for_s=draw.choice((1.0, 4.0, 30.0)))
 
 
-def _run(draw: random.Random, rack: Rack) -> RunPlaybook:
-    return RunPlaybook(
+def _run(draw: random.Random, rack: Rack) -> plan.RunPlaybook:
+    return plan.RunPlaybook(
         wanted=tuple(draw.choice(rack.wanted) for _ in range(draw.randint(1, 2))), mtu=draw.choice((None, None, 9000))
     )
 
 
-def _claims(draw: random.Random, rack: Rack, *, first: int, times: list[float]) -> list[tuple[float, AnyAct]]:
+def _claims(draw: random.Random, rack: Rack, *, first: int, times: list[float]) -> list[tuple[float, plan.AnyAct]]:
     """Who waits for leases and reserves them, and who restores the rack, in half of the worlds. `first`: the number of
     the first of these steps.
     """
-    acts: list[tuple[float, AnyAct]] = []
+    acts: list[tuple[float, plan.AnyAct]] = []
     ends_s: list[tuple[int, float]] = []
     for _ in range(draw.choice((0, draw.randint(1, 5)))):
         at_s = max(0.0, draw.choice((draw.choice(times) + draw.uniform(-0.3, 1.5), draw.uniform(0.0, LASTS_S))))
         if draw.random() < 0.3:
             some = draw.sample(sorted([*rack.attached.values(), *rack.driven_switches]), 1)
             ports = tuple(draw.choice(([], some)))
-            acts.append((at_s, Apply(what=draw.choice(rack.wanted))))
+            acts.append((at_s, plan.Apply(what=draw.choice(rack.wanted))))
             at_s += draw.uniform(0.5, 2.0)
             if draw.random() < 0.8:
-                acts.append((at_s, TwinFault(fault=_lost(draw, rack), for_s=0.2)))
+                acts.append((at_s, plan.TwinFault(fault=_lost(draw, rack), for_s=0.2)))
             at_s += draw.uniform(0.0, 2.0)
-            acts.append((at_s, Restore(ports=ports, confirm_within_s=draw.choice((None, None, 1.0)))))
+            acts.append((at_s, plan.Restore(ports=ports, confirm_within_s=draw.choice((None, None, 1.0)))))
             continue
         lease = first + len(acts)
         in_s = draw.choice((None, round(draw.uniform(0.3, 5.0), 3)))
@@ -215,14 +186,16 @@ def _claims(draw: random.Random, rack: Rack, *, first: int, times: list[float]) 
         acts.append((at_s, terms))
         then_s = at_s + (in_s or 0.0) + draw.uniform(0.0, 2.0)
         if draw.random() < 0.4:
-            acts.append((then_s, Apply(what=draw.choice(rack.wanted), lease=lease, confirm_within_s=1.0)))
+            acts.append((then_s, plan.Apply(what=draw.choice(rack.wanted), lease=lease, confirm_within_s=1.0)))
         ends_s.append((lease, at_s + (in_s or 0.0) + terms.for_s))
         if draw.random() < 0.4:
-            acts.append((then_s, draw.choice((ReleaseLease, KickLease))(of=lease)))
+            acts.append((then_s, draw.choice((plan.ReleaseLease, plan.KickLease))(of=lease)))
     for _ in range(draw.randint(0, 4) if ends_s else 0):
         of, own_s = draw.choice(ends_s)
         near_s = draw.choice((own_s, draw.choice(ends_s)[1]))  # where it ends itself, or another does
-        end = draw.choice((RenewLease(of=of, for_s=2.0), HearLease(of=of), ReleaseLease(of=of), KickLease(of=of)))
+        end = draw.choice(
+            (plan.RenewLease(of=of, for_s=2.0), plan.HearLease(of=of), plan.ReleaseLease(of=of), plan.KickLease(of=of))
+        )
         acts.append((max(0.0, near_s + draw.uniform(-0.03, 0.03)), end))
     return acts
 
@@ -234,22 +207,22 @@ def _lost(draw: random.Random, rack: Rack) -> dict[str, Any]:
     return {"switch": draw.choice(rack.driven_switches), "fault": "panel", "add": pairs}
 
 
-def _transfers(draw: random.Random, rack: Rack, *, first: int, times: list[float]) -> list[tuple[float, AnyAct]]:
+def _transfers(draw: random.Random, rack: Rack, *, first: int, times: list[float]) -> list[tuple[float, plan.AnyAct]]:
     """Ranks that claim and end, in half of the worlds, some close to what operators do; and applies that wait for them.
     `first`: the number of the first of these steps.
     """
-    acts: list[tuple[float, AnyAct]] = []
+    acts: list[tuple[float, plan.AnyAct]] = []
     for _ in range(draw.choice((0, draw.randint(1, 5)))):
         at_s = max(0.0, draw.choice((draw.choice(times) + draw.uniform(-0.3, 1.5), draw.uniform(0.0, LASTS_S))))
         host = draw.choice(sorted(rack.testbed.hosts))
         port = draw.choice(rack.testbed.hosts[host].ports).id.port
         within_s, wait_s = draw.choice((0.5, 3.0, 10.0)), draw.choice((0.0, 0.0, 1.0, 4.0))
         claim = first + len(acts)
-        acts.append((at_s, Claim(host=host, port=port, within_s=within_s, wait_s=wait_s)))
+        acts.append((at_s, plan.Claim(host=host, port=port, within_s=within_s, wait_s=wait_s)))
         if draw.random() < 0.8:
-            acts.append((at_s + draw.uniform(0.0, within_s), EndTransfer(of=claim, dies=draw.random() < 0.3)))
+            acts.append((at_s + draw.uniform(0.0, within_s), plan.EndTransfer(of=claim, dies=draw.random() < 0.3)))
         if draw.random() < 0.5:
-            apply = Apply(
+            apply = plan.Apply(
                 what=draw.choice(rack.wanted),
                 confirm_within_s=draw.choice((None, 1.0)),
                 drain_within_s=draw.choice((None, 0.5, 5.0)),
@@ -258,59 +231,60 @@ def _transfers(draw: random.Random, rack: Rack, *, first: int, times: list[float
     return acts
 
 
-def _jobs(draw: random.Random, rack: Rack, *, first: int) -> list[tuple[float, AnyAct]]:
+def _jobs(draw: random.Random, rack: Rack, *, first: int) -> list[tuple[float, plan.AnyAct]]:
     """Draw the jobs of one in `JOBS_ONE_IN` worlds, early, so that their ports are free, and who dies under them."""
-    acts: list[tuple[float, AnyAct]] = []
+    acts: list[tuple[float, plan.AnyAct]] = []
     if rack.owned or draw.random() * JOBS_ONE_IN >= 1:
         return acts
     for _ in range(draw.choice((1, 1, 1, 2))):
         at_s, job = draw.uniform(0.0, 2.0), first + len(acts)
-        acts.append((at_s, RunJob(collectives=draw.randint(1, 5), seconds=draw.choice((0.02, 0.2, 1.0)))))
+        acts.append((at_s, plan.RunJob(collectives=draw.randint(1, 5), seconds=draw.choice((0.02, 0.2, 1.0)))))
         if draw.random() < 0.25:
-            acts.append((at_s + draw.uniform(0.0, 3.0), StopJob(of=job)))
+            acts.append((at_s + draw.uniform(0.0, 3.0), plan.StopJob(of=job)))
         for _ in range(draw.choice((0, 0, 1, 1, 2))):
             node = draw.choice([DAEMON, DAEMON, *map(agent_node, rack.testbed.hosts)])
-            kill = Kill(node=node, callbacks=draw.randint(1, 200), away_s=draw.choice((0.0, 0.5, 3.0, 6.0)))
+            kill = plan.Kill(node=node, callbacks=draw.randint(1, 200), away_s=draw.choice((0.0, 0.5, 3.0, 6.0)))
             acts.append((at_s + draw.uniform(0.0, 3.0), kill))
     return acts
 
 
-def _select(draw: random.Random, rack: Rack) -> Select:
-    return Select(host=draw.choice(sorted(rack.owned)), output=draw.randint(1, 3), within_s=draw.choice((0.05, 1.0)))
+def _select(draw: random.Random, rack: Rack) -> plan.Select:
+    return plan.Select(
+        host=draw.choice(sorted(rack.owned)), output=draw.randint(1, 3), within_s=draw.choice((0.05, 1.0))
+    )
 
 
-def _trouble(draw: random.Random, rack: Rack) -> AnyAct:
+def _trouble(draw: random.Random, rack: Rack) -> plan.AnyAct:
     hosts = [*rack.testbed.hosts]
     nodes = [DAEMON, DAEMON, *map(agent_node, hosts)]
     for_s = draw.choice((0.2, 1.0, 4.0))
-    choices: list[tuple[int, Callable[[], AnyAct]]] = [
+    choices: list[tuple[int, Callable[[], plan.AnyAct]]] = [
         (
             6,
-            lambda: Kill(
+            lambda: plan.Kill(
                 node=draw.choice(nodes),
                 callbacks=draw.choice((1, draw.randint(1, 60), draw.randint(1, 600))),
                 away_s=draw.choice((0.0, 0.5, 3.0)),
             ),
         ),
-        (1, lambda: StopBroker(for_s=for_s)),
-        (2, lambda: CutClient(node=draw.choice(nodes))),
-        (1, lambda: RepeatMessages(for_s=for_s)),
-        (2, lambda: DelayMessages(by_s=draw.choice((0.01, 0.5, 3.0, 8.0)), for_s=for_s)),
-        (8, lambda: TwinFault(fault=_switch_fault(draw, rack), for_s=for_s)),
-        (2, lambda: TwinFault(fault=_host_fault(draw, rack), for_s=for_s)),
+        (1, lambda: plan.StopBroker(for_s=for_s)),
+        (2, lambda: plan.CutClient(node=draw.choice(nodes))),
+        (1, lambda: plan.RepeatMessages(for_s=for_s)),
+        (2, lambda: plan.DelayMessages(by_s=draw.choice((0.01, 0.5, 3.0, 8.0)), for_s=for_s)),
+        (8, lambda: plan.TwinFault(fault=_switch_fault(draw, rack), for_s=for_s)),
+        (2, lambda: plan.TwinFault(fault=_host_fault(draw, rack), for_s=for_s)),
         (
             3,
-            lambda: BadDisk(
+            lambda: plan.BadDisk(
                 disk=draw.choice(["journal", "journal", *hosts]),
                 error=draw.choice(("EIO", "ENOSPC")),
                 writes=draw.choice((0, draw.randint(0, 6))),
                 for_s=for_s,
             ),
         ),
-        (2, lambda: BadDisk(disk="records", error=draw.choice(("EIO", "ENOSPC", "hangs")), writes=0, for_s=for_s)),
+        (2, lambda: plan.BadDisk(disk="records", error=draw.choice(("EIO", "ENOSPC", "hangs")), writes=0, for_s=for_s)),
     ]
-    (make,) = draw.choices([make for _, make in choices], weights=[weight for weight, _ in choices])
-    return make()
+    return _one_of(draw, choices)
 
 
 def _switch_fault(draw: random.Random, rack: Rack) -> dict[str, Any]:

@@ -5,6 +5,7 @@ for violation in report.violations: print(violation)
 """
 
 import asyncio
+import dataclasses
 import logging
 import random
 import tempfile
@@ -27,8 +28,8 @@ from hwd.sim.plan import Deed, Departure, TwinFault, WorldPlan
 from hwd.sim.racks import PROGRAM, RACKS
 from hwd.sim.rules import Violation
 from hwd.sim.troubles import Troubles
-from hwd.sim.witness import Witness
-from hwd.sim.world import World
+from hwd.sim.watches.witness import Witness
+from hwd.sim.world import SIMULATED, World
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.twins.drawn_order import DrawnOrderLoop
@@ -132,9 +133,9 @@ class _Scene:
             records_url=self._url,
             sinks=[self.witness.take],
             make_daemon=self._make_daemon,
-            tap_bus=self.witness.tap,
+            tap_bus=self.witness.commands.tap,
             programs={PROGRAM: lambda *given: train(world, *given)},
-            data_dir=self._folder,
+            process=dataclasses.replace(SIMULATED, data_dir=self._folder),
         )
         world.records_disk.delay_s = _delays(Draws(self._plan.seed).stream("records"))
         async with world:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from typing import Final
 
 import msgspec
@@ -13,7 +14,8 @@ from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.records.records import Records
 from hwd.records.records_file import DatabaseUrl
 from hwd.sim.racks import Rack
-from hwd.sim.witness import SeenReconfiguration, Witness
+from hwd.sim.watches.sight import SeenReconfiguration
+from hwd.sim.watches.witness import Witness
 from hwd.sim.world import DAEMON, World
 from hwd.twin.nic import What
 from hwd.web.service import Service
@@ -110,23 +112,20 @@ class LastLook:
 
     def _check_ends(self) -> None:
         """The last reconfiguration of each end decides what is there; who cut a transfer was a way back."""
-        for id, cut in self._witness.cuts.items():
+        for id, cut in self._witness.transfers.cuts.items():
             self._witness.breach("transfer-kept", f"{id} cut {cut}, and is no way back")
-        taken: set[tuple[str, str]] = set()
+        taken = set[tuple[str, PortSide]]()
         for seen in sorted(self._witness.seen.values(), key=lambda one: -one.at_s):
             outcome = next(iter(seen.outcomes.values()), None)
-            ends = {
-                (switch, end) for switch, sides in seen.moves.items() for one in sides[0] | sides[1] for end in one.ends
-            }
-            if outcome is not None and taken.isdisjoint(ends):
+            if outcome is not None and taken.isdisjoint(seen.ends):
                 self._witness.check_optics(seen, outcome, "all-or-nothing")
-            taken |= ends
+            taken |= seen.ends
 
     def _check_sets(self) -> None:
         """Each set that was answered and has not ended stands, and its switches have its target."""
         now_ns = self._world.clock.wall_ns()
         stored = {one.prepared.id: one for one in self._witness.journaled_sets()}
-        for id, promise in self._witness.sets.items():
+        for id, promise in self._witness.sets.promises.items():
             lease = self._witness.leases.promises.get(promise.lease)
             is_over = promise.released or promise.given_up or lease is None or lease.released
             is_over = is_over or any(
@@ -140,7 +139,7 @@ class LastLook:
                 mirror = self._world.rack.switches[switch].mirror
                 ends = frozenset(one.prepared.ends[switch])
                 there = frozenset(each for each in mirror.crossconnects() if not ends.isdisjoint(each.ends))
-                since_s = self._witness.set_since_s(id, switch)
+                since_s = self._witness.sets.since_s(id, switch)
                 strange = frozenset(
                     each
                     for each in there ^ wanted
@@ -218,12 +217,9 @@ class LastLook:
         """Carrier changes by port, seen or counted, and those that were counted only; losses by host that are not
         counted at a port; gaps in numbers.
         """
-        records = Records(self._url, InlineOffload())
-        await records.open()
-        try:
+        with closing(Records(self._url, InlineOffload())) as records:
+            await records.open()
             stored = await records.documents(kinds=[HostEvent.KIND, HostLost.KIND])
-        finally:
-            records.close()
         facts = [one.document.fact for one in stored]
         lost: dict[str, int] = {}
         events = [fact for fact in facts if isinstance(fact, HostEvent)]
@@ -259,14 +255,11 @@ class LastLook:
 
     async def _check_rack(self) -> None:
         """The leases of the records, and what they say is desired."""
-        records = Records(self._url, InlineOffload())
-        await records.open()
-        try:
+        with closing(Records(self._url, InlineOffload())) as records:
+            await records.open()
             leases = frozenset(one.id for one in await records.leases.all())
             requests = frozenset(one.id for one in await records.leases.requests())
             desired = await records.desired.all()
-        finally:
-            records.close()
         self._witness.leases.check_stored(leases, requests)
         wanted: dict[tuple[str, PortSide], tuple[SeenReconfiguration, Crossconnect | None]] = {}
         for seen in sorted(self._witness.seen.values(), key=lambda one: one.at_s):
@@ -278,7 +271,10 @@ class LastLook:
         for (switch, end), (seen, one) in wanted.items():
             found = desired.get(switch, {}).get(end)
             there = None if found is None else found.crossconnect
-            others = (self._witness.touched, self._witness.found)  # a set that was found later says what is desired
+            others = (
+                self._witness.touched,
+                self._witness.sets.found,
+            )  # a set that was found later says what is desired
             if any(known.get((switch, end), -1.0) >= seen.at_s for known in others):
                 continue
             if there == one or seen.of_set is not None:
@@ -295,13 +291,10 @@ class LastLook:
         for end in ends:
             if end["entry"] == "end":
                 self._witness.end(end["reconfiguration"], end["outcome"], "the journal")
-        records = Records(self._url, InlineOffload())
-        await records.open()
-        try:
+        with closing(Records(self._url, InlineOffload())) as records:
+            await records.open()
             await self._world.nodes.run_in_node(DAEMON, _settle())
             stored = await records.documents(kinds=[one.KIND for one in ENDS])
-        finally:
-            records.close()
         outcomes: dict[str, str] = {}
         for one in stored:
             match one.document.fact:

@@ -26,34 +26,12 @@ from hwd.model.bodies import (
 from hwd.model.job_status import JobStatus
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
 from hwd.reconfigure.apply.reconfiguration import State
-from hwd.sim.plan import (
-    AbortRun,
-    Apply,
-    Claim,
-    Confirm,
-    EndTransfer,
-    GiveUp,
-    GrantSwitch,
-    HearLease,
-    KickLease,
-    PrepareSet,
-    ReleaseLease,
-    ReleaseSet,
-    RenewLease,
-    Restore,
-    RollBack,
-    RunJob,
-    RunPlaybook,
-    Select,
-    Step,
-    StopJob,
-    SwitchSet,
-    TakeBackSwitch,
-    TakeLease,
-)
+from hwd.sim import plan
 from hwd.sim.racks import JOB, Rack
 from hwd.sim.rank import Rank
-from hwd.sim.witness import InFlight, SetPromise, Witness
+from hwd.sim.watches.set_watch import SetPromise
+from hwd.sim.watches.transfer_watch import InFlight
+from hwd.sim.watches.witness import Witness
 from hwd.sim.world import DAEMON, World, select_address
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Document
@@ -93,7 +71,7 @@ class Operators:
         """By step: a rank with its transfer."""
         witness.on_document.append(self._note_document)
 
-    async def do(self, step: Step) -> None:
+    async def do(self, step: plan.Step) -> None:
         """One deed, with its answer or refusal."""
         try:
             async with asyncio.timeout(ANSWER_WITHIN_S):
@@ -107,12 +85,12 @@ class Operators:
         except Exception as error:  # noqa: BLE001 - what a supervisor is for: each is a breach
             self._witness.breach("no-bug", f"step {step.number} ({step.act}) raised {error!r}")
 
-    async def _do(self, step: Step) -> None:
+    async def _do(self, step: plan.Step) -> None:
         match step.act:
-            case Claim():
+            case plan.Claim():
                 await self._claim(step.number, step.act)
                 return
-            case EndTransfer(of=of, dies=dies):
+            case plan.EndTransfer(of=of, dies=dies):
                 await self._end_transfer(step.number, of, dies=dies)
                 return
         service = self._service()
@@ -120,64 +98,64 @@ class Operators:
             self._tell(f"to {step.number}: the daemon is down")
             return
         match step.act:
-            case Apply():
+            case plan.Apply():
                 await self._apply(service, step.number, step.act)
-            case Confirm(of=of):
+            case plan.Confirm(of=of):
                 await self._confirm(service, step.number, id_of(of))
-            case RollBack(of=of):
+            case plan.RollBack(of=of):
                 await self._bounded(step, service.light.roll_back(id_of(of)))
-            case GiveUp(of=of):
+            case plan.GiveUp(of=of):
                 await self._call(step.number, service.light.give_up(id_of(of), ActBody(by="somebody")))
-            case Restore():
+            case plan.Restore():
                 await self._restore(service, step.number, step.act)
-            case TakeLease():
+            case plan.TakeLease():
                 await self._take_lease(service, step.number, step.act)
-            case ReleaseLease(of=of) if of in self._leases:
+            case plan.ReleaseLease(of=of) if of in self._leases:
                 self._witness.leases.ends(self._leases[of])
                 await self._call(step.number, service.leases.release(self._leases[of], EpochBody()))
-            case KickLease(of=of) if of in self._leases:
+            case plan.KickLease(of=of) if of in self._leases:
                 self._witness.leases.ends(self._leases[of])
                 await self._call(step.number, service.leases.kick(self._leases[of], KickBody(by="somebody")))
-            case RenewLease(of=of, for_s=for_s) if of in self._leases:
+            case plan.RenewLease(of=of, for_s=for_s) if of in self._leases:
                 await self._call(step.number, service.leases.renew(self._leases[of], RenewBody(for_s=for_s)))
-            case HearLease(of=of) if of in self._leases:
+            case plan.HearLease(of=of) if of in self._leases:
                 await self._call(step.number, service.leases.heartbeat(self._leases[of], EpochBody()))
-            case PrepareSet(lease=of) if of in self._leases:
+            case plan.PrepareSet(lease=of) if of in self._leases:
                 await self._prepare(service, step.number, step.act, self._leases[of])
-            case SwitchSet(of=of, target=target) if of in self._sets:
+            case plan.SwitchSet(of=of, target=target) if of in self._sets:
                 await self._switch(service, step.number, self._sets[of], target)
-            case ReleaseSet(of=of) if of in self._sets:
-                self._witness.sets[self._sets[of]].released = True
+            case plan.ReleaseSet(of=of) if of in self._sets:
+                self._witness.sets.promises[self._sets[of]].released = True
                 await self._call(step.number, service.sets.release(self._sets[of], ReleaseSetBody()))
-            case RunPlaybook():
+            case plan.RunPlaybook():
                 text = playbook_text(step.act)
                 run = await self._call(
-                    step.number, service.runs.begin(RunBody(text=text, file="playbook.yaml", parameters={}))
+                    step.number, service.runs.start(RunBody(text=text, file="playbook.yaml", parameters={}))
                 )
                 self._runs[step.number] = run.run
-            case AbortRun(of=of) if of in self._runs:
+            case plan.AbortRun(of=of) if of in self._runs:
                 await self._bounded(step, service.runs.abort(self._runs[of], ActBody(by="somebody")))
-            case RunJob(collectives=collectives, seconds=seconds):
+            case plan.RunJob(collectives=collectives, seconds=seconds):
                 body = JobBody(name=JOB, words=[str(collectives), str(seconds)])
                 self.jobs[step.number] = (await self._call(step.number, service.jobs.start(body, None))).id
-            case StopJob(of=of) if of in self.jobs:
+            case plan.StopJob(of=of) if of in self.jobs:
                 await self._call(step.number, _stop(service, self.jobs[of]))
-            case Select():
+            case plan.Select():
                 await self._select(step.number, step.act)
-            case TakeBackSwitch(switch=switch):
+            case plan.TakeBackSwitch(switch=switch):
                 taken = await self._call(step.number, service.leases.kick(switch, KickBody(by="somebody")))
                 if taken.told is True:
                     self._witness.taken_back.add(switch)
-            case GrantSwitch(switch=switch):
+            case plan.GrantSwitch(switch=switch):
                 self._witness.taken_back.discard(switch)
                 await self._call(step.number, service.leases.grant(switch, ByBody(by="somebody")))
 
-    async def _apply(self, service: Service, number: int, act: Apply) -> None:
+    async def _apply(self, service: Service, number: int, act: plan.Apply) -> None:
         asked = {name: getattr(act, name) for name in act.__struct_fields__ if name in PlanBody.__struct_fields__}
         asked["lease"] = None if act.lease is None else self._leases.get(act.lease)
         await self._drive(service, number, ReconfigurationBody(**asked, id=id_of(number)))
 
-    async def _restore(self, service: Service, number: int, act: Restore) -> None:
+    async def _restore(self, service: Service, number: int, act: plan.Restore) -> None:
         body = ReconfigurationBody(
             restore=[*act.ports],
             lease=None if act.lease is None else self._leases.get(act.lease),
@@ -195,7 +173,7 @@ class Operators:
         if status.outcome is not None and status.outcome != "failed":
             self._witness.end(id, status.outcome, "who asked for it")
 
-    async def _take_lease(self, service: Service, number: int, act: TakeLease) -> None:
+    async def _take_lease(self, service: Service, number: int, act: plan.TakeLease) -> None:
         at_ns = None if act.in_s is None else self._world.clock.wall_ns() + round(act.in_s * 1e9)
         lease = await self._call(
             number,
@@ -213,7 +191,7 @@ class Operators:
         )
         self._leases[number] = lease.lease
 
-    async def _prepare(self, service: Service, number: int, act: PrepareSet, lease: str) -> None:
+    async def _prepare(self, service: Service, number: int, act: plan.PrepareSet, lease: str) -> None:
         targets = {f"t{place}": TargetBody(what=what) for place, what in enumerate(act.wanted)}
         body = PrepareBody(
             targets=targets, lease=lease, after_crash=act.rule, for_s=act.for_s, ready_within_s=act.ready_within_s
@@ -221,11 +199,11 @@ class Operators:
         made = await self._call(number, service.sets.prepare(body))
         self._sets[number] = made.id
         until_ns = None if act.for_s is None else self._world.clock.wall_ns() + round(act.for_s * 1e9)
-        self._witness.sets[made.id] = SetPromise(lease=lease, expires_wall_ns=until_ns)
+        self._witness.sets.promises[made.id] = SetPromise(lease=lease, expires_wall_ns=until_ns)
 
     async def _switch(self, service: Service, number: int, prepared_set: str, target: str) -> None:
         id = id_of(number)
-        self._witness.lease_of[id] = self._witness.sets[prepared_set].lease
+        self._witness.lease_of[id] = self._witness.sets.promises[prepared_set].lease
         status = await self._call(number, service.sets.switch(prepared_set, SwitchBody(target=target, id=id)))
         if status.outcome is not None and status.outcome != "failed":
             self._witness.end(id, status.outcome, "who asked for it")
@@ -240,7 +218,7 @@ class Operators:
                 "confirm-in-time", f"{id} was confirmed at {asked_s:.3f} s, its time ended {by_s:.3f} s"
             )
 
-    async def _claim(self, number: int, act: Claim) -> None:
+    async def _claim(self, number: int, act: plan.Claim) -> None:
         asked_s = self._witness.now_s
         try:
             rank = await Rank.connect(self._world, act.host)
@@ -252,7 +230,7 @@ class Operators:
         if answer["outcome"] == "go":
             id = answer["transfer"]
             self._ranks[number] = rank, id
-            self._witness.transfers[number] = InFlight(
+            self._witness.transfers.in_flight[number] = InFlight(
                 name=f"{act.host}/{id}",
                 port=f"{act.host}.{act.port}",
                 until_s=asked_s + act.within_s,
@@ -260,7 +238,7 @@ class Operators:
             )
 
     async def _end_transfer(self, number: int, of: int, *, dies: bool) -> None:
-        self._witness.transfers.pop(of, None)
+        self._witness.transfers.in_flight.pop(of, None)
         if of not in self._ranks:
             return
         rank, id = self._ranks.pop(of)
@@ -270,7 +248,7 @@ class Operators:
         answer = await rank.end(id)
         self._tell(f"to {number}: {answer['outcome']} {answer['why']}")
 
-    async def _select(self, number: int, act: Select) -> None:
+    async def _select(self, number: int, act: plan.Select) -> None:
         try:
             _, job = await self._world.net.connect(Job, select_address(act.host))
         except OSError as error:
@@ -290,7 +268,7 @@ class Operators:
                     "success-read-back", f"{switch} carries {there}, and job {number} was told {one['now']}"
                 )
 
-    async def _bounded(self, step: Step, call: Coroutine[Any, Any, object]) -> None:
+    async def _bounded(self, step: plan.Step, call: Coroutine[Any, Any, object]) -> None:
         began_s = self._witness.now_s
         try:
             await self._call(step.number, call)
@@ -364,7 +342,7 @@ def id_of(number: int) -> str:
     return f"step{number:04d}"
 
 
-def playbook_text(act: RunPlaybook) -> str:
+def playbook_text(act: plan.RunPlaybook) -> str:
     lines = ["playbook: simulated", "shows: what a seed draws", "steps:", "  - lease: {ports: all, for_s: 60}"]
     if act.mtu is not None:
         lines.append(f"  - host: {{ports: all, set: {{mtu: {act.mtu}}}}}")

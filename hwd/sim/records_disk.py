@@ -17,8 +17,8 @@ class RecordsDisk:
     `delay_s`: called before the work and after it, for how long each takes.
     """
 
-    def __init__(self, delay_s: Callable[[], float] = lambda: 0.0) -> None:
-        self.delay_s = delay_s
+    def __init__(self) -> None:
+        self.delay_s: Callable[[], float] = lambda: 0.0
         self._offload = InlineOffload()
         self._refusal: str | None = None
         self._answers = asyncio.Event()

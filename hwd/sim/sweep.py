@@ -24,43 +24,32 @@ TASKS_A_PROCESS: Final = 10
 """Then another process begins: what a killed node held is never freed."""
 
 
-class Sweep:
-    """The seeds from `first` on. `said` gets what is broken: seed, then a line of each violation."""
-
-    def __init__(
-        self,
-        *,
-        first: int,
-        count: int,
-        workers: int,
-        clock: Clock,
-        seeds_a_task: int = SEEDS_A_TASK,
-        tasks_a_process: int = TASKS_A_PROCESS,
-    ) -> None:
-        self._seeds_a_task = seeds_a_task
-        self._tasks_a_process = tasks_a_process
-        self._first = first
-        self._count = count
-        self._workers = workers
-        self._clock = clock
-
-    def failures(self) -> Iterator[tuple[int, Sequence[str]]]:
-        """The seeds that break a rule, as they are found; progress goes to stderr."""
-        seeds = range(self._first, self._first + self._count)
-        size = self._seeds_a_task
-        tasks = [seeds[start : start + size] for start in range(0, self._count, size)]
-        began_ns = shown_ns = self._clock.monotonic_ns()
-        done = failed = 0
-        # not ProcessPoolExecutor: with max_tasks_per_child that of Python 3.11 stops for ever at the first renewal
-        context = multiprocessing.get_context("spawn")
-        with context.Pool(self._workers, maxtasksperchild=self._tasks_a_process) as pool:
-            for found, worlds in pool.imap_unordered(broken, tasks):
-                done, failed = done + worlds, failed + len(found)
-                yield from found.items()
-                now_ns = self._clock.monotonic_ns()
-                if now_ns - shown_ns > 1e9 or done == self._count:
-                    shown_ns, took_s = now_ns, (now_ns - began_ns) / 1e9
-                    typer.echo(f"{done} of {self._count} worlds in {took_s:.0f} s, {failed} break a rule", err=True)
+def failures(
+    *,
+    first: int,
+    count: int,
+    workers: int,
+    clock: Clock,
+    seeds_a_task: int = SEEDS_A_TASK,
+    tasks_a_process: int = TASKS_A_PROCESS,
+) -> Iterator[tuple[int, Sequence[str]]]:
+    """The seeds from `first` on that break a rule, as they are found, each with a line of each violation; progress goes
+    to stderr.
+    """
+    seeds = range(first, first + count)
+    tasks = [seeds[start : start + seeds_a_task] for start in range(0, count, seeds_a_task)]
+    began_ns = shown_ns = clock.monotonic_ns()
+    done = failed = 0
+    # not ProcessPoolExecutor: with max_tasks_per_child that of Python 3.11 stops for ever at the first renewal
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(workers, maxtasksperchild=tasks_a_process) as pool:
+        for found, worlds in pool.imap_unordered(broken, tasks):
+            done, failed = done + worlds, failed + len(found)
+            yield from found.items()
+            now_ns = clock.monotonic_ns()
+            if now_ns - shown_ns > 1e9 or done == count:
+                shown_ns, took_s = now_ns, (now_ns - began_ns) / 1e9
+                typer.echo(f"{done} of {count} worlds in {took_s:.0f} s, {failed} break a rule", err=True)
 
 
 def broken(seeds: Sequence[int]) -> tuple[dict[int, list[str]], int]:
@@ -78,9 +67,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
-    sweep = Sweep(first=arguments.first, count=arguments.seeds, workers=arguments.workers, clock=SystemClock())
     failed = 0
-    for seed, lines in sweep.failures():
+    found = failures(first=arguments.first, count=arguments.seeds, workers=arguments.workers, clock=SystemClock())
+    for seed, lines in found:
         failed += 1
         for line in lines:
             typer.echo(f"seed {seed}: {line}")

@@ -10,7 +10,7 @@ from typing import Final
 from hwd.model.fault import Clear, Panel, PortFault, SwitchFault, parse_fault
 from hwd.sim.plan import Act, BadDisk, CutClient, DelayMessages, Kill, RepeatMessages, StopBroker, TwinFault
 from hwd.sim.racks import Rack
-from hwd.sim.witness import Witness
+from hwd.sim.watches.witness import Witness
 from hwd.sim.world import DAEMON, World, agent_node, host_of
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError
@@ -49,10 +49,10 @@ class Troubles:
                 world.broker.cut(node)
             case RepeatMessages(for_s=for_s):
                 world.broker.repeat_qos1 = True
-                self._until(for_s, self._repeat_no_more)
+                self._until(for_s, partial(setattr, world.broker, "repeat_qos1", False))
             case DelayMessages(by_s=by_s, for_s=for_s):
                 world.bus_delay_s = by_s
-                self._until(for_s, self._delay_no_more)
+                self._until(for_s, partial(setattr, world, "bus_delay_s", 0.0))
             case TwinFault():
                 self._twin_fault(act)
             case BadDisk(disk="records", error=error, for_s=for_s):
@@ -88,12 +88,6 @@ class Troubles:
 
     def _until(self, for_s: float, end: Callable[[], None]) -> None:
         self._ends.append((asyncio.get_running_loop().call_later(for_s, end), end))
-
-    def _repeat_no_more(self) -> None:
-        self._world.broker.repeat_qos1 = False
-
-    def _delay_no_more(self) -> None:
-        self._world.bus_delay_s = 0.0
 
     def _twin_fault(self, act: TwinFault) -> None:
         fault = parse_fault(act.fault)

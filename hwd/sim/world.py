@@ -61,6 +61,7 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
 START_WALL_NS = 1_700_000_000_000_000_000
 """Unix time at which a world begins, where nothing else is asked for."""
+SIMULATED = Process(version="sim", data_dir="memory", pid=1)
 DAEMON, RACK = "daemon", "rack"
 """Names of nodes; those of the agents come from `agent_node`."""
 LIGHT_EVERY_S = SamplingConfig().light_fast_s
@@ -73,7 +74,7 @@ Mosquitto: at least 84 us, half within 130 us, 99 % within 280 us."""
 class World:
     """Owns all nodes of one simulated rack. `documents`: all documents of the daemon, in order.
 
-    `programs`: what the commands of jobs do, by their first words; `data_dir` gets what they write.
+    `programs`: what the commands of jobs do, by their first words; the data folder of `process` gets what they write.
     `light_every_s`: between two looks of an agent at the light of a port that is watched.
     `patched`: the rack as it is really patched, where that differs from the testbed file.
     `make_daemon` takes the arguments of `Daemon`. `tap_bus` gets the bus of each node with its clock, and returns what
@@ -87,14 +88,13 @@ class World:
         *,
         seed: int,
         records_url: DatabaseUrl = "sqlite://",
-        version: str = "sim",
         start_wall_ns: int = START_WALL_NS,
         sinks: Sequence[Sink] = (),
         patched: Testbed | None = None,
         make_daemon: Callable[..., Daemon] = Daemon,
         tap_bus: Callable[[Bus, str, Clock], Bus] = lambda bus, node, clock: bus,
         programs: Mapping[str, Program] = MappingProxyType({}),
-        data_dir: str = "memory",
+        process: Process = SIMULATED,
         light_every_s: float = LIGHT_EVERY_S,
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -118,7 +118,6 @@ class World:
         self._testbed_text = testbed_text
         self._seed = seed
         self._records_url = records_url
-        self._version = version
         self._sinks = (self.documents.append, *sinks)
         self._addresses: Mapping[str, str] = {}
         self.journal_disk = MemoryDisk()
@@ -131,7 +130,7 @@ class World:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._make_daemon = make_daemon
         self._tap_bus = tap_bus
-        self._data_dir = data_dir
+        self._process = process
         self._sampling = SamplingConfig(light_fast_s=light_every_s)
         self.processes = SimProcesses(self.nodes, programs)
         self._records: Records | None = None
@@ -233,7 +232,7 @@ class World:
     async def run_playbook(self, text: str, *, file: str, parameters: Mapping[str, str] | None = None) -> str:
         """One run from start to end; returns its id. Raises NodeKilled when the daemon is killed meanwhile."""
         service = await self.settled()
-        starting = service.runs.begin(RunBody(text=text, file=file, parameters=dict(parameters or {})))
+        starting = service.runs.start(RunBody(text=text, file=file, parameters=dict(parameters or {})))
         run = (await self.nodes.run_in_node(DAEMON, starting)).run
         await self.nodes.run_in_node(DAEMON, service.runs.wait(run))
         return run
@@ -267,7 +266,7 @@ class World:
                 set_fault=lambda fault: self.set_fault(fault),
                 processes=self.processes,
             ),
-            process=Process(version=self._version, data_dir=self._data_dir, pid=1),
+            process=self._process,
             sinks=self._sinks,
         )
         try:

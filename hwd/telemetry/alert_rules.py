@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from hwd.model.status import LITTLE_FREE_BYTES
+from hwd.model.status import LITTLE_FREE_BYTES, Alert
 
 Severity = Literal["critical", "warning", "info"]
 
@@ -69,3 +69,16 @@ PROMETHEUS_ALONE: Final[Mapping[str, str]] = {
 """Alerts that the daemon does not decide, and why."""
 
 WORST_FIRST: Final[Mapping[Severity, int]] = {"critical": 0, "warning": 1, "info": 2}
+
+
+def alert_of(key: tuple[str, str], summary: str, *, since_wall_ns: int, last_wall_ns: int | None = None) -> Alert:
+    """The alert of this name about this subject, with the severity of its rule."""
+    name, subject = key
+    return Alert(
+        name=name,
+        severity=RULES[name].severity,
+        subject=subject,
+        since_wall_ns=since_wall_ns,
+        last_wall_ns=last_wall_ns,
+        summary=summary,
+    )

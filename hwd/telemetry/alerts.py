@@ -57,7 +57,7 @@ from hwd.ports.claim import utc
 from hwd.rack.nic_ports import NicPorts
 from hwd.rack.ready_links import ReadyLinks
 from hwd.records.records import Records, StoredDocument
-from hwd.telemetry.alert_rules import RULES, WORST_FIRST
+from hwd.telemetry.alert_rules import RULES, WORST_FIRST, alert_of
 from hwd.telemetry.carrier_flaps import WITHIN_NS as FLAPS_WITHIN_NS
 from hwd.telemetry.carrier_flaps import CarrierFlaps
 from hwd.telemetry.past_events import Key, PastEvents, Times
@@ -68,6 +68,7 @@ from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchFact, SwitchRead, SwitchRestarted, SwitchUp
 
 DAEMON = "the daemon"
+_OF_PORTS: Final = (CarrierData, InterfaceData, RdmaData)
 EVENTS: Final = (
     *(DaemonStarted, DaemonRecovered, LimitReached, SwitchRestarted, SwitchRead, SwitchCommand, SwitchOverrun),
     *(SwitchAdopted, HostEvent, HostLost, HostGarbage, ClockStepped, ReconfigurationEnded, RunEnded),
@@ -136,7 +137,9 @@ class Alerts:
     def in_force(self) -> list[Alert]:
         now_ns = self._clock.monotonic_ns()
         found = [
-            _alert(key, one) for key, one in self._states.items() if now_ns - one.began[0] >= RULES[key[0]].for_s * 1e9
+            alert_of(key, one.summary, since_wall_ns=one.began[1])
+            for key, one in self._states.items()
+            if now_ns - one.began[0] >= RULES[key[0]].for_s * 1e9
         ]
         found += self._events.in_force(now_ns)
         if not self._is_changed_lately(now_ns):
@@ -171,9 +174,13 @@ class Alerts:
             words = "is wanted, and an end of it has no carrier"
             self._hold("LinkNotReady", link, words, self._ready.is_ready(link) is False)
         match document.fact:
-            case HostEvent() as event:
-                if isinstance(event.data, CarrierData | InterfaceData | RdmaData) and not event.past:
-                    self._take_event(event)
+            case HostEvent(host=host, port=str(port), data=data, past=past):
+                if not past and isinstance(data, _OF_PORTS) and port in self._known_ports.get(host, ()):
+                    if isinstance(data, CarrierData):
+                        self._flaps.count(host, port, data.carrier_changes, self._now)
+                    self._judge_rdma(host, port)
+            case HostEvent():
+                return
             case SwitchFact() as fact:
                 self._take_switch(fact)
             case HostFact() as fact:
@@ -248,7 +255,8 @@ class Alerts:
                 self._hold("SwitchDown", switch, f"has no session: {cause}", True)
                 self._hold("SwitchDrift", switch, "", False)  # what it carries is not known
             case SwitchRestarted(lost=lost) if lost:
-                self._note("SwitchRestarted", switch, _restarted(len(lost)))
+                took = f"has restarted and lost {plural(len(lost), 'crossconnect')}"
+                self._note("SwitchRestarted", switch, f"{took}; `hwd status` shows which are still missing")
             case SwitchRead(ours=False, added=added, removed=removed):
                 pairs = " ".join([*(f"+{one}" for one in added), *(f"-{one}" for one in removed)])
                 self._note("SwitchChangedBehindOurBack", switch, f"somebody else changed {pairs}")
@@ -299,13 +307,6 @@ class Alerts:
                 self._hold("ClockErrorLarge", host, f"its clock is known to {error_ns / 1e6:.1f} ms", large)
             case ClockStepped(by_ns=by_ns):
                 self._note("ClockStepped", host, f"its clock was stepped by {by_ns / 1e9:+.3f} s")
-
-    def _take_event(self, event: HostEvent) -> None:
-        host, name = event.host, event.port or ""
-        if name in self._known_ports.get(host, ()):
-            if isinstance(event.data, CarrierData):
-                self._flaps.count(host, name, event.data.carrier_changes, self._now)
-            self._judge_rdma(host, name)
 
     def _take_reconfiguration(self, fact: ReconfigurationFact) -> None:
         id = fact.reconfiguration
@@ -384,19 +385,3 @@ class Alerts:
         port = self._ports.get(NicPortId(host=host, port=name))
         down = port is not None and port.carrier is True and port.rdma is False
         self._hold("RdmaDown", f"{host}.{name}", "has a carrier, and its RDMA port is not active", down)
-
-
-def _restarted(lost: int) -> str:
-    """What a restart took. What of it is still missing changes after that: `hwd status` has it."""
-    return f"has restarted and lost {plural(lost, 'crossconnect')}; `hwd status` shows which are still missing"
-
-
-def _alert(key: Key, one: _Condition) -> Alert:
-    name, subject = key
-    return Alert(
-        name=name,
-        severity=RULES[name].severity,
-        subject=subject,
-        since_wall_ns=one.began[1],
-        summary=one.summary,
-    )

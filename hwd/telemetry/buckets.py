@@ -10,8 +10,7 @@ from typing import Final
 from prometheus_client.core import Exemplar, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from hwd.telemetry.label import clean
-from hwd.telemetry.series import PART_SERIES, Labels
+from hwd.telemetry.series import PART_SERIES, Labels, clean
 
 BOUNDS_S = (
     *(100e-6, 1e-3, 5e-3, 10e-3, 25e-3, 50e-3, 75e-3),

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import UNSET, UnsetType
 
 from hwd.model.status import Alert
-from hwd.telemetry.alert_rules import RULES
+from hwd.telemetry.alert_rules import RULES, alert_of
 from hwd.telemetry.past_events import Key, Times
 
 NAME: Final = "CarrierFlaps"
@@ -46,14 +46,13 @@ class CarrierFlaps:
                 self._since_wall_ns.setdefault((host, name), at[1])
 
     def in_force(self, now_ns: int) -> list[Alert]:
+        words = f"its carrier changed more than {MORE_THAN} times in {WITHIN_NS / 60e9:.0f} minutes"
         return [
-            Alert(
-                name=NAME,
-                severity=RULES[NAME].severity,
-                subject=f"{host}.{name}",
+            alert_of(
+                (NAME, f"{host}.{name}"),
+                words,
                 since_wall_ns=self._since_wall_ns[host, name],
                 last_wall_ns=times[-1][1],
-                summary=f"its carrier changed more than {MORE_THAN} times in {WITHIN_NS / 60e9:.0f} minutes",
             )
             for (host, name), times in self._times.items()
             if _are_too_many(times, now_ns)

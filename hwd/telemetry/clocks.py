@@ -25,11 +25,7 @@ class Clocks:
             "hwd_clock_udp", "1 while the clock of a host is asked by UDP, 0 over the broker", one, limit=hosts
         )
         self._steps = Series(
-            "hwd_clock_steps_total",
-            "How often the clock of a host was found to have been stepped",
-            one,
-            limit=hosts,
-            counter=True,
+            "hwd_clock_steps_total", "How often the clock of a host was found to have been stepped", one, limit=hosts
         )
         self._wall = Series(
             "hwd_wall_clock_synchronised",

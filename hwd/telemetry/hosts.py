@@ -39,33 +39,24 @@ class Hosts:
         nic = ("host", "device")
         self._carrier = Series("hwd_nic_carrier", "1 while the kernel has carrier", *nic, limit=ports)
         self._carrier_changes = Series(
-            "hwd_nic_carrier_changes_total", "Carrier changes that the kernel counted", *nic, limit=ports, counter=True
+            "hwd_nic_carrier_changes_total", "Carrier changes that the kernel counted", *nic, limit=ports
         )
         self._rdma = Series("hwd_rdma_port_active", "1 while the RDMA port is active", *nic, limit=ports)
         self._agent_up = Series("hwd_agent_up", "1 while the agent is there", "host", limit=hosts)
         self._trouble = Series(
             "hwd_host_trouble", "Parts of the daemon's work for this host that fail", "host", limit=hosts
         )
-        self._events = Series(
-            "hwd_agent_events_total", "Events that an agent reported", "host", limit=hosts, counter=True
-        )
+        self._events = Series("hwd_agent_events_total", "Events that an agent reported", "host", limit=hosts)
         self._lost = Series(
-            "hwd_agent_events_lost_total",
-            "Events that an agent could not hold or see",
-            "host",
-            limit=hosts,
-            counter=True,
+            "hwd_agent_events_lost_total", "Events that an agent could not hold or see", "host", limit=hosts
         )
         self._selections = Series(
             "hwd_selections_total",
             "Settings of own switches that jobs of a host asked for",
             *("host", "outcome"),
             limit=hosts * len(SELECTION_OUTCOMES),
-            counter=True,
         )
-        self._garbage = Series(
-            "hwd_bus_garbage_total", "Messages that nobody could use", "host", limit=hosts, counter=True
-        )
+        self._garbage = Series("hwd_bus_garbage_total", "Messages that nobody could use", "host", limit=hosts)
         self._clocks = Clocks(hosts=hosts)
         self._port_counters = PortCounters(hosts=hosts, ports=ports)
         self._optics = Optics(ports=ports, lanes=lanes)

@@ -87,70 +87,53 @@ class Metrics(Collector):
         """The open entries of the journal, and whether each waits for an operator."""
         self._unwritten: set[str] = set()
 
-        self._build_info = Series("hwd_build_info", "Version of the daemon", "version", limit=1)
+        self._build_info = Series("hwd_build_info", "Version of the daemon", "version")
         self._reconfigurations = Series(
-            "hwd_reconfigurations_total",
-            "Reconfigurations that ended",
-            "outcome",
-            limit=len(RECONFIGURATION_OUTCOMES),
-            counter=True,
+            "hwd_reconfigurations_total", "Reconfigurations that ended", "outcome", values=RECONFIGURATION_OUTCOMES
         )
         self._under_way = Series(
             "hwd_reconfigurations_under_way",
             "Reconfigurations that have not ended",
             "state",
-            limit=len(RECONFIGURATION_STATES),
+            values=RECONFIGURATION_STATES,
         )
-        self._journal_open = Series(
-            "hwd_journal_open", "Reconfigurations that were cut off and are not undone yet", limit=1
-        )
+        self._journal_open = Series("hwd_journal_open", "Reconfigurations that were cut off and are not undone yet")
         self._journal_held = Series(
-            "hwd_journal_held",
-            "Those of hwd_journal_open that wait for an operator, as the journal was damaged",
-            limit=1,
+            "hwd_journal_held", "Those of hwd_journal_open that wait for an operator, as the journal was damaged"
         )
         self._journal_unwritten = Series(
-            "hwd_journal_unwritten", "Reconfigurations that have ended, which the journal does not take yet", limit=1
+            "hwd_journal_unwritten", "Reconfigurations that have ended, which the journal does not take yet"
         )
         self._records_unwritten = Series(
-            "hwd_records_unwritten", "1 while the records cannot be written, and documents wait in memory", limit=1
+            "hwd_records_unwritten", "1 while the records cannot be written, and documents wait in memory"
         )
         self._died = Series(
-            "hwd_daemon_died_total",
-            "1 where the process of the daemon before this one did not end in order, else 0",
-            limit=1,
-            counter=True,
+            "hwd_daemon_died_total", "1 where the process of the daemon before this one did not end in order, else 0"
         )
         self._recoveries = Series(
             "hwd_recoveries_total",
             "Reconfigurations that were undone after they were cut off",
             "outcome",
             limit=len(RECONFIGURATION_OUTCOMES),
-            counter=True,
+            values=RECONFIGURATION_OUTCOMES[:2],
         )
         self._interlock_refusals = Series(
             "hwd_interlock_refusals_total",
             "Plans, and applies of them, that an interlock refused",
             "interlock",
-            limit=len(InterlockName),
-            counter=True,
+            values=[*InterlockName],
         )
         self._transfers = Series(
             "hwd_transfers_in_flight", "Transfers that processes of a host are sending now", "host", limit=budget.hosts
         )
         self._transfers_refused = Series(
-            "hwd_transfers_refused_total",
-            "Transfers that were not let onto their ports",
-            "host",
-            limit=budget.hosts,
-            counter=True,
+            "hwd_transfers_refused_total", "Transfers that were not let onto their ports", "host", limit=budget.hosts
         )
         self._transfers_cut = Series(
             "hwd_transfers_cut_total",
             "Transfers whose light a reconfiguration took, most by a way back",
             "host",
             limit=budget.hosts,
-            counter=True,
         )
         self._link_ready = Series(
             "hwd_link_ready",
@@ -158,18 +141,18 @@ class Metrics(Collector):
             "link",
             limit=budget.ports,
         )
-        self._bus = Series("hwd_bus_connected", "1 while there is a broker", limit=1)
-        self._lease_count = Series("hwd_leases", "Leases in force", limit=1)
-        self._runs = Series("hwd_runs_total", "Runs that ended", "outcome", limit=len(RUN_OUTCOMES), counter=True)
-        self._runs_under_way = Series("hwd_runs_under_way", "Runs that have not ended", "state", limit=len(RUN_STATES))
+        self._bus = Series("hwd_bus_connected", "1 while there is a broker")
+        self._lease_count = Series("hwd_leases", "Leases in force")
+        self._runs = Series("hwd_runs_total", "Runs that ended", "outcome", values=RUN_OUTCOMES)
+        self._runs_under_way = Series("hwd_runs_under_way", "Runs that have not ended", "state", values=RUN_STATES)
         self._progress = Series(
             "hwd_run_progress_ratio",
             "Steps behind a run that has begun and not ended, of all its steps",
             *("run", "playbook"),
             limit=RUNS_SHOWN,
         )
-        self._jobs = Series("hwd_jobs_total", "Jobs that ended", "outcome", limit=len(JOB_OUTCOMES), counter=True)
-        self._jobs_under_way = Series("hwd_jobs_under_way", "Jobs that have not ended", limit=1)
+        self._jobs = Series("hwd_jobs_total", "Jobs that ended", "outcome", values=JOB_OUTCOMES)
+        self._jobs_under_way = Series("hwd_jobs_under_way", "Jobs that have not ended")
         self._job_efficiency = Series(
             "hwd_job_efficiency_ratio",
             "Efficiency of a job over the operations of the last minute: eta = gamma x delta x theta",
@@ -180,30 +163,25 @@ class Metrics(Collector):
             "hwd_topo_writes_total",
             "Targets that control planes of jobs brought the light to, or could not",
             "outcome",
-            limit=len(TOPO_WRITES),
-            counter=True,
+            values=TOPO_WRITES,
         )
-        self._lag = Series("hwd_event_loop_lag_seconds", "Longest that a timer of ours waited lately", limit=1)
-        self._free = Series("hwd_data_free_bytes", "What the daemon may still write for records and journal", limit=1)
+        self._lag = Series("hwd_event_loop_lag_seconds", "Longest that a timer of ours waited lately")
+        self._free = Series("hwd_data_free_bytes", "What the daemon may still write for records and journal")
         self._dropped = Series(
             "hwd_records_dropped_total",
             "Documents outside of runs that were deleted by the retention of the testbed",
             "group",
-            limit=2,
-            counter=True,
+            values=("documents", "history"),
         )
         self._limits = Series(
             "hwd_limit_reached_total",
             "How often something from outside reached a limit, and was refused",
             "limit",
-            limit=len(Limit),
-            counter=True,
+            values=[*Limit],
         )
         self._refused = Series(
             "hwd_series_refused_total",
             "Values that were left out, since their metric has all series that the testbed allows",
-            limit=1,
-            counter=True,
         )
 
         self._reconfiguration_seconds = Buckets(
@@ -221,7 +199,10 @@ class Metrics(Collector):
         self._hosts = Hosts(hosts=budget.hosts, ports=budget.ports, lanes=budget.lanes)
         own = (value for value in vars(self).values() if isinstance(value, Series | Buckets))
         self._all = (*own, *self._switches, *self._hosts)
-        self._begin()
+        for series in (self._jobs_under_way, self._records_unwritten, self._died, self._lease_count):
+            series.add(0)
+        self._count_journal()
+        self._job_stall_seconds.begin()
         self._registry = CollectorRegistry()
         self._registry.register(self)
         self._rendering = asyncio.Lock()
@@ -282,34 +263,6 @@ class Metrics(Collector):
                 self._runs.add(1, outcome)
             case fact:
                 self._take_daemon(fact)
-
-    def _begin(self) -> None:
-        for outcome in RECONFIGURATION_OUTCOMES:
-            self._reconfigurations.add(0, outcome)
-        for outcome in RECONFIGURATION_OUTCOMES[:2]:
-            self._recoveries.add(0, outcome)
-        for outcome in RUN_OUTCOMES:
-            self._runs.add(0, outcome)
-        for job_outcome in JOB_OUTCOMES:
-            self._jobs.add(0, job_outcome)
-        for topo_outcome in TOPO_WRITES:
-            self._topo_writes.add(0, topo_outcome)
-        self._jobs_under_way.set(0)
-        self._records_unwritten.set(0)
-        self._died.add(0)
-        self._job_stall_seconds.begin()
-        for group in ("documents", "history"):
-            self._dropped.add(0, group)
-        for limit in Limit:
-            self._limits.add(0, limit)
-        for interlock in InterlockName:
-            self._interlock_refusals.add(0, interlock)
-        self._lease_count.set(0)
-        self._count_journal()
-        for state in RECONFIGURATION_STATES:
-            self._under_way.set(0, state)
-        for run_state in RUN_STATES:
-            self._runs_under_way.set(0, run_state)
 
     def _take_reconfiguration(self, fact: ReconfigurationFact, wall_s: float) -> None:
         id = fact.reconfiguration

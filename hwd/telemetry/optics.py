@@ -43,7 +43,6 @@ class Optics:
                 self.take(host, device, measured)
 
     def take(self, host: str, device: str, monitors: MonitorData) -> None:
-        """The measurements of one module now."""
         self._light.pop((host, device), None)
         self._by_lane(self._rx, host, device, monitors.rx_power_dbm)
         self._by_lane(self._tx, host, device, monitors.tx_power_dbm)

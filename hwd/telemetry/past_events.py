@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from hwd.model.status import Alert
-from hwd.telemetry.alert_rules import RULES
+from hwd.telemetry.alert_rules import RULES, alert_of
 
 PAST_MOST = 256
 """Past events that are remembered; beyond it those that count no more are deleted."""
@@ -60,16 +60,9 @@ class PastEvents:
 
     def in_force(self, now_ns: int) -> list[Alert]:
         return [
-            Alert(
-                name=name,
-                severity=RULES[name].severity,
-                subject=subject,
-                since_wall_ns=one.first[1],
-                last_wall_ns=one.last[1],
-                summary=one.summary,
-            )
-            for (name, subject), one in self._events.items()
-            if self._counts((name, subject), one, now_ns)
+            alert_of(key, one.summary, since_wall_ns=one.first[1], last_wall_ns=one.last[1])
+            for key, one in self._events.items()
+            if self._counts(key, one, now_ns)
         ]
 
     def _counts(self, key: Key, one: _Past, now_ns: int) -> bool:

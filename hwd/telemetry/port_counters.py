@@ -17,22 +17,20 @@ class PortCounters:
     def __init__(self, *, hosts: int, ports: int) -> None:
         nic = ("host", "device", "direction")
         limit = ports * len(DIRECTIONS)
-        self._bytes = Series("hwd_nic_bytes_total", "Bytes that a port carried", *nic, limit=limit, counter=True)
-        self._packets = Series("hwd_nic_packets_total", "Packets that a port carried", *nic, limit=limit, counter=True)
-        self._pause = Series("hwd_nic_pause_frames_total", "Pause frames of a port", *nic, limit=limit, counter=True)
+        self._bytes = Series("hwd_nic_bytes_total", "Bytes that a port carried", *nic, limit=limit)
+        self._packets = Series("hwd_nic_packets_total", "Packets that a port carried", *nic, limit=limit)
+        self._pause = Series("hwd_nic_pause_frames_total", "Pause frames of a port", *nic, limit=limit)
         self._retransmissions = Series(
             "hwd_host_tcp_retransmissions_total",
             "Segments that TCP of a host sent again, on all ports",
             "host",
             limit=hosts,
-            counter=True,
         )
 
     def __iter__(self) -> Iterator[Series]:
         yield from (self._bytes, self._packets, self._pause, self._retransmissions)
 
     def take(self, host: str, device: str, data: CounterData) -> None:
-        """Take an event of a port."""
         for series, *counts in (
             (self._bytes, data.rx_bytes, data.tx_bytes),
             (self._packets, data.rx_packets, data.tx_packets),

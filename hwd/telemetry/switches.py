@@ -43,28 +43,24 @@ class Switches:
             "Commands sent to a switch",
             *("switch", "verb", "outcome"),
             limit=switches * VERBS * len(COMMAND_OUTCOMES),
-            counter=True,
         )
         self._moves = Series(
             "hwd_switch_moves_total",
             "Moves of the elements of a switch, or of its mirrors, by commands of hwd",
             "switch",
             limit=switches,
-            counter=True,
         )
         self._foreign = Series(
             "hwd_switch_foreign_changes_total",
             "Changes of crossconnects that we had not asked for",
             "switch",
             limit=switches,
-            counter=True,
         )
         self._restarts = Series(
             "hwd_switch_restarts_total",
             "Restarts of a switch, by its uptime, or as it is after its power was off",
             "switch",
             limit=switches,
-            counter=True,
         )
         self._restart_missing = Series(
             "hwd_switch_restart_missing",
@@ -84,7 +80,6 @@ class Switches:
             "Changes of ours that took away what another client made between our read and our write",
             "switch",
             limit=switches,
-            counter=True,
         )
         self._blocked = Series(
             "hwd_switch_blocked_ends", "Fibre ends that an override holds dark", "switch", limit=switches

@@ -76,5 +76,10 @@ class Processes:
         return tuple(process.log for process in self._started.values())
 
 
-def tail(log: Path, lines: int = WORDS) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+def without_hwd() -> dict[str, str]:
+    """The environment of this process, without what is said to hwd in it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("HWD_")}
+
+
+def tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-WORDS:])

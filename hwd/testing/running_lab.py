@@ -15,7 +15,7 @@ from hwd.config.run_files.places import daemon_of, rack_of
 from hwd.daemon.installed_drivers import load
 from hwd.daemon.launch import has_twins
 from hwd.model.status import Status
-from hwd.testing.process import Processes, tail
+from hwd.testing.process import Processes, tail, without_hwd
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import BugError, LinkError
 
@@ -61,7 +61,7 @@ class RunningLab:
         name, file = load(testbed).require().name, str(testbed.absolute())
         with ExitStack() as stack:
             folder = _folder(stack)
-            environment = {**_without_hwd(os.environ), "HWD_RUN_DIR": str(folder / "run")}
+            environment = {**without_hwd(), "HWD_RUN_DIR": str(folder / "run")}
             lab = cls(stack, name=name, testbed=testbed, glass=False, twins=True, environment=environment)
             lab._processes = Processes(folder, environment)
             stack.callback(lab._processes.end)
@@ -175,10 +175,6 @@ def _missing(now: Status) -> str:
     words += [f"reconfiguration {one} is under way" for one in now.reconfigurations]
     words += [f"reconfiguration {one}" for one in now.open]
     return "; ".join(words) or f"the broker {now.bus.address} is not connected"
-
-
-def _without_hwd(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not name.startswith("HWD_")}
 
 
 def _end_rack(testbed: str) -> None:

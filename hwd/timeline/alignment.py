@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hwd.model.host import ClockAligned
-from hwd.timeline.clock_step import ClockStep
+from hwd.model.host import ClockAligned, ClockStepReport
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.structs import from_plain, to_plain
@@ -119,7 +118,7 @@ class Aligner:
         self.boot = boot
         self.steps = 0
         """How many steps of the agent's clock were found."""
-        self.last_step: ClockStep | None = None
+        self.last_step: ClockStepReport | None = None
         self._window_ns = window_ns
         self._slots: deque[_Slot] = deque()
         self._origin: Sample | None = None
@@ -182,11 +181,11 @@ class Aligner:
         assert self._origin is not None
         return self._origin.t2_ns - self._origin.t1_ns
 
-    def _step(self, before: Alignment, sample: Sample) -> ClockStep:
+    def _step(self, before: Alignment, sample: Sample) -> ClockStepReport:
         """The step between the last sample that agreed and this one, which does not."""
         expected_ns, error_ns = before.to_agent((sample.t1_ns + sample.t4_ns) // 2)
         found_ns = (sample.t2_ns + sample.t3_ns) // 2
-        return ClockStep(
+        return ClockStepReport(
             by_ns=found_ns - expected_ns,
             error_ns=error_ns + sample.round_trip_ns // 2 + 1,
             earliest_ns=self._slots[-1].newest.t1_ns,

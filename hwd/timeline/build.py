@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import UNSET, UnsetType
 
-from hwd.model.host import HostEvent
+from hwd.model.host import ClockStepped, HostEvent
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationStarted, StartedLink
 from hwd.model.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
-from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.end import end_timeline, falls_after_ready, falls_of_kept
 from hwd.timeline.host_action import HostAction
 from hwd.timeline.port_observation import PortObserver
@@ -31,7 +30,7 @@ def build_timeline(
     switch_origins: Mapping[str, Origin],
     actions: Sequence[HostAction] = (),
     dwells_s: Mapping[str, float] | None = None,
-    clock_steps: Sequence[tuple[str, ClockStep]] = (),
+    clock_steps: Sequence[ClockStepped] = (),
 ) -> Timeline:
     """Build it from the documents of a reconfiguration and of its hosts, and what the agents say that they sampled.
 
@@ -92,7 +91,7 @@ def build_timeline(
         links=links,
         breaches=[
             *observed.unreadable,
-            *(step.text(host, zero_ns=since_ns) for host, step in clock_steps),
+            *(step.text(zero_ns=since_ns) for step in clock_steps),
             *broken,
         ],
         explained=explained,

@@ -168,7 +168,6 @@ def _intervals(a: Values, b: Values, resamples: int) -> tuple[tuple[float, float
 
 
 def _deltas(values_a: Floats, values_b: Floats, weights_a: Floats, weights_b: Floats) -> Floats:
-    """Cliff's delta for each row of weights."""
     order = np.argsort(values_a, kind="stable")
     ascending = values_a[order]
     upto = np.concatenate([np.zeros((len(weights_a), 1)), np.cumsum(weights_a[:, order], axis=1)], axis=1)

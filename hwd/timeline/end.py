@@ -30,7 +30,7 @@ WAS_DOWN, NO_EVENT, NO_TRANSFER = "down when", "no event reports it", "no transf
 
 def end_timeline(link: Link, port: PortObserved, *, since_ns: int, kept: bool) -> EndTimeline:
     """`since_ns`: the earliest time at which the link was commanded; anything that is surely earlier does not count."""
-    changes = [change for change in port.changes if change.latest_ns >= since_ns]
+    changes = [change for change in port.changes if change.event.latest_ns >= since_ns]
     if kept and all(change.up for change in changes):
         instants = tuple(Instant.never_left(name, "kept link") for name in END_INSTANTS)
         return EndTimeline(link=link, end=port.id, instants=instants, observations=())
@@ -65,7 +65,7 @@ def falls_after_ready(end: EndTimeline, port: PortObserved, actions: Sequence[Ho
     found = []
     for name in _UPS:
         for source, changes in _by_source(change for change in port.changes if change.name is name):
-            falls = [change for change in changes if not change.up and change.earliest_ns > ready.latest_ns]
+            falls = [change for change in changes if not change.up and change.event.earliest_ns > ready.latest_ns]
 
             def words(falls: Sequence[Change], name: InstantName = name, source: str = source) -> str:
                 after_ms = (falls[0].instant(name).at_ns - ready.at_ns) / _NS_IN_MS
@@ -81,9 +81,12 @@ def falls_after_ready(end: EndTimeline, port: PortObserved, actions: Sequence[Ho
 
 def falls_of_kept(link: Link, port: PortObserved, *, since_ns: int, actions: Sequence[HostAction]) -> Falls:
     """The first fall after `since_ns` on a kept link."""
-    falls = [change for change in port.changes if not change.up and change.earliest_ns >= since_ns]
+    falls = [change for change in port.changes if not change.up and change.event.earliest_ns >= since_ns]
     return _split_falls(
-        falls, link, actions, lambda falls: f"{port.id}: kept link {link} lost its {falls[0].name} ({falls[0].source})"
+        falls,
+        link,
+        actions,
+        lambda falls: f"{port.id}: kept link {link} lost its {falls[0].name} ({falls[0].event.source})",
     )
 
 
@@ -94,7 +97,7 @@ def _split_falls(
     planned: list[Change] = []
     causes: list[HostAction] = []
     for fall in falls:
-        cause = taken_down_by(actions, link, earliest_ns=fall.earliest_ns, latest_ns=fall.latest_ns)
+        cause = taken_down_by(actions, link, earliest_ns=fall.event.earliest_ns, latest_ns=fall.event.latest_ns)
         if cause is None:
             broken.append(fall)
         else:
@@ -111,7 +114,7 @@ def _observations(changes: list[Change]) -> Iterable[Instant]:
     for _, darks in _by_source(change for change in changes if change.name is InstantName.LIGHT and not change.up):
         yield darks[0].instant(InstantName.DARK)
     readies = [change for change in changes if change.name is InstantName.READY]
-    ready = min(readies, key=lambda change: change.latest_ns, default=None)
+    ready = min(readies, key=lambda change: change.event.latest_ns, default=None)
     for name in _UPS:
         for _, seen in _by_source(change for change in changes if change.name is name):
             up = _last_up(seen, ready)
@@ -123,12 +126,12 @@ def _observations(changes: list[Change]) -> Iterable[Instant]:
 
 def _last_up(changes: Sequence[Change], ready: Change | None) -> Change | None:
     """The rise that was followed by `ready`; else the first one after it. None where the state was down at the end."""
-    latest_ns = None if ready is None else ready.latest_ns
+    latest_ns = None if ready is None else ready.event.latest_ns
     ups = [index for index, change in enumerate(changes) if change.up]
-    before = [index for index in ups if latest_ns is None or changes[index].earliest_ns <= latest_ns]
+    before = [index for index in ups if latest_ns is None or changes[index].event.earliest_ns <= latest_ns]
     if before:
         fall = next((change for change in changes[before[-1] :] if not change.up), None)
-        if fall is None or (ready is not None and fall.latest_ns >= ready.earliest_ns):
+        if fall is None or (ready is not None and fall.event.latest_ns >= ready.event.earliest_ns):
             return changes[before[-1]]
     return next((changes[index] for index in ups if index not in before), None)
 
@@ -140,21 +143,22 @@ def _unseen(name: InstantName, port: PortObserved, changes: list[Change]) -> Ins
         return Instant.unknown(name, port.wrong_peer)
     own = [change for change in changes if change.name is state]
     if own and name is InstantName.DARK:
-        return Instant.unknown(name, f"{own[0].source} saw the return of the light only{lost}")
+        return Instant.unknown(name, f"{own[0].event.source} saw the return of the light only{lost}")
     if own:
-        return Instant.unknown(name, f"{WAS_DOWN} {own[-1].source} last saw it{lost}")
+        return Instant.unknown(name, f"{WAS_DOWN} {own[-1].event.source} last saw it{lost}")
     watch = port.watches.get(state)
     if watch is None:
         silence = (
             f"no source for {state}" if port.settled else f"the agent of {port.id.host} did not say what it watched"
         )
         return Instant.unknown(name, f"{silence}{lost}")
-    if watch.why_not and state is not InstantName.READY:
-        return Instant.unknown(name, f"{watch.why_not}{lost}")
-    how = f"{plural(watch.samples, 'sample')}, longest gap {watch.longest_gap_ns / _NS_IN_MS:.3f} ms"
+    if not watch.seen and state is not InstantName.READY:
+        return Instant.unknown(name, f"{watch.why_not or 'it could not be looked at'}{lost}")
+    how = f"{plural(watch.looks, 'sample')}, longest gap {watch.longest_gap_ns / _NS_IN_MS:.3f} ms"
     if state is InstantName.READY:
-        return Instant.unknown(name, f"{NO_TRANSFER} in {plural(watch.samples, 'try', many='tries')}{lost}")
-    if watch.never_lost and not port.lost:
+        return Instant.unknown(name, f"{NO_TRANSFER} in {plural(watch.looks, 'try', many='tries')}{lost}")
+    never_lost = watch.at_begin is True and watch.now is True and watch.lost == 0
+    if never_lost and not port.lost:
         return Instant.never_left(name, f"never away in {how}")
     return Instant.unknown(name, f"{NO_EVENT} ({how}){lost}")
 
@@ -171,5 +175,5 @@ def _rank(instant: Instant) -> tuple[int, int, int, str]:
 def _by_source(changes: Iterable[Change]) -> list[tuple[str, list[Change]]]:
     sources: dict[str, list[Change]] = {}
     for change in changes:
-        sources.setdefault(change.source, []).append(change)
+        sources.setdefault(change.event.source, []).append(change)
     return sorted(sources.items())

@@ -54,43 +54,27 @@ class Change:
 
     name: InstantName
     up: bool
-    earliest_ns: int
-    latest_ns: int
-    best_ns: int
-    source: str
+    event: HostEvent
     origin: Origin
-    sampling_ns: int
     remark: str = ""
 
     def instant(self, name: InstantName) -> Instant:
+        event = self.event
         return Instant.seen(
             name,
-            earliest_ns=self.earliest_ns,
-            latest_ns=self.latest_ns,
-            best_ns=self.best_ns,
-            source=self.source,
+            earliest_ns=event.earliest_ns,
+            latest_ns=event.latest_ns,
+            best_ns=event.best_ns,
+            source=event.source,
             origin=self.origin,
-            sampling_ns=self.sampling_ns,
+            sampling_ns=event.sampling_ns,
             why=self.remark,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
-    """How one state of one port was watched: how often, with which longest gap, and whether it was up all the time.
-
-    `why_not` is empty where it could be watched.
-    """
-
-    samples: int
-    longest_gap_ns: int
-    never_lost: bool
-    why_not: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PortObserved:
-    """The knowledge of one port, changes in the order in which they happened.
+    """The knowledge of one port, changes in the order in which they happened. `watches`: how each state was watched.
 
     `settled`: its agent reported what it watched; without that, the absence of a change means nothing. `lost`: events
     that its host's spool dropped.
@@ -98,7 +82,7 @@ class PortObserved:
 
     id: NicPortId
     changes: tuple[Change, ...] = ()
-    watches: Mapping[InstantName, Watch] = field(default_factory=dict)
+    watches: Mapping[InstantName, Observation] = field(default_factory=dict)
     settled: bool = False
     lost: int = 0
     wrong_peer: str = ""
@@ -174,34 +158,17 @@ class PortObserver:
         match event.data:
             case CarrierData(unseen=int(unseen)) | RdmaData(missed=int(unseen)) if unseen:
                 remark = f"{plural(unseen, 'flap')} before it counted, not seen"
-        change = Change(
-            name=name,
-            up=up,
-            earliest_ns=event.earliest_ns,
-            latest_ns=event.latest_ns,
-            best_ns=event.best_ns,
-            source=event.source,
-            origin=origin,
-            sampling_ns=event.sampling_ns,
-            remark=remark,
-        )
+        change = Change(name=name, up=up, event=event, origin=origin, remark=remark)
         self._changes.setdefault(port, []).append(change)
 
     def _refuse(self, event: HostEvent, why: str) -> None:
         self.unreadable.append(f"{event.host}.{event.port}: event {event.seq} ({event.type}) left out: {why}")
 
-    def _watches(self, id: NicPortId, sampled: Mapping[str, Observation]) -> dict[InstantName, Watch]:
-        watches: dict[InstantName, Watch] = {}
+    def _watches(self, id: NicPortId, sampled: Mapping[str, Observation]) -> dict[InstantName, Observation]:
+        watches: dict[InstantName, Observation] = {}
         for kind, watch in sampled.items():
             try:
-                name = InstantName(kind)
+                watches[InstantName(kind)] = watch
             except ValueError:  # its agent is of a later version
                 self.unreadable.append(f"{id}: what it sampled of {kind!r} left out: no such instant")
-                continue
-            watches[name] = Watch(
-                samples=watch.looks,
-                longest_gap_ns=watch.longest_gap_ns,
-                never_lost=watch.at_begin is True and watch.now is True and watch.lost == 0,
-                why_not="" if watch.seen else watch.why_not or "it could not be looked at",
-            )
         return watches

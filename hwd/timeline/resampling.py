@@ -147,7 +147,6 @@ def draw(number: NDArray[np.int64], draws: np.random.Generator, rows: int) -> Fl
 
 
 def _drawn(count: int, draws: np.random.Generator, rows: int) -> Floats:
-    """How often each cluster is in each resample."""
     return draws.multinomial(count, np.full(count, 1 / count), size=rows).astype(np.float64)
 
 

@@ -73,7 +73,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.verdict)
 
 
-def judge(pairs: Sequence[Pair], *, alpha: float = ALPHA, margin: float | None = None) -> Judgement:
+def judge(pairs: Sequence[Pair], *, margin: float | None = None) -> Judgement:
     """Judge the pairs of a trial, in their order. `margin`: a relative difference that does not matter; where the whole
     interval is within it, there is no difference.
 
@@ -83,7 +83,7 @@ def judge(pairs: Sequence[Pair], *, alpha: float = ALPHA, margin: float | None =
         raise ValueError("a trial needs measurements above 0")
     warm_up = warm_up_of(pairs)
     differences = np.array([pair.difference for pair in pairs[warm_up:]])
-    within = _within(differences, alpha)
+    within = _within(differences)
     evidence = _evidence(differences, 0.0)
     verdict = ""
     if within is not None:
@@ -125,14 +125,14 @@ def _evidence(differences: Differences, shift: float) -> float:
     return float(np.exp(wealth).mean())
 
 
-def _within(differences: Differences, alpha: float) -> tuple[float, float] | None:
-    """The differences for which E is not above 1 / alpha; None where there are too few pairs for any bound."""
+def _within(differences: Differences) -> tuple[float, float] | None:
+    """The differences for which E is not above 1 / `ALPHA`; None where there are too few pairs for any bound."""
     if not len(differences):
         return None
     middle = float(differences.mean())
 
     def is_out(shift: float) -> bool:
-        return _evidence(differences, shift) > 1 / alpha
+        return _evidence(differences, shift) > 1 / ALPHA
 
     reach = float(np.abs(differences - middle).max()) + FAR
     if is_out(middle) or not (is_out(middle - reach) and is_out(middle + reach)):

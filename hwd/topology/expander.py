@@ -13,7 +13,7 @@ from hwd.model.link import Link
 from hwd.model.plural import plural
 from hwd.topology.choice import Party, need_ports
 from hwd.topology.kind import Given, TopologyKind
-from hwd.topology.matchings import rounds
+from hwd.topology.rotor import rounds
 from hwd_drivers.core.errors import ConfigError
 
 TRIES = 100

@@ -4,12 +4,11 @@
 each host moves from a slot to the next, and the others stay; in every slot the hosts are joined by all their ports.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hwd.model.link import Link
 from hwd.topology.choice import Party, need_hosts, need_ports
 from hwd.topology.kind import Given, TopologyKind
-from hwd.topology.matchings import rounds
 
 
 def rotor(party: Party, given: Given) -> Iterator[Link]:
@@ -37,6 +36,19 @@ def opera(party: Party, given: Given) -> Iterator[Link]:
         own = matchings[port::ports]
         for one, other in own[(slot + -port % ports) // ports % len(own)]:
             yield party.link(one, port, other, port)
+
+
+def rounds(hosts: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """Perfect matchings of hosts that together join every two of them once, by the circle method: n - 1 rounds of n
+    hosts, or n where n is odd, and a host rests in each.
+    """
+    circle: list[str | None] = [*hosts] if len(hosts) % 2 == 0 else [*hosts, None]
+    half, found = len(circle) // 2, []
+    for _ in range(len(circle) - 1):
+        pairs = zip(circle[:half], reversed(circle[half:]), strict=True)
+        found.append([(one, other) for one, other in pairs if one is not None and other is not None])
+        circle = [circle[0], circle[-1], *circle[1:-1]]
+    return found
 
 
 ROTOR = TopologyKind(links=rotor, arguments=("slot",))

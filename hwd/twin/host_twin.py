@@ -10,9 +10,8 @@ from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Host, NicPort
 from hwd.twin.module import module_memory
 from hwd.twin.nic import Nic, NicChange, What
-from hwd_agents.sources.link_source import OperState
+from hwd_agents.sources.link_source import LinkState, OperState
 from hwd_agents.sources.setting_source import Setting
-from hwd_agents.sources.twin.hostwire import LinkState
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_agents.sources.verbs.gid import gid_of
 from hwd_agents.wire import SourceNote

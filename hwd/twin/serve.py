@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -123,36 +123,25 @@ class _Announcer:
             self._timer = asyncio.get_running_loop().call_later(ANNOUNCE_AGAIN_S, self._say)
 
 
+@dataclass(slots=True, kw_only=True)
 class _Rack:
     """The running parts of a rack, and its announcement."""
 
-    def __init__(
-        self,
-        testbed: Testbed,
-        run_dir: Path,
-        *,
-        keeper: Keeper | None,
-        kernel: KernelNetwork | None,
-        place: RackPlace,
-        announce: "_Announcer",
-        agents: dict[str, AgentProcess],
-        faults: RackFaults,
-        rack: TwinRack,
-        files: RunFiles,
-    ) -> None:
-        self._files = files
-        self._agents = agents
-        self._faults = faults
-        self.testbed = testbed
-        self._write = announce
-        self._rack = rack
-        self._hosts: dict[str, dict[str, Json]] = {name: dict(entry) for name, entry in place.hosts.items()}
-        self.place = replace(place, hosts=self._hosts)
-        self._graph = Graph(testbed)
-        self._up: set[str] = set()
-        self._run_dir = run_dir
-        self._keeper = keeper
-        self._kernel = kernel
+    testbed: Testbed
+    run_dir: Path
+    keeper: Keeper | None
+    kernel: KernelNetwork | None
+    place: RackPlace
+    hosts: dict[str, dict[str, Json]]
+    """The entries of `place`, which change while it runs."""
+    announce: _Announcer
+    agents: dict[str, AgentProcess]
+    faults: RackFaults
+    rack: TwinRack
+    graph: Graph
+    files: RunFiles
+    up: set[str] = field(default_factory=set)
+    """Hosts whose agent was up once."""
 
     @classmethod
     async def open(
@@ -200,37 +189,40 @@ class _Rack:
         stack.push_async_callback(control.close)
         kept = {host.name for host in kernel_hosts(testbed)}
         path = None if keeper is None else str(keeper.path)
+        hosts: dict[str, dict[str, Json]] = {
+            name: {
+                "kernel": name in kept,
+                "keeper": path if name in kept or name not in local else None,
+                "agent": None,
+                "sockets": {
+                    "transfers": str(transfer_socket(run_dir, name)),
+                    "select": str(select_socket(run_dir, name)),
+                },
+                "machine": None if name in local or kernel is None else _machine(run_dir, name, kernel),
+            }
+            for name in rack.hosts
+        }
         place = RackPlace(
             testbed=testbed.name,
             pid=os.getpid(),
             addresses=addresses,
-            hosts={
-                name: {
-                    "kernel": name in kept,
-                    "keeper": path if name in kept or name not in local else None,
-                    "agent": None,
-                    "sockets": {
-                        "transfers": str(transfer_socket(run_dir, name)),
-                        "select": str(select_socket(run_dir, name)),
-                    },
-                    "machine": None if name in local or kernel is None else _machine(run_dir, name, kernel),
-                }
-                for name in rack.hosts
-            },
+            hosts=hosts,
             control=str(control_socket(run_dir)),
             truth=str(run_dir / "truth.jsonl"),
             protocols={name: dict(twin.addresses) for name, twin in rack.switches.items()},
         )
         return cls(
-            testbed,
-            run_dir,
+            testbed=testbed,
+            run_dir=run_dir,
             keeper=keeper,
             kernel=kernel,
             place=place,
+            hosts=hosts,
             announce=announce,
             agents=agents,
             faults=faults,
             rack=rack,
+            graph=Graph(testbed),
             files=RunFiles(announcement, [*rack.listeners, control], truths),
         )
 
@@ -239,24 +231,24 @@ class _Rack:
         tasks: list[asyncio.Task[None]] = []
         turns = asyncio.Semaphore(AGENTS_AT_ONCE_PER_CORE * (os.cpu_count() or 1))
         async with asyncio.TaskGroup() as group:
-            if self._kernel is not None:
-                tasks.append(group.create_task(self._kernel.run(), name="hwd:machines"))
+            if self.kernel is not None:
+                tasks.append(group.create_task(self.kernel.run(), name="hwd:machines"))
             for host, entry in self.place.hosts.items() if with_agents else ():
                 if entry["machine"]:
                     continue  # its agent runs inside
-                agent = self._agents[host] = AgentProcess(
+                agent = self.agents[host] = AgentProcess(
                     host,
                     config=partial(self._write_config, host, mqtt_from),
-                    log_file=self._run_dir / f"agent-{host}.log",
+                    log_file=self.run_dir / f"agent-{host}.log",
                     on_pid=partial(self._agent_is, host),
                     turns=turns,
                     up=partial(self._agent_up, host),
                 )
                 tasks.append(group.create_task(agent.run(), name=f"hwd:{host}/agent"))
             self._announce()
-            tasks.append(group.create_task(self._files.watch(), name="hwd:run-files"))
+            tasks.append(group.create_task(self.files.watch(), name="hwd:run-files"))
             if scenario is not None:
-                tasks.append(group.create_task(play(scenario, self._faults), name="hwd:scenario"))
+                tasks.append(group.create_task(play(scenario, self.faults), name="hwd:scenario"))
             kernel = sum(bool(entry["kernel"]) for entry in self.place.hosts.values())
             log.info(
                 "twin rack %s: %d switches, %d hosts, %d of them in the kernel; %s",
@@ -270,7 +262,7 @@ class _Rack:
                 ),
             )
             never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-            status = await (never if self._keeper is None else self._keeper.died())
+            status = await (never if self.keeper is None else self.keeper.died())
             for task in tasks:
                 task.cancel()
         raise LinkError(
@@ -278,19 +270,19 @@ class _Rack:
         )
 
     def _announce(self) -> None:
-        self._write(self.place)
+        self.announce(self.place)
 
     def _agent_is(self, host: str, pid: int | None) -> None:
-        self._hosts[host]["agent"] = pid
+        self.hosts[host]["agent"] = pid
         self._announce()
 
     async def _agent_up(self, host: str) -> None:
         """Wait until the agent is connected with its host; logs the progress of many."""
-        await self._rack.hosts[host].until_attached()
-        if host in self._up:
+        await self.rack.hosts[host].until_attached()
+        if host in self.up:
             return  # it was started anew
-        self._up.add(host)
-        if is_progress_logged(up := len(self._up), total := len(self._agents)):
+        self.up.add(host)
+        if is_progress_logged(up := len(self.up), total := len(self.agents)):
             log.info("twin rack %s: %d of %d agents are up", self.testbed.name, up, total)
 
     def _write_config(self, host: str, mqtt_from: Path) -> Path:
@@ -301,13 +293,13 @@ class _Rack:
             host,
             broker=BrokerFrom(path=str(mqtt_from)),
             sources=SourcesConfig(kernel=kernel, twin=TwinConfig(address=self.place.addresses[host])),
-            spool=SpoolConfig(directory=str(self._run_dir / "spool" / host)),
+            spool=SpoolConfig(directory=str(self.run_dir / "spool" / host)),
             addresses=self.place.addresses,
-            selection=SelectionConfig(socket=f"unix:{select_socket(self._run_dir, host)}"),
-            transfers=TransfersConfig(socket=f"unix:{transfer_socket(self._run_dir, host)}"),
-            graph=self._graph,
+            selection=SelectionConfig(socket=f"unix:{select_socket(self.run_dir, host)}"),
+            transfers=TransfersConfig(socket=f"unix:{transfer_socket(self.run_dir, host)}"),
+            graph=self.graph,
         )
-        path = self._run_dir / f"agent-{host}.yaml"
+        path = self.run_dir / f"agent-{host}.yaml"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # a clean-up may have removed it
         path.write_text(yaml.dump(to_plain(config), Dumper=_DUMPER, sort_keys=False))
         return path

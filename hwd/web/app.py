@@ -1,9 +1,9 @@
 """The HTTP API: a `Service` behind paths. Reads and writes JSON; errors are problem documents.
 
-app = make_app(service, metrics=metrics.render, events=EventStream(hub, boot=...), tokens=..., session=...)
+app = make_app(service, version=..., tokens=..., session=...)
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -17,18 +17,14 @@ from hwd.config.json_schema import struct_schemas
 from hwd.model.demand import FILE_BYTES_MAX
 from hwd.model.limit import Reached
 from hwd.model.status import Problem
-from hwd.telemetry import Exposition
 from hwd.web.access import ANSWERS, BODIES, TABLES
 from hwd.web.bodies import REFERENCE, content_of
 from hwd.web.bounds import Bounds
 from hwd.web.calls.call import API
 from hwd.web.calls.demand_calls import PATH
-from hwd.web.calls.event_calls import EventCalls
-from hwd.web.calls.metric_calls import MetricCalls
 from hwd.web.door import Door
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
-from hwd.web.stream import EventStream
 from hwd_drivers.core.errors import BugError, HwdError
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -51,8 +47,6 @@ class Api(FastAPI):
 def make_app(
     service: Service,
     *,
-    metrics: Callable[[str], Exposition],
-    events: EventStream,
     version: str,
     tokens: frozenset[str] = frozenset(),
     names: Mapping[str, str] = MappingProxyType({}),
@@ -80,9 +74,7 @@ def make_app(
     app.add_exception_handler(Exception, on_bug)
     app.add_middleware(Bounds, reached=reached, files={f"{API}{PATH}": FILE_BYTES_MAX})
     app.add_middleware(Door, tokens=tokens, names=names, session=session, local=local)  # the first that a request meets
-    app.state.events = events
-    parts: dict[str, object] = {"events": EventCalls(events), "metrics": MetricCalls(metrics)}
     for table in TABLES:
-        part = partial(getattr, service, table.part) if table.part not in parts else partial(parts.get, table.part)
+        part = partial(getattr, service, table.part)
         app.include_router(table.router(part), prefix=table.prefix, responses=PROBLEMS if table.prefix else None)
     return app

@@ -40,86 +40,52 @@ class Bounds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        url = len(scope["raw_path"]) + len(scope["query_string"]) + 1
-        if url > URL_BYTES_MAX:
-            await self._refuse(
-                Limit.HTTP_HEAD,
-                414,
-                f"the URL has {url} bytes, over the {URL_BYTES_MAX} that it may have",
-                scope,
-                receive,
-                send,
-            )
-            return
-        head = url + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
-        if head > HEAD_BYTES_MAX:
-            await self._refuse(
-                Limit.HTTP_HEAD,
-                431,
-                f"the head has {head} bytes, over the {HEAD_BYTES_MAX} that it may have",
-                scope,
-                receive,
-                send,
-            )
-            return
+        is_file = scope["path"] in self._files
         most = self._files.get(scope["path"], BODY_BYTES_MAX)
-        if (stated := _stated(scope)) > most:
-            await self._refuse(
-                Limit.HTTP_BODY,
-                413,
-                f"the body has {stated} bytes, over the {most} that it may have",
-                scope,
-                receive,
-                send,
-            )
-            return
-        body = bytearray()
-        more = True
-        while more:
+        over, body, more = _over(scope, most), bytearray(), True
+        while more and over is None:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > most:
-                await self._refuse(
-                    Limit.HTTP_BODY,
-                    413,
-                    f"the body has over the {most} bytes that it may have",
-                    scope,
-                    receive,
-                    send,
-                )
-                return
+                over = Limit.HTTP_BODY, 413, f"the body has over the {most} bytes that it may have"
         whole = bytes(body)
-        if scope["path"] not in self._files and (depth := depth_of(whole)) > DEPTH_MAX:
-            await self._refuse(
-                Limit.HTTP_DEPTH,
-                422,
-                f"the body has {depth} lists and objects in each other, over the {DEPTH_MAX} that it may have",
-                scope,
-                receive,
-                send,
-            )
+        if over is None and not is_file and (depth := depth_of(whole)) > DEPTH_MAX:
+            says = f"the body has {depth} lists and objects in each other, over the {DEPTH_MAX} that it may have"
+            over = Limit.HTTP_DEPTH, 422, says
+        if over is None:
+            await self._app(scope, _once(whole, receive), send)
             return
-        await self._app(scope, _once(whole, receive), send)
-
-    async def _refuse(self, limit: Limit, status: int, detail: str, scope: Scope, receive: Receive, send: Send) -> None:
+        limit, status, detail = over
         client = scope.get("client")
         self._reached(limit, f"{client[0] if client else '?'}: {detail}")
         problem = problem_of_kind(ConfigError, status, f"{detail}. Ask for less at once")
         await problem_response(problem)(scope, receive, send)
 
 
+def _over(scope: Scope, most: int) -> tuple[Limit, int, str] | None:
+    """The limit that the head of a request exceeds, or the stated size of its body over `most` bytes; the status of the
+    answer; and the finding.
+    """
+    url = len(scope["raw_path"]) + len(scope["query_string"]) + 1
+    if url > URL_BYTES_MAX:
+        return Limit.HTTP_HEAD, 414, f"the URL has {url} bytes, over the {URL_BYTES_MAX} that it may have"
+    head = url + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+    if head > HEAD_BYTES_MAX:
+        return Limit.HTTP_HEAD, 431, f"the head has {head} bytes, over the {HEAD_BYTES_MAX} that it may have"
+    # 0 where there is no Content-Length. h11 has refused what is no number.
+    stated = next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+    if stated > most:
+        return Limit.HTTP_BODY, 413, f"the body has {stated} bytes, over the {most} that it may have"
+    return None
+
+
 def depth_of(text: bytes) -> int:
     """The depth of nested lists and objects in JSON, in linear time. Text that is no JSON has a depth too."""
     brackets = _STRING.sub(b"", text).translate(_STEPS, _OTHERS)
     return max(accumulate(memoryview(brackets).cast("b"), initial=0))
-
-
-def _stated(scope: Scope) -> int:
-    """Content-Length; 0 where there is none. h11 has refused what is no number."""
-    return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
 
 
 def _once(body: bytes, receive: Receive) -> Receive:

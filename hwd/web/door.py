@@ -75,8 +75,9 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = self._answer(scope)
-        if answer is None and not _is_open(scope):
+        is_open = scope["path"] in OPEN and scope["method"] in READING
+        answer = self._answer(scope, is_open=is_open)
+        if answer is None and not is_open:
             await self._app(scope, receive, send)
             return
         scope.setdefault("state", {})[STRANGER] = True
@@ -93,7 +94,7 @@ class Door:
         async with self._turns:
             await asyncio.sleep(0)
 
-    def _answer(self, scope: Scope) -> ASGIApp | None:
+    def _answer(self, scope: Scope, *, is_open: bool) -> ASGIApp | None:
         """The answer to a request that is refused; None where it is admitted."""
         headers = Headers(scope=scope)
         host = host_of(headers.get("host", ""))
@@ -103,7 +104,7 @@ class Door:
                 "Ask by 127.0.0.1, or set HWD_TOKENS for the daemon",
                 403,
             )
-        if _is_open(scope):
+        if is_open:
             return _refusal("no body goes with this request", 413) if _has_body(headers) else None
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._knows(given.strip()):
@@ -180,10 +181,6 @@ def host_of(header: str) -> str | None:
         return str(ipaddress.IPv6Address(match[1]))
     except ValueError:
         return None
-
-
-def _is_open(scope: Scope) -> bool:
-    return scope["path"] in OPEN and scope["method"] in READING
 
 
 def _has_body(headers: Headers) -> bool:

@@ -45,7 +45,6 @@ _log = logging.getLogger(__name__)
 
 
 def problem_of(error: HwdError) -> Problem:
-    """The problem document of an error."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
     problem = problem_of_kind(type(error), status, str(error))
     if isinstance(error, ConfigError):

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from hwd.bus.birth_data import inventory_data
 from hwd.bus.gateway import Gateway
-from hwd.bus.host_view import HostView
 from hwd.bus.skew import skew
 from hwd.fabric.in_use import InUse
 from hwd.hosts.delegations import Delegations
@@ -178,14 +176,18 @@ class RackStatus:
             why.append(str(self._recorder.failure))
         if trouble := self._reconfigurer.journal_trouble:
             why.append(trouble)
-        why += [f"{one.reconfiguration} ({one.what}): {one.why}" for one in self._reconfigurer.left_open if one.is_held]
+        why += [
+            f"{one.reconfiguration} ({one.what}): {one.why}"
+            for one in self._reconfigurer.recovery.left_open()
+            if one.is_held
+        ]
         return Readiness(ready=not why, why=why)
 
     def is_settled(self) -> bool:
         """Whether all is ready, agents are connected, their clocks aligned, and no reconfiguration is left open."""
         hosts = self._gateway.hosts().values()
-        there = all(view.up and view.alignment is not None for view in hosts)
-        return there and self.ready().ready and not self._reconfigurer.left_open
+        there = all(agent.up and agent.alignment is not None for agent in hosts)
+        return there and self.ready().ready and not self._reconfigurer.recovery.left_open()
 
     async def switches(self) -> list[SwitchStatus]:
         """All switches, each with the lease of the host that drives it, and its last change."""
@@ -224,13 +226,13 @@ class RackStatus:
 
     def inventory(self) -> dict[str, Json]:
         """Models, serials and versions that the devices report now, for the record of a run."""
-        births = {name: view.birth for name, view in self._gateway.hosts().items()}
+        births = {name: agent.birth for name, agent in self._gateway.hosts().items()}
         return {
             "switches": to_plain([*self._each_switch()]),
             "hosts": [
                 {
                     **to_plain(host),
-                    "inventory": inventory_data(birth) if (birth := births.get(host.name)) else None,
+                    "inventory": to_plain(birth.inventory) if (birth := births.get(host.name)) else None,
                 }
                 for host in self._each_host()
             ],
@@ -239,14 +241,15 @@ class RackStatus:
         }
 
     def _each_host(self) -> Iterator[HostStatus]:
-        views, skews = self._gateway.hosts(), dict[str, str]()
+        agents, skews = self._gateway.hosts(), dict[str, str]()
         for name in self._in_use.testbed.hosts:
-            view = views.get(name) or HostView(host=name)
-            version = "" if view.birth is None else view.birth.version
+            birth = agents[name].birth
+            version = "" if birth is None else birth.version
             if version not in skews:
-                skews[version] = skew(self.version, version) if view.birth is not None else ""
+                skews[version] = skew(self.version, version) if birth is not None else ""
             ports = {port: now.as_host_port for port, now in self._ports.of_host(name).items()}
-            yield view.status(ports, since_wall_ns=self._ports.since_wall_ns(name), skew=skews[version])
+            since_ns = self._ports.since_wall_ns(name)
+            yield self._gateway.status(name, ports, since_wall_ns=since_ns, skew=skews[version])
 
 
 def _desired_of(report: SwitchStatus, ends: DesiredEnds, changing: frozenset[str]) -> SwitchDesired:

@@ -4,10 +4,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from hwd.web.calls.demand_calls import DemandCalls
+from hwd.web.calls.event_calls import EventCalls
 from hwd.web.calls.fault_calls import FaultCalls
 from hwd.web.calls.job_calls import JobCalls
 from hwd.web.calls.lease_calls import LeaseCalls
 from hwd.web.calls.light_calls import LightCalls
+from hwd.web.calls.metric_calls import MetricCalls
 from hwd.web.calls.override_calls import OverrideCalls
 from hwd.web.calls.program_calls import ProgramCalls
 from hwd.web.calls.rack_calls import RackCalls
@@ -33,6 +35,8 @@ class Service:
     programs: ProgramCalls
     jobs: JobCalls
     demands: DemandCalls
+    events: EventCalls
+    metrics: MetricCalls
 
     close: Callable[[], Awaitable[None]]
     """Brings runs and reconfigurations into their safe states, and ends programs; jobs go on without the daemon.

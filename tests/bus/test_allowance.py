@@ -22,8 +22,10 @@ from hwd.bus.allowance import (
     Allowance,
 )
 from hwd.bus.rejected_messages import OTHERS, STRANGERS_MOST, TEXT_MOST, RejectedMessages
+from hwd.model.host import HostGarbage
 from hwd.model.limit import Limit
 from hwd_agents.wire import Inventory, SpoolNote, State, encode, topic
+from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.structs import to_json
 
 from .world import LAB, Peer, World
@@ -191,26 +193,26 @@ S = 1_000_000_000
 
 
 def test_first_is_told_at_once_and_a_flood_once_a_second() -> None:
-    told: list[tuple[str, str, str, int]] = []
-    garbage = RejectedMessages(lambda *each: told.append(each), ("h0",))
+    told: list[Fact] = []
+    garbage = RejectedMessages(told.append, ("h0",))
     for number in range(1000):
         garbage.note("h0", "t", f"why {number}", 5 * S + number)
-    assert told == [("h0", "t", "why 0", 1)]
+    assert told == [HostGarbage(host="h0", topic="t", why="why 0", count=1)]
     garbage.flush(5 * S + 2000)
     assert len(told) == 1
     garbage.flush(6 * S)
     garbage.flush(9 * S)
-    assert told[1:] == [("h0", "t", "why 999", 999)]
-    assert garbage.total == 1000
+    assert told[1:] == [HostGarbage(host="h0", topic="t", why="why 999", count=999)]
 
 
 def test_made_up_names_count_together_and_long_texts_are_cut() -> None:
-    told: list[tuple[str, str, str, int]] = []
-    garbage = RejectedMessages(lambda *each: told.append(each), ("h0",))
+    told: list[Fact] = []
+    garbage = RejectedMessages(told.append, ("h0",))
     for number in range(2 * STRANGERS_MOST):
         garbage.note(f"made-up-{number}", "t" * 9999, "why" * 9999, 5 * S)
     garbage.flush(7 * S)
-    assert len(told) == STRANGERS_MOST + 2
-    assert sum(count for *_, count in told) == 2 * STRANGERS_MOST
-    assert told[-1][0] == OTHERS
-    assert max(len(text) for host, topic, why, _ in told for text in (host, topic, why)) < TEXT_MOST + 50
+    reports = [document for document in told if isinstance(document, HostGarbage)]
+    assert len(reports) == len(told) == STRANGERS_MOST + 2
+    assert sum(report.count for report in reports) == 2 * STRANGERS_MOST
+    assert reports[-1].host == OTHERS
+    assert max(len(text) for one in reports for text in (one.host, one.topic, one.why)) < TEXT_MOST + 50

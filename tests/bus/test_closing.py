@@ -7,7 +7,7 @@ import pytest
 from typing_extensions import override
 
 from hwd.bus.asks import AskedBy
-from hwd.bus.begin_work import begin_work
+from hwd.bus.containment import Containment
 from hwd_agents.bus.memory import MemoryBus
 from hwd_agents.wire import Ask, EndTransfers, TransfersEnded
 from hwd_drivers.core.structs import to_plain
@@ -66,7 +66,8 @@ async def test_an_ask_and_another_boot_that_come_while_it_closes_are_let_go(
 
 async def test_work_that_its_group_does_not_take_is_let_go(virtual_time: None) -> None:
     done: list[str] = []
-    tasks = asyncio.TaskGroup()
+    containment = Containment(lambda *each: None)
+    containment.group = tasks = asyncio.TaskGroup()
 
     async def work() -> None:
         done.append("work")
@@ -75,17 +76,17 @@ async def test_work_that_its_group_does_not_take_is_let_go(virtual_time: None) -
         try:
             await asyncio.Event().wait()
         finally:
-            begin_work(tasks, work, name="while it closes")
+            assert not containment.begin("h0", "its asks", work, name="while it closes")
 
     async def run() -> None:
         async with tasks:
             tasks.create_task(close())
 
-    begin_work(tasks, work, name="before it has begun")
+    assert not containment.begin("h0", "its asks", work, name="before it has begun")
     running = asyncio.create_task(run())
     await asyncio.sleep(1)
     running.cancel()
     await asyncio.wait([running])
-    begin_work(tasks, work, name="after its end")
+    assert not containment.begin("h0", "its asks", work, name="after its end")
     await asyncio.sleep(1)
     assert done == []

@@ -56,9 +56,8 @@ async def go_on(world: World, other: Peer) -> None:
     assert not world.ended
     await other.send(other.event())
     await world.until("host.event", host="h1")
-    view = world.gateway.hosts()["h1"]
-    assert view.up
-    assert view.trouble == ""
+    status = world.gateway.status("h1", {}, skew="")
+    assert (status.up, status.trouble) == (True, "")
 
 
 @pytest.mark.parametrize(

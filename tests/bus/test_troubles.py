@@ -29,7 +29,7 @@ async def test_a_full_disk_and_a_renamed_interface_are_in_the_log_once_and_so_is
     virtual_time: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "hwd.bus.host_agent")
-    host = HostAgent("h0", lambda kind, **data: None, lambda cause: None, Allowance("h0", lambda limit, detail: None))
+    host = HostAgent("h0", lambda kind, **data: None, lambda cause: None, Allowance("h0", lambda *each: None), {})
     for told in (birth(), birth(spool=FULL), birth(spool=FULL), birth(spool=FULL, link=RENAMED)):
         host.take_birth(told, 0.0)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [

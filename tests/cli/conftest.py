@@ -144,7 +144,7 @@ def fill(folder: Path, *runs: tuple[Run, list[Document]]) -> str:
         records = Records(f"sqlite:///{records_path(folder)}", InlineOffload())
         await records.open()
         for run, documents in runs:
-            await records.start_run(run)
+            await records.runs.start(run)
             await records.add_documents(documents, run=run.id)
         records.close()
 

@@ -8,15 +8,16 @@ import pytest
 
 from hwd.cli.apply_progress import step_line
 from hwd.cli.commands import block
-from hwd.cli.commands.apply import composite_lines
-from hwd.cli.commands.leases import _say_ended_sets, claim_line, show_leases
+from hwd.cli.commands.leases import _say_ended_sets, claim_line
 from hwd.cli.commands.restore import history_row
-from hwd.cli.commands.sets import _overriding, _targets, show_sets
-from hwd.cli.commands.status import missed_line, show
+from hwd.cli.commands.sets import _overriding, _targets
+from hwd.cli.commands.watch import missed_line, show
 from hwd.cli.output import Output, size
 from hwd.cli.output import words as words_of
+from hwd.cli.plan_lines import composite_lines
 from hwd.cli.run_command import text_of
 from hwd.cli.run_steps import Step, folded, steps_of, switches_left
+from hwd.cli.status_lines import show_leases, show_sets
 from hwd.config import topologies
 from hwd.config.shipped_file import names_of
 from hwd.daemon.installed_drivers import load

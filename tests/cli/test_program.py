@@ -136,7 +136,7 @@ def test_whole_program_has_the_commands_of_all_modules() -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_module_registers_the_commands_that_it_is_imported_for(module: str) -> None:
     program = typer.Typer()
-    import_module(f"hwd.cli.commands.{module}").add_to(program)
+    program.add_typer(import_module(f"hwd.cli.commands.{module}").commands)
     assert sorted(names_of(program)) == sorted(MODULES[module])
 
 

@@ -71,7 +71,7 @@ def test_the_version_is_said(hwd: Any) -> None:
 def test_a_defect_of_hwd_is_json_too_and_keeps_its_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def find(url: str | None) -> Client:
+    def find(url: str | None, *, testbed: str | None = None) -> Client:
         raise BugError("run a: is not under way")
 
     monkeypatch.setattr(Client, "find", find)
@@ -87,7 +87,7 @@ def test_a_defect_of_hwd_is_json_too_and_keeps_its_traceback(
 def test_full_disk_where_nobody_expects_it_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def find(url: str | None) -> Client:
+    def find(url: str | None, *, testbed: str | None = None) -> Client:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/hwd-demo-x/data")
 
     monkeypatch.setattr(Client, "find", find)

@@ -12,21 +12,16 @@ from hwd.cli.commands.status import (
     desired_words,
     difference_rows,
     hang_lines,
-    host_row,
     left_open,
     link_row,
     no_links,
     overrun_lines,
-    port_lines,
     restart_line,
     run_line,
-    skew_lines,
-    spool_lines,
     switch_row,
-    trouble_lines,
     unlit_words,
-    with_joint_advice,
 )
+from hwd.cli.host_lines import host_lines, host_row, with_joint_advice
 from hwd.cli.status_lines import SHOWN_ALERTS, alert_lines, change_lines, disk_line, since, storage_lines
 from hwd.model.desired_state import SwitchDesired, UnlitLink
 from hwd.model.host import HostStatus
@@ -266,7 +261,7 @@ def of_hosts() -> Told:
         "an interface is gone": host(ports={**ports, "eth3": gone}),
         "away and an interface was gone": host(up=False, ports=named),
     }.items():
-        yield f"host, {words}", [*skew_lines(one), *trouble_lines(one), *spool_lines(one), *port_lines(one)]
+        yield f"host, {words}", host_lines(one)
 
 
 LINK: dict[str, Any] = {"link": "h0.eth0<->h1.eth0", "carrier": False}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hwd.client import AsyncClient, Client, Event
-from hwd.client.event_stream import parse
+from hwd.client.event_stream import Lines
 from hwd_drivers.core.errors import ConfigError, LinkError, ProtocolError
 
 from .conftest import Scripted
@@ -83,5 +83,6 @@ async def test_a_refusal_is_raised_and_not_tried_again(kind: Any, server: Script
 
 @pytest.mark.parametrize("data", ["{", '{"kind": "switch.up"}', '{"kind": "x", "at_ns": 1, "wall_ns": 2, "data": 7}'])
 def test_garbage_is_a_protocol_error(data: str) -> None:
+    lines = Lines(beat=lambda id: None)
     with pytest.raises(ProtocolError, match="event stream: cannot read"):
-        list(parse(["event: document", "id: b.1", f"data: {data}", ""]))
+        [lines.feed(line) for line in ("event: document", "id: b.1", f"data: {data}", "")]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from hwd.client import Event
-from hwd.client.run_follower import RunFollower
+from hwd.client.run_follower import state_in
 from hwd.config.run_files.places import daemon_of
 from hwd.model.kinds import UnreadFact
-from hwd.model.run import RunState, RunStatus
+from hwd.model.run import RunState
 from hwd.testing.lab import Lab
 from hwd.testing.running_lab import RunningLab
 from hwd_drivers.core.documents import Document, Fact
@@ -31,36 +31,20 @@ steps:
 """
 
 
-def status(state: RunState, step: int | None = None) -> RunStatus:
-    return RunStatus(run="k3v9", playbook="p", state=state, steps=3, queued_wall_ns=1, step=step)
-
-
 def event(told: Fact) -> Event:
     return Event(id="b.1", document=Document(at_ns=1, wall_ns=2, fact=told))
 
 
-def test_only_news_of_this_run_is_news() -> None:
-    following = RunFollower(status(RunState.QUEUED))
-    assert not following.take(following.state_from(event(status(RunState.QUEUED))))
-    other = RunStatus(run="m2p0", playbook="p", state=RunState.FAILED, steps=3, queued_wall_ns=1)
-    assert not following.take(following.state_from(event(other)))
-    assert following.take(following.state_from(event(status(RunState.RUNNING, step=1))))
-    assert not following.ended()
-    assert following.take(following.state_from(event(status(RunState.SUCCEEDED))))
-    assert following.ended()
-
-
 def test_a_state_that_this_version_cannot_read_is_an_error() -> None:
     """The end of the run might be missed else."""
-    following = RunFollower(status(RunState.RUNNING))
     unread = UnreadFact(kind="run.state", fields={"run": "k3v9", "state": "evaporated"}, why="state")
     with pytest.raises(
         ProtocolError, match=r"run k3v9: cannot follow it: the daemon is of another version: run\.state"
     ):
-        following.state_from(event(unread))
-    assert following.state_from(event(UnreadFact(kind="run.joy", fields={}))) is None
+        state_in(event(unread), "k3v9")
+    assert state_in(event(UnreadFact(kind="run.joy", fields={})), "k3v9") is None
     of_another_run = UnreadFact(kind="run.state", fields={"run": "m2p0", "state": "evaporated"}, why="state")
-    assert following.state_from(event(of_another_run)) is None
+    assert state_in(event(of_another_run), "k3v9") is None
 
 
 def test_a_run_is_followed_over_a_pause_to_its_end(lab: Lab) -> None:

@@ -10,7 +10,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from hwd.config.testbed.equipment import DriverSpecLike
-from hwd.config.testbed.testbed import LoadedTestbed, load_testbed
+from hwd.config.testbed.testbed import load_testbed
+from hwd.config.yaml.file_problem import Loaded
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities, PortSide
@@ -70,10 +71,10 @@ def specs() -> dict[str, DriverSpecLike]:
 
 
 @pytest.fixture
-def load(tmp_path: Path, specs: dict[str, DriverSpecLike]) -> Callable[[str], LoadedTestbed]:
+def load(tmp_path: Path, specs: dict[str, DriverSpecLike]) -> Callable[[str], Loaded[Testbed]]:
     """Loads a testbed from its text."""
 
-    def load(text: str) -> LoadedTestbed:
+    def load(text: str) -> Loaded[Testbed]:
         path = tmp_path / "testbed.yaml"
         path.write_text(text)
         return load_testbed(
@@ -89,6 +90,6 @@ def opus(specs: dict[str, DriverSpecLike]) -> Testbed:
     return load_testbed(Path(__file__).parents[2] / "examples" / "opus-testbed.yaml", specs).require()
 
 
-def said(loaded: LoadedTestbed) -> list[str]:
+def said(loaded: Loaded[Testbed]) -> list[str]:
     """Problems without the name of the file."""
     return [str(problem).partition("testbed.yaml:")[2] for problem in loaded.problems]

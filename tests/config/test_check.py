@@ -20,12 +20,13 @@ from hwd.config import shipped_file as module
 from hwd.config.check import check_file, check_files
 from hwd.config.json_schema import json_schema
 from hwd.config.playbook.playbook import load_playbook, load_playbook_text
-from hwd.config.scenario import load_scenario, read_scenario
+from hwd.config.scenario import load_scenario
 from hwd.config.shipped_file import shipped_file
 from hwd.config.testbed.equipment import DriverSpecLike
-from hwd.config.testbed.testbed import LoadedTestbed, load_read, load_testbed
+from hwd.config.testbed.testbed import load_testbed
 from hwd.config.testbed.topology_file import load_topology
-from hwd.config.yaml.tree import Reading, read_tree
+from hwd.config.yaml.file_problem import Loaded
+from hwd.config.yaml.tree import Reading, parse_tree, read_tree
 from hwd.daemon.installed_drivers import load_text
 from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
@@ -55,7 +56,7 @@ def test_kind_of_a_file_is_told_by_its_top(tmp_path: Path, specs: Specs, opus: T
     for text, said in TOPS.items():
         path.write_text(text)
         reading = read_tree(path)
-        found = load_read(reading, specs).problems if text.startswith("testbed:") else check_file(reading, opus)
+        found = load_testbed(reading, specs).problems if text.startswith("testbed:") else check_file(reading, opus)
         assert [str(problem) for problem in found] == [f"{path}:{said}"]
 
 
@@ -64,9 +65,9 @@ def test_a_testbed_is_loaded_once_whatever_stands_beside_it(tmp_path: Path, spec
     (tmp_path / "p.yaml").write_text("topology: t\nlinks: [h0.eth0 <-> h9.eth0]\n")
     read: list[str] = []
 
-    def load(reading: Reading) -> LoadedTestbed:
+    def load(reading: Reading) -> Loaded[Testbed]:
         read.append(reading.file)
-        return load_read(reading, specs)
+        return load_testbed(reading, specs)
 
     problems = check_files([tmp_path / "p.yaml", tmp_path / "t.yaml"], load)
     assert read == [str(tmp_path / "t.yaml")]
@@ -89,7 +90,7 @@ def test_a_check_takes_work_in_line_with_the_ports(
     def checked(hosts: int) -> int:
         path = tmp_path / f"{hosts}.yaml"
         path.write_text(change(_star(hosts, 4)))
-        load = partial(load_read, specs=specs)
+        load = partial(load_testbed, specs=specs)
         assert (not check_files([path], load)) == (what in ("sound", "each fibre with a loss of its own"))
         return work_of(lambda: check_files([path], load))
 
@@ -104,7 +105,7 @@ def test_a_misspelt_key_is_reported_without_its_consequences_and_with_what_is_wr
 
     def said(text: str) -> list[str]:
         path.write_text(text)
-        return [str(one).removeprefix(f"{path}:") for one in check_files([path], partial(load_read, specs=specs))]
+        return [str(one).removeprefix(f"{path}:") for one in check_files([path], partial(load_testbed, specs=specs))]
 
     text = _star(3, 2)
     for section, wrong in (("fibres", "fibers"), ("hosts", "host"), ("switches", "swiches")):
@@ -126,14 +127,14 @@ def test_a_secret_that_is_not_there_is_a_warning_once(tmp_path: Path, specs: Spe
     )
     path = tmp_path / "t.yaml"
     path.write_text(f"testbed: t\nswitches:\n{switches}\n")
-    (problem,) = check_files([path], partial(load_read, specs=specs, environment={}))
+    (problem,) = check_files([path], partial(load_testbed, specs=specs, environment={}))
     assert problem.warning
     assert str(problem) == (
         f"{path}:3: switches.ocs1.login.password: warning: secret env:RACK_PASSWORD: the environment variable is not "
         f"set. "
         "Set it where the daemon runs; without it no session with ocs1, ocs2, ocs3, ocs4 and 3 more is opened"
     )
-    assert check_files([path], partial(load_read, specs=specs, environment={"RACK_PASSWORD": "x"})) == ()
+    assert check_files([path], partial(load_testbed, specs=specs, environment={"RACK_PASSWORD": "x"})) == ()
 
 
 def _star(hosts: int, ports: int) -> str:
@@ -232,7 +233,7 @@ def test_any_tree_of_our_keys_gives_problems_and_no_traceback(kind: str, data: s
     read: Mapping[str, Callable[[str], object]] = {
         "testbed": lambda text: load_text(text, file="t.yaml").require(),
         "playbook": lambda text: load_playbook_text(text, file="p.yaml", testbed=opus),
-        "scenario": lambda text: read_scenario(text, file="s.yaml", switch="ocs1").require(),
+        "scenario": lambda text: load_scenario(parse_tree(text, file="s.yaml"), switch="ocs1").require(),
     }
     with contextlib.suppress(ConfigError):
         read[kind](yaml.safe_dump(data.draw(files(kind))))
@@ -254,11 +255,13 @@ every_s: 150
 
 
 def problems(text: str, *, switch: str | None = "ocs1", check: Callable[[Fault], None] | None = None) -> list[str]:
-    return [str(problem) for problem in read_scenario(text, file="s.yaml", switch=switch, check=check).problems]
+    return [
+        str(problem) for problem in load_scenario(parse_tree(text, file="s.yaml"), switch=switch, check=check).problems
+    ]
 
 
 def test_faults_are_in_the_order_of_their_times_and_of_the_switch_or_the_rack_that_is_meant() -> None:
-    scenario = read_scenario(SOUND, file="s.yaml", switch="ocs1").require()
+    scenario = load_scenario(parse_tree(SOUND, file="s.yaml"), switch="ocs1").require()
     assert (scenario.name, scenario.every_s) == ("dying-mirror", 150)
     assert [(one.at_s, str(one.fault), one.source) for one in scenario.faults] == [
         (10.5, "ocs1 drift ends=3A loss_db=6.0 over_s=60.0", "s.yaml:5"),
@@ -266,7 +269,7 @@ def test_faults_are_in_the_order_of_their_times_and_of_the_switch_or_the_rack_th
         (120, "ocs1 clear", "s.yaml:6"),
     ]
     text = "scenario: s\nfaults:\n  - {at_s: 0, fault: cut, port: h0.eth0}\n  - {at_s: 1, fault: clear}\n"
-    scenario = read_scenario(text, file="s.yaml").require()
+    scenario = load_scenario(parse_tree(text, file="s.yaml")).require()
     assert [str(one.fault) for one in scenario.faults] == ["h0.eth0 cut strand=both", "clear"]
 
 

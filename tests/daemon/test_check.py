@@ -107,7 +107,7 @@ TOPOLOGY = "topology: t\nlinks:\n  - h0.eth0 <-> h9.eth0\n"
 def test_shipped_testbeds_fit_what_is_installed_and_a_timing_that_nobody_has_is_a_problem(tmp_path: Path) -> None:
     for name in ("opus-testbed", "mfabric-testbed"):
         loaded = load(shipped_file("examples", name))
-        assert loaded.testbed is not None
+        assert loaded.value is not None
         assert [str(problem) for problem in loaded.problems if not problem.warning] == []
     text = shipped_file("examples", "opus-testbed").read_text().replace("polatis-opus", "polatis-warp")
     (tmp_path / "bad.yaml").write_text(text)

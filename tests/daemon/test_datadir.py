@@ -15,7 +15,7 @@ import pytest
 from hwd.config.run_files.announcement import Announcement
 from hwd.config.run_files.places import is_held
 from hwd.daemon.datadir import DataDirectory
-from hwd.daemon.disk_space import Space, SpaceWatch
+from hwd.daemon.disk_space import Space, watch_space
 from hwd.daemon.installed_drivers import check, load
 from hwd.daemon.token import Token
 from hwd.model.daemon import DISK_EACH_S, DaemonDisk
@@ -169,7 +169,7 @@ def test_space_is_that_of_the_file_system_for_an_ordinary_user_and_a_folder_that
 
 
 def watched(read: Callable[[], Space], told: Callable[[Document], None]) -> asyncio.Task[None]:
-    return asyncio.create_task(SpaceWatch("/data", read, InlineOffload(), Emitter(SystemClock(), told)).run())
+    return asyncio.create_task(watch_space("/data", read, InlineOffload(), Emitter(SystemClock(), told)))
 
 
 async def test_disk_that_does_not_change_is_told_at_the_start_and_each_minute(virtual_loop: VirtualLoop) -> None:

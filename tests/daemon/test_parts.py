@@ -11,7 +11,7 @@ import pytest
 from hwd.daemon.driven_switches import DrivenSwitches
 from hwd.daemon.fanout import Fanout
 from hwd.daemon.installed_drivers import load_text
-from hwd.daemon.lag import LagWatch
+from hwd.daemon.lag import watch_lag
 from hwd.daemon.limits import DETAIL_MAX, EVERY_S, Limits
 from hwd.daemon.process_main import Seldom, log_to_stderr
 from hwd.daemon.seams import Machine
@@ -148,7 +148,7 @@ async def test_a_loop_that_turns_in_time_feeds_it_twice_in_a_period_and_one_that
     environment = {"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": str(int(PERIOD_S * 1e6))}
     watchdog = Watchdog(Notifier(environment, pid=1))
     emit = Emitter(VirtualClock(virtual_loop, wall_start_ns=0), lambda _: None)
-    watching = asyncio.create_task(LagWatch(emit, watchdog.feed).run())
+    watching = asyncio.create_task(watch_lag(emit, watchdog.feed))
     for _ in range(10):
         await asyncio.sleep(PERIOD_S)
         assert 2 <= beats(manager) <= 3

@@ -14,7 +14,7 @@ import pytest
 from msgspec import structs
 
 from hwd.daemon.daemon import Daemon
-from hwd.daemon.installed_drivers import load_reading, load_text
+from hwd.daemon.installed_drivers import load, load_text
 from hwd.daemon.reload import READ_S, TestbedFile
 from hwd.daemon.retention import EACH_S
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
@@ -163,7 +163,7 @@ async def desk(virtual_loop: VirtualLoop, recorded: list[Document]) -> AsyncIter
             await holder[0].file_answers.wait()
             return await InlineOffload()(fn, *args)
 
-    file = TestbedFile(name="desk.yaml", read=lambda: holder[0].text.encode(), load=load_reading, offload=offload)
+    file = TestbedFile(name="desk.yaml", read=lambda: holder[0].text.encode(), load=load, offload=offload)
     testbed = load_text(TEXT, file="desk.yaml").require()
     async with AsyncExitStack() as stack:
         twins = {
@@ -417,7 +417,7 @@ async def held_off(desk: Desk) -> list[str]:
         partial(service.leases.take, structs.replace(body, queue=True)),
         partial(service.leases.take, structs.replace(body, at_wall_ns=at_ns)),
         partial(desk.apply, "ocs1:1A-5B"),
-        partial(service.runs.begin, RunBody(text=text, file="one.yaml")),
+        partial(service.runs.start, RunBody(text=text, file="one.yaml")),
     ]
     found = []
     for way in ways:

@@ -15,7 +15,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse
 from hwd.model.daemon import BusUp, RecordsDropped
 from hwd.model.reconfiguration import ReconfigurationEnded
-from hwd.model.testbed import RetentionRules
+from hwd.model.rules import RetentionRules
 from hwd.records import store
 from hwd.records.records import Records
 from hwd_drivers.core.documents import Document, Fact

@@ -16,12 +16,11 @@ from hwd_drivers.conformance import (
     check_wrong_answer,
     checks_for,
 )
-from hwd_drivers.conformance.bench import twin_bench
+from hwd_drivers.conformance.bench import TwinUnderTest, twin_bench
 from hwd_drivers.conformance.driver_files import file_results, readme_of
 from hwd_drivers.conformance.examine import examine, examine_one
 from hwd_drivers.conformance.quality import QUALITIES, Outcome, Quality, Result
 from hwd_drivers.conformance.quality_table import row, rows_of
-from hwd_drivers.conformance.twin_choice import TwinUnderTest
 from hwd_drivers.core.errors import DeadlineError, LinkError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices import registry

@@ -315,7 +315,7 @@ def test_transfer_that_is_waited_for_is_the_last_stage(fabric: Fabric) -> None:
 
 def test_lane_of_its_own_fibre_is_named(fabric: Fabric) -> None:
     """Lane 3 of four fibres is dark; the others have light."""
-    routed = fabric.route(Link.parse("h0.eth1<->h1.eth1"))
+    routed = fabric.routes([Link.parse("h0.eth1<->h1.eth1")])[0]
     h0, h1 = routed.link.ends
     dark = LightAt(lit=False, sent_dbm=(1.0,) * 4, received_dbm=(-2.0, -2.0, None, -2.0))
     pairs = [str(one.crossconnect) for one in routed.crossconnects]
@@ -330,7 +330,7 @@ def test_lane_of_its_own_fibre_is_named(fabric: Fabric) -> None:
 
 def test_monitor_of_leaving_light_says_nothing_of_light_that_enters(fabric: Fabric) -> None:
     """A unit without sides: 1 is dark, as nothing leaves there."""
-    routed = fabric.route(Link.parse("h0.eth2<->h1.eth2"))
+    routed = fabric.routes([Link.parse("h0.eth2<->h1.eth2")])[0]
     h0, h1 = routed.link.ends
     rack = {"ocs3": status("ocs3", ("1-4", "2-3"), {"1": None, "2": 4.0, "3": None, "4": 4.0})}
     found = Diagnosis(routed, {h0: DOWN, h1: UNLIT}, testbed=fabric.testbed, switches=rack).hang

@@ -42,7 +42,7 @@ def crossconnects(routed: RoutedLink) -> list[list[str]]:
 
 
 def test_link_on_one_switch_takes_a_crossconnect_each_way(star: Star) -> None:
-    routed = Fabric(star(2, 1)).route(LINK)
+    routed = Fabric(star(2, 1)).routes([LINK])[0]
     assert crossconnects(routed) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]]
     assert [str(circuit) for circuit in routed.circuits] == [
         "h0.eth0.tx -> h1.eth0.rx through ocs1:1A-2B, loss <= 1.5 dB, margin +4.8 dB",
@@ -64,7 +64,7 @@ fibres:
   - att.out -> h1.eth0.rx
 """
     )
-    out, back = Fabric(testbed).route(LINK).circuits
+    out, back = Fabric(testbed).routes([LINK])[0].circuits
     assert [out.loss_db_typical, out.loss_db_max] == pytest.approx([3.25, 3.75])
     assert out.margin_db == pytest.approx(6.3 - 3.75)
     assert out.overload_db == pytest.approx(-3.25)
@@ -81,11 +81,11 @@ def test_fewest_crossconnects_win_over_less_loss_and_a_spare_trunk_is_avoided(ma
         TWO_SWITCHES + "  - {from: ocs1.8, to: ocs2.8, loss_db: 0.2}\n  - {from: ocs1.7, to: ocs2.7, loss_db: 0.1}\n"
     )
     fabric = Fabric(testbed)
-    assert crossconnects(fabric.route(LINK)) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]]
-    across = fabric.route(Link.parse("h0.eth0<->h2.eth0"))
+    assert crossconnects(fabric.routes([LINK])[0]) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]]
+    across = fabric.routes([Link.parse("h0.eth0<->h2.eth0")])[0]
     assert crossconnects(across) == [["ocs1:1A-7B", "ocs2:7A-1B"], ["ocs2:1A-7B", "ocs1:7A-1B"]]
     spare = make(TWO_SWITCHES + "  - ocs1.7 <-> ocs2.7\n  - ocs1.8 <-> ocs2.8\nports: {ocs1.7: {state: spare}}\n")
-    across = Fabric(spare).route(Link.parse("h0.eth0<->h2.eth0"))
+    across = Fabric(spare).routes([Link.parse("h0.eth0<->h2.eth0")])[0]
     assert crossconnects(across) == [["ocs1:1A-8B", "ocs2:8A-1B"], ["ocs2:1A-8B", "ocs1:8A-1B"]]
 
 
@@ -128,7 +128,7 @@ fibres:
     )
     fabric = Fabric(testbed)
     first, second = Link.parse("h0.eth0<->h2.eth0"), Link.parse("h1.eth0<->h3.eth0")
-    assert crossconnects(fabric.route(first))[0] == ["ocs1:1A-7B", "sel1:in-1"]
+    assert crossconnects(fabric.routes([first])[0])[0] == ["ocs1:1A-7B", "sel1:in-1"]
     routed = fabric.routes([first, second])
     assert [crossconnects(one)[0] for one in routed] == [["ocs1:1A-8B", "sel2:in-1"], ["ocs1:2A-7B", "sel1:in-2"]]
 
@@ -136,9 +136,9 @@ fibres:
 def test_port_set_aside_is_used_only_where_nothing_else_leads_there(star: Star) -> None:
     fabric = Fabric(star(2, 1, more="ports: {ocs1.2: {state: maintenance, why: dirty, until: 2027-01-10}}"))
     link = LINK
-    assert crossconnects(fabric.route(link)) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]], "an interlock judges it"
+    assert crossconnects(fabric.routes([link])[0]) == [["ocs1:1A-2B"], ["ocs1:2A-1B"]], "an interlock judges it"
     with pytest.raises(ConfigError, match=r"port ocs1\.2 is reserved \(maintenance: dirty, until 2027-01-10\)"):
-        fabric.ways([link], set_aside=False)
+        fabric.router.ways([link], set_aside=False)
     assert {str(end): str(note) for end, note in fabric.set_aside.items()} == {
         "ocs1.2A": "maintenance: dirty, until 2027-01-10",
         "ocs1.2B": "maintenance: dirty, until 2027-01-10",
@@ -151,7 +151,7 @@ def test_port_on_a_packet_switch_is_told_apart(make: Make) -> None:
     fabric = Fabric(make(f"{two_ports}packet_switches: {{eps1: {{ports: 4}}}}\n{fibres}\n"))
     assert [str(port.id) for port in fabric.optical_ports()] == ["h0.eth0", "h1.eth0"]
     with pytest.raises(ConfigError, match=r"eps1\.1\.rx of a packet switch, which is not driven"):
-        fabric.route(Link.parse("h0.eth1<->h1.eth0"))
+        fabric.routes([Link.parse("h0.eth1<->h1.eth0")])[0]
 
 
 def test_way_that_cannot_be_is_told_with_the_reason(make: Make, star: Star) -> None:
@@ -166,24 +166,24 @@ def test_way_that_cannot_be_is_told_with_the_reason(make: Make, star: Star) -> N
         ),
     }.items():
         with pytest.raises(ConfigError, match=said):
-            Fabric(make(text)).route(LINK)
+            Fabric(make(text)).routes([LINK])[0]
     fabric = Fabric(make(TWO_SWITCHES))
     with pytest.raises(
         ConfigError, match=r"enters at ocs1\.1A and would have to leave at ocs2\.1B, and no fibre joins"
     ):
-        fabric.route(Link.parse("h0.eth0<->h2.eth0"))
+        fabric.routes([Link.parse("h0.eth0<->h2.eth0")])[0]
     with pytest.raises(ConfigError, match=r"h9\.eth0: no such NIC port in testbed hand-made"):
-        fabric.route(Link.parse("h0.eth0<->h9.eth0"))
+        fabric.routes([Link.parse("h0.eth0<->h9.eth0")])[0]
     with pytest.raises(ConfigError, match=r"h1\.eth0 is used by h0\.eth0<->h1\.eth0 already"):
         Fabric(star(3, 1)).routes([LINK, Link.parse("h1.eth0<->h2.eth0")])
 
 
 def test_way_over_budget_has_a_negative_margin_and_light_that_is_too_strong_is_an_overload(make: Make) -> None:
     text = f"{ONE_SWITCH}fibres: [h0.eth0 <-> ocs1.1, {{from: h1.eth0, to: ocs1.2, loss_db: 5.0}}]\n"
-    circuits = Fabric(make(text)).route(LINK).circuits
+    circuits = Fabric(make(text)).routes([LINK])[0].circuits
     assert [(one.loss_db_max, one.margin_db) for one in circuits] == [pytest.approx((6.5, -0.2))] * 2
     strong = NICS.replace("100g-lr4", "{type: 100g-lr4, rx_max_dbm: 2.0}")
-    circuits = Fabric(make(f"{strong}\nfibres: [h0.eth0 <-> h1.eth0]\n")).route(LINK).circuits
+    circuits = Fabric(make(f"{strong}\nfibres: [h0.eth0 <-> h1.eth0]\n")).routes([LINK])[0].circuits
     assert [one.overload_db for one in circuits] == [pytest.approx(2.5)] * 2
 
 
@@ -192,7 +192,7 @@ def test_parallel_module_has_a_circuit_a_lane(make: Make) -> None:
         f"  - h{host}.eth0/{lane} <-> ocs1.{4 * host + lane}\n" for host in (0, 1) for lane in (1, 2, 3, 4)
     )
     fabric = Fabric(make(f"{ONE_SWITCH.replace('lr4', 'psm4')}fibres:\n{fibres}"))
-    routed = fabric.route(LINK)
+    routed = fabric.routes([LINK])[0]
     assert len(routed.circuits) == 8
     assert crossconnects(routed)[:2] == [["ocs1:1A-5B"], ["ocs1:2A-6B"]]
     state = {"ocs1": frozenset(one.crossconnect for one in routed.crossconnects)}
@@ -218,7 +218,7 @@ fibres:
     )
     fabric = Fabric(testbed)
     link = LINK
-    routed = fabric.route(link)
+    routed = fabric.routes([link])[0]
     assert crossconnects(routed) == [["ocs1:1-5"], ["ocs1:1-5"]]
     assert needed([routed]) == {"ocs1": {Crossconnect.parse("1-5")}}
     assert fabric.links_of({"ocs1": (Crossconnect.parse("5-1"),)}) == (link,)
@@ -227,9 +227,9 @@ fibres:
 
 def test_reciprocal_switch_takes_light_from_its_b_side(make: Make) -> None:
     text = f"{ONE_SWITCH}fibres: [h0.eth0.tx <-> ocs1.1B, h1.eth0.rx <-> ocs1.2A, h1.eth0.tx -> h0.eth0.rx]\n"
-    assert crossconnects(Fabric(make(text.replace("one-way", "both-ways"))).route(LINK)) == [["ocs1:2A-1B"], []]
+    assert crossconnects(Fabric(make(text.replace("one-way", "both-ways"))).routes([LINK])[0]) == [["ocs1:2A-1B"], []]
     with pytest.raises(ConfigError, match="fibres swapped"):
-        Fabric(make(text)).route(LINK)
+        Fabric(make(text)).routes([LINK])[0]
 
 
 def test_half_of_a_link_and_a_port_looped_to_itself_are_no_link(star: Star) -> None:
@@ -340,7 +340,7 @@ fibres:
   - {from: x2.2B, to: x3.2A, loss_db: 0.4}
 """
     )
-    for circuit in Fabric(testbed).route(Link.parse("h0.eth0<->h1.eth0")).circuits:
+    for circuit in Fabric(testbed).routes([Link.parse("h0.eth0<->h1.eth0")])[0].circuits:
         assert [one.switch for one in circuit.crossconnects] == ["x1", "x2", "x3"]
         assert circuit.loss_db_max == pytest.approx(3 * 1.5 + 0.2 + 0.4)
         assert len(circuit.strands) == 4

@@ -207,7 +207,7 @@ async def test_run_sets_and_puts_back(lab: Lab) -> None:
         assert await lab.settings.do("r1", mtu(host, 4200)) == {"before": 1500, "after": 4200}
     await lab.until(lambda: lab.held("h0") == lab.held("h1") == ["r1"])
     held = {"run": "r1", "port": "eth0", "setting": "mtu", "value": 4200, "before": 1500}
-    assert lab.gateway.hosts()["h0"].status({}, skew="").settings == [from_plain(held, HeldSetting)]
+    assert lab.gateway.status("h0", {}, skew="").settings == [from_plain(held, HeldSetting)]
     assert lab.of("host.birth")[-1]["settings"] == [held]
     await asyncio.sleep(2.5 * HOLD_S)
     assert [lab.mtu(host) for host in HOSTS] == [4200, 4200], "it is under way"

@@ -7,7 +7,6 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
 from hwd.model.bodies import ActBody
 from hwd.model.job import JobEnded, JobMoved, JobOverridden
@@ -15,11 +14,8 @@ from hwd.model.lease import LeaseReleased
 from hwd.model.reconfiguration import ReconfigurationStarted
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON
-from hwd.telemetry import Exposition
 from hwd.web.access import ACCESS, CALLS
 from hwd.web.app import make_app
-from hwd.web.hub import Hub
-from hwd.web.stream import EventStream
 from hwd_agents.switches.request import Request as Selection
 from hwd_agents.transfers.lines import Line
 from hwd_agents.wire import ClaimOperation, ClaimTransfer, EndOperation, EndTransfers, JoinJob, SwitchPreparedSet
@@ -35,8 +31,6 @@ def http(lab: Lab) -> httpx2.AsyncClient:
     """The HTTP API of the daemon of a lab, for the operator ada."""
     app = make_app(
         lab.service,
-        metrics=lambda _: Exposition(CollectorRegistry(), openmetrics=False),
-        events=EventStream(Hub(), boot="b"),
         version="-",
         tokens=frozenset({TOKEN}),
         names={TOKEN: "ada"},
@@ -82,8 +76,6 @@ def attacks(lab: Lab, *, move: str = "none") -> dict[str, tuple[str, dict[str, A
 def test_table_has_each_route_line_and_ask_and_reads_alone_are_anyones() -> None:
     app = make_app(
         None,  # type: ignore[arg-type]  # no call is made
-        metrics=lambda _: Exposition(CollectorRegistry(), openmetrics=False),
-        events=EventStream(Hub(), boot="b"),
         version="-",
     )
     routes = {f"{method.upper()} {path}" for path, calls in app.openapi()["paths"].items() for method in calls}

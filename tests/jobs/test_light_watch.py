@@ -244,7 +244,7 @@ APPLY = "  - apply: {pairs: 'ocs1:1A-4B,4A-1B'}\n"
 
 async def begin(lab: Lab, steps: str) -> str:
     text = f"playbook: test\nsteps:\n{steps}"
-    starting = lab.service.runs.begin(RunBody(text=text, file="test.yaml", parameters={}))
+    starting = lab.service.runs.start(RunBody(text=text, file="test.yaml", parameters={}))
     return (await lab.world.nodes.run_in_node(DAEMON, starting)).run
 
 

@@ -38,7 +38,6 @@ from hwd.sim.world import inline_plane
 from hwd.twin.kernel import Keeper
 from hwd.web.app import make_app
 from hwd.web.server import HttpServer, listen
-from hwd.web.stream import EventStream
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import MemoryDisk
@@ -137,16 +136,13 @@ async def desk(tmp_path: Path, rack: dict[str, RackPlace]) -> AsyncIterator[Desk
         process=Process(version="test", data_dir=str(tmp_path), pid=1),
     )
     await daemon.open()
-    events = EventStream(daemon.hub, boot="boot1")
     app = make_app(
         daemon.service,
-        metrics=daemon.metrics.render,
-        events=events,
         version="test",
         tokens=frozenset({TOKEN}),
         session="a-session",
     )
-    server = HttpServer(app, listen("127.0.0.1", 0), before_stop=events.stop)
+    server = HttpServer(app, listen("127.0.0.1", 0), before_stop=daemon.events.stop)
     running = asyncio.create_task(daemon.run())
     url = await server.start()
     async with AsyncClient(url, token=TOKEN) as hwd:

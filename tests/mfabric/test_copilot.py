@@ -1,5 +1,6 @@
 """Copilot: predictions are those of the fit to the window, and better than the baselines on synthetic traces."""
 
+import sys
 from statistics import median
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from hwd.mfabric.copilot import Copilot
 from hwd.mfabric.loads import top_k_accuracy, unchanged_loads, uniform_loads
 from hwd.mfabric.traces import synthetic_trace
-from hwd.mfabric.transition import fit_transition
+from hwd.mfabric.transition import Solver, fit_transition
 from hwd_drivers.core.errors import ConfigError
 
 
@@ -62,6 +63,24 @@ def test_transition_cannot_be_written() -> None:
         with pytest.raises(ValueError, match="read-only"):
             copilot.transition[0, 0] = 0.5
         copilot.observe([1, 2], [2, 1])
+
+
+def test_slsqp_predicts_as_ours_does() -> None:
+    copilots = [Copilot(4, solver=solver) for solver in Solver]
+    trace = loads_of(3, 4, 12)
+    for copilot in copilots:
+        for previous, loads in trace[:-1]:
+            copilot.observe(previous, loads)
+    ours, theirs = (copilot.predict(trace[-1, 0]) for copilot in copilots)
+    assert ours == pytest.approx(theirs, abs=1e-3)
+
+
+def test_solver_is_the_one_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    copilot = Copilot(2, solver=Solver.SLSQP)
+    copilot.observe([1, 2], [2, 1])
+    with pytest.raises(ConfigError, match="the solver slsqp needs scipy"):
+        copilot.predict([1, 2])
 
 
 @pytest.mark.parametrize(

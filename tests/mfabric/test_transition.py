@@ -1,5 +1,7 @@
 """The fit of a transition: its certificate, against an independent solver, planted transitions and the baselines."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from hwd.mfabric import transition as module
-from hwd.mfabric.transition import GAP, fit_transition
-from hwd_drivers.core.errors import FailedError
+from hwd.mfabric.transition import GAP, Solver, fit_transition
+from hwd_drivers.core.errors import ConfigError, FailedError
 
 Array = NDArray[np.float64]
 
@@ -90,6 +92,19 @@ def test_gap_bounds_what_any_other_transition_could_gain(case: tuple[Array, Arra
             assert value - gap <= objective(other, case) + 1e-12
 
 
+@settings(max_examples=20)
+@given(cases(experts_most=4))
+def test_both_solvers_find_the_same_objective(case: tuple[Array, Array, Array]) -> None:
+    before, after, weights = case
+    ours = fit_transition(before, after, weights=weights)
+    theirs = fit_transition(before, after, weights=weights, solver=Solver.SLSQP)
+    assert ours.objective <= theirs.objective + 1e-6 * scale(case)
+    assert theirs.objective <= ours.objective + 1e-5 * scale(case)  # it stops where a step gains little
+    assert ((theirs.transition >= 0) & (theirs.transition <= 1)).all()
+    assert theirs.transition.sum(axis=0) == pytest.approx(1, abs=1e-12)
+    assert theirs.objective - theirs.gap * scale(case) <= ours.objective + 1e-12
+
+
 @pytest.mark.parametrize("experts", [8, 16, 64])
 @pytest.mark.parametrize("iterations", [1, 10, 80])
 def test_many_experts_have_a_small_gap_too(experts: int, iterations: int) -> None:
@@ -130,7 +145,23 @@ def test_later_weight_decides_between_iterations_that_contradict() -> None:
         assert fit.transition[:, 0] == pytest.approx([1 - share, share], abs=1e-3)
 
 
-def test_fit_that_does_not_get_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_ITERATIONS", 2)
-    with pytest.raises(FailedError, match=r"transition of 2 experts: the gap is .* and the limit 1e-06"):
-        fit_transition([[1, 2], [2, 1]], [[1, 0], [2, 1]], weights=[1, 1])
+@pytest.mark.parametrize(
+    ("limit", "iterations", "solver", "why"),
+    [
+        ("_ITERATIONS", 2, Solver.INTERIOR_POINT, r"transition of 2 experts: the gap is .* and the limit 1e-06"),
+        ("_SLSQP_ITERATIONS", 1, Solver.SLSQP, "transition of 2 experts by slsqp: Iteration limit reached"),
+    ],
+)
+def test_fit_that_does_not_get_there_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, limit: str, iterations: int, solver: Solver, why: str
+) -> None:
+    monkeypatch.setattr(module, limit, iterations)
+    with pytest.raises(FailedError, match=why):
+        fit_transition([[1, 2], [2, 1]], [[1, 0], [2, 1]], weights=[1, 1], solver=solver)
+
+
+def test_who_has_no_scipy_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(ConfigError, match=r"pip install '\.\[mfabric\]'"):
+        fit_transition([[1, 2]], [[1, 0]], weights=[1], solver=Solver.SLSQP)
+    assert fit_transition([[1, 2]], [[1, 0]], weights=[1]).gap <= GAP

@@ -12,22 +12,20 @@ from hwd.daemon.installed_drivers import load_text
 from hwd.model import testbed_diff as diff
 from hwd.model.interlock import InterlockRules
 from hwd.model.nic_port import NicPortId
+from hwd.model.rules import LeaseRules, RetentionRules, TransferRules
 from hwd.model.testbed import (
     Host,
     HostTwin,
     JobEntry,
-    LeaseRules,
     Module,
     NicPort,
     PacketSwitch,
     Passive,
     Program,
-    RetentionRules,
     Strand,
     Switch,
     SwitchTwin,
     Testbed,
-    TransferRules,
 )
 from hwd.model.testbed_diff import YAML
 from hwd_drivers.core.errors import ConfigError

@@ -219,7 +219,7 @@ async def test_run_that_takes_longer_than_it_may_goes_back_and_a_slow_switch_is_
 ) -> None:
     await lab.do(apply(STRAIGHT))
     text = f"playbook: t\nwithin_s: 1\nsteps:\n  - {apply(CROSSED)}\n  - {wait()}\n"
-    run = (await lab.service.runs.begin(RunBody(text=text, file="t.yaml", parameters={}))).run
+    run = (await lab.service.runs.start(RunBody(text=text, file="t.yaml", parameters={}))).run
     record = await lab.record(run)
     assert (record.outcome, record.safe_state) == ("failed", "before-apply")
     assert "not done within 1 s; 1 of 2 steps were" in record.why

@@ -52,6 +52,6 @@ def test_circuit_of_nobody_is_not_listed() -> None:
 
 def test_ports_of_links_are_switch_and_nic_ports(star: Callable[..., Testbed]) -> None:
     testbed = star(2, 1, size=4)
-    routed = Fabric(testbed).route(Link.parse("h0.eth0<->h1.eth0"))
+    routed = Fabric(testbed).routes([Link.parse("h0.eth0<->h1.eth0")])[0]
     assert ports_of([routed]) == {"ocs1.1", "ocs1.2", "h0.eth0", "h1.eth0"}
     assert all_ports(testbed) == {"ocs1.1", "ocs1.2", "ocs1.3", "ocs1.4", "h0.eth0", "h1.eth0"}

@@ -13,12 +13,14 @@ from typing_extensions import override
 from hwd.config.testbed.wanted_state import parse_what
 from hwd.model.bodies import LeaseBody, PrepareBody, ReconfigurationBody, RunBody, SwitchBody
 from hwd.model.daemon import DaemonRecovered
+from hwd.model.desired_state import wanted_of
 from hwd.model.plan import Plan
 from hwd.model.plan_summary import PlanSummary
 from hwd.model.prepared_set import PreparedSetStatus
 from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState, ReconfigurationStatus
 from hwd.model.request import Caller, Request
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration
+from hwd.reconfigure.journal.entries import OpenEntry
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.sim.world import DAEMON, World, agent_node
 from hwd_drivers.core.documents import Document
@@ -70,6 +72,14 @@ def plan_of(*moves: SwitchMoves, what: str = "ring") -> Plan:
     )
 
 
+def entry_of(plan: Plan, id: str, *, run: str | None = None, **more: Any) -> OpenEntry:
+    """What the journal holds of a plan that has begun."""
+    wanted = tuple(more.pop("wanted", None) or wanted_of(plan.moves))
+    return OpenEntry(
+        reconfiguration=id, run=run, what=plan.what, hash=plan.hash, moves=plan.moves, wanted=wanted, **more
+    )
+
+
 class Lab(WorldLab):
     """And what users do."""
 
@@ -110,7 +120,7 @@ class Lab(WorldLab):
 
     async def start_run(self, *steps: str) -> str:
         text = "\n  - ".join(["playbook: one\nshows: what is tested\nsteps:", *steps])
-        return (await self.service.runs.begin(RunBody(text=f"{text}\n", file="one.yaml", parameters={}))).run
+        return (await self.service.runs.start(RunBody(text=f"{text}\n", file="one.yaml", parameters={}))).run
 
     async def lease(self, *ports: str, holder: str = "ada", for_s: float = 600.0, **more: Any) -> str:
         """Take a lease of these ports; returns its id."""

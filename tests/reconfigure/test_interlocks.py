@@ -84,8 +84,8 @@ async def test_a_plan_with_an_override_is_another_one_and_its_reason_is_recorded
         ("loss-budget", "h0.eth1<->h1.eth1", REASON),
     ]
     (entry,) = journal_file.read(lab.world.journal_disk.read(), None).open
-    assert entry.entry.overridden[0].startswith("interlock loss-budget overridden: h0.eth0<->h1.eth0: ")
-    assert entry.entry.overridden[0].endswith(f". Overridden: {REASON}")
+    assert entry.overridden[0].startswith("interlock loss-budget overridden: h0.eth0<->h1.eth0: ")
+    assert entry.overridden[0].endswith(f". Overridden: {REASON}")
     await lab.service.light.confirm("-")
     await lab.world.stop("daemon")
     records = Records(f"sqlite:///{tmp_path / 'records.db'}", InlineOffload())

@@ -241,7 +241,7 @@ async def test_dead_daemon_fails_a_claim_in_bounded_time_and_nothing_stays_claim
 async def test_expired_confirm_drains_then_cuts_and_tells_everybody(lab: Lab) -> None:
     await applied(lab, STRAIGHT)
     begun = await lab.begin(CROSSED, confirm_within_s=5)
-    await lab.in_daemon(lab.reconfigurer.await_confirm(begun))
+    await lab.in_daemon(lab.reconfigurer.completion.await_confirm(begun))
     rank, transfer = await go(lab, within_s=60)
     began_s = asyncio.get_running_loop().time()
     await lab.until(ReconfigurationEnded, reconfiguration=begun.id, outcome="rolled-back")
@@ -259,7 +259,7 @@ async def test_expired_confirm_drains_then_cuts_and_tells_everybody(lab: Lab) ->
 async def test_way_back_does_not_wait_longer_than_the_transfer(lab: Lab) -> None:
     await applied(lab, STRAIGHT)
     begun = await lab.begin(CROSSED, confirm_within_s=60)
-    await lab.in_daemon(lab.reconfigurer.await_confirm(begun))
+    await lab.in_daemon(lab.reconfigurer.completion.await_confirm(begun))
     rank, transfer = await go(lab, within_s=60)
     back = asyncio.create_task(lab.reconfigurer.roll_back(begun, "asked for"))
     await asyncio.sleep(0.5)
@@ -274,7 +274,7 @@ async def test_way_back_does_not_wait_longer_than_the_transfer(lab: Lab) -> None
 async def test_confirm_that_ended_while_the_daemon_was_away_drains_by_the_report(lab: Lab) -> None:
     await applied(lab, STRAIGHT)
     begun = await lab.begin(CROSSED, confirm_within_s=5)
-    await lab.in_daemon(lab.reconfigurer.await_confirm(begun))
+    await lab.in_daemon(lab.reconfigurer.completion.await_confirm(begun))
     _, transfer = await go(lab, within_s=60)
     lab.world.kill(DAEMON)
     await asyncio.sleep(6)

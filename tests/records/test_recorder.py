@@ -78,7 +78,7 @@ async def test_full_disk_fails_the_run_and_heals(
 ) -> None:
     records = await restart(max_bytes=300_000)
     sink = RecordingSink(records)
-    await records.start_run(started)
+    await records.runs.start(started)
     sink(run_started(started.id))
     for one in flood:
         sink(one)
@@ -86,7 +86,7 @@ async def test_full_disk_fails_the_run_and_heals(
         await sink.end_run(started.id, outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=5)
     assert sink.failure is not None
     assert "documents wait" in caplog.text
-    ended = await records.run(started.id)
+    ended = await records.runs.get(started.id)
     assert ended.outcome is RunOutcome.FAILED
     assert "free some space" in ended.why
     held = len(await records.documents())
@@ -121,14 +121,14 @@ async def test_what_waited_is_written_once_there_is_room_again(
 
 async def test_beyond_the_buffer_documents_are_counted_and_fail_their_run(memory: Records, started: Run) -> None:
     sink = RecordingSink(memory, buffered_max=3)
-    await memory.start_run(started)
+    await memory.runs.start(started)
     sink(run_started(started.id))
     for n in range(5):
         sink(power(n))
     assert sink.dropped == 3
     with pytest.raises(FailedError, match="it has lost 3 documents"):
         await sink.end_run(started.id, outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=5)
-    assert (await memory.run(started.id)).outcome is RunOutcome.FAILED
+    assert (await memory.runs.get(started.id)).outcome is RunOutcome.FAILED
 
 
 async def test_event_of_an_agent_is_held_however_full_it_is(memory: Records) -> None:
@@ -172,7 +172,7 @@ async def test_a_run_is_read_whole_and_in_order_over_the_borders_of_pages(
     memory: Records, started: Run, flood: list[Document], count: int
 ) -> None:
     sink = RecordingSink(memory)
-    await memory.start_run(started)
+    await memory.runs.start(started)
     sink(run_started(started.id))
     for one in flood[:count]:
         sink(one)
@@ -185,7 +185,7 @@ async def test_what_comes_while_a_run_is_read_is_read_once(
     memory: Records, started: Run, flood: list[Document]
 ) -> None:
     sink = RecordingSink(memory)
-    await memory.start_run(started)
+    await memory.runs.start(started)
     sink(run_started(started.id))
     for one in flood[:600]:
         sink(one)
@@ -208,15 +208,15 @@ def runs_named(*ids: str) -> list[Run]:
 async def test_end_that_means_nothing_keeps_no_other(memory: Records, caplog: pytest.LogCaptureFixture) -> None:
     sink = RecordingSink(memory)
     for run in runs_named("a", "b"):
-        await memory.start_run(run)
-    await memory.end_run("a", outcome=RunOutcome.ABORTED, why="", ended_wall_ns=1)
+        await memory.runs.start(run)
+    await memory.runs.end("a", outcome=RunOutcome.ABORTED, why="", ended_wall_ns=1)
     with pytest.raises(BugError, match="run a: ended as succeeded, and is not under way"):
         await sink.end_run("a", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
     assert "run a: ended as succeeded" in caplog.text
     assert sink.failure is None
     assert await sink.why_not_on_disk("b") is None
     await sink.end_run("b", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
-    assert (await memory.run("b")).outcome is RunOutcome.SUCCEEDED
+    assert (await memory.runs.get("b")).outcome is RunOutcome.SUCCEEDED
 
 
 @pytest.mark.usefixtures("virtual_time")
@@ -227,7 +227,7 @@ async def test_end_that_cannot_be_written_is_said_and_tried_again_each_second(
     caplog.set_level(logging.INFO, logger="hwd.records.recorder")
     records = await restart()
     for run in runs_named("a", "b"):
-        await records.start_run(run)
+        await records.runs.start(run)
     sink = RecordingSink(records)
     rule = "BEFORE UPDATE ON runs WHEN new.id = 'a' BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
     async with writing(sink):
@@ -237,7 +237,9 @@ async def test_end_that_cannot_be_written_is_said_and_tried_again_each_second(
                 await sink.end_run("a", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
             sink(document(RunNote(run="b", text="x")))
             await sink.end_run("b", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=3)
-            assert (await records.run("b")).outcome is RunOutcome.SUCCEEDED, "the end of another is no matter of it"
+            assert (await records.runs.get("b")).outcome is RunOutcome.SUCCEEDED, (
+                "the end of another is no matter of it"
+            )
             attempts = len(caplog.records)
             await asyncio.sleep(60)
             assert len(caplog.records) == attempts, "said once"
@@ -245,7 +247,7 @@ async def test_end_that_cannot_be_written_is_said_and_tried_again_each_second(
             connection.execute("DROP TRIGGER no")
         await asyncio.sleep(2)
         assert sink.failure is None
-        ended = await records.run("a")
+        ended = await records.runs.get("a")
         assert (ended.outcome, ended.ended_wall_ns) == (RunOutcome.SUCCEEDED, 2)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
@@ -268,7 +270,7 @@ class WatchedRecords(Records):
 async def test_run_is_read_in_pages_however_much_is_written_meanwhile(started: Run, flood: list[Document]) -> None:
     records = WatchedRecords("sqlite://", InlineOffload())
     await records.open()
-    await records.start_run(started)
+    await records.runs.start(started)
     sink = RecordingSink(records)
     sink(run_started(started.id))
 

@@ -35,47 +35,47 @@ JSON = st.recursive(
 
 
 async def test_run_is_read_as_it_was_written_and_ends_once(records: Records, started: Run) -> None:
-    await records.start_run(started)
-    assert await records.run(started.id) == started
+    await records.runs.start(started)
+    assert await records.runs.get(started.id) == started
     for _ in ("as asked", "once more, as where the answer was lost"):
-        await records.end_run(started.id, outcome=RunOutcome.ABORTED, why="", ended_wall_ns=9_000, safe_state="ring")
-        ended = await records.run(started.id)
+        await records.runs.end(started.id, outcome=RunOutcome.ABORTED, why="", ended_wall_ns=9_000, safe_state="ring")
+        ended = await records.runs.get(started.id)
         assert (ended.outcome, ended.ended_wall_ns, ended.safe_state) == (RunOutcome.ABORTED, 9_000, "ring")
         assert str(ended) == "run 20270110-a1b2 smoke aborted"
     for id in (started.id, "nobody"):
         with pytest.raises(BugError, match="is not under way"):
-            await records.end_run(id, outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
+            await records.runs.end(id, outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
 
 
 async def test_run_is_found_by_the_start_of_its_id(records: Records) -> None:
     for number, id in enumerate(["abc1", "abd2", "ab"]):
-        await records.start_run(Run(id=id, playbook="p", testbed="t", version="0", started_wall_ns=number))
-    assert (await records.run("abc")).id == "abc1"
-    assert (await records.run("ab")).id == "ab", "a whole id beats longer ones"
-    assert [run.id for run in await records.runs()] == ["ab", "abd2", "abc1"]
-    assert [run.id for run in await records.runs(limit=1)] == ["ab"]
-    assert [run.id for run in await records.runs(limit=1, before="ab")] == ["abd2"]
-    assert [run.id for run in await records.runs(before="abc1")] == []
+        await records.runs.start(Run(id=id, playbook="p", testbed="t", version="0", started_wall_ns=number))
+    assert (await records.runs.get("abc")).id == "abc1"
+    assert (await records.runs.get("ab")).id == "ab", "a whole id beats longer ones"
+    assert [run.id for run in await records.runs.newest()] == ["ab", "abd2", "abc1"]
+    assert [run.id for run in await records.runs.newest(limit=1)] == ["ab"]
+    assert [run.id for run in await records.runs.newest(limit=1, before="ab")] == ["abd2"]
+    assert [run.id for run in await records.runs.newest(before="abc1")] == []
     with pytest.raises(ConfigError, match=r"3 runs start so \(ab, abd2, abc1\)\. Write more of it"):
-        await records.run("a")
+        await records.runs.get("a")
     for none in ("x", "", "%", "ab_"):
         with pytest.raises(ConfigError, match="not in the records"):
-            await records.run(none)
+            await records.runs.get(none)
 
 
 async def test_runs_that_the_daemon_died_under_are_closed_as_crashed(restart: Restart, started: Run) -> None:
     dead = await restart()
-    await dead.start_run(started)
+    await dead.runs.start(started)
     await dead.add_documents([power(5_000), power(7_000)], run=started.id)
     done = Run(id="done", playbook="p", testbed="t", version="0", started_wall_ns=1)
-    await dead.start_run(done)
-    await dead.end_run("done", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
+    await dead.runs.start(done)
+    await dead.runs.end("done", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
 
     risen = await restart()
     (crashed,) = await RecordingSink(risen).close_crashed(99_000)
-    assert crashed == await risen.run(started.id)
+    assert crashed == await risen.runs.get(started.id)
     assert (crashed.outcome, crashed.ended_wall_ns) == (RunOutcome.CRASHED, 7_000), "when it was last heard of"
-    assert (await risen.run("done")).outcome is RunOutcome.SUCCEEDED
+    assert (await risen.runs.get("done")).outcome is RunOutcome.SUCCEEDED
     assert await RecordingSink(risen).close_crashed(99_000) == ()
     assert len(await risen.documents(run=started.id)) == 2
 

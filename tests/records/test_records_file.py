@@ -32,7 +32,7 @@ async def ids(path: Path) -> list[str]:
         records = Records(url, InlineOffload(), read_only=True, name=str(path))
         try:
             await records.open()
-            return [run.id for run in await records.runs()]
+            return [run.id for run in await records.runs.newest()]
         finally:
             records.close()
 
@@ -41,7 +41,7 @@ async def written(path: Path, *runs: Run) -> Records:
     records = Records(file_url(path), InlineOffload())
     await records.open()
     for run in runs:
-        await records.start_run(run)
+        await records.runs.start(run)
     return records
 
 

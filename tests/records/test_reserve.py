@@ -83,7 +83,7 @@ async def test_what_a_crash_left_open_is_closed_on_a_full_disk(started: Run, own
         return records
 
     dead = await alive()
-    await dead.start_run(started)
+    await dead.runs.start(started)
     await dead.add_documents([power(7_000)], run=started.id)
     with (disk / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
         while True:
@@ -93,6 +93,6 @@ async def test_what_a_crash_left_open_is_closed_on_a_full_disk(started: Run, own
     risen = await alive()
     (crashed,) = await RecordingSink(risen).close_crashed(99_000)
     assert (crashed.id, crashed.outcome) == (started.id, RunOutcome.CRASHED)
-    assert (await risen.run(started.id)).outcome is RunOutcome.CRASHED
+    assert (await risen.runs.get(started.id)).outcome is RunOutcome.CRASHED
     for records in (risen, dead):
         records.close()

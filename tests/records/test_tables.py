@@ -20,7 +20,7 @@ from hwd.ports.lease_record import LeaseRecord
 from hwd.ports.lease_request import LeaseRequest
 from hwd.records import Records, demand_table, job_table
 from hwd.records.entry import entry
-from hwd.records.queued_run import QueuedRun
+from hwd.records.queue_table import QueuedRun
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
 from hwd_drivers.devices.facts import SwitchCommand
@@ -129,7 +129,7 @@ async def test_queue_outlives_its_daemon_in_order_of_arrival_and_a_run_that_begi
     await first.queue.add(SECOND_RUN)
     second = await restart()
     assert await second.queue.all() == (FIRST_RUN, SECOND_RUN)
-    await second.start_run(replace(started, id=FIRST_RUN.id))
+    await second.runs.start(replace(started, id=FIRST_RUN.id))
     assert await second.queue.all() == (SECOND_RUN,)
 
 

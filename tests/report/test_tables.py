@@ -17,15 +17,15 @@ from hwd.model.run_facts import RunJob
 from hwd.report.conditions import Conditions
 from hwd.report.figures.control_by_pairs import by_pairs_figure, of_pairs
 from hwd.report.figures.render import specification, svg
-from hwd.report.jobs import job_rows, job_text
+from hwd.report.jobs import job_rows
 from hwd.report.page.html import html
 from hwd.report.papers import FIGURES, figures
-from hwd.report.predictions import prediction_rows, prediction_text
-from hwd.report.rc_recovery import recovery_rows, recovery_text
+from hwd.report.predictions import prediction_rows
+from hwd.report.rc_recovery import recovery_rows
 from hwd.report.run_report import Ending
 from hwd.report.stages import pairs_rows
 from hwd.report.switch_commands import PairsRow, SwitchCommands, pairs_table
-from hwd.report.text import pairs_text
+from hwd.report.text import job_text, pairs_text, prediction_text, recovery_text
 from hwd.timeline import EndTimeline, RcOutcome, RcRecovery, Timeline
 from hwd_drivers.core.structs import from_plain
 

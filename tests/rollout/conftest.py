@@ -167,7 +167,7 @@ def layout(tmp_path: Path) -> Layout:
 LAB = Testbed(name="lab", switches={}, hosts={}, strands=())
 
 
-def quiet(words: str) -> None:
+def quiet(host: str, words: str) -> None:
     """Nobody listens."""
 
 

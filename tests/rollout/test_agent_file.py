@@ -6,7 +6,7 @@ import pytest
 
 from hwd.daemon.installed_drivers import load
 from hwd.model.testbed import Testbed
-from hwd.rollout.agent_file import make_agent_file, owned_switches
+from hwd.rollout.agent_files import make_agent_file, owned_switches
 from hwd.rollout.layout import Layout
 from hwd_agents.process.config import AgentConfig, ModuleTiming, load_config
 from hwd_drivers.core.errors import ConfigError

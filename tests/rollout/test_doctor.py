@@ -115,7 +115,7 @@ async def test_whether_the_broker_takes_the_password_of_the_host_is_said_and_its
     lost: list[str] = []
     other.on_down(lost.append)
     try:
-        async with connected(other, url):
+        async with connected(other):
             found = await examined(sshd, tmp_path, Brokers(named=None, daemons=logins.for_daemon(url), logins=logins))
     finally:
         await broker.close()

@@ -21,7 +21,7 @@ from hwd.rollout.wheels import Bundle
 from hwd_drivers.core.errors import DeadlineError, FailedError, RefusedError
 from hwd_drivers.core.offload import ThreadOffload
 
-from .conftest import LAB, NO_PROFILE
+from .conftest import LAB, NO_PROFILE, quiet
 
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> {log}
@@ -65,14 +65,12 @@ class Place:
     async def deploy(self, *, active: bool, births: Births | None = None) -> HostReport:
         """A wrong agent file."""
         host = Host(name="h0", ports=(), ssh=self.server.place)
-        async with RemoteHost.open(host, self.layout, lambda words: None, home=self.server.home) as remote:
+        async with RemoteHost.open(host, self.layout, quiet, home=self.server.home) as remote:
             facts = {**await remote.look(), "service": {"ActiveState": "active" if active else "failed"}}
             bundle = Bundle(id="a", version="0.1.0", wheels=(), spec=())
             files: dict[str, bytes | Path] = {"agent.yaml": b"wrong", "hwd-agent.service": b"new"}
             async with remote.staging(files) as staging:
-                return await self.rollout._start(
-                    host, remote, births, staging, bundle, facts, lambda words: None, made=False
-                )
+                return await self.rollout._start(remote, births, staging, bundle, facts, made=False)
 
 
 @pytest.fixture
@@ -171,7 +169,7 @@ def test_a_newer_agent_that_runs_is_not_replaced_by_an_older_one(place: Place, u
 async def test_a_host_without_room_is_refused_only_where_an_environment_has_to_be_made(place: Place) -> None:
     """A changed agent file, and the word that all is there already, need none."""
     host = Host(name="h0", ports=(), ssh=place.server.place)
-    async with RemoteHost.open(host, place.layout, lambda words: None, home=place.server.home) as remote:
+    async with RemoteHost.open(host, place.layout, quiet, home=place.server.home) as remote:
         facts = {**await remote.look(), "systemd": True, "free_bytes": 0}
         await place.rollout._check(host, remote, facts, f"mqtt://127.0.0.1:{place.server.port}")
     with pytest.raises(FailedError, match=r"^h0: .* has 0 MB free, and 100 MB are needed\. Free some"):

@@ -35,7 +35,7 @@ async def test_a_host_is_looked_at_with_its_own_python_and_files_are_there_as_lo
         with pytest.raises(FailedError, match=r"^h0: .*No such file or directory"):
             await remote.do("back")
     said: list[str] = []
-    async with RemoteHost.open(host(sshd), layout, said.append, home=sshd.home) as remote:
+    async with RemoteHost.open(host(sshd), layout, lambda _, words: said.append(words), home=sshd.home) as remote:
         async with remote.staging({"agent.yaml": b"x" * 2_000_000}) as folder:
             assert Path(folder).parent == Path(layout.staging)
             assert Path(folder).stat().st_mode & 0o777 == 0o700

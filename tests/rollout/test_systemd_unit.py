@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hwd.rollout.agent_files import make_unit
 from hwd.rollout.layout import Layout
-from hwd.rollout.systemd_unit import make_unit
 from hwd_drivers.core.errors import ConfigError
 
 

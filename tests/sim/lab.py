@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from hwd.model.bodies import ActBody, RunBody
 from hwd.model.fault import parse_fault
 from hwd.model.recorded_run import Run
 from hwd.model.run import AbortedRun
-from hwd.sim.world import DAEMON, World
+from hwd.sim.world import DAEMON, SIMULATED, World
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Document, Fact, Sink
 from hwd_drivers.core.structs import from_json, to_json
@@ -127,7 +128,7 @@ class Lab(WorldLab):
         """Start a run of steps, each in YAML's flow style; returns its id."""
         text = "\n".join(["playbook: test", f"parameters: {parameters}", "steps:", *(f"  - {step}" for step in steps)])
         due_ns = None if due_in_s is None else self.world.clock.wall_ns() + round(due_in_s * 1e9)
-        starting = self.service.runs.begin(RunBody(text=text, file="test.yaml", parameters={}, due_wall_ns=due_ns))
+        starting = self.service.runs.start(RunBody(text=text, file="test.yaml", parameters={}, due_wall_ns=due_ns))
         return (await self.in_daemon(starting)).run
 
     async def record(self, run: str) -> Run:
@@ -182,7 +183,7 @@ async def opened(folder: Path, text: str, **more: Any) -> AsyncIterator[Lab]:
         seed=7,
         records_url=f"sqlite:///{folder / 'records.db'}",
         sinks=[hear],
-        data_dir=str(folder),
+        process=replace(SIMULATED, data_dir=str(folder)),
         light_every_s=SELDOM_S,
         **more,
     ) as world:

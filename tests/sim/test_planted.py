@@ -205,7 +205,7 @@ def dropped_lease_check(daemon: Daemon) -> None:
 def confirm_of_itself(daemon: Daemon) -> None:
     """Without a confirm in time it confirms."""
 
-    @instead_of(daemon.reconfigurer._completion, "roll_back")
+    @instead_of(daemon.reconfigurer.completion, "roll_back")
     async def confirm(roll_back: Any, reconfiguration: Reconfiguration, why: str) -> None:
         if why.startswith("not confirmed within"):
             await daemon.reconfigurer.confirm(reconfiguration)
@@ -272,7 +272,7 @@ def endless_abort(daemon: Daemon) -> None:
 def wait_with_the_way_back(daemon: Daemon, begins: str) -> None:
     """`begins`: how the reasons of the ways back begin that wait."""
 
-    @instead_of(daemon.reconfigurer._completion, "roll_back")
+    @instead_of(daemon.reconfigurer.completion, "roll_back")
     async def wait(roll_back: Any, reconfiguration: Reconfiguration, why: str) -> None:
         if why.startswith(begins):
             await asyncio.sleep(60)

@@ -10,7 +10,7 @@ from hwd.sim.draw import draw_plan
 from hwd.sim.execution import WorldReport, play
 from hwd.sim.plan import Apply, Claim, Kill, WorldPlan
 from hwd.sim.rules import RULES
-from hwd.sim.sweep import Sweep
+from hwd.sim.sweep import failures
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.structs import from_json
 
@@ -39,8 +39,8 @@ def test_one_seed_tells_one_story_and_departures_as_values_play_as_they_were_dra
 
 @pytest.mark.slow
 def test_each_seed_is_played_by_processes_that_are_renewed(capsys: pytest.CaptureFixture[str]) -> None:
-    sweep = Sweep(first=0, count=3, workers=1, clock=SystemClock(), seeds_a_task=1, tasks_a_process=1)
-    assert dict(sweep.failures()) == {}
+    found = failures(first=0, count=3, workers=1, clock=SystemClock(), seeds_a_task=1, tasks_a_process=1)
+    assert dict(found) == {}
     assert "3 of 3 worlds" in capsys.readouterr().err
 
 

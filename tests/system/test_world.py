@@ -17,7 +17,7 @@ from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationS
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.testbed import Testbed
 from hwd.records.records import Records
-from hwd.report.run_report import load
+from hwd.report.run_report import of_documents
 from hwd.sim.world import DAEMON, World, agent_node
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.offload import InlineOffload
@@ -79,7 +79,7 @@ class Scene:
 
     async def outcomes(self) -> list[RunOutcome | None]:
         """Of the runs, oldest first."""
-        return [run.outcome for run in reversed(await self.ask(lambda records: records.runs()))]
+        return [run.outcome for run in reversed(await self.ask(lambda records: records.runs.newest()))]
 
     async def recorded(self, *kinds: str) -> list[dict[str, Any]]:
         stored = await self.ask(lambda records: records.documents(kinds=kinds))
@@ -102,7 +102,9 @@ class Scene:
         run = await self.world.run_playbook(
             playbook(CROSSED), file="playbook.yaml"
         )  # refused where the journal is open
-        assert (await self.outcomes())[-1] is RunOutcome.SUCCEEDED, await self.ask(lambda records: records.run(run))
+        assert (await self.outcomes())[-1] is RunOutcome.SUCCEEDED, await self.ask(
+            lambda records: records.runs.get(run)
+        )
         assert self.light() == CROSSED
 
     async def _check_events(self) -> None:
@@ -311,7 +313,8 @@ async def test_clock_that_is_set_in_a_reconfiguration_is_a_breach_of_it_and_stan
     await asyncio.sleep(after_s)
     await scene.world.set_fault(parse_fault({"host": "h0", "fault": "clock-step", "seconds": by_s}))
     run = await crossing
-    (report,) = await scene.ask(lambda records: load(records, [run]))
+    stored = await scene.ask(lambda records: records.documents(run=run))
+    report = of_documents(await scene.ask(lambda records: records.runs.get(run)), [one.document for one in stored])
     (step,) = report.clock_steps
     found = re.fullmatch(
         r"h0: its clock was stepped by ([-+][0-9.]+) s \+- (\d+) us, found [0-9.]+ s into the run", step

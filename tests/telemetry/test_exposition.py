@@ -23,8 +23,7 @@ from hwd.model.host import HostBirth
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.buckets import BOUNDS_S, SERIES, Buckets
 from hwd.telemetry.exposition import OPENMETRICS, TEXT, Exposition, wants_openmetrics
-from hwd.telemetry.label import VALUE_MAX
-from hwd.telemetry.series import PART_SERIES, Series
+from hwd.telemetry.series import PART_SERIES, VALUE_MAX, Series
 from hwd_drivers.core.documents import Document
 from hwd_drivers.devices.facts import SwitchDown, SwitchPower
 
@@ -74,7 +73,7 @@ class Whole(Collector):
 def observed(values: list[tuple[str, float]]) -> tuple[Collected, Values, set[str]]:
     """Collectors with these values, what an exposition has to say of them, and labels that exemplars may have."""
     gauge = Series("hwd_some_gauge", "A gauge", "host", "device", limit=100)
-    counter = Series("hwd_some_total", "A counter", "host", limit=100, counter=True)
+    counter = Series("hwd_some_total", "A counter", "host", limit=100)
     buckets = Buckets("hwd_some_seconds", "A histogram", "switch", limit=100 * SERIES)
     expected: Values = {}
     for text, value in values:
@@ -133,7 +132,7 @@ def test_rack_at_work_is_rendered_to_the_byte_as_in_one_go(metrics: Metrics, rac
 @pytest.mark.parametrize("series", [PART_SERIES - 1, PART_SERIES, PART_SERIES + 1, 3 * PART_SERIES])
 def test_large_family_in_parts_has_one_header_and_all_its_series(series: int, openmetrics: bool) -> None:
     gauge = Series("hwd_some_gauge", "A gauge", "host", limit=series)
-    counter = Series("hwd_some_total", "A counter", "host", limit=series, counter=True)
+    counter = Series("hwd_some_total", "A counter", "host", limit=series)
     buckets = Buckets("hwd_some_seconds", "A histogram", "host", limit=series)
     for number in range(series):
         gauge.set(number, f"h{number}")

@@ -56,7 +56,8 @@ async def test_light_of_a_module_of_each_standard_comes_and_goes_within_the_boun
     told = Told()
     async with on_stage(testbed, MemoryDialer(MemoryNet()), clock) as scene, scene.agent("h9") as source:
         watcher = OpticsWatcher(
-            {"eth0": PortConfig(interface="eth0", lanes=lanes)},
+            "eth0",
+            PortConfig(interface="eth0", lanes=lanes),
             source.modules,
             clock,
             told,
@@ -67,15 +68,15 @@ async def test_light_of_a_module_of_each_standard_comes_and_goes_within_the_boun
         )
         watching = asyncio.create_task(watcher.run())
         await asyncio.sleep(2.5)
-        read = watcher.module("eth0")
+        read = watcher.module
         assert read is not None
-        assert (read.standard, read.los, watcher.why_not("eth0"), watcher.lit("eth0")) == (standard, los, "", False)
+        assert (read.standard, read.los, watcher.why_not, watcher.lit) == (standard, los, "", False)
         assert len(read.rx_power_dbm) >= lanes
-        await watcher.begin("eth0")
+        await watcher.begin()
         await asyncio.sleep(0.1)
         await scene.change("9A-10B", "10A-9B")
         await asyncio.sleep(0.5)
-        monitors = watcher.monitors("eth0")
+        monitors = watcher.monitors()
         assert monitors is not None
         assert len(monitors.rx_power_dbm) == lanes
         assert all(power_dbm is not None and -9 < power_dbm < 3 for power_dbm in monitors.rx_power_dbm)

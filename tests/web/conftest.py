@@ -132,16 +132,13 @@ async def desk(tmp_path: Path, tokens: frozenset[str], testbed_text: str) -> Asy
             open_switch=opener(dialer=dialer, clock=clock, twin_address=lambda name: address, environment={}),
             set_fault=set_fault,
         ),
-        process=Process(version="test", data_dir=str(tmp_path), pid=1),
+        process=Process(version="test", data_dir=str(tmp_path), pid=1, boot="boot1"),
     )
     await daemon.open()
-    events = EventStream(daemon.hub, boot="boot1")
-    app = make_app(
-        daemon.service, metrics=daemon.metrics.render, events=events, version="test", tokens=tokens, session=SESSION
-    )
-    server = HttpServer(app, listen("127.0.0.1", 0), before_stop=events.stop)
+    app = make_app(daemon.service, version="test", tokens=tokens, session=SESSION)
+    server = HttpServer(app, listen("127.0.0.1", 0), before_stop=daemon.events.stop)
     running = asyncio.create_task(daemon.run())
-    made = Desk(daemon, twin, await server.start(), events)
+    made = Desk(daemon, twin, await server.start(), daemon.events)
     await made.told(SwitchUp)
     try:
         yield made

@@ -48,7 +48,7 @@ async def world(virtual_loop: VirtualLoop, tmp_path: Path) -> AsyncIterator[Worl
 
 
 async def start(service: Service) -> str:
-    return (await service.runs.begin(RunBody(text=PLAYBOOK, file="p.yaml", parameters={}))).run
+    return (await service.runs.start(RunBody(text=PLAYBOOK, file="p.yaml", parameters={}))).run
 
 
 async def test_ports_are_told_in_the_order_of_their_numbers(world: World) -> None:

@@ -104,32 +104,21 @@ class MemoryBroker:
             self.cut(session.client_id)
 
 
-class MemoryBus:
+class MemoryBus(Subscriptions):
     """One client of a `MemoryBroker`; see `Bus`."""
 
     def __init__(self, broker: MemoryBroker, client_id: str, clock: Clock, will: Will | None = None) -> None:
-        self.address = broker.address
+        super().__init__(broker.address)
         self._broker = broker
         self._client_id = client_id
         self._clock = clock
         self._will = will
-        self._subscriptions = Subscriptions()
         self._session: _Session | None = None
         self._ended: asyncio.Future[str] | None = None
 
-    @property
-    def connected(self) -> bool:
-        return self._subscriptions.connected
-
     def subscribe(self, topic_filter: str, handler: Callable[[Incoming], None]) -> None:
-        if self._subscriptions.add(topic_filter, handler) and self._session is not None:
+        if self.add(topic_filter, handler) and self._session is not None:
             self._session.subscribe([topic_filter], lambda: None)
-
-    def on_up(self, call: Callable[[], None]) -> None:
-        self._subscriptions.on_up(call)
-
-    def on_down(self, call: Callable[[str], None]) -> None:
-        self._subscriptions.on_down(call)
 
     async def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
         if not self.connected or self._session is None:
@@ -139,10 +128,10 @@ class MemoryBus:
     async def run(self) -> None:
         try:
             while True:
-                self._subscriptions.down(self.address, await self._run_once())
+                self.down(await self._run_once())
                 await asyncio.sleep(RETRY_S)
         finally:
-            self._subscriptions.connected = False
+            self.connected = False
 
     async def _run_once(self) -> str:
         """Serve one connection; return why it ended, or why it could not be made."""
@@ -152,7 +141,7 @@ class MemoryBus:
         except LinkError as error:
             return str(error)
         self._session = session
-        session.subscribe(list(self._subscriptions.filters), self._subscribed)
+        session.subscribe(list(self.filters), self._subscribed)
         try:
             return await self._ended
         finally:
@@ -160,11 +149,11 @@ class MemoryBus:
             self._broker.leave(session)
 
     def _subscribed(self) -> None:
-        self._call(lambda: self._subscriptions.up(self.address))
+        self._call(self.up)
 
     def _receive(self, topic: str, payload: bytes, retained: bool) -> None:
         incoming = Incoming(topic=topic, payload=payload, retained=retained, at_ns=self._clock.monotonic_ns())
-        self._call(lambda: self._subscriptions.deliver(incoming))
+        self._call(lambda: self.deliver(incoming))
 
     def _call(self, call: Callable[[], None]) -> None:
         """Call a handler. Its error ends `run`."""

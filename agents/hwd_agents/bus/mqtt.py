@@ -92,7 +92,7 @@ class BrokerUrl:
         return cls(host=parts.hostname, port=port, transport="tcp", user=user, password=password, tls=tls)
 
 
-class MqttBus:
+class MqttBus(Subscriptions):
     """One client of a broker; see `Bus`. It connects again with full jitter and subscribes again.
 
     `url` may be a callable that is called before each connect, for a broker whose address is found late; it may
@@ -118,37 +118,26 @@ class MqttBus:
         *,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        super().__init__("mqtt" if callable(url) else str(BrokerUrl.parse(url)))
         self._url = url
-        self.address = "mqtt" if callable(url) else str(BrokerUrl.parse(url))
         self._client_id = client_id
         self._clock = clock
         self._jitter = draws.stream(f"mqtt {client_id}")
         self._will = will
         self._tls = tls
-        self._subscriptions = Subscriptions()
         self._filters_changed = asyncio.Event()
         self._client: aiomqtt.Client | None = None
         self._unacknowledged: set[asyncio.Timeout] = set()
         self._calls = asyncio.Semaphore(CALLS_MOST)
         self._refused_calls: list[Callable[[str], None]] = []
 
-    @property
-    def connected(self) -> bool:
-        return self._subscriptions.connected
-
     def subscribe(self, topic_filter: str, handler: Callable[[Incoming], None]) -> None:
-        if self._subscriptions.add(topic_filter, handler):
+        if self.add(topic_filter, handler):
             self._filters_changed.set()
-
-    def on_up(self, call: Callable[[], None]) -> None:
-        self._subscriptions.on_up(call)
 
     def on_refused(self, call: Callable[[str], None]) -> None:
         """Call `call` with the cause each time that the broker refuses our user and password."""
         self._refused_calls.append(call)
-
-    def on_down(self, call: Callable[[str], None]) -> None:
-        self._subscriptions.on_down(call)
 
     async def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
         if not self.connected or self._client is None:
@@ -178,13 +167,13 @@ class MqttBus:
                 except _ConnectionLost as lost:
                     failures = 1 if self.connected else failures + 1
                     self._lost()
-                    self._subscriptions.down(self.address, str(lost))
+                    self.down(str(lost))
                     for call in self._refused_calls if lost.refused else ():
                         call(str(lost))
                     most_s = RETRY_MOST_S if lost.refused else min(RETRY_MOST_S, RETRY_FIRST_S * 2 ** (failures - 1))
                     await asyncio.sleep(self._jitter.uniform(0, most_s))
         finally:
-            self._subscriptions.connected = False
+            self.connected = False
             self._lost()
 
     async def _run_once(self) -> None:
@@ -217,11 +206,11 @@ class MqttBus:
         while True:
             await self._filters_changed.wait()
             self._filters_changed.clear()
-            if missing := [each for each in self._subscriptions.filters if each not in subscribed]:
+            if missing := [each for each in self.filters if each not in subscribed]:
                 await _subscribe(client, missing)
                 subscribed.update(missing)
             if not self.connected:
-                self._subscriptions.up(self.address)
+                self.up()
 
     def _new_client(self, failure: asyncio.Future[None]) -> aiomqtt.Client:
         """`failure` gets the first error of a handler."""
@@ -231,9 +220,8 @@ class MqttBus:
             raise _ConnectionLost(str(error)) from error
         self.address = str(url)
         library = log.getChild("library")
-        library.setLevel(
-            logging.DEBUG if log.isEnabledFor(logging.DEBUG) else logging.CRITICAL
-        )  # MqttBus logs the rest
+        # MqttBus logs the rest
+        library.setLevel(logging.DEBUG if log.isEnabledFor(logging.DEBUG) else logging.CRITICAL)
         return aiomqtt.Client(
             url.host,
             url.port,
@@ -260,7 +248,7 @@ class MqttBus:
             return
         incoming = Incoming(topic=message.topic.value, payload=message.payload, retained=message.retain, at_ns=at_ns)
         try:
-            self._subscriptions.deliver(incoming)
+            self.deliver(incoming)
         except Exception as error:  # noqa: BLE001 - `run` raises it: here, paho would take the message again
             failure.set_exception(error)
 
@@ -361,9 +349,8 @@ def _recovering_cancel() -> Generator[None, None, None]:
 
 
 def _is_refused_by_host(error: BaseException | None) -> bool:
-    return isinstance(error, ConnectionRefusedError) or (
-        error is not None and _is_refused_by_host(error.__context__)
-    )  # aiomqtt raises its own error without a cause
+    # aiomqtt raises its own error without a cause
+    return isinstance(error, ConnectionRefusedError) or (error is not None and _is_refused_by_host(error.__context__))
 
 
 def _lost_words(error: aiomqtt.MqttError) -> str:

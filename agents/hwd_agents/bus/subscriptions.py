@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable
 from functools import lru_cache
 
+from paho.mqtt.client import topic_matches_sub
+
 from hwd_agents.bus.protocol import Incoming
 
 log = logging.getLogger(__name__)
@@ -13,30 +15,19 @@ TOPICS_MOST = 4096
 any number of others."""
 
 
-@lru_cache(maxsize=TOPICS_MOST)
-def matches(topic_filter: str, topic: str) -> bool:
-    """Whether a filter matches a topic (MQTT 3.1.1, 4.7).
-
-    `+` is one level, `#` the rest; neither is a first level that begins with `$`.
-    """
-    levels, of_topic = topic_filter.split("/"), topic.split("/")
-    if of_topic[0].startswith("$") and levels[0] in {"+", "#"}:
-        return False
-    for index, level in enumerate(levels):
-        if level == "#":
-            return True
-        if index >= len(of_topic) or level not in {"+", of_topic[index]}:
-            return False
-    return len(levels) == len(of_topic)
+matches = lru_cache(maxsize=TOPICS_MOST)(topic_matches_sub)
+"""Whether a filter matches a topic (MQTT 3.1.1, 4.7)."""
 
 
 class Subscriptions:
-    """The filters of a client with their handlers, and the callbacks for its connects and disconnects.
+    """The filters of a client with their handlers, and the callbacks for its connects and disconnects: the part of a
+    `Bus` that MqttBus and MemoryBus share.
 
     A client may subscribe with overlapping filters; brokers may then send it a message once or once for each filter.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, address: str) -> None:
+        self.address = address
         self.connected = False
         self._handlers: dict[str, list[Callable[[Incoming], None]]] = {}
         self._of_topic: dict[str, tuple[Callable[[Incoming], None], ...]] = {}
@@ -74,18 +65,18 @@ class Subscriptions:
         matching = (handlers for topic_filter, handlers in self._handlers.items() if matches(topic_filter, topic))
         return tuple(handler for handlers in matching for handler in handlers)
 
-    def up(self, address: str) -> None:
+    def up(self) -> None:
         """The client is connected and has subscribed with all filters."""
         self.connected = True
-        log.log(logging.INFO if self._logged_down else logging.DEBUG, "%s: connected", address)
+        log.log(logging.INFO if self._logged_down else logging.DEBUG, "%s: connected", self.address)
         self._logged_down = False
         for call in self._ups:
             call()
 
-    def down(self, address: str, cause: str) -> None:
+    def down(self, cause: str) -> None:
         """The connection was lost, or could not be made: logged once until the next connect."""
         lost, self.connected = self.connected, False
-        log.log(logging.DEBUG if self._logged_down else logging.WARNING, "%s: %s", address, cause)
+        log.log(logging.DEBUG if self._logged_down else logging.WARNING, "%s: %s", self.address, cause)
         self._logged_down = True
         if lost:
             for call in self._downs:

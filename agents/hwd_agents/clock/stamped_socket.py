@@ -28,19 +28,16 @@ _log = logging.getLogger(__name__)
 
 
 class ClockSocket:
-    """Owns `opened`, which is bound or connected already. `refused` is called when nobody listens at the other end.
+    """Owns `opened`, which is bound or connected already.
 
     A kernel stamp is of the wall clock. Its conversion uses bounds, so that a receipt is never stamped too early and a
     sending never too late. Without kernel stamps the times before and after the calls are used.
     """
 
-    def __init__(
-        self, opened: socket.socket, clock: Clock, on_datagram: OnDatagram, refused: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, opened: socket.socket, clock: Clock, on_datagram: OnDatagram) -> None:
         self._socket: socket.socket | None = opened
         self._clock = clock
         self._on_datagram = on_datagram
-        self._refused = refused
         self.why_no_stamps = ""
         """Why the kernel makes no stamps; empty when it does."""
         flags = SOF_TX_SOFTWARE | SOF_RX_SOFTWARE | SOF_SOFTWARE | SOF_OPT_TSONLY
@@ -90,9 +87,7 @@ class ClockSocket:
                 payload, control, _flags, address = self._socket.recvmsg(_RECEIVE_BYTES, _CONTROL_BYTES)
             except BlockingIOError:
                 break
-            except ConnectionRefusedError:
-                if self._refused is not None:
-                    self._refused()
+            except ConnectionRefusedError:  # nobody listens at the other end
                 continue
             except OSError as error:  # a network error of an earlier call: reading clears it
                 _log.debug("clock: cannot receive: %s", error.strerror)
@@ -119,7 +114,6 @@ def _stamp(control: list[tuple[int, int, bytes]]) -> int | None:
     for level, kind, data in control:
         if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPING_NEW:
             seconds, nanoseconds = _STAMP.unpack_from(data)
-            return (
-                seconds * 1_000_000_000 + nanoseconds
-            ) or None  # the first datagrams may have come before stamps were switched on
+            # the first datagrams may have come before stamps were switched on
+            return seconds * 1_000_000_000 + nanoseconds or None
     return None

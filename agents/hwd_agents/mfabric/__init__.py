@@ -18,6 +18,8 @@ from .all_to_all import Move as Move
 from .all_to_all import Phase as Phase
 from .all_to_all import Slice as Slice
 from .all_to_all import all_to_all_moves as all_to_all_moves
+from .load import Load as Load
+from .load import load_of as load_of
 from .routing import Circuit as Circuit
 from .routing import Medium as Medium
 from .routing import NicPort as NicPort

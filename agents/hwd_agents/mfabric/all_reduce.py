@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 from typing_extensions import override
 
-from hwd_agents.mfabric.even_parts import even_parts
+from hwd_agents.mfabric.all_to_all import even_parts
 from hwd_agents.mfabric.routing import Medium
 from hwd_agents.mfabric.servers import Servers
 from hwd_drivers.core.errors import ConfigError

@@ -13,7 +13,6 @@ from enum import StrEnum
 import msgspec
 from typing_extensions import override
 
-from hwd_agents.mfabric.even_parts import even_parts
 from hwd_agents.mfabric.routing import Medium, Over, RoutingTable, Row
 from hwd_agents.mfabric.servers import Servers
 from hwd_drivers.core.errors import ConfigError
@@ -137,6 +136,15 @@ def _shared_out(sent: Sequence[Slice], rows: Sequence[Row]) -> list[list[Slice]]
     for part, share in zip(found, shares, strict=True):
         part += _taken(left, share - sum(one.length for one in part))
     return found
+
+
+def even_parts(length: int, parts: int) -> list[int]:
+    """The lengths of so many parts of whole elements: they differ by one at most, and the first ones are the longer.
+
+    With one part less, each one that is left is at least as long as it was.
+    """
+    each, longer = divmod(length, parts)
+    return [each + (number < longer) for number in range(parts)]
 
 
 def _taken(slices: deque[Slice], most: int) -> Iterator[Slice]:

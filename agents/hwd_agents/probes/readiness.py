@@ -87,7 +87,7 @@ class Probe:
         self.on_offer: list[Callable[[str, probe_wire.Offer], None]] = []
         self._verbs = verbs
         if verbs is not None:
-            verbs.on_datagram.append(self._take_verbs)
+            verbs.on_datagram.append(lambda name, payload, at_ns: self._take(name, payload, None, at_ns))
         self._host = host
         self._ports = ports
         self._source = source
@@ -284,9 +284,6 @@ class Probe:
             return ""
         here = self._verbs.why_no_datagrams(name)
         return here or ("" if peer.peer_verbs is not None else f"{peer.peer} is not probed by verbs")
-
-    def _take_verbs(self, name: str, payload: bytes, at_ns: int) -> None:
-        self._take(name, payload, None, at_ns)
 
     def _take(self, name: str, payload: bytes, address: tuple[str, int] | None, at_ns: int) -> None:
         """Process a message from a UDP address, or one over verbs."""

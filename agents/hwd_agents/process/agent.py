@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -41,6 +41,7 @@ GATHER_S: Final = 0.02
 """Changes of the inventory within this time make one birth message."""
 PAYLOAD_MOST_BYTES: Final = 1 << 20
 """Largest message to the agent: the peers of a reconfiguration take some 200 bytes each."""
+M = TypeVar("M", bound=wire.Message)
 _Described = tuple[dict[str, wire.PortNote], object, list[wire.HeldSetting], dict[str, wire.SwitchNote]]
 
 _log = logging.getLogger(__name__)
@@ -82,7 +83,8 @@ class Agent:
         self._on_started = on_started
         self.boot = ids.uuid()
         self._seqs: dict[str, int] = {}
-        self._garbage = 0
+        self.garbage = 0
+        """Number of messages from the bus that could not be parsed."""
         self._birth_due = asyncio.Event()
         self._spool = Spool(
             storage.events,
@@ -185,21 +187,13 @@ class Agent:
         """Whether some events are not acknowledged by the daemon."""
         return self._spool.oldest_seq < self._spool.next_seq
 
-    @property
-    def garbage(self) -> int:
-        """Number of messages from the bus that could not be parsed."""
-        return self._garbage
-
     async def run(self) -> None:
         """Run until cancelled."""
-        for leaf, handler in (
-            ("clock", self._on_clock),
-            ("command", self._on_command),
-            ("ack", self._on_ack),
-            ("answer", self._on_answer),
-        ):
-            self._bus.subscribe(self._topic(leaf), self._contained(handler))
-        self._bus.on_up(self._on_up)
+        self._subscribe("clock", wire.ClockRequest, self._on_clock)
+        self._subscribe("command", wire.Command, self._on_command)
+        self._subscribe("ack", wire.Ack, self._on_ack)
+        self._subscribe("answer", wire.Answer, lambda answer, incoming: self._asks.take(answer))
+        self._bus.on_up(lambda: self._spawn(self._publish_after_connect(), "connect"))
         self._bus.on_down(self._on_down)
         host = self._config.host
         async with asyncio.TaskGroup() as outer:
@@ -245,9 +239,6 @@ class Agent:
     def _is_up(self) -> bool:
         return self._greeted and self._bus.connected
 
-    def _on_up(self) -> None:
-        self._spawn(self._publish_after_connect(), "connect")
-
     def _on_down(self, cause: str) -> None:
         self._greeted = False
         self._asks.lost(cause)
@@ -286,56 +277,36 @@ class Agent:
         except (LinkError, TimeoutError) as error:
             _log.warning("%s: could not publish that the agent stops: %s", self._config.host, reason_of(error))
 
-    def _contained(self, handler: Callable[[Incoming], None]) -> Callable[[Incoming], None]:
-        """Process or count any message; no message ends the agent."""
+    def _subscribe(self, leaf: str, kind: type[M], handler: Callable[[M, Incoming], None]) -> None:
+        """Handle the messages of a topic, and count those of another kind; no message ends the agent."""
 
         def take(incoming: Incoming) -> None:
             try:
-                handler(incoming)
+                message = self._decode(incoming)
+                if isinstance(message, kind):
+                    handler(message, incoming)
+                elif message is not None:
+                    self.garbage += 1
             except Exception:  # noqa: BLE001 - the supervisor of messages from the broker
-                self._garbage += 1
+                self.garbage += 1
                 _log.exception("%s: a message on %s failed, which is a bug of hwd", self._config.host, incoming.topic)
 
-        return take
+        self._bus.subscribe(self._topic(leaf), take)
 
-    def _on_clock(self, incoming: Incoming) -> None:
-        message = self._decode(incoming)
-        match message:
-            case wire.ClockRequest(boot=self.boot):
-                self._spawn(self._host_clock.answer(message, incoming.at_ns), "clock")
-            case wire.ClockRequest() | None:
-                pass
-            case _:
-                self._garbage += 1
+    def _on_clock(self, request: wire.ClockRequest, incoming: Incoming) -> None:
+        if request.boot == self.boot:
+            self._spawn(self._host_clock.answer(request, incoming.at_ns), "clock")
 
-    def _on_ack(self, incoming: Incoming) -> None:
-        message = self._decode(incoming)
-        if message is None or self._tasks is None:  # the spool is closed: the next process publishes again
-            return
-        if not isinstance(message, wire.Ack) or not self._outbox.ack(message):
-            self._garbage += 1
+    def _on_ack(self, ack: wire.Ack, incoming: Incoming) -> None:
+        # without tasks the spool is closed: the next process publishes again
+        if self._tasks is not None and not self._outbox.ack(ack):
+            self.garbage += 1
 
-    def _on_answer(self, incoming: Incoming) -> None:
-        message = self._decode(incoming)
-        match message:
-            case wire.Answer():
-                self._asks.take(message)  # nobody waits for one that came twice, or too late
-            case None:
-                pass
-            case _:
-                self._garbage += 1
-
-    def _on_command(self, incoming: Incoming) -> None:
-        message = self._decode(incoming)
-        match message:
-            case wire.Command() if incoming.retained:  # commands are for present subscribers
-                self._garbage += 1
-            case wire.Command():
-                self._spawn(self._do(message), f"command-{message.verb}")
-            case None:
-                pass
-            case _:
-                self._garbage += 1
+    def _on_command(self, command: wire.Command, incoming: Incoming) -> None:
+        if incoming.retained:  # commands are for present subscribers
+            self.garbage += 1
+        else:
+            self._spawn(self._do(command), f"command-{command.verb}")
 
     async def _do(self, command: wire.Command) -> None:
         outcome = await self._commands.do(command)
@@ -343,7 +314,7 @@ class Agent:
             boot=self.boot,
             seq=self._next("reply"),
             id=command.id,
-            outcome=cast(Literal["done", "expired", "refused", "failed"], outcome.outcome),
+            outcome=outcome.outcome,
             why=wire.clipped(outcome.why),
             data=wire.clipped(outcome.data),
             at_ns=self._clock.monotonic_ns(),
@@ -362,7 +333,7 @@ class Agent:
                 raise ProtocolError(f"{size} bytes are over the limit of {PAYLOAD_MOST_BYTES} bytes")
             return wire.decode(incoming.payload)
         except ProtocolError as error:
-            self._garbage += 1
+            self.garbage += 1
             _log.debug("%s: %s: %s", self._config.host, incoming.topic, error)
             return None
 
@@ -402,7 +373,7 @@ class Agent:
             version=own_version(),
             at_ns=self._clock.monotonic_ns(),
             ports=self._described[0],
-            inventory=self._inventory.read(garbage=self._garbage + self._host_clock.refused),
+            inventory=self._inventory.read(garbage=self.garbage + self._host_clock.refused),
             spool_oldest_seq=self._spool.oldest_seq,
             spool_next_seq=self._spool.next_seq,
             spool_lost=self._spool.lost,

@@ -4,7 +4,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the Reply."""
 
-    outcome: str
+    outcome: Literal["done", "expired", "refused", "failed"]
     why: str = ""
     data: dict[str, Any] = {}
 
@@ -48,18 +48,8 @@ class _ExpiredError(DeadlineError):
 
 
 class Commands:
-    """Executes commands, and the verbs of `more`. Data of the replies:
-
-    | verb | data |
-    |---|---|
-    | observe, settle | at_ns, ports: {port: {light, firmware, carrier, rdma, ready: Observation}} |
-    | resend | here: how many of them are still in the spool; oldest_seq: the oldest of this boot |
-    | refresh | at_ns, ports: {port: PortNote}, states: {port: {light, firmware, carrier, rdma: bool or None}} |
-    | set | before, after: the states, as `hwd_agents.sources.setting_source` has them |
-    | hold | held: how many of its settings are set; back: as of put-back, those put back earlier as nobody held them |
-    | put-back | back: [{port, setting, state}], left: [{port, setting, why}] |
-    | delegate, take-back | as `hwd_agents.switches.own_switches` has them |
-    | report-transfers, cut-transfers | as `hwd_agents.transfers.host_transfers` has them |
+    """Executes commands, and the verbs of `more`. The data of their replies: `hwd_agents.wire.answers`, and
+    `hwd_agents.wire.transfers` for `report-transfers` and `cut-transfers`.
     """
 
     def __init__(
@@ -89,9 +79,8 @@ class Commands:
     async def do(self, command: Command) -> Outcome:
         """Execute it once: delivered again, it returns the first outcome."""
         if len(command.id) > ID_MOST_CHARS:
-            return Outcome(
-                outcome="refused", why=f"its id has {len(command.id)} characters, over the limit of {ID_MOST_CHARS}"
-            )
+            why = f"its id has {len(command.id)} characters, over the limit of {ID_MOST_CHARS}"
+            return Outcome(outcome="refused", why=why)
         known = self._outcomes.get(command.id)
         if known is not None:
             return await asyncio.shield(known)
@@ -135,27 +124,21 @@ class Commands:
             _log.exception("command %s failed", command.verb)
             return Outcome(outcome="failed", why=f"{command.verb}: {type(error).__name__}: {error}")
 
-    def _verb(self, command: Command) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
-        match command.verb:
-            case "observe":
-                return self._observe
-            case "settle":
-                return self._settle
-            case "resend":
-                return self._resend
-            case "refresh":
-                return self._refresh
-            case "set":
-                return functools.partial(self._set, expires_at_ns=command.expires_at_ns)
-            case "hold":
-                return self._hold
-            case "put-back":
-                return functools.partial(self._put_back, expires_at_ns=command.expires_at_ns)
-            case verb if verb in self._more:
-                return self._more[verb]
-            case _:
-                known = ", ".join(["observe, settle, resend, refresh, set, hold, put-back", *self._more])
-                raise RefusedError(f"this agent does not know it; there are {known}")
+    def _verb(self, command: Command) -> Verb:
+        in_time = functools.partial(self._check_expiry, command.expires_at_ns)
+        verbs: dict[str, Verb] = {
+            "observe": self._observe,
+            "settle": self._settle,
+            "resend": self._resend,
+            "refresh": self._refresh,
+            "set": functools.partial(self._set, in_time=in_time),
+            "hold": self._hold,
+            "put-back": functools.partial(self._put_back, in_time=in_time),
+            **self._more,
+        }
+        if command.verb not in verbs:
+            raise RefusedError(f"this agent does not know it; there are {', '.join(verbs)}")
+        return verbs[command.verb]
 
     async def _observe(self, arguments: dict[str, Any]) -> dict[str, Any]:
         asked = from_plain(arguments, Observe)
@@ -199,9 +182,8 @@ class Commands:
             "states": {port: self._watchers.states(port) for port in ports},
         }
 
-    async def _set(self, arguments: dict[str, Any], *, expires_at_ns: int) -> dict[str, Any]:
+    async def _set(self, arguments: dict[str, Any], *, in_time: Callable[[], None]) -> dict[str, Any]:
         asked = from_plain(arguments, SetPort)
-        in_time = functools.partial(self._check_expiry, expires_at_ns)
         return await self._settings.set(
             asked.run, self._port(asked.port), asked.setting, asked.value, for_s=asked.for_s, in_time=in_time
         )
@@ -210,8 +192,7 @@ class Commands:
         asked = from_plain(arguments, HoldSettings)
         return await self._settings.hold(asked.run, asked.for_s)
 
-    async def _put_back(self, arguments: dict[str, Any], *, expires_at_ns: int) -> dict[str, Any]:
-        in_time = functools.partial(self._check_expiry, expires_at_ns)
+    async def _put_back(self, arguments: dict[str, Any], *, in_time: Callable[[], None]) -> dict[str, Any]:
         return await self._settings.put_back(from_plain(arguments, PutBack).run, in_time=in_time)
 
     def _check_expiry(self, expires_at_ns: int) -> None:

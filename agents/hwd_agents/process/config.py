@@ -2,7 +2,7 @@
 
 import ipaddress
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -267,79 +267,61 @@ def broker_url(config: AgentConfig) -> str:
     return url
 
 
-def _problems(config: AgentConfig) -> list[str]:
-    problems = [
-        f"ports.{name}.lanes: {port.lanes} is not 1 to {LANES_MOST}"
-        for name, port in config.ports.items()
-        if not 1 <= port.lanes <= LANES_MOST
-    ]
-    problems += [
-        f"ports.{name}.ip: {port.ip!r} is no IP address; write 10.1.0.1 or 10.1.0.1/32"
-        for name, port in config.ports.items()
-        if port.ip is not None and not _is_address(port.ip)
-    ]
+def _problems(config: AgentConfig) -> Iterator[str]:
+    for name, port in config.ports.items():
+        if not 1 <= port.lanes <= LANES_MOST:
+            yield f"ports.{name}.lanes: {port.lanes} is not 1 to {LANES_MOST}"
+    for name, port in config.ports.items():
+        if port.ip is not None and not _is_address(port.ip):
+            yield f"ports.{name}.ip: {port.ip!r} is no IP address; write 10.1.0.1 or 10.1.0.1/32"
     if not config.ports:
-        problems.append("ports: name at least one")
+        yield "ports: name at least one"
     for name in (config.testbed, config.host, *config.ports, *config.switches):
         if not name or set(name) & set("/+#.\0"):
-            problems.append(
-                f"{name!r}: a name of a testbed, a host, a port or a switch is not empty and has no / + # or dot"
-            )
+            yield f"{name!r}: a name of a testbed, a host, a port or a switch is not empty and has no / + # or dot"
     interfaces: Mapping[str, list[str]] = {port.interface: [] for port in config.ports.values()}
     for name, port in config.ports.items():
         interfaces[port.interface].append(name)
-    problems += [
-        f"ports: {' and '.join(names)} share the interface {one}" for one, names in interfaces.items() if len(names) > 1
-    ]
+    for one, names in interfaces.items():
+        if len(names) > 1:
+            yield f"ports: {' and '.join(names)} share the interface {one}"
     if config.spool.limit_bytes < LIMIT_LEAST_BYTES:
-        problems.append(f"spool.limit_bytes: {config.spool.limit_bytes} is under the least, {LIMIT_LEAST_BYTES} bytes")
+        yield f"spool.limit_bytes: {config.spool.limit_bytes} is under the least, {LIMIT_LEAST_BYTES} bytes"
     sources = config.sources
     if sources.kernel is None and sources.twin is None:
-        problems.append("sources: name kernel, twin or both")
+        yield "sources: name kernel, twin or both"
     if sources.kernel is not None and (sources.kernel.keeper is None) != (sources.kernel.namespace is None):
-        problems.append("sources.kernel: keeper and namespace go together")
+        yield "sources.kernel: keeper and namespace go together"
     if config.clock is not None and sources.twin is None:
-        problems.append("clock: only the clock of a twin host can be shifted")
+        yield "clock: only the clock of a twin host can be shifted"
     if config.clock_port is not None and not 0 <= config.clock_port <= PORT_MOST:
-        problems.append(f"clock_port: {config.clock_port} is not 0 to {PORT_MOST}")
+        yield f"clock_port: {config.clock_port} is not 0 to {PORT_MOST}"
     rates = {**to_plain(config.probe), **to_plain(config.sampling)}
-    problems += [
-        f"{name}: {value} is not above 0"
-        for name, value in rates.items()
-        if value < 0 or (value == 0 and "slow" not in name and name not in ("counters_s", "monitors_s"))
-    ]
-    problems += [
-        f"modules.{part}.{name}: {value} s is not 0 or more"
-        for part, timing in config.modules.items()
-        for name, value in (("los_s", timing.los_s), ("monitor_s", timing.monitor_s))
-        if value is not None and not 0 <= value < math.inf
-    ]
-    problems += [
-        f"switches.{name}.ports: {port} is no port of this file; there are {', '.join(config.ports)}"
-        for name, switch in config.switches.items()
-        for port in switch.ports
-        if port not in config.ports
-    ]
+    for name, value in rates.items():
+        if value < 0 or (value == 0 and "slow" not in name and name not in ("counters_s", "monitors_s")):
+            yield f"{name}: {value} is not above 0"
+    for part, timing in config.modules.items():
+        for name, age_s in to_plain(timing).items():
+            if age_s is not None and not 0 <= age_s < math.inf:
+                yield f"modules.{part}.{name}: {age_s} s is not 0 or more"
+    for name, switch in config.switches.items():
+        for unknown in (each for each in switch.ports if each not in config.ports):
+            yield f"switches.{name}.ports: {unknown} is no port of this file; there are {', '.join(config.ports)}"
     if not 0 <= config.selection.fall_s < math.inf:
-        problems.append(f"selection.fall_s: {config.selection.fall_s} s is not 0 or more")
+        yield f"selection.fall_s: {config.selection.fall_s} s is not 0 or more"
     if not config.selection.socket.startswith(("unix:/", "mem:")):
-        problems.append(
-            f"selection.socket: {config.selection.socket!r} is no Unix socket; write unix:/run/hwd-agent/select.sock"
-        )
+        yield f"selection.socket: {config.selection.socket!r} is no Unix socket; write unix:/run/hwd-agent/select.sock"
     place = config.transfers.socket
     if place is not None and not place.startswith(("unix:/", "mem:")):
-        problems.append(f"transfers.socket: {place!r} is no Unix socket; write unix:/run/hwd-agent/transfers.sock")
+        yield f"transfers.socket: {place!r} is no Unix socket; write unix:/run/hwd-agent/transfers.sock"
     if place is not None and place == config.selection.socket and config.switches:
-        problems.append(f"transfers.socket: {place!r} is that of the selections; name another one")
+        yield f"transfers.socket: {place!r} is that of the selections; name another one"
     if not 1 <= config.rc.ack_timeout <= ACK_TIMEOUT_MOST:
-        problems.append(
-            f"rc.ack_timeout: {config.rc.ack_timeout} is not 1 to {ACK_TIMEOUT_MOST}; 0 would wait for ever"
-        )
+        yield f"rc.ack_timeout: {config.rc.ack_timeout} is not 1 to {ACK_TIMEOUT_MOST}; 0 would wait for ever"
     if not 0 <= config.rc.retries <= RETRIES_MOST:
-        problems.append(f"rc.retries: {config.rc.retries} is not 0 to {RETRIES_MOST}")
+        yield f"rc.retries: {config.rc.retries} is not 0 to {RETRIES_MOST}"
     if config.probe.growth < 1:
-        problems.append(f"probe.growth: {config.probe.growth} is below 1: attempts would come ever faster")
-    return problems
+        yield f"probe.growth: {config.probe.growth} is below 1: attempts would come ever faster"
 
 
 def _is_address(text: str) -> bool:

@@ -91,14 +91,11 @@ class DaemonAsks:
             case _:
                 raise FailedError(f"{verb}: {answer.why}")
 
-    def take(self, answer: Answer) -> bool:
-        """Hand an answer to who waits for it; returns whether there is somebody."""
+    def take(self, answer: Answer) -> None:
+        """Hand an answer to who waits for it: nobody waits for one that came twice, or too late."""
         waiting = self._pending.get(answer.id)
-        if answer.boot != self._boot or waiting is None:
-            return False
-        if not waiting.done():
+        if answer.boot == self._boot and waiting is not None and not waiting.done():
             waiting.set_result(answer)
-        return True
 
     def lost(self, cause: str) -> None:
         """The broker went away: what is on its way is lost, both ways."""

@@ -38,8 +38,8 @@ class Inventory:
             "machine": system.machine,
             "life": self._sources.life(),
             "modules": self._modules(),
-            "monitors": {} if watchers.optics is None else {port: watchers.optics.monitors(port) for port in ports},
-            "links": {} if watchers.details is None else {port: watchers.details.details(port) for port in ports},
+            "monitors": {port: optics.monitors() for port, optics in watchers.optics.items()},
+            "links": {port: link.details for port, link in watchers.details.items()},
             "nics": self._nics.read,
             "states": {port: watchers.states(port) for port in ports},
             "spool": {
@@ -58,17 +58,9 @@ class Inventory:
         return Found(**clipped(to_plain(found)))
 
     def _modules(self) -> dict[str, ModuleNote]:
-        optics = self._watchers.optics
-        found = {} if optics is None else {port: optics.module(port) for port in self._config.ports}
+        found = {port: optics.module for port, optics in self._watchers.optics.items()}
         return {
-            port: ModuleNote(
-                vendor=module.vendor,
-                part=module.part,
-                revision=module.revision,
-                serial=module.serial,
-                standard=module.standard,
-                thresholds=module.thresholds,
-            )
+            port: ModuleNote(**{name: getattr(module, name) for name in ModuleNote.__struct_fields__})
             for port, module in found.items()
             if module is not None
         }

@@ -67,12 +67,12 @@ class LineSocket:
         self._place = place
         self._what = what
         self._group = group
-        self._answer = answer
+        self.answer = answer
         self._acceptor = acceptor
         self._spawn = spawn
-        self._gone = gone
+        self.gone = gone
         self._lines_per_s = lines_per_s
-        self._sessions: dict[_Session, None] = {}
+        self.sessions: dict[_Session, None] = {}
 
     async def run(self) -> None:
         """Raises ConfigError when it cannot listen there."""
@@ -88,7 +88,7 @@ class LineSocket:
             await stay()
         finally:
             await close()
-            for session in [*self._sessions]:
+            for session in [*self.sessions]:
                 session.hang_up()
 
     async def _listen(self, path: Path) -> UnixListener:
@@ -116,26 +116,17 @@ class LineSocket:
         bucket = None
         if self._lines_per_s is not None:
             bucket = Bucket(per_s=self._lines_per_s, most=self._lines_per_s)
-        task = self._what.partition(".")[0]
-        return _Session(self._answer, self._sessions, lambda work: self._spawn(work, task), self._gone, bucket)
+        return _Session(self, bucket)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run the work of a session in a task of its own."""
+        self._spawn(work, self._what.partition(".")[0])
 
 
 class _Session(asyncio.Protocol):
-    """One client."""
-
-    def __init__(
-        self,
-        answer: Callable[[Client, bytes], Awaitable[bytes]],
-        sessions: "dict[_Session, None]",
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
-        gone: Callable[[Client], None],
-        bucket: Bucket | None,
-    ) -> None:
+    def __init__(self, owner: LineSocket, bucket: Bucket | None) -> None:
         self.peer = ""
-        self._answer = answer
-        self._sessions = sessions
-        self._spawn = spawn
-        self._report_gone = gone
+        self._owner = owner
         self._bucket = bucket
         self._again: asyncio.TimerHandle | None = None
         self._begun = bytearray()
@@ -148,8 +139,8 @@ class _Session(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._sessions[self] = None
-        if len(self._sessions) > CLIENTS_MOST:
+        self._owner.sessions[self] = None
+        if len(self._owner.sessions) > CLIENTS_MOST:
             self.hang_up()
             return
         if (sock := transport.get_extra_info("socket")) is not None and sock.family == socket.AF_UNIX:
@@ -160,10 +151,10 @@ class _Session(asyncio.Protocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._sessions.pop(self, None)
+        self._owner.sessions.pop(self, None)
         if self._again is not None:
             self._again.cancel()
-        self._report_gone(self)
+        self._owner.gone(self)
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -198,7 +189,7 @@ class _Session(asyncio.Protocol):
         """Start the received requests; stop reading from a client that does not read its answers, or asks too much."""
         while self._lines and self._pending < PENDING_MOST and not self._full and self._may_go_on():
             self._pending += 1
-            self._spawn(self._do(self._lines.popleft()))
+            self._owner.spawn(self._do(self._lines.popleft()))
         if self._transport is None:
             return
         if self._lines:
@@ -220,7 +211,7 @@ class _Session(asyncio.Protocol):
 
     async def _do(self, line: bytes) -> None:
         try:
-            answer = await self._answer(self, line)
+            answer = await self._owner.answer(self, line)
         finally:
             self._pending -= 1
         self.send(answer)

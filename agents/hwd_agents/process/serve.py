@@ -5,8 +5,9 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,6 @@ from typing import Final
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_agents.clock.clock_port import ClockPort
 from hwd_agents.process.agent import Agent
-from hwd_agents.process.broker_addresses import broker_addresses
 from hwd_agents.process.config import AgentConfig, broker_url, load_config
 from hwd_agents.process.priority import ask_for_real_time
 from hwd_agents.process.seams import Seams, Storage
@@ -41,7 +41,7 @@ from hwd_agents.spool.disk_trouble import next_step
 from hwd_agents.wire import SourceNote, client_id
 from hwd_drivers.core.clock import BOOT_ID, Clock, ShiftedClock, SystemClock
 from hwd_drivers.core.disk import FileDisk
-from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError
+from hwd_drivers.core.errors import ConfigError, HwdError, LinkError, RefusedError
 from hwd_drivers.core.file_lock import take_lock
 from hwd_drivers.core.ids import Draws, RandomIds
 from hwd_drivers.core.offload import Offload, ThreadOffload
@@ -128,6 +128,24 @@ def clock_port(config: AgentConfig, clock: Clock) -> Callable[[str], ClockPort] 
         return None if url.transport == "unix" else (url.host, url.port)
 
     return lambda key: ClockPort(clock, key=key, broker=broker, number=number)
+
+
+async def broker_addresses(config: AgentConfig) -> Sequence[str]:
+    """All addresses, since any may be in use; none for a Unix socket.
+
+    Raises LinkError when the name cannot be resolved, HwdError when there is no URL.
+    """
+    url = BrokerUrl.parse(broker_url(config))
+    if url.transport == "unix":
+        return ()
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise LinkError(
+            f"{url.host}: cannot find the address of the broker, so its route is not known: {error.strerror}. "
+            "Write its address into the agent's file"
+        ) from error
+    return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def open_sources(

@@ -352,5 +352,4 @@ def _flat(tensors: list[list[torch.Tensor]]) -> list[torch.Tensor]:
 
 
 def _size(tensors: Sequence[torch.Tensor]) -> int:
-    """The size of tensors in bytes."""
     return sum(one.numel() * one.element_size() for one in tensors)

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from hwd_agents.process.config import PortConfig
 from hwd_agents.settings.setting_journal import JournalSetting, SettingJournal
-from hwd_agents.sources.kernel.broker_route import Way
+from hwd_agents.sources.kernel.broker_route import BrokerWay
 from hwd_agents.sources.setting_source import (
     SETTINGS_OF_FIRMWARE,
     Setting,
@@ -57,7 +57,7 @@ class Settings:
         clock: Clock,
         life: Callable[[], str],
         on_change: Callable[[], None],
-        way: Way | None = None,
+        way: BrokerWay | None = None,
     ) -> None:
         self._ports = ports
         self._source = source

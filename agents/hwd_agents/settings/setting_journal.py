@@ -9,7 +9,7 @@ import msgspec
 from hwd_agents.spool.disk_trouble import read, set_aside
 from hwd_agents.wire import HeldSetting
 from hwd_drivers.core.disk import Disk
-from hwd_drivers.core.frames import Frames, decode_frames, encode_frame
+from hwd_drivers.core.frames import decode_frames, encode_frame
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.structs import decoder, encoder
 
@@ -57,7 +57,10 @@ class SettingJournal:
                 self.damaged_bytes,
                 set_aside(disk),
             )
-            self._cut(found)
+            try:
+                disk.replace(b"".join(map(encode_frame, found.payloads)))
+            except OSError as error:  # the next change rewrites it
+                _log.warning("settings: the journal cannot be rewritten: %s", reason_of(error))
         self._held: list[JournalSetting] = []
         self._strange: list[bytes] = []
         for number, payload in enumerate(found.payloads):
@@ -67,13 +70,6 @@ class SettingJournal:
                 self.damaged_bytes += len(payload)
                 self._strange.append(payload)
                 _log.warning("settings: frame %d of the journal cannot be parsed: %s", number, reason_of(error))
-
-    def _cut(self, found: Frames) -> None:
-        """Rewrite the file; if the disk cannot, the next change rewrites it."""
-        try:
-            self._disk.replace(b"".join(map(encode_frame, found.payloads)))
-        except OSError as error:
-            _log.warning("settings: the journal cannot be rewritten: %s", reason_of(error))
 
     @property
     def held(self) -> tuple[JournalSetting, ...]:

@@ -9,63 +9,24 @@ A move over a circuit goes from the address of the one NIC port to that of the o
 packet switches; one inside a host over its loopback. All ranks of the job call the same collectives in the same order.
 """
 
-import fcntl
-import hashlib
-import logging
 import os
-import socket
-import struct
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self, TypeVar
 
 from hwd_agents.mfabric import Circuit, Medium, Move, NicPort, Phase, Servers, Slice, Step, VectorMove
+from hwd_agents.shim.move_channel import MOST_BYTES, Ends, MoveChannel, MoveKey, now_s
 from hwd_agents.wire import RankPlace
-from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError, ProtocolError, RefusedError
-from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.errors import ConfigError, DeadlineError, ProtocolError, RefusedError
 
 PORT: Final = 29_600
 """Rank n listens on this one and n more; two jobs on one host need two."""
-AGAIN_S: Final = 0.02
-"""Between two attempts to reach a rank."""
-CONNECT_S: Final = 0.5
-"""For one attempt: TCP itself asks again after a second."""
-TAKE_S: Final = 60.0
-"""Without a byte, before a connection is given up."""
-MOST_BYTES: Final = 1 << 32
-"""The most bytes of one move."""
-_HEADER: Final = struct.Struct("!32sQIIIQ")
-"""The header of a move: of which job, of which collective and step, who sends, which of the moves between the two, how
-many bytes follow.
-"""
-_TAKEN: Final = b"+"
-"""Comes back when all of a move was read."""
-_SIOCGIFADDR: Final = 0x8915
-_NAME_MOST: Final = 15
-"""The call of netdevice(7) for the address of an interface, and the longest name that it takes."""
 _TOGETHER: Final = ((Phase.GATHER,), (Phase.INTER_HOST, Phase.INTRA_HOST), (Phase.SCATTER,))
 """Phases that begin at once."""
 
 M = TypeVar("M", bound=Move | VectorMove)
-_Key = tuple[int, int, int, int]
-"""Collective, step of it, sender, and which of the moves between the two."""
-
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    """The ends of a move: from which NIC port with which address to which address; `source` empty: from any."""
-
-    port: str
-    source: str
-    destination: str
 
 
 class Exchange:
@@ -91,7 +52,6 @@ class Exchange:
             raise ConfigError(f"rank {number}: there are {len(places)} ranks")
         self._number = number
         self._places = places
-        self._port = port
         hosts = [*dict.fromkeys(place.host for place in places)]
         ranks = [tuple(n for n, place in enumerate(places) if place.host == host) for host in hosts]
         self.servers = Servers(
@@ -102,18 +62,9 @@ class Exchange:
             for n, place in reversed([*enumerate(places)])
             for name in place.optical
         }
-        self._job = hashlib.sha256(job).digest()
         self._collective = self._steps = 0
-        self._is_closed = False
         self._process = os.getpid()
-        self._came: dict[_Key, bytes] = {}
-        self._changed = threading.Condition()
-        try:
-            self._listener = socket.create_server(("", port + number), backlog=len(places) * 4)
-        except OSError as error:
-            raise LinkError(f"rank {number}: cannot listen at port {port + number}: {reason_of(error)}") from error
-        self._thread = threading.Thread(target=self._listen, name="hwd-exchange", daemon=True)
-        self._thread.start()
+        self._channel = MoveChannel(number, len(places), job=job, port=port)
 
     def __enter__(self) -> Self:
         return self
@@ -122,12 +73,7 @@ class Exchange:
         self.close()
 
     def close(self) -> None:
-        self._is_closed = True
-        if self._process == os.getpid():  # else it would end the listener of the process from which it was forked
-            with suppress(OSError):  # it is closed already
-                self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join()
+        self._channel.close(is_forked=self._process != os.getpid())
 
     def circuits(self, links: Iterable[str]) -> list[tuple[NicPort, NicPort]]:
         """The links of a light, `h0.eth0<->h1.eth0`; those of NIC ports that no rank has are left out."""
@@ -213,11 +159,10 @@ class Exchange:
             raise RefusedError(
                 f"rank {self._number}: this process was forked from that of the rank, which alone has what comes to it"
             )
-        with self._changed:
-            self._collective += 1
-            self._steps = 0
-            self._came = {key: data for key, data in self._came.items() if key[0] >= self._collective}
-        return _now_s() + within_s
+        self._collective += 1
+        self._steps = 0
+        self._channel.begin(self._collective)
+        return now_s() + within_s
 
     def _step(
         self,
@@ -231,33 +176,32 @@ class Exchange:
         self._steps += 1
         seen = Counter[tuple[int, int]]()
         sending: list[threading.Thread] = []
-        expected: list[tuple[_Key, M]] = []
+        expected: list[tuple[MoveKey, M]] = []
         errors: list[Exception] = []
 
-        def send(move: M, ends: _Ends, data: Sequence[bytes | memoryview]) -> None:
+        def send(move: M, ends: Ends, key: MoveKey, data: Sequence[bytes | memoryview]) -> None:
             try:
-                self._send(ends, move.receiver, data, by_s)
+                self._channel.send(ends, move.receiver, key, data, by_s)
             except Exception as error:  # noqa: BLE001 - raised where the collective was called
                 errors.append(error)
-                with self._changed:
-                    self._changed.notify_all()
+                self._channel.wake()
 
         for one in moves:
             pair, size = (one.sender, one.receiver), one.length * element_bytes
             which, seen[pair] = seen[pair], seen[pair] + 1
             if size > MOST_BYTES:
                 raise ConfigError(f"{one}: {size} bytes in one move, over the {MOST_BYTES} that there may be")
+            key = MoveKey(self._collective, self._steps, one.sender, which)
             if one.sender == self._number:
-                header = _HEADER.pack(self._job, self._collective, self._steps, self._number, which, size)
-                work = partial(send, one, self._ends(one), [header, *payload(one)])
+                work = partial(send, one, self._ends(one), key, payload(one))
                 sending.append(threading.Thread(target=work, name="hwd-exchange-send"))
             elif one.receiver == self._number:
-                expected.append(((self._collective, self._steps, one.sender, which), one))
+                expected.append((key, one))
         for thread in sending:
             thread.start()
         try:
             for key, one in expected:
-                came = self._received(key, str(one), by_s, errors)
+                came = self._channel.received(key, str(one), by_s, errors)
                 if len(came) != one.length * element_bytes:
                     raise ProtocolError(f"rank {self._number}: {len(came)} bytes came of {one}")
                 take(one, came)
@@ -287,16 +231,16 @@ class Exchange:
             )
         return piece
 
-    def _ends(self, move: Move | VectorMove) -> _Ends:
+    def _ends(self, move: Move | VectorMove) -> Ends:
         """Raises ConfigError where a rank has no address there."""
         here, there = self._places[move.sender], self._places[move.receiver]
         try:
             match move.over:
                 case Circuit(here=near, there=far):
-                    return _Ends(near.name, here.optical[near.name], there.optical[far.name])
+                    return Ends(near.name, here.optical[near.name], there.optical[far.name])
                 case Medium.INSIDE:
-                    return _Ends("", "", "127.0.0.1")
-            return _Ends(*self._gateway(move.sender), self._gateway(move.receiver)[1])
+                    return Ends("", "", "127.0.0.1")
+            return Ends(*self._gateway(move.sender), self._gateway(move.receiver)[1])
         except (KeyError, IndexError) as error:
             raise ConfigError(f"{move}: no address to send between: give the NIC ports an `ip`") from error
 
@@ -304,95 +248,3 @@ class Exchange:
         """The NIC port by which a rank stands for its host on packet switches, and its address."""
         server = self.servers.server_of[rank]
         return [*self._places[rank].electrical.items()][self.servers.eps[server].index(rank)]
-
-    def _send(self, ends: _Ends, to: int, data: Sequence[bytes | memoryview], by_s: float) -> None:
-        """Returns when the receiver has all of it. Raises LinkError where it cannot be reached in time: light that has
-        just come may lose a first packet, and a rank may be late.
-        """
-        last = "there was no time left"
-        while (left_s := by_s - _now_s()) > 0:
-            try:
-                with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as peer:
-                    if ends.source:
-                        _leave_by(peer, ends.port, ends.source)
-                    peer.settimeout(min(left_s, CONNECT_S))
-                    peer.connect((ends.destination, self._port + to))
-                    for piece in data:
-                        peer.settimeout(max(by_s - _now_s(), AGAIN_S))
-                        peer.sendall(piece)
-                    peer.settimeout(max(by_s - _now_s(), AGAIN_S))
-                    if peer.recv(1) == _TAKEN:
-                        return
-                    last = "it hung up before it had all of it"
-            except OSError as error:
-                last = reason_of(error)
-            threading.Event().wait(AGAIN_S)
-        raise LinkError(
-            f"rank {self._number}: cannot send to rank {to} from {ends.source or 'its host'} to {ends.destination}:"
-            f"{self._port + to}: {last}"
-        )
-
-    def _received(self, key: _Key, what: str, by_s: float, errors: Sequence[Exception]) -> bytes:
-        """Raises the first of `errors` as soon as there is one: what could not be sent is why nothing comes."""
-        with self._changed:
-            self._changed.wait_for(lambda: key in self._came or errors, timeout=max(0.0, by_s - _now_s()))
-            if key in self._came:
-                return self._came.pop(key)
-        if errors:
-            raise errors[0]
-        raise DeadlineError(f"rank {self._number}: nothing came of {what} in time")
-
-    # --- what comes
-
-    def _listen(self) -> None:
-        while not self._is_closed:
-            try:
-                peer, _ = self._listener.accept()
-            except OSError as error:  # of a connection that came, as where its light went
-                if not self._is_closed:
-                    log.warning("rank %d: a connection was lost: %s", self._number, reason_of(error))
-                    threading.Event().wait(AGAIN_S)
-                continue
-            threading.Thread(target=self._take, args=(peer,), name="hwd-exchange-take", daemon=True).start()
-
-    def _take(self, peer: socket.socket) -> None:
-        """Take the one move of a connection. One that is cut off is sent again, over another connection."""
-        try:
-            with peer, peer.makefile("rb") as stream:
-                peer.settimeout(TAKE_S)
-                header = stream.read(_HEADER.size)
-                if len(header) < _HEADER.size:
-                    return
-                job, collective, step, sender, which, size = _HEADER.unpack(header)
-                if job != self._job or sender >= len(self._places) or size > MOST_BYTES:
-                    log.warning("rank %d: something came that is no move of its job", self._number)
-                    return
-                data = stream.read(size)
-                if len(data) < size:
-                    log.info("rank %d: %d of %d bytes came from rank %d", self._number, len(data), size, sender)
-                    return
-                with self._changed:
-                    if collective >= self._collective:  # else it has failed here
-                        self._came[collective, step, sender, which] = data
-                        self._changed.notify_all()
-                peer.sendall(_TAKEN)
-        except OSError as error:
-            log.info("rank %d: what came was cut off: %s", self._number, reason_of(error))
-
-
-def _leave_by(peer: socket.socket, port: str, address: str) -> None:
-    """Send out of the interface of this name, where it has the address: a route may lead out of another NIC port that
-    reaches the same hosts. Raises OSError.
-    """
-    peer.bind((address, 0))
-    asked = struct.pack("256s", port.encode()[:_NAME_MOST])
-    try:
-        own = socket.inet_ntoa(fcntl.ioctl(peer.fileno(), _SIOCGIFADDR, asked)[20:24])
-    except OSError:  # the host has no interface of this name
-        return
-    if own == address:
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, port.encode() + b"\0")
-
-
-def _now_s() -> float:
-    return SystemClock().monotonic_ns() / 1e9

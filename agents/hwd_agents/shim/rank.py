@@ -11,12 +11,12 @@ from typing import Final, Self, TypeVar
 from msgspec.structs import replace
 
 from hwd_agents.shim.exchange import PORT, Exchange
+from hwd_agents.shim.move_channel import now_s
 from hwd_agents.shim.shims import Ask, Go, Select, SendOver, Shim, find
 from hwd_agents.switches.select_client import Selector
 from hwd_agents.transfers import lines
 from hwd_agents.transfers.client import KEY_VARIABLE, SOCKET_VARIABLE, Transfers
 from hwd_agents.wire import Operation, OperationKind, RankPlace
-from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, DeadlineError, FailedError, HwdError, LinkError, RefusedError
 
 JOB_VARIABLE: Final = "HWD_JOB"
@@ -49,9 +49,7 @@ class Rank:
         self.job = job
         self.number = number
         self._key = key
-        self._proof = lines.Rank(job=job, rank=number, key=key)
         self._away_s = away_s
-        self._clock = SystemClock()
         self._transfers = Transfers(path, key=key)
         self._selector: Selector | None = None
         self._counts: Counter[tuple[str | int, ...]] = Counter()
@@ -63,7 +61,7 @@ class Rank:
         self._to_report: Operation | None = None
         """The last operation of an agent that has gone away since: maybe before it had told the daemon of its end."""
         try:
-            joined = self._until(lambda: self._transfers.join(self._proof))
+            joined = self._until(lambda: self._transfers.join(self._identity))
             self.places: tuple[RankPlace, ...] = tuple(joined.ranks)
             self.groups: Mapping[str, tuple[int, ...]] = {name: tuple(ranks) for name, ranks in joined.groups.items()}
             self.longest_s = joined.longest_s
@@ -174,10 +172,10 @@ class Rank:
 
     def _ask(self, operation: Operation, within_s: float) -> str:
         if self._to_report is not None:
-            self._transfers.done(self._proof, self._to_report)
+            self._transfers.done(self._identity, self._to_report)
             self._to_report = None
         try:
-            transfer, links = self._transfers.ask(self._proof, operation, within_s=within_s, wait_s=ASK_S)
+            transfer, links = self._transfers.ask(self._identity, operation, within_s=within_s, wait_s=ASK_S)
         except LinkError:
             self._to_report, self._ended = self._ended, None
             raise
@@ -190,7 +188,7 @@ class Rank:
             self._transfers.end(transfer)
             self._ended = operation
         except (LinkError, RefusedError, DeadlineError):  # the agent went away, and a new one knows nothing of it
-            self._until(lambda: self._transfers.done(self._proof, operation))
+            self._until(lambda: self._transfers.done(self._identity, operation))
 
     def _select(self, select: Select) -> None:
         if self._selector is None:
@@ -198,26 +196,27 @@ class Rank:
             self._selector = Selector() if path is None else Selector(path)
         self._selector.select(select.positions, within_s=select.within_s)
 
+    @property
+    def _identity(self) -> lines.Rank:
+        return lines.Rank(job=self.job, rank=self.number, key=self._key)
+
     def _until(self, ask: Callable[[], T]) -> T:
         """The answer, asked for again while agent or daemon are away; raises the last error after `away_s`."""
-        pause_s, by_s = AGAIN_S, self._now_s() + self._away_s
+        pause_s, by_s = AGAIN_S, now_s() + self._away_s
         while True:
-            began_s = self._now_s()
+            began_s = now_s()
             try:
                 return ask()
             except RefusedError:
                 raise
             except (LinkError, DeadlineError, FailedError) as error:
-                now_s = self._now_s()
-                if now_s - began_s >= ASK_S / 2:  # it was heard, and waits for its plane
-                    by_s = now_s + self._away_s
-                if now_s >= by_s:
+                now = now_s()
+                if now - began_s >= ASK_S / 2:  # it was heard, and waits for its plane
+                    by_s = now + self._away_s
+                if now >= by_s:
                     raise _named(error, self) from error
             threading.Event().wait(pause_s)
             pause_s = min(2 * pause_s, AGAIN_MOST_S)
-
-    def _now_s(self) -> float:
-        return self._clock.monotonic_ns() / 1e9
 
 
 def _named(error: HwdError, rank: Rank) -> HwdError:

@@ -6,8 +6,8 @@ import threading
 from contextlib import suppress
 from typing import Final
 
+from hwd_agents.shim.move_channel import now_s
 from hwd_agents.shim.rank import Rank
-from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError
 from hwd_drivers.core.reason import reason_of
 
@@ -30,13 +30,13 @@ def meet(rank: Rank, *, port: int = PORT, within_s: float = 30.0) -> None:
     Raises ConfigError for a rank without an address on a packet switch, LinkError where rank 0 cannot be reached, with
     both addresses, and DeadlineError, which names the ranks that did not come, in all that have reached rank 0.
     """
-    by_s = _now_s() + within_s
+    by_s = now_s() + within_s
     address, own = _address(rank, 0), _address(rank, rank.number)
     if rank.number == 0:
         _receive(rank, address[1], port, by_s, within_s)
         return
     last = "it does not listen"
-    while (left_s := by_s - _now_s()) > 0:
+    while (left_s := by_s - now_s()) > 0:
         try:
             with socket.create_connection((address[1], port), timeout=left_s, source_address=(own[1], 0)) as to:
                 to.sendall(f"{rank.number} {rank.proof(rank.number)}\n".encode())
@@ -63,7 +63,7 @@ def _receive(rank: Rank, address: str, port: int, by_s: float, within_s: float) 
     try:
         with socket.create_server((address, port)) as listener:
             while absent:
-                listener.settimeout(max(0.001, by_s - _now_s()))
+                listener.settimeout(max(0.001, by_s - now_s()))
                 one = listener.accept()[0]
                 met.append(one)
                 one.settimeout(SAYS_WITHIN_S)
@@ -101,7 +101,3 @@ def _address(rank: Rank, number: int) -> tuple[str, str]:
 
 def _named(rank: Rank, number: int) -> str:
     return f"rank {number} on {rank.places[number].host}"
-
-
-def _now_s() -> float:
-    return SystemClock().monotonic_ns() / 1e9

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, Self
 
 import msgspec
 
@@ -37,23 +37,28 @@ class OperState(StrEnum):
     """Passes packets."""
 
 
-class LinkReading(msgspec.Struct, frozen=True, kw_only=True):
-    """One interface at one time. An absent interface (`present` false) keeps its last known values.
-
-    This state began at or after `earliest_ns` and not after `at_ns`. `earliest_ns` None: no earlier state is known,
-    and it may have begun at any time. Counters run since the interface was created: a new `ifindex` restarts them.
-    """
+class LinkState(msgspec.Struct, frozen=True, kw_only=True):
+    """One network interface. Counters run since the interface was created: a new `ifindex` restarts them."""
 
     interface: str
     ifindex: int
-    present: bool
     admin_up: bool
     carrier: bool
     operstate: OperState
     carrier_changes: int
     carrier_ups: int
     carrier_downs: int
-    mtu: int
+    mtu: int = 1500
+
+
+class LinkReading(LinkState, frozen=True, kw_only=True):
+    """One interface at one time. An absent interface (`present` false) keeps its last known values.
+
+    This state began at or after `earliest_ns` and not after `at_ns`. `earliest_ns` None: no earlier state is known,
+    and it may have begun at any time.
+    """
+
+    present: bool
     origin: Origin
     at_ns: int
     earliest_ns: int | None
@@ -61,6 +66,19 @@ class LinkReading(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         state = ("carrier" if self.carrier else "no carrier") if self.present else "gone"
         return f"{self.interface} (#{self.ifindex}) {state}, {self.carrier_changes} changes, by {self.origin}"
+
+    def gone(self, *, origin: Origin, at_ns: int, earliest_ns: int | None) -> Self:
+        """The reading of the interface once it does not exist any more."""
+        return msgspec.structs.replace(
+            self,
+            present=False,
+            admin_up=False,
+            carrier=False,
+            operstate=OperState.NOT_PRESENT,
+            origin=origin,
+            at_ns=at_ns,
+            earliest_ns=earliest_ns,
+        )
 
     def changes_since(self, before: "LinkReading") -> int:
         """How often the carrier changed between `before` and this reading, seen or not."""

@@ -1,4 +1,4 @@
-"""Setting and SettingSource: the settings of a host's network ports, and where an agent reads and sets them.
+"""SettingSource: where an agent reads and sets the settings of a host's network ports.
 
 | setting | value | state |
 |---|---|---|
@@ -13,29 +13,11 @@
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any, Final, Protocol
 
+from hwd_agents.wire.setting import Setting as Setting
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import RefusedError
-
-
-class Setting(StrEnum):
-    """The settings of a NIC, as `hwd.model.testbed.Setting` has them."""
-
-    MTU = "mtu"
-    """The longest packet, in bytes."""
-    AUTONEG = "autoneg"
-    """Whether the NIC negotiates speed and FEC with the far end."""
-    FEC = "fec"
-    """Forward error correction."""
-    ADDRESS = "address"
-    """One more IP address."""
-    NEIGHBOUR = "neighbour"
-    """A static hardware address of a neighbour."""
-    ROUTE = "route"
-    """A route that leads out of the port."""
-
 
 SETTINGS_OF_FIRMWARE: Final = frozenset({Setting.AUTONEG, Setting.FEC})
 """The settings that a kernel twin's veth does not have, and its simulated NIC has."""

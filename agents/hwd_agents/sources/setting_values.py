@@ -1,19 +1,15 @@
 """parse_value: checks values of settings that arrive over the bus, by one type per setting, before any change."""
 
 import ipaddress
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
-from hwd_agents.sources.setting_source import Setting
+from hwd_agents.wire.setting import METRIC_MOST, MTU_LEAST, MTU_MOST, Setting
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.structs import from_plain
-
-MTU_LEAST, MTU_MOST = 68, 65_535
-"""Limits of IPv4 itself (RFC 791); a NIC has narrower ones and reports them."""
-METRIC_MOST: Final = 2**32 - 1
 
 _Mtu = Annotated[int, msgspec.Meta(ge=MTU_LEAST, le=MTU_MOST)]
 _Fec = Literal["auto", "off", "rs", "baser", "llrs"]

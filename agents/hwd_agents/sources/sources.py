@@ -4,11 +4,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hwd_agents.sources.kernel.broker_route import Way
+from hwd_agents.sources.kernel.broker_route import BrokerWay
 from hwd_agents.sources.kernel.interface_drivers import DriverSource
-from hwd_agents.sources.kernel.ip_counters import IpCounterSource
-from hwd_agents.sources.kernel.nic_link_details import LinkDetailSource
-from hwd_agents.sources.kernel.port_counters import ByteSource, CounterSource
+from hwd_agents.sources.kernel.ip_counters import KernelIpCounters
+from hwd_agents.sources.kernel.nic_link_details import KernelLinkDetails
+from hwd_agents.sources.kernel.port_counters import CounterSource, KernelBytes
 from hwd_agents.sources.kernel.udp import DatagramSource
 from hwd_agents.sources.kernel.wall_clock import WallSource
 from hwd_agents.sources.link_source import LinkSource
@@ -37,12 +37,12 @@ class Sources:
     files: FileSource | None = None
     phy: PhySource | None = None
     settings: SettingSource | None = None
-    way: Way | None = None
+    way: BrokerWay | None = None
     drivers: DriverSource | None = None
-    details: LinkDetailSource | None = None
+    details: KernelLinkDetails | None = None
     counters: CounterSource | None = None
-    bytes: ByteSource | None = None
-    ip_counters: IpCounterSource | None = None
+    bytes: KernelBytes | None = None
+    ip_counters: KernelIpCounters | None = None
     verbs: VerbsSource | None = None
     walls: Sequence[WallSource] = ()
     late_ns: Callable[[], int] = lambda: 0

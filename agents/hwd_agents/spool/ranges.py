@@ -2,11 +2,15 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Final
 
 BOOTS_MOST: Final = 256
 RANGES_MOST: Final = 256
 """Most ranges of a boot. Boots and numbers come from the sender: beyond this limit the oldest are forgotten."""
+
+
+_first, _last = itemgetter(0), itemgetter(1)
 
 
 class Ranges:
@@ -34,11 +38,3 @@ class Ranges:
         ranges[since:until] = [(min([first, *map(_first, met)]), max([last, *map(_last, met)]))]
         del ranges[:-RANGES_MOST]
         return new
-
-
-def _first(one: tuple[int, int]) -> int:
-    return one[0]
-
-
-def _last(one: tuple[int, int]) -> int:
-    return one[1]

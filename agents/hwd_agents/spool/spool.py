@@ -69,7 +69,8 @@ class Spool:
         self._boots: dict[str, deque[StoredEvent]] = {}
         self.events: Mapping[str, Sequence[StoredEvent]] = self._boots
         """The events in the spool by boot, the oldest boot and the oldest event first; this boot is the last."""
-        self._marks: dict[str, Mark] = {}
+        self.marks: dict[str, Mark] = {}
+        """The last value of each mark, of this boot or an earlier one."""
         self._live_bytes = 0
         self._fresh: list[StoredEvent] = []
         self._fresh_marks: dict[str, Mark] = {}
@@ -78,7 +79,8 @@ class Spool:
         self._skip = self._failures_in_a_row = 0
         self.next_seq = 1
         """The sequence number of the next event."""
-        self._lost = 0
+        self.lost = 0
+        """How many events were dropped since this boot began."""
         self.disk_failures = 0
         self.disk_why = ""
         self.damaged_bytes = 0
@@ -91,16 +93,6 @@ class Spool:
         """The oldest event of this boot in the spool; `next_seq` when there is none."""
         held = self._boots[self.boot]
         return held[0].seq if held else self.next_seq - len(self._fresh)
-
-    @property
-    def lost(self) -> int:
-        """How many events were dropped since this boot began."""
-        return self._lost
-
-    @property
-    def marks(self) -> Mapping[str, Mark]:
-        """The last value of each mark, of this boot or an earlier one."""
-        return self._marks
 
     @property
     def size_bytes(self) -> int:
@@ -161,15 +153,7 @@ class Spool:
 
     def ack(self, boot: str, upto: int) -> int:
         """The daemon has all events of `boot` up to and including `upto`; returns how many were removed."""
-        held = self._boots.get(boot)
-        if held is None:
-            return 0
-        gone = 0
-        while held and held[0].seq <= upto:
-            self._live_bytes -= len(held.popleft().raw) + 1
-            gone += 1
-        self._forget(boot)
-        if gone:
+        if gone := self._remove(boot, upto):
             self._write(spool_file.encode(AckedFrame(boot=boot, upto=upto)))
             self.flush()
         return gone
@@ -216,7 +200,7 @@ class Spool:
                 self._live_bytes += len(stored.raw) + 1
             self._boots[self.boot] += chunk
             frames += spool_file.encode_batch(self.boot, raws, marks)
-            self._marks.update(marks)
+            self.marks.update(marks)
         return frames
 
     def _name(self, boot: str) -> bytes:
@@ -241,7 +225,7 @@ class Spool:
             case BootFrame(boot=boot, clock=clock):
                 self._clocks[boot] = clock
             case BatchFrame(boot=boot, events=events, marks=marks):
-                self._marks.update(marks)
+                self.marks.update(marks)
                 for raw in events:
                     at_ns, stored = _stored(bytes(raw))
                     held = self._boots.setdefault(boot, deque())
@@ -251,10 +235,17 @@ class Spool:
                     if stored.seq >= due:
                         self._hold(boot, stored)
             case AckedFrame(boot=boot, upto=upto):
-                held = self._boots.get(boot, deque())
-                while held and held[0].seq <= upto:
-                    self._live_bytes -= len(held.popleft().raw) + 1
-                self._forget(boot)
+                self._remove(boot, upto)
+
+    def _remove(self, boot: str, upto: int) -> int:
+        """Remove acknowledged events; returns their number."""
+        held = self._boots.get(boot, deque())
+        gone = 0
+        while held and held[0].seq <= upto:
+            self._live_bytes -= len(held.popleft().raw) + 1
+            gone += 1
+        self._forget(boot)
+        return gone
 
     def _forget(self, boot: str) -> None:
         """Forget an earlier boot that has no events left."""
@@ -331,8 +322,8 @@ class Spool:
         """All current frames, as they would be in a new file."""
         self._clocks = {boot: clock for boot, clock in self._clocks.items() if boot in self._boots}
         data = bytearray()
-        if self._marks:
-            data += spool_file.encode_batch(self.boot, [], self._marks)
+        if self.marks:
+            data += spool_file.encode_batch(self.boot, [], self.marks)
         for boot, held in self._boots.items():
             data += self._name(boot)
             data += spool_file.encode_all(boot, [stored.raw for stored in held])
@@ -351,7 +342,7 @@ class Spool:
             self._forget(boot)
         if not loss.count:
             return
-        self._lost += loss.count
+        self.lost += loss.count
         why = f"the spool was full: its limit is {self._limit_bytes} bytes"
         _log.warning("spool: %d events dropped: %s", loss.count, why)
         ranges = [list(each) for each in loss.ranges]

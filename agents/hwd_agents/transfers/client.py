@@ -196,7 +196,6 @@ def _error(answer: AnswerLine | SwitchAnswerLine | JoinAnswerLine) -> HwdError:
 
 
 def _check_granted(answer: AnswerLine) -> None:
-    """Raises RefusedError and FailedError where the transfer may not go."""
     match answer.outcome:
         case "go":
             return

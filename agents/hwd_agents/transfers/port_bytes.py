@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from hwd_agents.sources.kernel.ip_counters import IpCounterSource
-from hwd_agents.sources.kernel.port_counters import ByteSource, InterfaceBytes
+from hwd_agents.sources.kernel.ip_counters import KernelIpCounters
+from hwd_agents.sources.kernel.port_counters import KernelBytes
 from hwd_agents.wire import CountedBytes, IpDatagrams, PortBytes
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError
@@ -25,8 +25,8 @@ class PortBytesReader:
         self,
         clock: Clock,
         interfaces: Mapping[str, str],
-        source: ByteSource | None,
-        ip_counters: IpCounterSource | None = None,
+        source: KernelBytes | None,
+        ip_counters: KernelIpCounters | None = None,
     ) -> None:
         self._clock = clock
         self._interfaces = interfaces
@@ -37,7 +37,7 @@ class PortBytesReader:
     def read(self) -> CountedBytes:
         """What cannot be read is left out: nobody waits longer for that, and `hwd job verify` says it."""
         at_ns = self._clock.monotonic_ns()
-        found: dict[str, InterfaceBytes] = {}
+        found: dict[str, PortBytes] = {}
         if (source := self._source) is not None:
             read = self._read("the bytes of the ports", lambda: source.read_bytes([*self._interfaces.values()]))
             found = read or {}
@@ -47,9 +47,7 @@ class PortBytesReader:
         return CountedBytes(
             at_ns=at_ns,
             ports={
-                port: PortBytes(rx=one.rx, tx=one.tx, interface=one.ifindex)
-                for port, interface in self._interfaces.items()
-                if (one := found.get(interface)) is not None
+                port: one for port, interface in self._interfaces.items() if (one := found.get(interface)) is not None
             },
             datagrams=None if datagrams is None else IpDatagrams(received=datagrams[0], forwarded=datagrams[1]),
         )

@@ -15,7 +15,6 @@ class Burst:
         self._reading_ns = 0
 
     def look(self, before_ns: int, after_ns: int) -> None:
-        """Count one read."""
         if not self._looks:
             self._first_ns = after_ns
         self._last_ns = after_ns

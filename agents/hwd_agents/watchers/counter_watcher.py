@@ -48,7 +48,6 @@ class CounterWatcher:
         self._why_not: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Read until cancelled."""
         poll_timer = PollTimer()
         while True:
             again = await self._retransmissions()
@@ -77,7 +76,7 @@ class CounterWatcher:
         try:
             counters = await self._source.read_counters(interface)
             after_ns = self._clock.monotonic_ns()
-            data = CounterData(**msgspec.structs.asdict(counters), tcp_retransmissions=again)
+            data = msgspec.structs.replace(counters, tcp_retransmissions=again)
         except (HwdError, OSError, ValueError) as error:  # the last: a count that no counter of 64 bits has
             self._failed(port, reason_of(error))
             return

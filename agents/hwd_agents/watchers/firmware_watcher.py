@@ -40,7 +40,6 @@ class FirmwareWatcher:
         self._tallies: dict[str, Tally] = {}
 
     async def run(self) -> None:
-        """Listen until cancelled."""
         await self._source.open_phy(self._take, self._on_change)
         await asyncio.get_running_loop().create_future()
 
@@ -53,7 +52,6 @@ class FirmwareWatcher:
         return self._source.why_not(self._interfaces[port])
 
     def begin(self, port: str) -> None:
-        """Observe a port."""
         latched = not self._source.polled
         tally = self._tallies[port] = Tally(from_ns=self._clock.monotonic_ns(), latched=latched, state=self.up(port))
         self._source.observe(self._interfaces[port], True)
@@ -61,7 +59,6 @@ class FirmwareWatcher:
             tally.fail(self.why_not(port) or "the state of its PHY was not reported yet")
 
     def end(self, port: str) -> None:
-        """Observe it no more."""
         self._source.observe(self._interfaces[port], False)
         if port in self._tallies:
             self._tallies[port].end(self._clock.monotonic_ns())

@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from hwd_agents.process.config import PortConfig
-from hwd_agents.sources.kernel.nic_link_details import LinkDetailSource
+from hwd_agents.sources.kernel.nic_link_details import KernelLinkDetails
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_agents.wire.events import LinkStateData
@@ -27,50 +27,21 @@ _log = logging.getLogger(__name__)
 
 
 class LinkDetailWatcher:
-    """Events `link-state`, when a value differs from the last report; the stamps are those around the question.
+    """Events `link-state` of one port, when a value differs from the last report; the stamps are those around the
+    question.
 
-    The first reading makes no event: it is in the birth message.
+    The first reading makes no event: it is in the birth message. `details`: the last reading; None when it failed.
+    `why_not`: why the link cannot be seen; empty when it can.
     """
 
     def __init__(
         self,
-        ports: Mapping[str, PortConfig],
-        source: LinkDetailSource,
+        name: str,
+        config: PortConfig,
+        source: KernelLinkDetails,
         clock: Clock,
         emit: Emit,
         *,
-        origin: str,
-        on_change: Callable[[], None],
-    ) -> None:
-        self._ports = {name: _Port(name, port, source, clock, emit, origin, on_change) for name, port in ports.items()}
-
-    async def run(self) -> None:
-        """Watch until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for name, port in self._ports.items():
-                group.create_task(port.run(), name=f"hwd:link-details/{name}")
-
-    def changed(self, port: str) -> None:
-        """Its carrier changed, or its interface was created or removed."""
-        self._ports[port].changed()
-
-    def details(self, port: str) -> LinkStateData | None:
-        """The last reading; None when it failed."""
-        return self._ports[port].details
-
-    def why_not(self, port: str) -> str:
-        """Why the link cannot be seen; empty when it can."""
-        return self._ports[port].why_not
-
-
-class _Port:
-    def __init__(
-        self,
-        name: str,
-        config: PortConfig,
-        source: LinkDetailSource,
-        clock: Clock,
-        emit: Emit,
         origin: str,
         on_change: Callable[[], None],
     ) -> None:
@@ -88,6 +59,7 @@ class _Port:
         self.why_not = "not read yet"
 
     def changed(self) -> None:
+        """Its carrier changed, or its interface was created or removed."""
         self._again = True
         self._poll_timer.hurry()
 

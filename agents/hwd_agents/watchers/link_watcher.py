@@ -113,7 +113,6 @@ class LinkWatcher:
         self._poll_timer.hurry()
 
     def end(self, port: str) -> None:
-        """Observe it no more."""
         self._observed.pop(port, None)
         if port in self._tallies:
             self._tallies[port].end(self._clock.monotonic_ns())

@@ -1,4 +1,4 @@
-"""OpticsWatcher: reads modules, fast while their ports are observed, and reports when light went and came."""
+"""OpticsWatcher: reads a module, fast while its port is observed, and reports when light went and came."""
 
 import asyncio
 import logging
@@ -32,83 +32,17 @@ _log = logging.getLogger(__name__)
 
 
 class OpticsWatcher:
-    """Events `dark` and `light`, and `monitors` when a module's measurements of itself have changed.
+    """Events `dark` and `light` of one port, and `monitors` when its module's measurements of itself have changed.
 
     The phase of the samples of a burst is drawn from `phase`. Else each burst would sample at the same times after its
     command, and many reconfigurations would show no more than one. A port that stays lit emits nothing: its Observation
-    says that the light was never away. `timings`: by part number. `on_change` is called when a port has another module,
-    or when what can be seen of it has changed. A change of light on a module of unknown timing has no earliest time:
-    its event says `one_sided`, and its `earliest_ns` is 0, the start of the host's clock.
+    says that the light was never away. `timings`: by part number. `on_change` is called when the port has another
+    module, or when what can be seen of it has changed. A change of light on a module of unknown timing has no earliest
+    time: its event says `one_sided`, and its `earliest_ns` is 0, the start of the host's clock.
+
+    `module`: as of the last read. `why_not`: why its light cannot be seen; empty when it can.
     """
 
-    def __init__(
-        self,
-        ports: Mapping[str, PortConfig],
-        source: ModuleSource,
-        clock: Clock,
-        emit: Emit,
-        *,
-        sampling: SamplingConfig,
-        phase: random.Random,
-        timings: Mapping[str, ModuleTiming],
-        on_change: Callable[[], None],
-    ) -> None:
-        self._source = source
-        self._clock = clock
-        self._sampling = sampling
-        self._ports = {
-            name: _Port(name, port, source, clock, emit, sampling, phase, timings, on_change)
-            for name, port in ports.items()
-        }
-
-    async def run(self) -> None:
-        """Sample until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for name, port in self._ports.items():
-                group.create_task(port.run(), name=f"hwd:optics/{name}")
-
-    def hurry(self) -> None:
-        """Read all modules now."""
-        for port in self._ports.values():
-            port.hurry()
-
-    async def begin(self, port: str) -> None:
-        """Observe a port; returns after its first sample, even if that failed."""
-        await self._ports[port].begin()
-
-    def end(self, port: str) -> None:
-        """Observe it no more."""
-        self._ports[port].end()
-
-    def observation(self, port: str) -> Observation:
-        """What was seen of its light since `begin`."""
-        return self._ports[port].observation()
-
-    def lit(self, port: str) -> bool | None:
-        """Whether there was light at the last sample; None when unknown."""
-        return self._ports[port].lit
-
-    def module(self, port: str) -> ModuleMemory | None:
-        """The module as of the last read."""
-        return self._ports[port].module
-
-    def why_not(self, port: str) -> str:
-        """Why its light cannot be seen; empty when it can."""
-        return self._ports[port].why_not
-
-    def limits(self, port: str) -> str:
-        """What a source that works cannot see of the light; empty when there is no such limit."""
-        return self._ports[port].limits()
-
-    def monitors(self, port: str) -> MonitorData | None:
-        """Powers, bias and temperature as of the last read; None while nothing can be read.
-
-        The period of the reads when the port was last observed, and the time of a read, are means.
-        """
-        return self._ports[port].monitors()
-
-
-class _Port:
     def __init__(
         self,
         name: str,
@@ -116,6 +50,7 @@ class _Port:
         source: ModuleSource,
         clock: Clock,
         emit: Emit,
+        *,
         sampling: SamplingConfig,
         phase: random.Random,
         timings: Mapping[str, ModuleTiming],
@@ -148,6 +83,7 @@ class _Port:
 
     @property
     def lit(self) -> bool | None:
+        """Whether there was light at the last sample; None when unknown."""
         return None if self.why_not else self._judge.lit
 
     async def run(self) -> None:
@@ -156,9 +92,11 @@ class _Port:
             await self._poll_timer.wait(self._every_s())
 
     def hurry(self) -> None:
+        """Read the module now."""
         self._poll_timer.hurry()
 
     async def begin(self) -> None:
+        """Observe the port; returns after its first sample, even if that failed."""
         self._observed = self._burst_begins = True
         self._settled_from_s = None
         self._tally = None  # changes that the first sample finds happened before the observation
@@ -174,6 +112,7 @@ class _Port:
             self._tally.end(self._clock.monotonic_ns())
 
     def observation(self) -> Observation:
+        """What was seen of its light since `begin`."""
         if self._tally is None:
             return Observation(seen=False, why_not=self.why_not or "not observed")
         return self._tally.observation(self._clock.monotonic_ns(), polled=True)
@@ -208,6 +147,7 @@ class _Port:
         )
 
     def limits(self) -> str:
+        """What a source that works cannot see of the light; empty when there is no such limit."""
         module = self.module
         if module is None or self.why_not:
             return ""
@@ -224,6 +164,10 @@ class _Port:
         return "; ".join(words for words in (los_words, late, self._behind) if words)
 
     def monitors(self) -> MonitorData | None:
+        """Powers, bias and temperature as of the last read; None while nothing can be read.
+
+        The period of the reads when the port was last observed, and the time of a read, are means.
+        """
         module = self.module
         if module is None or self.why_not:
             return None

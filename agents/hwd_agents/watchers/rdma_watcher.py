@@ -6,12 +6,12 @@ The kernel's count of carrier changes checks both: a fall that neither has shown
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from hwd_agents.probes.verbs_ports import SOURCE as VERBS
 from hwd_agents.probes.verbs_ports import VerbsPorts
-from hwd_agents.process.config import PortConfig, SamplingConfig
+from hwd_agents.process.config import SamplingConfig
 from hwd_agents.sources.link_source import LinkReading
 from hwd_agents.sources.readings import FileSource
 from hwd_agents.sources.verbs.verbs import PortEvent
@@ -38,81 +38,13 @@ _log = logging.getLogger(__name__)
 
 
 class RdmaWatcher:
-    """Events `rdma`, for the ports that have an RDMA device.
+    """Events `rdma` of one port, which has an RDMA `device`.
 
-    Files are polled, fast while an observed port's carrier and RDMA state differ; device events need no poll.
-    `late_ns`: how late an event of a device may be that is handled now.
+    Files are polled, fast while the port is observed and its carrier and RDMA state differ; device events need no poll.
+    `late_ns`: how late an event of a device may be that is handled now. `active`: None when it is unknown. `why_not`:
+    why the port cannot be seen; empty when it can.
     """
 
-    def __init__(
-        self,
-        ports: Mapping[str, PortConfig],
-        source: FileSource,
-        clock: Clock,
-        emit: Emit,
-        *,
-        carrier: Callable[[str], bool | None],
-        sampling: SamplingConfig,
-        verbs: VerbsPorts | None = None,
-        late_ns: Callable[[], int] = lambda: 0,
-    ) -> None:
-        self.on_active: list[Callable[[str], None]] = []
-        self._ports = {
-            name: _Port(
-                name, port.rdma, port.ip_address, source, clock, emit, carrier, sampling, self.on_active, verbs, late_ns
-            )
-            for name, port in ports.items()
-            if port.rdma is not None
-        }
-        if verbs is not None:
-            verbs.on_event.append(self._took_event)
-
-    async def run(self) -> None:
-        """Poll until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for name, port in self._ports.items():
-                group.create_task(port.run(), name=f"hwd:rdma/{name}")
-
-    def active(self, port: str) -> bool | None:
-        """Whether a port is active; None when it is unknown or the port has no RDMA device."""
-        return self._ports[port].active if port in self._ports else None
-
-    def why_not(self, port: str) -> str:
-        """Why a port cannot be seen; empty when it can."""
-        return self._ports[port].why_not if port in self._ports else "no RDMA device is configured for it"
-
-    def hurry(self) -> None:
-        """Look at all ports now."""
-        for port in self._ports.values():
-            port.hurry()
-
-    def carrier_changed(self, port: str, reading: LinkReading) -> None:
-        """Poll at once: RDMA follows the carrier."""
-        if port in self._ports:
-            self._ports[port].carrier_changed(reading)
-
-    async def begin(self, port: str) -> None:
-        """Observe a port; returns after its first poll."""
-        if port in self._ports:
-            await self._ports[port].begin()
-
-    def end(self, port: str) -> None:
-        """Observe it no more."""
-        if port in self._ports:
-            self._ports[port].end()
-
-    def observation(self, port: str) -> Observation:
-        """What was seen since `begin`."""
-        if port not in self._ports:
-            return Observation(seen=False, why_not=self.why_not(port))
-        return self._ports[port].observation()
-
-    def _took_event(self, port: str, event: PortEvent, at_ns: int) -> None:
-        if port in self._ports:
-            self._ports[port].take(event, at_ns)
-
-
-class _Port:
     def __init__(
         self,
         name: str,
@@ -121,11 +53,12 @@ class _Port:
         source: FileSource,
         clock: Clock,
         emit: Emit,
+        *,
         carrier: Callable[[str], bool | None],
         sampling: SamplingConfig,
-        on_active: list[Callable[[str], None]],
-        verbs: VerbsPorts | None,
-        late_ns: Callable[[], int],
+        on_active: Callable[[str], None],
+        verbs: VerbsPorts | None = None,
+        late_ns: Callable[[], int] = lambda: 0,
     ) -> None:
         self._on_active = on_active
         self._verbs = verbs
@@ -163,6 +96,7 @@ class _Port:
         self._poll_timer.hurry()
 
     async def begin(self) -> None:
+        """Observe the port; returns after its first poll."""
         self._observed = True
         self._tally = None
         looked = self._looked = asyncio.get_running_loop().create_future()
@@ -176,6 +110,7 @@ class _Port:
             self._tally.end(self._clock.monotonic_ns())
 
     def carrier_changed(self, reading: LinkReading) -> None:
+        """Poll at once: RDMA follows the carrier."""
         before, self._reading = self._reading, reading
         self._changed_s = asyncio.get_running_loop().time()
         if before is not None:
@@ -271,8 +206,7 @@ class _Port:
             self._tally.look(at_ns, active, lost=int(fell), latched=self._pushed)
         self._tell(RdmaData(active=active), earliest_ns, at_ns, source)
         if active:
-            for call in self._on_active:
-                call(self._name)
+            self._on_active(self._name)
 
     def _settle_flaps(self) -> None:
         """Count the falls that were never seen, when both are up; while one is down its fall may still come."""

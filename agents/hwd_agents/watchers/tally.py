@@ -31,13 +31,11 @@ class Tally:
             self._why_not = ""
 
     def fail(self, why: str) -> None:
-        """Record a failed reading."""
         if self._upto_ns is None:
             self._failed += 1
             self._why_not = why
 
     def end(self, at_ns: int) -> None:
-        """Stop counting."""
         if self._upto_ns is None:
             self._upto_ns = at_ns
 

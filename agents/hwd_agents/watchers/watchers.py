@@ -14,6 +14,7 @@ from hwd_agents.probes.verbs_ports import VerbsPorts
 from hwd_agents.process.config import AgentConfig
 from hwd_agents.sources.link_source import LinkReading
 from hwd_agents.sources.sources import Sources
+from hwd_agents.sources.verbs.verbs import PortEvent
 from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.watchers import counter_watcher as counters
@@ -27,6 +28,7 @@ from hwd_agents.watchers.firmware_watcher import FirmwareWatcher
 from hwd_agents.watchers.link_detail_watcher import LinkDetailWatcher
 from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_agents.watchers.optics_watcher import OpticsWatcher
+from hwd_agents.watchers.per_port import PerPort, Watcher
 from hwd_agents.watchers.rdma_watcher import RdmaWatcher
 from hwd_agents.wire import Observation, Peer, PortNote, SourceNote
 from hwd_drivers.core.clock import Clock
@@ -68,12 +70,16 @@ class Watchers:
             sampling=sampling,
             origin=config.origin,
         )
-        self.details = (
-            None
-            if sources.details is None
-            else LinkDetailWatcher(
-                ports, sources.details, clock, outbox.emit, origin=config.origin, on_change=on_change
-            )
+        details, modules, phy, files = sources.details, sources.modules, sources.phy, sources.files
+        self.details = PerPort(
+            "link-details",
+            {
+                name: LinkDetailWatcher(
+                    name, port, details, clock, outbox.emit, origin=config.origin, on_change=on_change
+                )
+                for name, port in ports.items()
+                if details is not None
+            },
         )
         self.counters = (
             None
@@ -88,39 +94,28 @@ class Watchers:
                 on_change=on_change,
             )
         )
-        modules, phy, files = sources.modules, sources.phy, sources.files
-        self.optics = (
-            None
-            if modules is None
-            else OpticsWatcher(
-                ports,
-                modules,
-                clock,
-                outbox.emit,
-                sampling=sampling,
-                phase=phase,
-                timings=config.modules,
-                on_change=on_change,
-            )
+        self.optics = PerPort(
+            "optics",
+            {
+                name: OpticsWatcher(
+                    name,
+                    port,
+                    modules,
+                    clock,
+                    outbox.emit,
+                    sampling=sampling,
+                    phase=phase,
+                    timings=config.modules,
+                    on_change=on_change,
+                )
+                for name, port in ports.items()
+                if modules is not None
+            },
         )
         self.firmware = None if phy is None else FirmwareWatcher(ports, phy, clock, outbox.emit, on_change=on_change)
         has_rdma = any(port.rdma is not None for port in ports.values())
         self.verbs = (
             None if sources.verbs is None or not has_rdma else VerbsPorts(ports, sources.verbs, on_change=on_change)
-        )
-        self.rdma = (
-            None
-            if files is None or not has_rdma
-            else RdmaWatcher(
-                ports,
-                files,
-                clock,
-                outbox.emit,
-                carrier=self.link.carrier,
-                sampling=sampling,
-                verbs=self.verbs,
-                late_ns=sources.late_ns,
-            )
         )
         self.probe = Probe(
             config.host,
@@ -135,6 +130,28 @@ class Watchers:
             on_port=on_change,
             verbs=self.verbs,
         )
+        self.rdma = PerPort(
+            "rdma",
+            {
+                name: RdmaWatcher(
+                    name,
+                    port.rdma,
+                    port.ip_address,
+                    files,
+                    clock,
+                    outbox.emit,
+                    carrier=self.link.carrier,
+                    sampling=sampling,
+                    on_active=self.probe.rdma_changed,
+                    verbs=self.verbs,
+                    late_ns=sources.late_ns,
+                )
+                for name, port in ports.items()
+                if files is not None and port.rdma is not None
+            },
+        )
+        if self.verbs is not None:
+            self.verbs.on_event.append(self._device_event)
         self.rc = (
             None
             if self.verbs is None or not config.rc.measure
@@ -153,8 +170,6 @@ class Watchers:
             self.probe.on_offer.append(self.rc.take)
         self.link.on_carrier.append(self._carrier_changed)
         self.link.on_presence.append(self._presence_changed)
-        if self.rdma is not None:
-            self.rdma.on_active.append(self.probe.rdma_changed)
 
     @property
     def busy(self) -> bool:
@@ -163,30 +178,26 @@ class Watchers:
 
     def runs(self) -> Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
         """Name and body of each watcher's task."""
-        runs: list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = [(link.SOURCE, self.link.run)]
-        if self.details is not None:
-            runs.append((link_details.SOURCE, self.details.run))
-        if self.optics is not None:
-            runs.append((optics.SOURCE, self.optics.run))
-        if self.firmware is not None:
-            runs.append((firmware.SOURCE, self.firmware.run))
-        if self.verbs is not None:
-            runs.append((verbs_ports.SOURCE, self.verbs.run))
-        if self.rdma is not None:
-            runs.append((rdma.SOURCE, self.rdma.run))
-        if self.counters is not None:
-            runs.append((counters.SOURCE, self.counters.run))
-        runs.append((probe.SOURCE, self.probe.run))
-        if self.rc is not None:
-            runs.append((rc.NAME, self.rc.run))
-        return runs
+        every: dict[str, Watcher | None] = {
+            link.SOURCE: self.link,
+            link_details.SOURCE: self.details,
+            optics.SOURCE: self.optics,
+            firmware.SOURCE: self.firmware,
+            verbs_ports.SOURCE: self.verbs,
+            rdma.SOURCE: self.rdma,
+            counters.SOURCE: self.counters,
+            probe.SOURCE: self.probe,
+            rc.NAME: self.rc,
+        }
+        return [(name, watcher.run) for name, watcher in every.items() if watcher]
 
     def hurry(self) -> None:
         """Poll at once: a source has connected or disconnected."""
         self.probe.hurry()
-        for watcher in (self.optics, self.rdma):
-            if watcher is not None:
-                watcher.hurry()
+        for optics_watcher in self.optics.values():
+            optics_watcher.hurry()
+        for rdma_watcher in self.rdma.values():
+            rdma_watcher.hurry()
 
     async def begin(self, reconfiguration: str, peers: Sequence[Peer]) -> None:
         """Observe the ports of `peers`; returns after the first poll of each port, or after `BASELINE_S`."""
@@ -196,11 +207,7 @@ class Watchers:
             self.link.begin(name)
             if self.firmware is not None:
                 self.firmware.begin(name)
-        looks: list[Coroutine[Any, Any, None]] = []
-        if self.optics is not None:
-            looks += [self.optics.begin(name) for name in names]
-        if self.rdma is not None:
-            looks += [self.rdma.begin(name) for name in names]
+        looks = [watchers[name].begin() for watchers in (self.optics, self.rdma) for name in names if name in watchers]
         tasks = [asyncio.ensure_future(look) for look in looks]
         for peer in peers:
             self.probe.begin(reconfiguration, peer)
@@ -220,30 +227,30 @@ class Watchers:
             await self.rc.wait(ports, RECOVERY_S)
 
     def end(self, port: str) -> None:
-        """Stop the observation of a port."""
         self._observed.discard(port)
         self.link.end(port)
         self.probe.end(port)
-        for watcher in (self.optics, self.firmware, self.rdma, self.rc):
+        for watchers in (self.optics, self.rdma):
+            if port in watchers:
+                watchers[port].end()
+        for watcher in (self.firmware, self.rc):
             if watcher is not None:
                 watcher.end(port)
 
     def observations(self, port: str) -> dict[str, Observation]:
         """What was seen of a port since its observation began, by instant."""
+        none = "this host has no source of it"
+        optics, firmware, rdma = self.optics.get(port), self.firmware, self.rdma.get(port)
+        no_rdma = "no RDMA device is configured for it" if self.rdma else f"{none}, or no RDMA device is configured"
         return {
-            "light": _none("this host has no source of it") if self.optics is None else self.optics.observation(port),
-            "firmware": _none("this host has no source of it")
-            if self.firmware is None
-            else self.firmware.observation(port),
+            "light": _none(none) if optics is None else optics.observation(),
+            "firmware": _none(none) if firmware is None else firmware.observation(port),
             "carrier": self.link.observation(port),
-            "rdma": _none("this host has no source of it, or no RDMA device is configured")
-            if self.rdma is None
-            else self.rdma.observation(port),
+            "rdma": _none(no_rdma) if rdma is None else rdma.observation(),
             "ready": self.probe.observation(port),
         }
 
     def note(self, port: str) -> PortNote:
-        """A port as it is now."""
         config = self._config.ports[port]
         reading = self.link.reading(port)
         present = reading is not None and reading.present
@@ -261,13 +268,14 @@ class Watchers:
     def states(self, port: str) -> dict[str, bool | None]:
         """The present state of a port, by instant; None: unknown."""
         return {
-            "light": None if self.optics is None else self.optics.lit(port),
+            "light": self.optics[port].lit if port in self.optics else None,
             "firmware": None if self.firmware is None else self.firmware.up(port),
             "carrier": self.link.carrier(port),
             "rdma": self._rdma_active(port),
         }
 
     def _source_notes(self, port: str) -> dict[str, SourceNote]:
+        here = SourceNote(sees=[], origin=self._config.origin)
         none = SourceNote(sees=[], origin=self._config.origin, why_not="this host has no source of it")
         sources = self._sources
         notes = {} if self.verbs is None else {verbs_ports.SOURCE: self._verbs_note(port, self.verbs)}
@@ -275,37 +283,35 @@ class Watchers:
             link.SOURCE: self._note(
                 link.SOURCE, ["carrier", "interface"], sources.link_note(), self.link.why_not(port)
             ),
-            link_details.SOURCE: none
-            if self.details is None
-            else self._note(
-                link_details.SOURCE,
-                ["link-state"],
-                SourceNote(sees=[], origin=self._config.origin),
-                self.details.why_not(port),
-            ),
+            link_details.SOURCE: self._note(link_details.SOURCE, ["link-state"], here, self.details[port].why_not)
+            if self.details
+            else none,
             optics.SOURCE: none
-            if self.optics is None or sources.modules is None
+            if sources.modules is None
             else self._note(
                 optics.SOURCE,
                 ["dark", "light"],
                 sources.modules.note,
-                self.optics.why_not(port),
-                limits=self.optics.limits(port),
+                self.optics[port].why_not,
+                limits=self.optics[port].limits(),
             ),
             firmware.SOURCE: none
             if sources.phy is None or self.firmware is None
             else self._note(firmware.SOURCE, ["firmware"], sources.phy.note, self.firmware.why_not(port)),
             rdma.SOURCE: none
             if sources.files is None
-            else self._note(rdma.SOURCE, ["rdma"], sources.files.note, "no RDMA device is configured for it")
-            if self.rdma is None
-            else self._note(rdma.SOURCE, ["rdma"], sources.files.note, self.rdma.why_not(port)),
+            else self._note(
+                rdma.SOURCE,
+                ["rdma"],
+                sources.files.note,
+                self.rdma[port].why_not if port in self.rdma else "no RDMA device is configured for it",
+            ),
             counters.SOURCE: none
             if sources.counters is None
             else self._note(
                 counters.SOURCE,
                 ["counters"],
-                SourceNote(sees=[], origin=self._config.origin),
+                here,
                 "sampling.counters_s is 0: they are not read" if self.counters is None else self.counters.why_not(port),
             ),
             probe.SOURCE: self._note(probe.SOURCE, ["ready"], sources.datagrams_note(), self.probe.why_not(port)),
@@ -328,13 +334,17 @@ class Watchers:
         )
 
     def _rdma_active(self, port: str) -> bool | None:
-        return None if self.rdma is None else self.rdma.active(port)
+        return self.rdma[port].active if port in self.rdma else None
+
+    def _device_event(self, port: str, event: PortEvent, at_ns: int) -> None:
+        if port in self.rdma:
+            self.rdma[port].take(event, at_ns)
 
     def _carrier_changed(self, port: str, reading: LinkReading) -> None:
-        if self.rdma is not None:
-            self.rdma.carrier_changed(port, reading)
-        if self.details is not None:
-            self.details.changed(port)
+        if port in self.rdma:
+            self.rdma[port].carrier_changed(reading)
+        if port in self.details:
+            self.details[port].changed()
         earliest_ns = 0 if reading.earliest_ns is None else reading.earliest_ns
         self.probe.carrier_changed(port, carrier=reading.carrier, earliest_ns=earliest_ns)
         if self.rc is not None:
@@ -344,8 +354,8 @@ class Watchers:
         self.probe.interface_changed(port, present=reading.present)
         if self.verbs is not None:
             self.verbs.hurry()
-        if self.details is not None:
-            self.details.changed(port)
+        if port in self.details:
+            self.details[port].changed()
         self._on_change()
 
 

@@ -9,6 +9,7 @@ from .answers import Changed as Changed
 from .answers import Delegated as Delegated
 from .answers import Held as Held
 from .answers import Left as Left
+from .answers import Observation as Observation
 from .answers import Observations as Observations
 from .answers import Refreshed as Refreshed
 from .answers import Resent as Resent
@@ -77,7 +78,6 @@ from .notes import SourceNote as SourceNote
 from .notes import SwitchNote as SwitchNote
 from .notes import VerbsAddress as VerbsAddress
 from .notes import WallClock as WallClock
-from .observation import Observation as Observation
 from .operations import Operation as Operation
 from .operations import OperationKind as OperationKind
 from .prepared_sets import PreparedSetSwitched as PreparedSetSwitched
@@ -89,6 +89,7 @@ from .transfers import ClaimTransfer as ClaimTransfer
 from .transfers import CutTransfers as CutTransfers
 from .transfers import EndTransfers as EndTransfers
 from .transfers import ReportTransfers as ReportTransfers
+from .transfers import SaidTransfer as SaidTransfer
 from .transfers import StandingTransfer as StandingTransfer
 from .transfers import StandingTransfers as StandingTransfers
 from .transfers import TransferGranted as TransferGranted

@@ -218,11 +218,7 @@ def encode(message: Message) -> bytes:
     return _encoder.encode(message)
 
 
-def _ignore(why: str) -> None:
-    """The default of `on_unreadable`: unreadable events are not counted."""
-
-
-def decode(payload: bytes, on_unreadable: Callable[[str], None] = _ignore) -> AnyMessage:
+def decode(payload: bytes, on_unreadable: Callable[[str], None] = lambda why: None) -> AnyMessage:
     """Decode a message; the data of events are the structs of `DATA` then. Raises ProtocolError for any other payload,
     and for a version that is not read.
 

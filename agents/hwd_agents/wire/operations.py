@@ -1,5 +1,6 @@
 """What a rank of a job is about to send, in the words of collective communication."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -55,6 +56,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     peer: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
     iteration: Number | None = None
     layer: Number | None = None
+
+    def ranks(self, rank: int, group: Sequence[int]) -> tuple[int, ...]:
+        """The ranks that make this operation together: all of the group, or a pair, of which `rank` is one."""
+        return tuple(group) if self.peer is None else tuple(sorted((rank, self.peer)))
 
     def shared(self, rank: int) -> tuple[str | int, ...]:
         """Equal for the ranks that make this operation together, and for nobody else: `rank` is one of them."""

@@ -26,7 +26,18 @@ class TransferGranted(msgspec.Struct, frozen=True, kw_only=True):
     waited_s: Seconds = 0.0
 
 
-class ClaimTransfer(Arguments[TransferGranted], frozen=True, kw_only=True):
+class SaidTransfer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process says that it sends: the id that its agent has chosen, over which ports of the host, without its
+    name, for which phase of the work of which process.
+    """
+
+    transfer: Name
+    ports: Ports
+    phase: Name
+    process: Name
+
+
+class ClaimTransfer(SaidTransfer, Arguments[TransferGranted], frozen=True, kw_only=True):
     """A process of the host is about to send over `ports`, for one `phase` of `within_s` at most.
 
     `transfer`: its id, chosen by the agent. `ports`: of this host, without its name. `wait_s`: how long it waits for
@@ -36,10 +47,6 @@ class ClaimTransfer(Arguments[TransferGranted], frozen=True, kw_only=True):
     VERB = "claim-transfer"
     ANSWER = TransferGranted
 
-    transfer: Name
-    ports: Ports
-    phase: Name
-    process: Name
     within_s: Seconds
     wait_s: Seconds = 0.0
     key: Key | None = None
@@ -63,13 +70,9 @@ class EndTransfers(Arguments[TransfersEnded], frozen=True, kw_only=True):
     operations: EndedOperations = msgspec.field(default_factory=list)
 
 
-class StandingTransfer(msgspec.Struct, frozen=True, kw_only=True):
+class StandingTransfer(SaidTransfer, frozen=True, kw_only=True):
     """A transfer as the agent has it. `left_s`: until its longest time is over."""
 
-    transfer: Name
-    ports: Ports
-    phase: Name
-    process: Name
     left_s: Seconds
 
 

@@ -1,5 +1,7 @@
 """LineDecoder: cuts bytes into lines of text, for every protocol that ends its messages with CR, LF or both."""
 
+import re
+
 from hwd_drivers.core.errors import ProtocolError
 
 
@@ -40,3 +42,10 @@ class LineDecoder:
         except UnicodeDecodeError as error:
             part = data[error.start : error.start + 8].hex(" ")
             raise ProtocolError(f"{self._protocol}: {part} is not text") from None
+
+
+def parse_line(pattern: re.Pattern[str], line: str, what: str) -> re.Match[str]:
+    """The parts of a line. Raises ProtocolError where it is not `what`: an identity, a size."""
+    if (found := pattern.fullmatch(line)) is None:
+        raise ProtocolError(f"{line[:40]!r} is not {what}")
+    return found

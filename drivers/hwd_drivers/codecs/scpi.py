@@ -215,14 +215,6 @@ def format_channels(channels: Iterable[int]) -> str:
     return f"(@{','.join(map(str, channels))})"
 
 
-def parse_string(text: str) -> str:
-    """The text between quotes; a doubled quote in it is one. Raises ScpiError on a text without quotes."""
-    quote = text[:1]
-    if len(text) < 2 or quote not in ('"', "'") or text[-1] != quote:
-        raise ScpiError(DATA_TYPE_ERROR, f"{shorten(text)} is not in quotes")
-    return text[1:-1].replace(quote * 2, quote)
-
-
 def format_string(text: str) -> str:
     doubled = text.replace('"', '""')
     return f'"{doubled}"'

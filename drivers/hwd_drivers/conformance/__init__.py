@@ -5,7 +5,8 @@
             await check(bench)
 
 A check that fails raises ConformanceError with its finding. One that does not apply to the switch returns the reason as
-text. Each check leaves the ends of the bench at rest, and the faults cleared.
+text; `suite.why_not` says so beforehand of those that need a twin, or a state that can be read. Each check leaves the
+ends of the bench at rest, and the faults cleared.
 """
 
 from hwd_drivers.conformance.basics import (

@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from pydantic import BaseModel
 
 from hwd_drivers.conformance.answer_tap import TappedDialer
 from hwd_drivers.conformance.arrangements import Arrangements
-from hwd_drivers.conformance.twin_choice import TwinUnderTest
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.ids import Draws
@@ -24,6 +25,32 @@ GRACE_S: Final = 0.2
 """How much later than its deadline an exchange may fail, in virtual time."""
 REAL_GRACE_S: Final = 1.0
 """How much later an exchange may fail where threads run, on a machine that does other things too."""
+
+SEED: Final = 7
+LOGIN: Final = "bench"
+"""Default user and password; a twin without configured ones accepts any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwinUnderTest:
+    """A driver and the twin that it is checked on. `options` are the driver's, `twin_options` those of the twin."""
+
+    spec: DriverSpec
+    model: str
+    capabilities: Capabilities
+    options: BaseModel
+    timing: SwitchTiming = field(default_factory=lambda: find_timing("polatis-opus"))
+    seed: int = SEED
+    twin_options: Mapping[str, Json] = field(default_factory=dict)
+    user: str = LOGIN
+    password: str = field(default=LOGIN, repr=False)
+
+    @classmethod
+    def of(cls, spec: DriverSpec, model: str) -> Self:
+        """A model at the size that its driver is checked with, and defaults for the rest."""
+        return cls(
+            spec=spec, model=model, capabilities=spec.capabilities(model, spec.sizes.get(model)), options=spec.options()
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,5 @@
 """Checks of the stated capabilities against the behaviour of the twin."""
 
-from hwd_drivers.conformance.basics import GLASS
 from hwd_drivers.conformance.bench import Bench
 from hwd_drivers.conformance.session import (
     arrange,
@@ -22,8 +21,6 @@ async def check_moves_in_use(bench: Bench) -> str | None:
 
     In the latter case nothing moves.
     """
-    if bench.twin is None:
-        return GLASS
     if bench.capabilities.elements:
         return "its elements define which ends are joined"
     one = bench.arrangements.one
@@ -45,8 +42,6 @@ async def check_moves_in_use(bench: Bench) -> str | None:
 
 async def check_atomic_batches(bench: Bench) -> str | None:
     """`atomic_batches`: of a list with an impossible crossconnect nothing is made."""
-    if bench.twin is None:
-        return GLASS
     rest, full = bench.arrangements.rest, bench.arrangements.full
     bad = _past_the_last(bench)
     async with at_rest(bench) as device:

@@ -31,8 +31,8 @@ class GlassRun:
 
 
 def folder_of(spec: DriverSpec) -> Path:
-    """The folder of its `driver.py`."""
-    module = sys.modules[spec.open.__module__]
+    """The folder of the module of its driver, whose class may have `open` from another one."""
+    module = sys.modules[getattr(spec.open, "__self__", spec.open).__module__]
     if module.__file__ is None:
         raise BugError(f"driver {spec.name}: {module.__name__} is not a file")
     return Path(module.__file__).parent

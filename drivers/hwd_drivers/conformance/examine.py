@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final
 
 from hwd_drivers.conformance import Check, ConformanceError
-from hwd_drivers.conformance.bench import Bench, bench_of
+from hwd_drivers.conformance.bench import Bench, TwinUnderTest, bench_of
 from hwd_drivers.conformance.driver_files import file_results
 from hwd_drivers.conformance.quality import Outcome, Quality, Result, cases, needed_for
-from hwd_drivers.conformance.twin_choice import TwinUnderTest
+from hwd_drivers.conformance.suite import why_not
 from hwd_drivers.conformance.uncaught_errors import collect_uncaught, what_and_where
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import Draws
@@ -103,7 +103,7 @@ async def _on_twin(twin: TwinUnderTest, way: Way, check: Check) -> str | None:
 async def _within(limit_s: float, check: Check, bench: Bench) -> str | None:
     try:
         async with asyncio.timeout(limit_s):
-            return await check(bench)
+            return why_not(check, bench) or await check(bench)
     except TimeoutError:
         raise ConformanceError(f"conformance: not through within {limit_s:g} s") from None
 

@@ -4,21 +4,23 @@ import asyncio
 from typing import Final
 
 from hwd_drivers.conformance.arrangements import Arrangement
-from hwd_drivers.conformance.basics import GLASS, blind_exchange
+from hwd_drivers.conformance.basics import ask
 from hwd_drivers.conformance.bench import Bench
 from hwd_drivers.conformance.session import (
-    ConformanceError,
+    GLASS,
     arrange,
     at_rest,
+    change,
     expect,
+    expect_error,
     expect_exactly,
-    ordered,
     read_arrangement,
     reopen,
     soon,
     switch_of,
     texts,
     truth,
+    twin_of,
 )
 from hwd_drivers.core.errors import LinkError, ProtocolError, RefusedError
 from hwd_drivers.devices.abilities import Device
@@ -60,14 +62,12 @@ async def check_impossible_state_is_refused(bench: Bench) -> str | None:
     async with at_rest(bench) as device:
         kept = frozenset(pair for pair in rest if pair in impossible)
         missing = frozenset(_of_first_element(bench, rest)) - kept
-        try:
-            await switch_of(device).change_crossconnects(remove=ordered(missing), add=(), deadline_s=soon())
-        except RefusedError as error:
-            expect(device.name in str(error), f"the refusal does not name the switch: {error}")
-        else:
-            raise ConformanceError(
-                f"conformance: {texts(missing)} was taken away, which leaves no state of its element"
-            )
+        error = await expect_error(
+            change(device, missing, frozenset()),
+            RefusedError,
+            otherwise=f"{texts(missing)} was taken away, which leaves no state of its element",
+        )
+        expect(device.name in str(error), f"the refusal does not name the switch: {error}")
         await expect_exactly(device, bench, rest)
     return None
 
@@ -105,12 +105,8 @@ async def check_cancelled_exchange(bench: Bench) -> None:
                 return
 
 
-async def check_cancelled_change(bench: Bench) -> str | None:
+async def check_cancelled_change(bench: Bench) -> None:
     """A cancelled change was done or not; the next reading shows which, in this session or the next."""
-    if bench.twin is None:
-        return GLASS
-    if bench.blind:
-        return "the state of the device cannot be read"
     rest, full = bench.arrangements.rest, bench.arrangements.full
     for turns in range(6):
         async with at_rest(bench) as device:
@@ -126,40 +122,28 @@ async def check_cancelled_change(bench: Bench) -> str | None:
                 async with reopen(bench, device) as fresh:
                     read = await read_arrangement(fresh, bench)
             expect(read == truth(bench), f"read {texts(read)}, there is {texts(truth(bench))}")
-    return None
 
 
-async def check_garbage(bench: Bench) -> str | None:
+async def check_garbage(bench: Bench) -> None:
     """Garbage ends the exchange with an error, and the session; the next session reads the true state."""
-    if bench.twin is None:
-        return GLASS
     one = bench.arrangements.one
     async with at_rest(bench) as device:
         await arrange(device, bench.arrangements.rest, one)
-        bench.twin.faults.garble_next = True
-        try:
-            if bench.blind:
-                await blind_exchange(device, bench, soon())
-            else:
-                await switch_of(device).read_crossconnects(deadline_s=soon())
-        except (LinkError, ProtocolError):
-            expect(not bench.twin.faults.garble_next, "its twin ignored garble_next")
-            bench.twin.faults.clear()
-            if not bench.blind:
-                async with reopen(bench, device) as fresh:
-                    await expect_exactly(fresh, bench, one)
-        else:
-            raise ConformanceError("conformance: garbage was read")
-    return None
+        twin_of(bench).faults.garble_next = True
+        asked = ask(device, bench, soon())
+        await expect_error(asked, LinkError, ProtocolError, otherwise="garbage was read")
+        expect(not twin_of(bench).faults.garble_next, "its twin ignored garble_next")
+        twin_of(bench).faults.clear()
+        if not bench.blind:
+            async with reopen(bench, device) as fresh:
+                await expect_exactly(fresh, bench, one)
 
 
-async def check_trouble_is_an_error_never_a_wrong_answer(bench: Bench) -> str | None:
+async def check_trouble_is_an_error_never_a_wrong_answer(bench: Bench) -> None:
     """Each exchange is right or raises an error.
 
     Sessions are reopened until some exchanges succeeded and, on an impaired connection, some failed.
     """
-    if bench.blind:
-        return "the state of the device cannot be read"
     states = (bench.arrangements.one, bench.arrangements.other)
     rough = bench.way in (Way.LOSSY, Way.DYING)
     wanted: Arrangement | None = None  # None: a change was lost, either state may be
@@ -188,7 +172,6 @@ async def check_trouble_is_an_error_never_a_wrong_answer(bench: Bench) -> str | 
     expect(right >= ENOUGH, f"{right} of {turn} exchanges came through")
     expect(rough or wrong == 0, f"{wrong} of {turn} exchanges failed on a connection that loses nothing")
     expect(not rough or wrong >= ENOUGH, f"{wrong} of {turn} exchanges failed on a {bench.way} connection")
-    return None
 
 
 async def check_reports_before(bench: Bench) -> str | None:
@@ -200,12 +183,8 @@ async def check_reports_before(bench: Bench) -> str | None:
         return GLASS
     async with at_rest(bench) as device:
         await arrange(device, arrangements.rest, arrangements.one)
-        bench.twin.faults.panel(arrangements.one - arrangements.other, arrangements.other - arrangements.one)
-        exchange = await switch_of(device).change_crossconnects(
-            remove=ordered(arrangements.other - arrangements.full),
-            add=ordered(arrangements.full - arrangements.other),
-            deadline_s=soon(),
-        )
+        twin_of(bench).faults.panel(arrangements.one - arrangements.other, arrangements.other - arrangements.one)
+        exchange = await change(device, arrangements.other, arrangements.full)
         before = frozenset(exchange.before or ())
         expect(exchange.before is not None, "it reported no state before the change")
         expect(arrangements.other <= before, f"it had {texts(arrangements.other)} and reported {texts(before)}")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from hwd_drivers.conformance.answer_tap import TappedDialer
-from hwd_drivers.conformance.basics import GLASS, blind_exchange
+from hwd_drivers.conformance.basics import ask
 from hwd_drivers.conformance.bench import Bench
-from hwd_drivers.conformance.session import arrange, at_rest, expect, expect_exactly, read_arrangement, switch_of
+from hwd_drivers.conformance.session import arrange, at_rest, expect, expect_exactly, read_arrangement
 from hwd_drivers.conformance.uncaught_errors import UncaughtErrors, collect_uncaught
 from hwd_drivers.core.errors import BugError, HwdError
 from hwd_drivers.core.ids import Draws
@@ -100,32 +100,27 @@ FILLERS: Final = (b"x", b"\x00", b"1", b" ", b"\xff", b"a\r\n")
 """Filler bytes of an answer without an end."""
 
 
-async def check_arbitrary_bytes(bench: Bench) -> str | None:
+async def check_arbitrary_bytes(bench: Bench) -> None:
     """Check that with arbitrary bytes for answers an exchange or opening ends in time, with an answer or one of our
     errors.
     """
-    if bench.twin is None or bench.tap is None:
-        return GLASS
     rng = Draws(SEED).stream("conformance/garbage")
     await _fill(bench)
     for form in FORMS * (ROUNDS if isinstance(asyncio.get_running_loop(), VirtualLoop) else REAL_ROUNDS):
         for while_opening in (False, True):
             with collect_uncaught() as errors:
-                await _answered_by(bench, bench.tap, form, rng, errors, while_opening=while_opening)
+                await _answered_by(bench, _tap_of(bench), form, rng, errors, while_opening=while_opening)
             after = " while it was opened" if while_opening else ""
             expect(
                 not errors.counts,
                 f"{form.__name__.strip('_').replace('_', ' ')} in place of an answer{after}: {errors}",
             )
     await _is_well(bench)
-    return None
 
 
-async def check_endless_answer(bench: Bench) -> str | None:
+async def check_endless_answer(bench: Bench) -> None:
     """An answer without an end is not stored: the connection ends, or bytes over the limit are dropped."""
-    if bench.twin is None or bench.tap is None:
-        return GLASS
-    tap = bench.tap
+    tap = _tap_of(bench)
     await _fill(bench)
     for filler in FILLERS:
         device = await bench.open()
@@ -149,7 +144,11 @@ async def check_endless_answer(bench: Bench) -> str | None:
                 await device.close()
         expect(not errors.counts, f"an answer without an end: {errors}")
     await _is_well(bench)
-    return None
+
+
+def _tap_of(bench: Bench) -> TappedDialer:
+    assert bench.tap is not None, "every twin has one"
+    return bench.tap
 
 
 async def _answered_by(
@@ -172,11 +171,7 @@ async def _answered_by(
 
 
 async def _ask(bench: Bench, device: Device) -> None:
-    deadline_s = asyncio.get_running_loop().time() + ANSWER_S
-    if bench.blind:
-        await blind_exchange(device, bench, deadline_s)
-    else:
-        await switch_of(device).read_crossconnects(deadline_s=deadline_s)
+    await ask(device, bench, asyncio.get_running_loop().time() + ANSWER_S)
 
 
 async def _open_and_close(bench: Bench) -> None:

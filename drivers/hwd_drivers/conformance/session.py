@@ -1,9 +1,9 @@
 """Parts of all checks: a session at rest, changes between arrangements, and readings compared with the wanted state."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from hwd_drivers.conformance.arrangements import Arrangement
 from hwd_drivers.conformance.bench import Bench
@@ -12,6 +12,9 @@ from hwd_drivers.core.values import Crossconnect, CrossconnectState, Exchange
 from hwd_drivers.devices.abilities import CrossConnects, Device
 from hwd_drivers.twins.registry import Twin
 
+ErrorT = TypeVar("ErrorT", bound=Exception)
+
+GLASS: Final = "faults cannot be caused on glass"
 EXCHANGE_S: Final = 2.0
 """Limit for one exchange of the checks."""
 
@@ -80,10 +83,33 @@ async def expect_exactly(device: Device, bench: Bench, wanted: Arrangement) -> N
 
 async def arrange(device: Device, before: Arrangement, after: Arrangement) -> Exchange | None:
     """Change one arrangement to another; None where they are equal."""
-    remove, add = ordered(before - after), ordered(after - before)
-    if not remove and not add:
-        return None
-    return await switch_of(device).change_crossconnects(remove=remove, add=add, deadline_s=soon())
+    return None if before == after else await change(device, before, after)
+
+
+async def change(
+    device: Device,
+    before: Arrangement,
+    after: Arrangement,
+    *,
+    deadline_s: float | None = None,
+    on_commanded: Callable[[int], None] | None = None,
+) -> Exchange:
+    """Change one arrangement to another, which differs from it."""
+    return await switch_of(device).change_crossconnects(
+        remove=ordered(before - after),
+        add=ordered(after - before),
+        deadline_s=soon() if deadline_s is None else deadline_s,
+        on_commanded=on_commanded,
+    )
+
+
+async def expect_error(work: Awaitable[object], *kinds: type[ErrorT], otherwise: str) -> ErrorT:
+    """The error of one of these kinds that the driver raised. `otherwise`: the finding where it raised none."""
+    try:
+        await work
+    except kinds as error:
+        return error
+    raise ConformanceError(f"conformance: {otherwise}")
 
 
 async def error_of(work: Awaitable[object]) -> DeviceError | FailedError | LinkError | ProtocolError | None:
@@ -119,6 +145,7 @@ def switch_of(device: Device) -> CrossConnects:
 
 
 def twin_of(bench: Bench) -> Twin:
+    """Raises BugError on glass, where `why_not` names the checks that cannot be done."""
     if bench.twin is None:
         raise BugError("conformance: this check needs a twin")
     return bench.twin

@@ -2,97 +2,63 @@
 
 from typing import Final
 
-from hwd_drivers.conformance.basics import (
-    check_capabilities,
-    check_close_is_repeatable,
-    check_connect_and_disconnect,
-    check_deadline,
-    check_denial,
-    check_identity,
-    check_past_deadline_sends_nothing,
-    check_read_by_the_next_session,
-)
-from hwd_drivers.conformance.capability_checks import check_atomic_batches, check_moves_in_use
-from hwd_drivers.conformance.exchanges import (
-    check_cancelled_change,
-    check_cancelled_exchange,
-    check_concurrent_reads,
-    check_garbage,
-    check_impossible_state_is_refused,
-    check_move,
-    check_remove_one_add_another,
-    check_reports_before,
-    check_trouble_is_an_error_never_a_wrong_answer,
-)
-from hwd_drivers.conformance.fault_checks import (
-    check_change_behind_our_back,
-    check_half_an_answer,
-    check_partial_batch,
-    check_reboot,
-    check_refused_session,
-    check_reset_fails_every_waiter,
-    check_silence_at_opening,
-    check_slow_device,
-    check_stuck_mirror_is_seen_by_reading_back,
-    check_wrong_answer,
-)
-from hwd_drivers.conformance.garbage import check_arbitrary_bytes, check_endless_answer
-from hwd_drivers.conformance.light import check_attenuation, check_override, check_power
-from hwd_drivers.conformance.session import Check
+from hwd_drivers.conformance import basics, capability_checks, exchanges, fault_checks, garbage, light
+from hwd_drivers.conformance.bench import Bench
+from hwd_drivers.conformance.session import GLASS, Check
 from hwd_drivers.transports.rough import Way
 
 BRONZE: Final[tuple[Check, ...]] = (
-    check_identity,
-    check_capabilities,
-    check_connect_and_disconnect,
-    check_read_by_the_next_session,
-    check_denial,
-    check_deadline,
-    check_past_deadline_sends_nothing,
-    check_close_is_repeatable,
+    basics.check_identity,
+    basics.check_capabilities,
+    basics.check_connect_and_disconnect,
+    basics.check_read_by_the_next_session,
+    basics.check_denial,
+    basics.check_deadline,
+    basics.check_past_deadline_sends_nothing,
+    basics.check_close_is_repeatable,
 )
 SILVER: Final[tuple[Check, ...]] = (
-    check_move,
-    check_remove_one_add_another,
-    check_impossible_state_is_refused,
-    check_concurrent_reads,
-    check_cancelled_exchange,
-    check_cancelled_change,
-    check_garbage,
-    check_arbitrary_bytes,
-    check_endless_answer,
-    check_moves_in_use,
-    check_atomic_batches,
+    exchanges.check_move,
+    exchanges.check_remove_one_add_another,
+    exchanges.check_impossible_state_is_refused,
+    exchanges.check_concurrent_reads,
+    exchanges.check_cancelled_exchange,
+    exchanges.check_cancelled_change,
+    exchanges.check_garbage,
+    garbage.check_arbitrary_bytes,
+    garbage.check_endless_answer,
+    capability_checks.check_moves_in_use,
+    capability_checks.check_atomic_batches,
 )
 GOLD: Final[tuple[Check, ...]] = (
-    check_slow_device,
-    check_silence_at_opening,
-    check_refused_session,
-    check_reset_fails_every_waiter,
-    check_half_an_answer,
-    check_wrong_answer,
-    check_partial_batch,
-    check_stuck_mirror_is_seen_by_reading_back,
-    check_change_behind_our_back,
-    check_reboot,
-    check_power,
-    check_override,
-    check_attenuation,
+    fault_checks.check_slow_device,
+    fault_checks.check_silence_at_opening,
+    fault_checks.check_refused_session,
+    fault_checks.check_reset_fails_every_waiter,
+    fault_checks.check_half_an_answer,
+    fault_checks.check_wrong_answer,
+    fault_checks.check_partial_batch,
+    fault_checks.check_stuck_mirror_is_seen_by_reading_back,
+    fault_checks.check_change_behind_our_back,
+    fault_checks.check_reboot,
+    light.check_power,
+    light.check_override,
+    light.check_attenuation,
 )
-PLATINUM: Final[tuple[Check, ...]] = (check_reports_before,)
+PLATINUM: Final[tuple[Check, ...]] = (exchanges.check_reports_before,)
 
 CHECKS: Final[tuple[Check, ...]] = (*BRONZE, *SILVER, *GOLD, *PLATINUM)
 """Checks for connections without loss: whole, bytewise, slow."""
 
 WHOLE_ONLY: Final[tuple[Check, ...]] = (
-    check_arbitrary_bytes,
-    check_endless_answer,
-    check_moves_in_use,
-    check_atomic_batches,
+    garbage.check_arbitrary_bytes,
+    garbage.check_endless_answer,
+    capability_checks.check_moves_in_use,
+    capability_checks.check_atomic_batches,
 )
 """Checks for one kind of connection only, as others show no more; 8 MB byte by byte would take minutes."""
 
-ROUGH_CHECKS: Final[tuple[Check, ...]] = (check_trouble_is_an_error_never_a_wrong_answer,)
+ROUGH_CHECKS: Final[tuple[Check, ...]] = (exchanges.check_trouble_is_an_error_never_a_wrong_answer,)
 """Checks for all kinds of connection; the only ones for lossy and dying."""
 
 
@@ -103,3 +69,35 @@ def checks_for(way: Way) -> tuple[Check, ...]:
 
 
 _EVERYWHERE: Final = tuple(check for check in CHECKS if check not in WHOLE_ONLY)
+
+
+_CAUSES_FAULTS: Final[frozenset[Check]] = frozenset(
+    (
+        *(check for check in GOLD if check not in (light.check_power, light.check_override, light.check_attenuation)),
+        *WHOLE_ONLY,
+        basics.check_denial,
+        basics.check_deadline,
+        exchanges.check_cancelled_change,
+        exchanges.check_garbage,
+    )
+)
+_READS: Final[frozenset[Check]] = frozenset(
+    {
+        basics.check_read_by_the_next_session,
+        exchanges.check_cancelled_change,
+        exchanges.check_trouble_is_an_error_never_a_wrong_answer,
+        fault_checks.check_reset_fails_every_waiter,
+        fault_checks.check_half_an_answer,
+        fault_checks.check_wrong_answer,
+        fault_checks.check_partial_batch,
+        fault_checks.check_stuck_mirror_is_seen_by_reading_back,
+        fault_checks.check_change_behind_our_back,
+    }
+)
+
+
+def why_not(check: Check, bench: Bench) -> str | None:
+    """Why a check cannot be done on this bench at all: no twin that takes faults, or a state that cannot be read."""
+    if check in _CAUSES_FAULTS and bench.twin is None:
+        return GLASS
+    return "the state of the device cannot be read" if check in _READS and bench.blind else None

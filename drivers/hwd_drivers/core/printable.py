@@ -22,11 +22,6 @@ def printable(text: str, most: int = TERMINAL_MOST) -> str:
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
-def printable_lines(text: str, most: int = TERMINAL_MOST) -> str:
-    """Make each line printable as `printable` does, in a text that has line breaks of our own."""
-    return "\n".join(printable(line, most) for line in text.split("\n"))
-
-
 class LineFormatter(logging.Formatter):
     """One line for each record. The lines of a traceback begin with a mark, so that none looks like a record."""
 

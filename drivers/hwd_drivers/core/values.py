@@ -227,6 +227,10 @@ class PowerReading(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.end} dark" if self.power_dbm is None else f"{self.end} {self.power_dbm:.2f} dBm"
 
 
+NOT_REPORTED: Final = "not reported"
+"""Identity fields that a device does not report."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Identity that a device reports. `uptime_s`: its uptime if it reports one; it does not count in comparisons."""

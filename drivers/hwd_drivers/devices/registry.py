@@ -97,10 +97,14 @@ class Evidence(StrEnum):
     """One source, or one that nobody has confirmed."""
 
 
-class NoOptions(BaseModel):
-    """There is nothing to say."""
+class Options(BaseModel):
+    """Options in a testbed file; an unknown name is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NoOptions(Options):
+    """There is nothing to say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +112,8 @@ class DriverSpec:
     """A driver as its package declares it.
 
     `options`: schema of the options in the testbed file. `models`: capabilities by model name, for a size; they raise
-    ConfigError for a size that the model does not have. `twin`: the place of its TwinSpec, as `package.module:NAME`.
+    ConfigError for a size that the model does not have. `twin`: the place of its TwinSpec, as `package.module:NAME`, or
+    of the SerialPart from which driver and twin come.
     It is imported only where a twin is needed: a daemon that drives real switches never loads the simulator.
     `default_port`: TCP port where an address names none, 0 where it must. `sizes`: a size of each model for the checks.
     `evidence`: the sources of its protocol. `threads`: it works in threads (paramiko) and is checked in real time only.
@@ -177,10 +182,7 @@ def names() -> tuple[str, ...]:
 
 def find(name: str) -> DriverSpec:
     """Raises ConfigError for an unknown name, with the nearest known one, and for a package that cannot be loaded."""
-    known = _entry_points()
-    if name not in known:
-        raise ConfigError(f"driver {name!r}: not installed.{_nearest(name, known)}")
-    return _load(name, known[name])
+    return _load(name, _entry_point(name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,10 +207,14 @@ def installed() -> InstalledDrivers:
 
 def distribution_of(name: str) -> str:
     """The package that brings this driver, such as `hwd-drivers`. Raises ConfigError for a name that none does."""
+    return _package(_entry_point(name))
+
+
+def _entry_point(name: str) -> EntryPoint:
     known = _entry_points()
     if name not in known:
         raise ConfigError(f"driver {name!r}: not installed.{_nearest(name, known)}")
-    return _package(known[name])
+    return known[name]
 
 
 def _entry_points() -> dict[str, EntryPoint]:

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from hwd_drivers.codecs.tl1 import CTAG_MAX, AnswerDecoder, encode_command
 from hwd_drivers.codecs.tl1_messages import Answer, Command, Completion
+from hwd_drivers.codecs.tl1_words import quote
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.errors import DeviceError, ProtocolError
+from hwd_drivers.core.errors import DeviceError, LoginError, ProtocolError
 from hwd_drivers.devices.connection import Answered, Connection, Request
 from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.transports.mask import Mask
@@ -33,7 +34,7 @@ class Tl1Client:
     ) -> "Tl1Client":
         """Connect; errors as in `Connection.open`.
 
-        The driver logs in. `prompt` is the text that a ready element prints.
+        `prompt` is the text that a ready element prints.
         """
         inbox = _Inbox(name, prompt, mask_of(dialer))
         connection = await Connection.open(
@@ -46,6 +47,17 @@ class Tl1Client:
     ) -> Answered[Answer]:
         """Send all in one write and wait for all answers, also refusals; errors as in `Connection.request`."""
         return await self._connection.request(*map(self._request, commands), deadline_s=deadline_s, on_sent=on_sent)
+
+    async def log_in(self, user: str, password: str, *, deadline_s: float, accepted: str | None = None) -> None:
+        """ACT-USER. `accepted`: words of a denial that is as good as a login.
+
+        Raises LoginError where the element refuses user or password.
+        """
+        command = Command(verb="ACT-USER", aid=quote(user), positional=(password,))
+        (answer,) = (await self.ask(command, deadline_s=deadline_s)).messages
+        if answer.code is not Completion.COMPLD and (accepted is None or accepted not in comment(answer).lower()):
+            text = f"{self._name}: the switch refuses the login of {user}: {words(answer)}. Check user and password"
+            raise LoginError(text, device=self._name, command="ACT-USER", code=answer.error, text=comment(answer))
 
     def done(self, what: str, answer: Answer) -> Answer:
         """The answer to a command that was done; otherwise raises DeviceError with the device's own words."""
@@ -77,10 +89,10 @@ class Tl1Client:
     async def lost(self) -> Exception:
         return await self._connection.lost()
 
-    async def close(self, logout: Command | None = None) -> None:
-        """Send `logout`, if the protocol has one, and close without waiting for its answer."""
-        if logout is not None:
-            self._connection.send_last(self._request(logout).data)
+    async def close(self, user: str | None = None) -> None:
+        """Log out a user, since an element may allow few sessions, and close without waiting for the answer."""
+        if user is not None:
+            self._connection.send_last(self._request(Command(verb="CANC-USER", aid=quote(user))).data)
         await self._connection.close()
 
     def _request(self, command: Command) -> Request:

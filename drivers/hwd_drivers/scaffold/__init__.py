@@ -1,5 +1,5 @@
-"""Templates of `hwd driver new`: a complete, small driver of a fictitious device."""
+"""Templates of `hwd driver new`: complete, small drivers of fictitious devices, a matrix and a 1xN."""
 
-from hwd_drivers.scaffold.scaffold import SCAFFOLD_FILES, scaffold
+from hwd_drivers.scaffold.scaffold import scaffold
 
-__all__ = ["SCAFFOLD_FILES", "scaffold"]
+__all__ = ["scaffold"]

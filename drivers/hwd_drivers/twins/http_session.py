@@ -58,7 +58,7 @@ class HttpSession(TwinSession):
         if self._wire.wants_go_ahead:
             self.send(self._wire.go_ahead())
         if self._wire.over and not self._busy:
-            self.close()
+            self.hang_up()
 
     def _do(self, request: HttpRequest) -> None:
         self._busy = True
@@ -82,9 +82,4 @@ class HttpSession(TwinSession):
                 status=400, headers=(("content-type", "text/plain"), ("connection", "close")), body=text
             )
             self.reply(self._wire.encode(response, wall_ns=self.server.clock.wall_ns()))
-        self.close()
-
-    def close(self) -> None:
-        """End the session; written bytes are still sent."""
-        if self._transport is not None:
-            self._transport.close()
+        self.hang_up()

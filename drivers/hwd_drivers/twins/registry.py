@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -13,6 +14,7 @@ from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.reason import finding_of
 from hwd_drivers.core.values import Capabilities
 from hwd_drivers.devices.registry import DriverSpec, NoOptions
+from hwd_drivers.devices.serial_part import SerialPart
 from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.twins.faults import Denial, Faults
 from hwd_drivers.twins.mirror import Mirror
@@ -87,6 +89,11 @@ class TwinSpec:
 def twin_of(spec: DriverSpec) -> TwinSpec:
     """The declaration of a driver's twins. Raises ConfigError where it cannot be loaded or is none."""
     found = spec.declared_twin()
+    if isinstance(found, SerialPart):
+        from hwd_drivers.twins.part_twin import PartTwin  # which takes `options_of` from here
+
+        denial = None if found.denial is None else Denial(code=found.denial[0], text=found.denial[1])
+        return TwinSpec(make=partial(PartTwin, found), options=found.options, denial=denial)
     if not isinstance(found, TwinSpec):
         raise ConfigError(f"driver {spec.name!r}: its twin {spec.twin} is not a TwinSpec but {type(found).__name__}")
     return found

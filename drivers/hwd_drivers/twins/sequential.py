@@ -1,4 +1,4 @@
-"""SequentialTwin: a twin with one protocol at one address that does one command at a time, as small controllers do."""
+"""OneServerTwin: a twin with one protocol at one address; SequentialTwin does one command at a time."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from pydantic import BaseModel
 from typing_extensions import override
@@ -34,10 +34,10 @@ APART_S: Final = 1e-6
 log = logging.getLogger(__name__)
 
 
-class SequentialTwin(ABC, Generic[CommandT, OptionsT]):
-    """Subclasses decode and answer commands.
+class OneServerTwin(ABC, Generic[OptionsT]):
+    """A twin with one protocol at one address; `mirror` is its optics, `faults` its faults, `serial` its number.
 
-    `protocol`: name of their protocol; `options_type`: type of their options.
+    `protocol`: name of the protocol; `options_type`: type of the options.
     """
 
     protocol: ClassVar[str]
@@ -61,17 +61,44 @@ class SequentialTwin(ABC, Generic[CommandT, OptionsT]):
         self.serial = f"T{draws.stream(f'twin/{name}/serial').randrange(10**6):06d}"
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
         self.faults = Faults(mirror=self.mirror, clock=clock, restores=capabilities.latching)
-        self.faults.on_reboot.append(self.powered_up)
         self.clock = clock
         self._server = TwinServer(
             mirror=self.mirror,
             clock=clock,
             dialer=dialer,
             address=address,
-            make_session=lambda server: _Session(server, self),
+            make_session=self.session,
             faults=self.faults,
         )
         self._addresses: dict[str, str] = {}
+
+    @abstractmethod
+    def session(self, server: TwinServer) -> TwinSession:
+        """A new session of a client."""
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        return self._addresses
+
+    async def start(self) -> str:
+        self._addresses[self.protocol] = await self._server.start()
+        return self._addresses[self.protocol]
+
+    async def close(self) -> None:
+        await self._server.close()
+        self._addresses.clear()
+
+
+class SequentialTwin(OneServerTwin[OptionsT], Generic[CommandT, OptionsT]):
+    """A twin that does one command at a time, as small controllers do. Subclasses decode and answer commands."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.faults.on_reboot.append(self.powered_up)
+
+    @override
+    def session(self, server: TwinServer) -> TwinSession:
+        return _Session(server, self)
 
     @abstractmethod
     def decoder(self) -> Callable[[bytes], Sequence[CommandT]]:
@@ -90,18 +117,6 @@ class SequentialTwin(ABC, Generic[CommandT, OptionsT]):
 
     def powered_up(self) -> None:
         """Called after a reboot; a subclass resets the state that its unit loses without power, except the light."""
-
-    @property
-    def addresses(self) -> Mapping[str, str]:
-        return self._addresses
-
-    async def start(self) -> str:
-        self._addresses[self.protocol] = await self._server.start()
-        return self._addresses[self.protocol]
-
-    async def close(self) -> None:
-        await self._server.close()
-        self._addresses.clear()
 
     @property
     def states(self) -> list[int]:

@@ -56,7 +56,6 @@ class Logins:
         return self._with(self.rights.daemon, url)
 
     def for_host(self, host: str, url: str) -> str:
-        """The broker's URL with the login of a host."""
         return self._with(self.rights.user(host), url)
 
     def _with(self, user: str, url: str) -> str:

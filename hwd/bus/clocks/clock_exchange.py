@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import replace
 from enum import StrEnum
 
-from hwd.model.host import ClockStepReport, HostClock
+from hwd.model.host import HostClock
 from hwd.timeline.alignment import Aligner, Alignment, Sample
 from hwd_agents.wire import ClockReply
 from hwd_agents.wire.bounds import NUMBER_MOST
@@ -67,7 +67,6 @@ class ClockExchange:
 
     @property
     def requests_sent(self) -> int:
-        """How many requests were sent."""
         return self._next_id - 1
 
     @property
@@ -77,13 +76,12 @@ class ClockExchange:
 
     def status(self, alignment: Alignment) -> HostClock:
         """The clock, how requests are sent, and the steps of the clock: how many in this boot, and the last of them."""
-        step = self.aligner.last_step
         return HostClock(
             **to_plain(alignment),
             via=None if self.via is None else str(self.via),
             why_not_udp=self.why_not_udp,
             steps=self.aligner.steps,
-            step=None if step is None else ClockStepReport(**to_plain(step)),
+            step=self.aligner.last_step,
         )
 
     def begin_burst(self) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable
 from hwd.bus.clocks.clock_exchange import ClockExchange, Way
 from hwd.bus.clocks.clock_udp import ClockUdp
 from hwd.bus.host_agent import Emit, HostAgent
+from hwd.model.host import ClockStepped
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import ClockRequest, Reply
 from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.structs import to_plain
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +119,6 @@ class Timekeeper:
             await self._ask_over_broker(exchange, aside=True)
 
     async def run(self) -> None:
-        """Measure until cancelled."""
         try:
             await self._run()
         finally:
@@ -169,8 +170,9 @@ class Timekeeper:
         step = exchange.aligner.last_step
         if step is None:
             return
-        log.warning("%s: %s. Events from around then may be put wrong by that", self._host.name, step)
-        self._emit(step.fact(self._host.name, exchange.boot))
+        stepped = ClockStepped(host=self._host.name, boot=exchange.boot, **to_plain(step))
+        log.warning("%s: %s. Events from around then may be put wrong by that", self._host.name, stepped)
+        self._emit(stepped)
 
     async def _measure(self, exchange: ClockExchange) -> None:
         """Send a burst by UDP where that is answered, else over the broker; one request to an agent that is down."""

@@ -1,12 +1,12 @@
 """`hwd agent`: agents on hosts, over SSH."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hwd.cli.options import Json
+from hwd.cli.options import Json, group
 from hwd.cli.output import Output, StyledText
 
 if TYPE_CHECKING:
@@ -14,18 +14,14 @@ if TYPE_CHECKING:
     from hwd.model.status import Status
     from hwd.model.testbed import Host, Testbed
     from hwd.rollout.broker import Brokers
+    from hwd.rollout.deploy import Rollout
     from hwd.rollout.findings import Light
-    from hwd.rollout.host_report import HostReport, Progress
+    from hwd.rollout.host_report import Progress
     from hwd.rollout.layout import Layout
-    from hwd_drivers.core.errors import HwdError
+    from hwd.rollout.remove import Removal
     from hwd_drivers.core.offload import Offload
 
-_agent = typer.Typer(
-    help="Agents on hosts, over SSH.",
-    epilog="Example: hwd agent doctor all --testbed lab.yaml",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+commands = group("agent", help="Agents on hosts, over SSH.", epilog="Example: hwd agent doctor all --testbed lab.yaml")
 
 Hosts = Annotated[
     list[str], typer.Argument(metavar="HOST...", help="Hosts of the testbed that have `ssh:`; `all` is all of those.")
@@ -52,11 +48,7 @@ NoStart = Annotated[
 ]
 
 
-def add_to(program: typer.Typer) -> None:
-    program.add_typer(_agent, name="agent")
-
-
-@_agent.command(epilog="Example: hwd agent deploy h0 h1 --testbed lab.yaml --broker mqtt://10.0.0.1:1883")
+@commands.command(epilog="Example: hwd agent deploy h0 h1 --testbed lab.yaml --broker mqtt://10.0.0.1:1883")
 def deploy(
     hosts: Hosts,
     testbed: TestbedFile,
@@ -73,7 +65,7 @@ def deploy(
     _roll_out(hosts, testbed, broker, _layout(prefix, no_start), json, upgrade=False)
 
 
-@_agent.command(epilog="Example: hwd agent upgrade all --testbed lab.yaml")
+@commands.command(epilog="Example: hwd agent upgrade all --testbed lab.yaml")
 def upgrade(
     hosts: Hosts,
     testbed: TestbedFile,
@@ -88,7 +80,7 @@ def upgrade(
     _roll_out(hosts, testbed, broker, _layout(prefix, no_start), json, upgrade=True)
 
 
-@_agent.command(epilog="Example: hwd agent remove h0 --testbed lab.yaml")
+@commands.command(epilog="Example: hwd agent remove h0 --testbed lab.yaml")
 def remove(
     hosts: Hosts,
     testbed: TestbedFile,
@@ -108,23 +100,20 @@ def remove(
 
     layout = _layout(prefix, no_start)
 
-    async def go(
-        loaded: "Testbed", chosen: "list[Host]", brokers: "Brokers", progress: "Progress", offload: "Offload"
-    ) -> "tuple[tuple[HostReport, ...], HwdError | None]":
-        removal = Removal(
-            testbed=loaded,
+    def removal(testbed: "Testbed", brokers: "Brokers", progress: "Progress", _: "Offload") -> Removal:
+        return Removal(
+            testbed=testbed,
             broker=brokers.from_here if layout.unit else None,
             layout=layout,
             progress=progress,
             keep_spool=keep_spool,
             leave_settings=leave_settings,
         )
-        return await removal.run(chosen)
 
-    _go(go, hosts, testbed, broker, json)
+    _go(removal, hosts, testbed, broker, json)
 
 
-@_agent.command(epilog="Example: hwd agent doctor all --testbed lab.yaml")
+@commands.command(epilog="Example: hwd agent doctor all --testbed lab.yaml")
 def doctor(
     hosts: Hosts,
     testbed: TestbedFile,
@@ -187,11 +176,9 @@ def _roll_out(
     from hwd.config.run_files.places import cache_dir
     from hwd.rollout.deploy import Rollout
 
-    async def go(
-        loaded: "Testbed", chosen: "list[Host]", brokers: "Brokers", progress: "Progress", offload: "Offload"
-    ) -> "tuple[tuple[HostReport, ...], HwdError | None]":
-        rollout = Rollout(
-            testbed=loaded,
+    def rollout(testbed: "Testbed", brokers: "Brokers", progress: "Progress", offload: "Offload") -> Rollout:
+        return Rollout(
+            testbed=testbed,
             brokers=brokers,
             layout=layout,
             offload=offload,
@@ -199,19 +186,18 @@ def _roll_out(
             progress=progress,
             upgrade=upgrade,
         )
-        return await rollout.run(chosen)
 
-    _go(go, hosts, testbed, broker, json)
+    _go(rollout, hosts, testbed, broker, json)
 
 
 def _go(
-    what: Callable[..., Awaitable[Any]],
+    make: "Callable[[Testbed, Brokers, Progress, Offload], Removal | Rollout]",
     names: list[str],
     file: Path,
     broker: str | None,
     json: bool,
 ) -> None:
-    """Run it for the hosts, with progress; report each host, and raise the error that stopped it."""
+    """Run what is made for the hosts, with progress; report each host, and raise the error that stopped it."""
     import asyncio
 
     from hwd_drivers.core.offload import ThreadOffload
@@ -219,14 +205,12 @@ def _go(
     output = Output(json=json)
     testbed, hosts, brokers, _ = _given(file, names, broker)
 
-    async def go() -> Any:
-        offload = ThreadOffload(1)
-        try:
-            return await what(testbed, hosts, brokers, lambda host, words: output.note(f"{host}: {words}"), offload)
-        finally:
-            offload.close()
-
-    reports, error = asyncio.run(go())
+    offload = ThreadOffload(1)
+    try:
+        work = make(testbed, brokers, lambda host, words: output.note(f"{host}: {words}"), offload)
+        reports, error = asyncio.run(work.run(hosts))
+    finally:
+        offload.close()
     for report in reports:
         output.block(str(report))
     if error is not None:

@@ -1,14 +1,14 @@
 """`hwd plan`, `apply`, `confirm`, `rollback`, `give-up`: reconfigurations."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hwd.cli import completion as completing
-from hwd.cli.commands.leases import me
+from hwd.cli.daemon import connect, me
 from hwd.cli.options import (
     READY_WITHIN_S,
     ConfirmWithin,
@@ -26,7 +26,8 @@ from hwd.cli.options import (
     Yes,
     refuse_others,
 )
-from hwd.cli.output import Output, coloured, seconds
+from hwd.cli.output import Output, coloured, few, seconds
+from hwd.cli.plan_lines import SHOWN, show_plan
 from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError, StalePlanError
 from hwd_drivers.core.ids import RandomIds
@@ -35,14 +36,12 @@ from hwd_drivers.switching.moves import ApplyMode
 if TYPE_CHECKING:
     from hwd.client import Client
     from hwd.client.wanted import Wanted
-    from hwd.model.plan_summary import PlanComposite, PlanOrder, PlanSummary
+    from hwd.model.plan_summary import PlanSummary
     from hwd.model.reconfiguration import ReconfigurationStatus
 
 HASH = re.compile("[0-9a-f]{12}")
 ATTEMPTS = 3
 """Plans that are made where the switches change between the plan and its apply."""
-SUBJECTS_NAMED = 4
-"""Subjects of unknown interlocks in one line; the JSON has all."""
 
 Reconfiguration = Annotated[
     str | None,
@@ -58,15 +57,10 @@ Mode = Annotated[
     ),
 ]
 
-
-def add_to(program: typer.Typer) -> None:
-    program.command(epilog="Example: hwd plan ring hosts=h0,h1 rail=0; hwd plan 'h0.eth0<->h2.eth0'")(plan)
-    program.command(epilog="Example: hwd apply pairs rail=0 --mode safe --confirm-within 60")(apply)
-    program.command(epilog="Example: hwd confirm")(confirm)
-    program.command(epilog="Example: hwd rollback; hwd rollback --to k3v9a1xx --dry-run")(rollback)
-    program.command("give-up", epilog="Example: hwd give-up k3v9a1xx")(give_up)
+commands = typer.Typer(rich_markup_mode=None)
 
 
+@commands.command(epilog="Example: hwd plan ring hosts=h0,h1 rail=0; hwd plan 'h0.eth0<->h2.eth0'")
 def plan(
     what: What,
     mode: Mode = ApplyMode.UPDATE,
@@ -85,11 +79,10 @@ def plan(
     The hash that it prints can be applied later; it includes the limits, the lease and the overrides of this command.
     Exit status 3 where an interlock refuses it.
     """
-    from hwd.client import Client
     from hwd.model.interlock import refusal
 
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         limits = limits_of(lease, ready_within, no_ready, confirm_within, steps, drain_within, override)
         wanted = wanted_of(what, {"mode": mode, **limits})
         made = hwd.plan(**wanted)
@@ -103,6 +96,7 @@ def plan(
     _refuse(made, {})
 
 
+@commands.command(epilog="Example: hwd apply pairs rail=0 --mode safe --confirm-within 60")
 def apply(
     context: typer.Context,
     what: What,
@@ -123,11 +117,10 @@ def apply(
     WHAT may be the hash of a plan. Links that are not ready in time, or cannot be, are rolled back (exit status 5; 6
     where a switch cannot be restored now). Ctrl-C rolls back (130).
     """
-    from hwd.client import Client
     from hwd.client.wanted import waits_of
 
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         limits = limits_of(lease, ready_within, no_ready, confirm_within, steps, drain_within, override)
         wanted = wanted_of(what, {"mode": mode, **limits})
         if HASH.fullmatch(wanted.get("what", "")):
@@ -146,17 +139,17 @@ def apply(
     output.data(result)
 
 
+@commands.command(epilog="Example: hwd confirm")
 def confirm(reconfiguration: Reconfiguration = None, url: Url = None, json: Json = False) -> None:
     """Keep the state that was applied with --confirm-within."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         result = hwd.confirm(reconfiguration)
     say_how_it_is(output, result)
     output.data(result)
 
 
+@commands.command(epilog="Example: hwd rollback; hwd rollback --to k3v9a1xx --dry-run")
 def rollback(
     context: typer.Context,
     reconfiguration: Reconfiguration = None,
@@ -181,15 +174,13 @@ def rollback(
     With --to it plans the way from what is there now to the state before any reconfiguration of the history, and
     applies that as `hwd apply` does; the other options are for that alone.
     """
-    from hwd.client import Client
-
     output = Output(json=json)
     if to is not None and reconfiguration is not None:
         raise ConfigError("rollback: name the one that is under way, or with --to one of the history, not both")
     if to is None:
         why = "it is for the way back to a state of the history. Name that with --to ID (`hwd history` lists them)"
         refuse_others(context, "reconfiguration", "yes", "url", "json", why=f"{why}; nothing was touched")
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         if to is not None:
             way_back(
                 hwd,
@@ -263,6 +254,7 @@ def drive_plan(
     return drive_plan(hwd, output, plan, wanted=wanted, yes=True, attempts=attempts - 1)
 
 
+@commands.command("give-up", epilog="Example: hwd give-up k3v9a1xx")
 def give_up(
     reconfiguration: Annotated[str, typer.Argument(help="One that `hwd status` calls open.")],
     why: Why = "",
@@ -272,88 +264,13 @@ def give_up(
     """Give up an interrupted reconfiguration that cannot be rolled back: its ports are free, and no
     switch is driven.
     """
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         end = hwd.give_up(reconfiguration, by=me(), why=why)
     output.say(f"reconfiguration {end.reconfiguration} ({end.what}) given up; it was open: {end.why}")
     for line in end.left:
         output.say(f"left as it is: {line}")
     output.data(end)
-
-
-def show_plan(output: Output, plan: "PlanSummary") -> None:
-    """Show what moves, what goes dark, and the expected time."""
-    output.say(f"plan {plan.hash}: {plan.what} ({plan.mode})")
-    for composite in plan.composites:
-        for line in composite_lines(composite):
-            output.say(line)
-    for move in plan.moves:
-        if plan.composites and not (move.remove or move.add):
-            continue  # a composite has many elements, and most do not change
-        changes = [*(f"-{one}" for one in move.remove), *(f"+{one}" for one in move.add)]
-        output.say(f"  {move.switch}: {' '.join(changes) or 'nothing to do'} ({len(move.keep)} kept)")
-    rows = [
-        (
-            f"  {link.link}",
-            "stays" if link.kept else "moves",
-            _figure(max, [one.loss_db_max for one in link.circuits], "{:.1f} dB"),
-            _figure(min, [one.margin_db for one in link.circuits], "{:+.1f} dB"),
-        )
-        for link in plan.links
-    ]
-    if rows:
-        output.table(("  link", "", "loss at most", "margin"), rows)
-    if plan.order is not None:
-        for line in step_lines(plan.order):
-            output.say(line)
-    if plan.dark:
-        output.say(f"  goes dark: {', '.join(plan.dark)}")
-    for line in interlock_lines(plan):
-        output.say(line)
-    if plan.isolation is not None:
-        output.say(f"  isolation: {plan.isolation}")
-    for warning in plan.warnings:
-        output.say(f"  warning: {warning}")
-    if plan.empty:
-        output.say("  the switches are as wanted; nothing moves")
-    else:
-        output.say(f"  expected: {seconds(plan.expected_s)} ({plan.expected_from})")
-    if plan.prediction is not None:
-        output.say(f"  predicted: {plan.prediction}")
-
-
-def step_lines(order: "PlanOrder") -> list[str]:
-    """The steps of a plan, each with the links that are dark in it."""
-    lines = [f"  order: {order}"]
-    for number, step in enumerate(order.steps, 1):
-        moves = "; ".join(
-            f"{move.switch} {' '.join([*(f'-{one}' for one in move.remove), *(f'+{one}' for one in move.add)])}"
-            for move in step.moves
-        )
-        lines.append(f"    {number}: {moves}, dark {', '.join(step.dark) or 'none'}")
-    if order.why:
-        lines.append(f"    why more than one: {order.why}")
-    return lines
-
-
-def interlock_lines(plan: "PlanSummary") -> list[str]:
-    """One line for each interlock that refuses or is overridden; the others in one line, by name."""
-    from hwd.model.interlock import InterlockState
-
-    lines, others = [], dict[str, list[str]]()
-    for one in plan.interlocks:
-        if one.state in (InterlockState.REFUSED, InterlockState.OVERRIDDEN):
-            lines.append(f"  {one}")
-        elif one.state is InterlockState.UNKNOWN:
-            others.setdefault(f"{one.name} is unknown", []).append(one.subject)
-    holding = dict.fromkeys(one.name for one in plan.interlocks if one.state is InterlockState.HOLDS)
-    found = [f"{what} for {_few(list(dict.fromkeys(subjects)))}" for what, subjects in others.items()]
-    names = [name for name in holding if not any(one.name == name and one.state != "holds" for one in plan.interlocks)]
-    if names:
-        found.insert(0, f"{', '.join(names)} hold{'s' if len(names) == 1 else ''}")
-    return [*lines, f"  interlocks: {'; '.join(found)}"] if found else lines
 
 
 def overrides_of(texts: list[str] | None) -> dict[str, str]:
@@ -375,19 +292,6 @@ def overrides_of(texts: list[str] | None) -> dict[str, str]:
     if problems:
         raise ConfigError("\n".join(problems))
     return found
-
-
-def composite_lines(composite: "PlanComposite") -> list[str]:
-    """The moves of a composite, and the elements that each crossconnect uses."""
-    changes = [*(f"-{one}" for one in composite.remove), *(f"+{one}" for one in composite.add)]
-    moves, least = composite.moves, composite.moves_at_least
-    proof = "" if moves == least else f", at least {least} must"
-    dark = composite.darkened
-    does = f"{plural(moves, 'element move')}{proof}" if moves or not dark else ""
-    if dark:
-        does += f"{', ' if does else ''}{plural(dark, 'element')} go{'es' if dark == 1 else ''} dark"
-    head = f"  {composite.composite}: {' '.join(changes) or 'nothing to do'} ({len(composite.keep)} kept), {does}"
-    return [head, *(f"    {one} through {' '.join(elements)}" for one, elements in composite.through.items())]
 
 
 def limits_of(
@@ -463,14 +367,9 @@ def say_how_it_is(output: Output, result: "ReconfigurationStatus") -> None:
     for remark in result.remarks:
         output.say(f"  {remark}")
     if stale := result.stale:
-        output.say(f"  stale: {_few(stale)}, where something else is desired; hwd restore puts that right")
+        output.say(f"  stale: {few(stale, SHOWN)}, where something else is desired; hwd restore puts that right")
     if unasked := result.unasked:
-        output.say(f"  there too: {_few(unasked)}, which no confirmed reconfiguration asked for")
-
-
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - SUBJECTS_NAMED
-    return ", ".join(names[:SUBJECTS_NAMED]) + (f" and {more} more" if more > 0 else "")
+        output.say(f"  there too: {few(unasked, SHOWN)}, which no confirmed reconfiguration asked for")
 
 
 def _refuse(plan: "PlanSummary", wanted: "Wanted") -> None:
@@ -492,7 +391,3 @@ def ask(question: str) -> bool:
         return typer.confirm(question, err=True)
     except typer.Abort:
         raise KeyboardInterrupt from None
-
-
-def _figure(worst: Callable[[list[float]], float], values: list[float], form: str) -> str:
-    return form.format(worst(values)) if values else ""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hwd.cli.commands.leases import me
+from hwd.cli.daemon import connect, me
 from hwd.cli.options import Json, Lease, Url
 from hwd.cli.output import Output
 from hwd_drivers.core.errors import ConfigError
@@ -22,30 +22,23 @@ Ends = Annotated[
 ]
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, recorded with your name.")]
 
-
-def add_to(program: typer.Typer) -> None:
-    program.command(epilog="Example: hwd block ocs1:3A,4A..6A --why 'dirty, to be cleaned'")(block)
-    program.command(epilog="Example: hwd unblock ocs1:3A")(unblock)
+commands = typer.Typer(rich_markup_mode=None)
 
 
+@commands.command(epilog="Example: hwd block ocs1:3A,4A..6A --why 'dirty, to be cleaned'")
 def block(ends: Ends, why: Why = "", lease: Lease = None, url: Url = None, json: Json = False) -> None:
     """Block fibre ends, by a shutter or a disabled port. The crossconnects stay as they are."""
-    from hwd.client import Client
-
     output, wanted = Output(json=json), parse_words(ends)
-    with Client.find(url) as hwd:
-        done = [hwd.block(switch, items, lease=lease, why=why, by=me()) for switch, items in wanted.items()]
-    show(output, done)
+    with connect(url) as hwd:
+        show(output, [hwd.block(*one, lease=lease, why=why, by=me()) for one in wanted.items()])
 
 
+@commands.command(epilog="Example: hwd unblock ocs1:3A")
 def unblock(ends: Ends, why: Why = "", lease: Lease = None, url: Url = None, json: Json = False) -> None:
     """Unblock fibre ends."""
-    from hwd.client import Client
-
     output, wanted = Output(json=json), parse_words(ends)
-    with Client.find(url) as hwd:
-        done = [hwd.unblock(switch, items, lease=lease, why=why, by=me()) for switch, items in wanted.items()]
-    show(output, done)
+    with connect(url) as hwd:
+        show(output, [hwd.unblock(*one, lease=lease, why=why, by=me()) for one in wanted.items()])
 
 
 def show(output: Output, done: "Sequence[HeldEnds]") -> None:

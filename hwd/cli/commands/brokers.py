@@ -5,27 +5,17 @@ from typing import Annotated
 
 import typer
 
-from hwd.cli.options import Json
+from hwd.cli.options import Json, group
 from hwd.cli.output import Output
 
-_broker = typer.Typer(
+commands = group(
+    "broker",
     help="An MQTT broker other than the daemon's own.",
     epilog="Example: hwd broker acl lab.yaml --out mosquitto",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 
-def add_to(program: typer.Typer) -> None:
-    program.add_typer(_broker, name="broker")
-
-
-@_broker.callback()
-def _group() -> None:
-    pass
-
-
-@_broker.command(epilog="Example: hwd broker acl lab.yaml --out mosquitto")
+@commands.command(epilog="Example: hwd broker acl lab.yaml --out mosquitto")
 def acl(
     testbed: Annotated[Path, typer.Argument(metavar="TESTBED", help="The testbed file.")],
     out: Annotated[

@@ -6,8 +6,8 @@ from typing import Annotated, Final
 import typer
 
 from hwd.cli import completion as completing
-from hwd.cli.commands.leases import me
-from hwd.cli.options import Json, Url
+from hwd.cli.daemon import connect, me
+from hwd.cli.options import Json, Url, group
 from hwd.cli.output import Output, size
 from hwd.cli.write_target import busy
 from hwd.model.demand import FILE_BYTES_MAX, DemandMatrix, DemandSummary
@@ -19,12 +19,13 @@ HOSTS_SHOWN: Final = 12
 """The largest matrix that is printed whole; of others the largest entries are."""
 ENTRIES_SHOWN: Final = 20
 
-_demand = typer.Typer(
+commands = group(
+    "demand",
     help="Demand: what hosts send each other, by layer and micro-batch, for topologies that read it.",
     epilog="Example: hwd demand add moe gates.npz --hosts h0,h1,h2,h3 --experts-per-gpu 1 --gpus-per-server 8",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
+_Layer = Annotated[int, typer.Option("--layer", metavar="L", min=0, help="Which layer.")]
+_Microbatch = Annotated[int, typer.Option("--microbatch", metavar="M", min=0, help="Which micro-batch.")]
 _Name = Annotated[
     str,
     typer.Argument(
@@ -33,11 +34,7 @@ _Name = Annotated[
 ]
 
 
-def add_to(program: typer.Typer) -> None:
-    program.add_typer(_demand, name="demand")
-
-
-@_demand.command(
+@commands.command(
     epilog="Example: hwd demand add moe gates.npz --hosts h0,h1,h2,h3 --experts-per-gpu 1 --gpus-per-server 8"
 )
 def add(
@@ -60,11 +57,9 @@ def add(
     json: Json = False,
 ) -> None:
     """Store the demand of a file, all of it or nothing: `hwd plan mfabric demand=NAME layer=3` reads it then."""
-    from hwd.client import Client
-
     output = Output(json=json)
     data = _content(file)
-    with busy(output, "reading the demand"), Client.find(url) as hwd:
+    with busy(output, "reading the demand"), connect(url) as hwd:
         added = hwd.add_demand(
             name,
             data,
@@ -78,13 +73,11 @@ def add(
     output.data(added)
 
 
-@_demand.command("list", epilog="Example: hwd demand list")
+@commands.command("list", epilog="Example: hwd demand list")
 def list_(url: Url = None, json: Json = False) -> None:
     """Stored demands: hosts, layers, bytes in all, and who added them when."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         found = hwd.demands()
     if not found:
         output.say("no stored demand. `hwd demand add NAME FILE` adds one")
@@ -96,30 +89,28 @@ def list_(url: Url = None, json: Json = False) -> None:
     output.data(found)
 
 
-@_demand.command(epilog="Example: hwd demand show moe --layer 3")
+@commands.command(epilog="Example: hwd demand show moe --layer 3")
 def show(
     name: _Name,
-    layer: Annotated[int, typer.Option("--layer", metavar="L", min=0, help="Which layer.")] = 0,
-    microbatch: Annotated[int, typer.Option("--microbatch", metavar="M", min=0, help="Which micro-batch.")] = 0,
+    layer: _Layer = 0,
+    microbatch: _Microbatch = 0,
     url: Url = None,
     json: Json = False,
 ) -> None:
     """One matrix, in bytes: who sends in rows, who receives in columns; of many hosts its largest entries."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         found = hwd.demand(name, layer=layer, microbatch=microbatch)
     output.say(str(found))
     _show(output, found)
     output.data(found)
 
 
-@_demand.command(epilog="Example: hwd demand links moe --layer 3 --degree 6 --eps-ports 2")
+@commands.command(epilog="Example: hwd demand links moe --layer 3 --degree 6 --eps-ports 2")
 def links(
     name: _Name,
-    layer: Annotated[int, typer.Option("--layer", metavar="L", min=0, help="Which layer.")] = 0,
-    microbatch: Annotated[int, typer.Option("--microbatch", metavar="M", min=0, help="Which micro-batch.")] = 0,
+    layer: _Layer = 0,
+    microbatch: _Microbatch = 0,
     degree: Annotated[int, typer.Option("--degree", metavar="N", min=0, help="Optical NIC ports of each host.")] = 3,
     eps_ports: Annotated[
         int, typer.Option("--eps-ports", metavar="N", min=0, help="Its NIC ports on packet switches.")
@@ -137,7 +128,6 @@ def links(
     """
     import numpy as np
 
-    from hwd.client import Client
     from hwd.mfabric.completion import Capacity
     from hwd.mfabric.demand import Fold
     from hwd.mfabric.link_choice import link_choice
@@ -147,7 +137,7 @@ def links(
         if text not in [*kind]:
             raise ConfigError(f"{option} {text}: is none of {', '.join(kind)}")
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         found = hwd.demand(name, layer=layer, microbatch=microbatch)
     count = len(found.hosts)
     capacity = Capacity(
@@ -160,13 +150,11 @@ def links(
     output.data(chosen)
 
 
-@_demand.command(epilog="Example: hwd demand remove moe")
+@commands.command(epilog="Example: hwd demand remove moe")
 def remove(name: _Name, url: Url = None, json: Json = False) -> None:
     """Remove a stored demand. Plans that were made of it, and light, stay as they are."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         removed = hwd.remove_demand(name)
     output.say(f"{removed} removed")
     output.data(removed)

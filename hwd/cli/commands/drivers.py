@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hwd.cli.options import Json
+from hwd.cli.options import Json, group
 from hwd.cli.output import Output
 from hwd.model.plural import plural
 
@@ -18,16 +18,10 @@ OURS = "hwd-drivers"
 """The package of the drivers in this source tree; other packages have their own tables."""
 PAGE = Path("drivers/README.md")
 
-_driver = typer.Typer(
-    help="Drivers of switches.", epilog="Example: hwd driver list", no_args_is_help=True, rich_markup_mode=None
-)
+commands = group("driver", help="Drivers of switches.", epilog="Example: hwd driver list")
 
 
-def add_to(program: typer.Typer) -> None:
-    program.add_typer(_driver, name="driver")
-
-
-@_driver.command("list", epilog="Example: hwd driver list")
+@commands.command("list", epilog="Example: hwd driver list")
 def list_drivers(json: Json = False) -> None:
     """List the installed drivers, with their packages and models."""
     from hwd_drivers.core.errors import ConfigError
@@ -58,7 +52,7 @@ def list_drivers(json: Json = False) -> None:
     output.data(data)
 
 
-@_driver.command(epilog="Example: hwd driver check polatis-tl1")
+@commands.command(epilog="Example: hwd driver check polatis-tl1")
 def check(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Drivers by name.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All that are installed.")] = False,
@@ -121,12 +115,15 @@ def check(
         raise typer.Exit(1)
 
 
-@_driver.command(epilog="Example: hwd driver new acme-x1")
+@commands.command(epilog="Example: hwd driver new acme-x1")
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the driver, such as acme-x1.")],
     folder: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="A folder that does not exist yet. Default: hwd-NAME.")
     ] = None,
+    selector: Annotated[
+        bool, typer.Option("--selector", help="A 1xN on a serial line: one file with the table of driver and twin.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Create the package of a new driver: protocol, driver, twin, models, README and tests of a made-up device, which
@@ -136,7 +133,7 @@ def new(
 
     output = Output(json=json)
     into = Path(f"hwd-{name}") if folder is None else folder
-    files = scaffold(name, into)
+    files = scaffold(name, into, selector=selector)
     for file in files:
         output.say(str(file))
     output.note(f"{plural(len(files), 'file')}; next: pip install -e {into}; hwd driver check {name}")

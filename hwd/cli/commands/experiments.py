@@ -1,12 +1,11 @@
 """`hwd run`, `queue`, `runs`, `pause`, `resume`, `abort`: experiments."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hwd.cli import completion as completing
-from hwd.cli.commands.leases import me
+from hwd.cli.daemon import connect, me
 from hwd.cli.options import Data, Json, RunId, Url, Why, duration
 from hwd.cli.output import Output, coloured, seconds
 from hwd.cli.recorded_runs import recorded, started_at
@@ -18,16 +17,10 @@ from hwd_drivers.core.errors import ConfigError
 LISTED = 100
 """Runs that fit on a screen."""
 
-
-def add_to(program: typer.Typer) -> None:
-    program.command("run", epilog="Example: hwd run playbooks/smoke.yaml -D within_s=30")(run_)
-    program.command(epilog="Example: hwd abort k3v9")(abort)
-    program.command(epilog="Example: hwd pause k3v9")(pause)
-    program.command(epilog="Example: hwd resume k3v9")(resume)
-    program.command(epilog="Example: hwd queue")(queue)
-    program.command(epilog="Example: hwd runs")(runs)
+commands = typer.Typer(rich_markup_mode=None)
 
 
+@commands.command("run", epilog="Example: hwd run playbooks/smoke.yaml -D within_s=30")
 def run_(
     playbook: Annotated[
         str,
@@ -54,14 +47,14 @@ def run_(
     safe state (130).
     """
     from hwd.cli.follow import follow
-    from hwd.client import Client
+    from hwd.client.playbook_bundle import read_playbook
     from hwd.client.problem import exit_status_of
 
     output = Output(json=json)
     parameters = _parameters(define or [])
     due_wall_ns = _due(at, in_)
-    file, text = playbook_text(playbook, parameters)
-    with Client.find(url) as hwd:
+    file, text = read_playbook(playbook, parameters)
+    with connect(url) as hwd:
         started = hwd.start_run(text=text, file=file, parameters=parameters, due_wall_ns=due_wall_ns)
         due = "" if at is None or due_wall_ns is None else f", not before {date_and_time(due_wall_ns, offset=True)}"
         output.note(f"run {started.run}: {started.playbook}, {plural(started.steps, 'step')}{due}")
@@ -80,45 +73,41 @@ def run_(
     raise typer.Exit({"succeeded": 0, "aborted": 130}.get(end.state, status or 1))
 
 
+@commands.command(epilog="Example: hwd abort k3v9")
 def abort(run: RunId, why: Why = "", url: Url = None, json: Json = False) -> None:
     """End a run in its safe state, within 5 seconds; a queued run is removed from the queue."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         end = hwd.abort(run, by=me(), why=why)
     output.say(f"run {end.run} ", coloured(end.outcome), f" {end.why}; switches: {end.safe_state}")
     output.data(end)
 
 
+@commands.command(epilog="Example: hwd pause k3v9")
 def pause(run: RunId, url: Url = None, json: Json = False) -> None:
     """Pause a run after its present step; its leases stay in force."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         status = hwd.pause(run, by=me())
     output.say(f"{status}; it pauses before its next step, until: hwd resume {status.run}")
     output.data(status.to_data())
 
 
+@commands.command(epilog="Example: hwd resume k3v9")
 def resume(run: RunId, url: Url = None, json: Json = False) -> None:
     """Continue a paused run."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         status = hwd.resume(run, by=me())
     output.say(f"run {status.run} continues")
     output.data(status.to_data())
 
 
+@commands.command(epilog="Example: hwd queue")
 def queue(url: Url = None, json: Json = False) -> None:
     """List queued runs in the order of their start, and what each waits for."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         waiting = hwd.queue()
     rows = [
         (
@@ -137,6 +126,7 @@ def queue(url: Url = None, json: Json = False) -> None:
     output.data([one.to_data() for one in waiting])
 
 
+@commands.command(epilog="Example: hwd runs")
 def runs(
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="So many.", min=1)] = LISTED,
     url: Url = None,
@@ -176,9 +166,7 @@ def runs(
 
 def _live(url: str | None) -> tuple[dict[str, str], int]:
     """`running 7/21 (waiting)` by run, and how many wait."""
-    from hwd.client import Client
-
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         status = hwd.status()
     states = {}
     for run in status.runs:
@@ -189,7 +177,6 @@ def _live(url: str | None) -> tuple[dict[str, str], int]:
 
 
 def _due(at: str | None, in_: float | None) -> int | None:
-    """The earliest start in unix time."""
     from hwd_drivers.core.clock import SystemClock
 
     if at is not None and in_ is not None:
@@ -198,17 +185,6 @@ def _due(at: str | None, in_: float | None) -> int | None:
     if in_ is not None:
         return now_ns + round(in_ * 1e9)
     return None if at is None else due_at(at, now_ns)
-
-
-def playbook_text(name: str, parameters: dict[str, str]) -> tuple[str, str]:
-    """File and text of a playbook, with all that it includes: a path, or the name of a playbook that is part of hwd."""
-    from hwd.config.playbook.playbook import bundle_playbook
-    from hwd.config.shipped_file import shipped_file
-
-    path = Path(name)
-    if not path.is_file() and "/" not in name:
-        path = shipped_file("playbooks", name)
-    return str(path.absolute()), bundle_playbook(path.absolute(), parameters)
 
 
 def _parameters(defined: list[str]) -> dict[str, str]:

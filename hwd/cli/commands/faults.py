@@ -8,17 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from hwd.cli import completion as completing
+from hwd.cli.daemon import connect
 from hwd.cli.options import Json, Url
 from hwd.cli.output import Output
 from hwd.cli.times import IN_MOST_S, UNITS_S, in_seconds
 
-
-def add_to(program: typer.Typer) -> None:
-    program.command(
-        epilog="Example: hwd fault ocs1 slow seconds=0.5; hwd fault h0.eth0 slow-firmware seconds=4; hwd fault clear"
-    )(fault)
+commands = typer.Typer(rich_markup_mode=None)
 
 
+@commands.command(
+    epilog="Example: hwd fault ocs1 slow seconds=0.5; hwd fault h0.eth0 slow-firmware seconds=4; hwd fault clear"
+)
 def fault(
     words: Annotated[
         list[str] | None,
@@ -104,11 +104,9 @@ def _testbed_of_daemon(url: str | None) -> str | None:
     """The testbed of the daemon of --url or HWD_URL; None where neither is set."""
     import os
 
-    from hwd.client import Client
-
     if url is None and not os.environ.get("HWD_URL"):
         return None
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         return hwd.status().testbed
 
 

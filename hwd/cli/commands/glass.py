@@ -16,12 +16,11 @@ from hwd.daemon.switch_opener import TWIN_LOGIN, opener
 from hwd.model.testbed import PortState, Switch, Testbed
 from hwd_drivers.conformance import CHECKS
 from hwd_drivers.conformance.arrangements import Arrangements
-from hwd_drivers.conformance.bench import REAL_GRACE_S, Bench
+from hwd_drivers.conformance.bench import REAL_GRACE_S, Bench, TwinUnderTest
 from hwd_drivers.conformance.driver_files import GlassRun, record_glass
 from hwd_drivers.conformance.examine import examine, examine_on
 from hwd_drivers.conformance.quality import Outcome, Quality, Result
 from hwd_drivers.conformance.session import read_arrangement, soon, texts
-from hwd_drivers.conformance.twin_choice import TwinUnderTest
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError, RefusedError

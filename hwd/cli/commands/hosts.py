@@ -7,30 +7,16 @@ from typing import Annotated
 import typer
 
 from hwd.cli import completion as completing
-from hwd.cli.commands.leases import me
-from hwd.cli.options import JsonLines, Url
+from hwd.cli.daemon import connect, me
+from hwd.cli.options import JsonLines, Url, group
 from hwd.cli.output import Output
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.standard_streams import end_with_reader
 
-_host = typer.Typer(
-    help="Programs on hosts.",
-    epilog="Example: hwd host exec h0 -- ping 10.5.0.2",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+commands = group("host", help="Programs on hosts.", epilog="Example: hwd host exec h0 -- ping 10.5.0.2")
 
 
-@_host.callback()
-def _group() -> None:
-    """One command alone would else be the group."""
-
-
-def add_to(program: typer.Typer) -> None:
-    program.add_typer(_host, name="host")
-
-
-@_host.command(name="exec", epilog="Example: hwd host exec h0 -- ping 10.5.0.2")
+@commands.command(name="exec", epilog="Example: hwd host exec h0 -- ping 10.5.0.2")
 def execute(
     host: Annotated[str, typer.Argument(metavar="HOST", help="A host.", autocompletion=completing.hosts)],
     words: Annotated[
@@ -48,13 +34,12 @@ def execute(
     What it writes comes here as it is. The exit status is its own, or 128 and the number of the signal that ended it;
     where it could not be started, or its end is not known, it is that of hwd. It has no input.
     """
-    from hwd.client import Client
     from hwd.model.program import ProgramEnd, ProgramOutput
 
     output = Output(json=json)
     end_with_reader()
     end = ProgramEnd()
-    with Client.find(url) as hwd, closing(hwd.run_program(host, *words, by=me())) as all_news:
+    with connect(url) as hwd, closing(hwd.run_program(host, *words, by=me())) as all_news:
         for news in all_news:
             output.line(news)
             match news:

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from hwd.cli.commands.leases import me
-from hwd.cli.options import Json, Url, Why
+from hwd.cli.daemon import connect, me
+from hwd.cli.options import Json, Url, Why, group
 from hwd.cli.output import Output
 from hwd.cli.write_target import busy
 from hwd.model.job_status import JobStatus
@@ -20,20 +20,16 @@ from hwd_drivers.core.standard_streams import end_with_reader
 LOOK_S: Final = 0.25
 """Between two looks at a job that is followed."""
 
-_job = typer.Typer(
+commands = group(
+    "job",
     help="Jobs: ranks on hosts, whose control plane steers the light.",
     epilog="Example: hwd job run train -- --steps 10",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
 _Id = Annotated[str, typer.Argument(metavar="JOB", help="The id of a job, from `hwd job list`.")]
+_JobOrRun = Annotated[str, typer.Argument(metavar="RUN", help="The id of a job, or of a run that ran some.")]
 
 
-def add_to(program: typer.Typer) -> None:
-    program.add_typer(_job, name="job")
-
-
-@_job.command(epilog="Example: hwd job run train -- --steps 10")
+@commands.command(epilog="Example: hwd job run train -- --steps 10")
 def run(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An entry under `jobs` of the testbed file.")],
     words: Annotated[
@@ -51,10 +47,8 @@ def run(
     It goes on without this command, and without the daemon where that is started anew. Exits with 1 where it failed or
     was stopped.
     """
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         status = hwd.start_job(name, *(words or []), by=me())
         output.note(
             f"job {status.id} of {name}: {plural(len(status.ranks), 'rank')}; `hwd job stop {status.id}` ends it"
@@ -74,13 +68,11 @@ def run(
         _check(status)
 
 
-@_job.command(name="list", epilog="Example: hwd job list")
+@commands.command(name="list", epilog="Example: hwd job list")
 def list_jobs(url: Url = None, json: Json = False) -> None:
     """The newest jobs, newest first, also those that have ended."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         found = hwd.jobs()
     output.data(found)
     if not json and not found:
@@ -101,17 +93,15 @@ def list_jobs(url: Url = None, json: Json = False) -> None:
         output.table(("job", "entry", "plane", "ranks", "state", "started", "by"), rows)
 
 
-@_job.command(epilog="Example: hwd job show k3v9a1xx")
+@commands.command(epilog="Example: hwd job show k3v9a1xx")
 def show(job: _Id, url: Url = None, json: Json = False) -> None:
     """One job: its state, its light, and what each rank does."""
-    from hwd.client import Client
-
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         status = hwd.job(job)
     _show(Output(json=json), status)
 
 
-@_job.command(epilog="Example: hwd job logs k3v9a1xx --rank 2")
+@commands.command(epilog="Example: hwd job logs k3v9a1xx --rank 2")
 def logs(
     job: _Id,
     rank: Annotated[int, typer.Option("--rank", metavar="N", min=0, help="Of which rank.")] = 0,
@@ -119,11 +109,9 @@ def logs(
     url: Url = None,
 ) -> None:
     """What a rank has written, as it is: both streams, in the order in which they came."""
-    from hwd.client import Client
-
     first = 0
     end_with_reader()
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         while True:
             ended = hwd.job(job).ended
             while (piece := hwd.job_output(job, rank, first=first)).data:
@@ -135,13 +123,11 @@ def logs(
             threading.Event().wait(LOOK_S)
 
 
-@_job.command(epilog="Example: hwd job stop k3v9a1xx")
+@commands.command(epilog="Example: hwd job stop k3v9a1xx")
 def stop(job: _Id, why: Why = "", url: Url = None, json: Json = False) -> None:
     """End a job: its ranks, and what they started; then it gives back its lease. Its light stays as it is."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         status = hwd.stop_job(job, by=me(), why=why)
         with suppress(KeyboardInterrupt):  # it ends without this command
             while not status.ended:
@@ -150,9 +136,9 @@ def stop(job: _Id, why: Why = "", url: Url = None, json: Json = False) -> None:
     _show(output, status)
 
 
-@_job.command(epilog="Example: hwd job verify k3v9a1xx")
+@commands.command(epilog="Example: hwd job verify k3v9a1xx")
 def verify(
-    id: Annotated[str, typer.Argument(metavar="RUN", help="The id of a job, or of a run that ran some.")],
+    id: _JobOrRun,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -161,10 +147,8 @@ def verify(
 
     Exits with 1 where it did not, or where the records do not show it.
     """
-    from hwd.client import Client
-
     output = Output(json=json)
-    with busy(output, "reading the records"), Client.find(url) as hwd:
+    with busy(output, "reading the records"), connect(url) as hwd:
         found = hwd.verify_job(id)
     output.data(found)
     for one in found if not json else ():
@@ -179,32 +163,30 @@ def verify(
         raise typer.Exit(1)
 
 
-@_job.command(epilog="Example: hwd job training k3v9a1xx")
+@commands.command(epilog="Example: hwd job training k3v9a1xx")
 def training(
-    id: Annotated[str, typer.Argument(metavar="RUN", help="The id of a job, or of a run that ran some.")],
+    id: _JobOrRun,
     url: Url = None,
     json: Json = False,
 ) -> None:
     """How long the iterations of a job took, as its program says them, when its light moved, and how long operations
     waited for that; so far where it runs.
     """
-    from hwd.client import Client
-
     output = Output(json=json)
-    with busy(output, "reading the records"), Client.find(url) as hwd:
+    with busy(output, "reading the records"), connect(url) as hwd:
         found = hwd.job_training(id)
     output.data(found)
     for one in found if not json else ():
         output.say(str(one))
         output.table(
             ("iteration", "seconds", "operations", "waited for the plane [s]"),
-            [(row.iteration, _seconds(row.seconds), row.operations, f"{row.held_s:.4f}") for row in one.iterations],
+            [(row.iteration, _figure(row.seconds), row.operations, f"{row.held_s:.4f}") for row in one.iterations],
         )
         rows = [
             (
                 move.target,
                 f"{move.at_s:.3f}",
-                _seconds(move.seconds),
+                _figure(move.seconds),
                 "-" if move.links is None else move.links,
                 f"{move.held_s:.4f}",
                 move.why or move.held or "hidden",
@@ -214,19 +196,17 @@ def training(
         output.table(("light", "at [s]", "seconds", "new links", "waited for [s]", "by"), rows)
 
 
-@_job.command(epilog="Example: hwd job demand k3v9a1xx --iteration 2")
+@commands.command(epilog="Example: hwd job demand k3v9a1xx --iteration 2")
 def demand(
-    id: Annotated[str, typer.Argument(metavar="RUN", help="The id of a job, or of a run that ran some.")],
+    id: _JobOrRun,
     iteration: Annotated[int | None, typer.Option("--iteration", metavar="N", min=0, help="Only of this one.")] = None,
     layer: Annotated[int | None, typer.Option("--layer", metavar="N", min=0, help="Only of this one.")] = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
     """What the hosts of a job had for each other in its all-to-alls, in bytes: a row for each two of them."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with busy(output, "reading the records"), Client.find(url) as hwd:
+    with busy(output, "reading the records"), connect(url) as hwd:
         found = hwd.job_demand(id, iteration=iteration, layer=layer)
     output.data(found)
     for one in found if not json else ():
@@ -248,25 +228,23 @@ def demand(
         output.table(("iteration", "layer", "all-to-all", "from", "to", "bytes"), rows)
 
 
-@_job.command(epilog="Example: hwd job efficiency k3v9a1xx")
+@commands.command(epilog="Example: hwd job efficiency k3v9a1xx")
 def efficiency(
-    id: Annotated[str, typer.Argument(metavar="RUN", help="The id of a job, or of a run that ran some.")],
+    id: _JobOrRun,
     url: Url = None,
     json: Json = False,
 ) -> None:
     """How much of the capacity of a job's network became data that its ranks go on with: eta = gamma x delta x theta,
     of the job, each phase and each kind of operation, from what its hosts counted; so far where it runs.
     """
-    from hwd.client import Client
-
     output = Output(json=json)
-    with busy(output, "reading the records"), Client.find(url) as hwd:
+    with busy(output, "reading the records"), connect(url) as hwd:
         found = hwd.job_efficiency(id)
     output.data(found)
     for one in found if not json else ():
         output.say(str(one))
         rows = [
-            (row.scope, row.name, row.operations, f"{row.seconds:.3f}", *map(_factor, row.factors)) for row in one.rows
+            (row.scope, row.name, row.operations, f"{row.seconds:.3f}", *map(_figure, row.factors)) for row in one.rows
         ]
         output.table(("of", "name", "operations", "seconds", "gamma", "delta", "theta", "eta"), rows)
         for why in dict.fromkeys(row.why for row in one.rows if row.why):
@@ -274,10 +252,6 @@ def efficiency(
             output.say(f"not shown of {names}: {why}")
         for what in one.unshown:
             output.say(f"left out: {what}")
-
-
-def _factor(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
 
 
 def _show(output: Output, status: JobStatus) -> None:
@@ -316,5 +290,5 @@ def _check(status: JobStatus) -> None:
         raise FailedError(f"job {status.id}: {status.state}: {status.why}. {more}")
 
 
-def _seconds(value: float | None) -> str:
+def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"

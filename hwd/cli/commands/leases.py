@@ -1,36 +1,25 @@
 """`hwd lease`: leases of ports."""
 
 import math
-import socket
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hwd.cli import completion as completing
-from hwd.cli.options import Json, Url, duration
+from hwd.cli.daemon import connect, me
+from hwd.cli.options import Json, Url, duration, group
 from hwd.cli.output import Output, seconds
-from hwd.cli.recorded_runs import started_at
+from hwd.cli.status_lines import delay_line, show_leases, span, waits_line
 from hwd.cli.times import IN_MOST_S, due_at
-from hwd.model.local_time import date_and_time
 from hwd.model.plural import plural
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.user import user_name
 
 if TYPE_CHECKING:
-    from msgspec import UnsetType
-
     from hwd.model.lease import HeldLease
 
-SHOWN = 6
-"""Ports named in a row of the list; all of them are in the JSON."""
-
-_lease = typer.Typer(
-    help="Exclusive, expiring claims on ports.",
-    epilog="Example: hwd lease take ocs1.3 h0.eth0 --for 3600",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+commands = group(
+    "lease", help="Exclusive, expiring claims on ports.", epilog="Example: hwd lease take ocs1.3 h0.eth0 --for 3600"
 )
 
 For = Annotated[float, duration("--for", "For how long.", least_s=0.0, most_s=IN_MOST_S)]
@@ -39,16 +28,7 @@ LeaseId = Annotated[
 ]
 
 
-def add_to(program: typer.Typer) -> None:
-    program.add_typer(_lease, name="lease")
-
-
-def me() -> str:
-    """The holder of leases that are taken here."""
-    return f"{user_name()}@{socket.gethostname()}"
-
-
-@_lease.command(epilog="Example: hwd lease take ocs1.3 h0.eth0 --for 3600")
+@commands.command(epilog="Example: hwd lease take ocs1.3 h0.eth0 --for 3600")
 def take(
     ports: Annotated[list[str], typer.Argument(metavar="PORT...", help="ocs1.3, h0.eth0, or `all`.")],
     for_s: For = 600.0,
@@ -69,12 +49,10 @@ def take(
     json: Json = False,
 ) -> None:
     """Lease ports: nobody else changes them until the lease ends."""
-    from hwd.client import Client
-
     output = Output(json=json)
     if at is not None and queue:
         raise ConfigError("--at, --queue: name one of them; a reservation does not wait in the queue")
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         lease = hwd.take_lease(
             holder=holder or me(),
             ports=ports,
@@ -95,37 +73,31 @@ def take(
     output.data(lease)
 
 
-@_lease.command("list", epilog="Example: hwd lease list")
+@commands.command("list", epilog="Example: hwd lease list")
 def list_(url: Url = None, json: Json = False) -> None:
     """The leases in force, the queue in the order of turns, and what is reserved."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         leases = [*hwd.leases(), *hwd.lease_requests()]
     show_leases(output, leases)
     output.data(leases)
 
 
-@_lease.command(epilog="Example: hwd lease renew k3v9 --for 3600")
+@commands.command(epilog="Example: hwd lease renew k3v9 --for 3600")
 def renew(lease: LeaseId, for_s: For = 600.0, url: Url = None, json: Json = False) -> None:
     """Renew a lease: it expires so many seconds from now."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         renewed = hwd.renew_lease(lease, for_s=for_s)
     output.say(f"lease {renewed.id} lasts another {seconds(renewed.left_s)}")
     output.data(renewed)
 
 
-@_lease.command(epilog="Example: hwd lease heartbeat k3v9")
+@commands.command(epilog="Example: hwd lease heartbeat k3v9")
 def heartbeat(lease: LeaseId, url: Url = None, json: Json = False) -> None:
     """Say that its holder is there: claims a lease that was reserved, and keeps one with a heartbeat."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         answer = hwd.beat_lease(lease)
     if answer.kind == "waiting":
         output.say(waits_line(answer))
@@ -138,20 +110,18 @@ def heartbeat(lease: LeaseId, url: Url = None, json: Json = False) -> None:
     output.data(answer)
 
 
-@_lease.command(epilog="Example: hwd lease release k3v9")
+@commands.command(epilog="Example: hwd lease release k3v9")
 def release(lease: LeaseId, url: Url = None, json: Json = False) -> None:
     """Release a lease, leave the queue, or withdraw a reservation."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         released = hwd.release_lease(lease)
     output.say(f"lease {released.id} released")
     _say_ended_sets(output, released)
     output.data(released)
 
 
-@_lease.command(epilog="Example: hwd lease kick k3v9 --why 'the night run begins'")
+@commands.command(epilog="Example: hwd lease kick k3v9 --why 'the night run begins'")
 def kick(
     lease: LeaseId,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Recorded, and shown to its holder.")] = "",
@@ -162,10 +132,8 @@ def kick(
 
     Or end a hold, as `hwd status` names it, of the settings of a run that cannot be restored.
     """
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         kicked = hwd.kick_lease(lease, by=me(), why=why)
     output.say(f"lease {kicked.id} of {kicked.holder} revoked")
     _say_ended_sets(output, kicked)
@@ -174,7 +142,7 @@ def kick(
     output.data(kicked)
 
 
-@_lease.command(epilog="Example: hwd lease grant sel0")
+@commands.command(epilog="Example: hwd lease grant sel0")
 def grant(
     switch: Annotated[
         str, typer.Argument(metavar="SWITCH", help="A host's own switch, whose lease was revoked with `kick`.")
@@ -183,49 +151,14 @@ def grant(
     json: Json = False,
 ) -> None:
     """Delegate a switch to its host again."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         granted = hwd.grant_lease(switch, by=me())
     if granted.told:
         output.say(f"{granted.holder} may set {granted.id} again, epoch {granted.epoch}")
     else:
         output.say(f"{granted.holder} may set {granted.id} again as soon as its agent is connected")
     output.data(granted)
-
-
-def show_leases(output: Output, leases: "Sequence[HeldLease]") -> None:
-    if not leases:
-        output.say("no leases")
-        return
-    rows = []
-    for lease in leases:
-        ports = lease.ports
-        named = ", ".join(ports[:SHOWN]) + (f" and {len(ports) - SHOWN} more" if len(ports) > SHOWN else "")
-        rows.append((lease.id, lease.holder, _left(lease), named))
-    output.table(("lease", "holder", "left", "ports"), rows)
-    for lease in leases:
-        if lease.kind == "waiting":
-            output.say(f"  {waits_line(lease)}")
-        elif lease.waits_for:
-            output.say(f"  {delay_line(lease)}")
-
-
-def delay_line(lease: "HeldLease") -> str:
-    """Why a reserved lease has not begun though its time has come."""
-    since = started_at(lease.at_wall_ns or 0)
-    return f"lease {lease.id} should have begun {since}, and begins once its ports are free: {_all(lease.waits_for)}"
-
-
-def waits_line(lease: "HeldLease") -> str:
-    """Where a client stands in the queue, and why it is not granted yet."""
-    return f"lease {lease.id} waits, place {lease.place}: {_all(lease.waits_for) or 'its turn comes'}"
-
-
-def span(lease: "HeldLease") -> str:
-    """When a reserved lease begins, and for how long."""
-    return f"from {date_and_time(lease.at_wall_ns or 0, offset=True)} for {seconds(lease.for_s or 0.0)}"
 
 
 def claim_line(lease: "HeldLease") -> str:
@@ -237,19 +170,3 @@ def claim_line(lease: "HeldLease") -> str:
 def _say_ended_sets(output: Output, lease: "HeldLease") -> None:
     for one in lease.ended_sets or ():
         output.say(f"ends with it: set {one}; its switches stay as they are")
-
-
-def _all(reasons: "Sequence[str] | UnsetType") -> str:
-    return "; ".join(reasons or ())
-
-
-def _left(lease: "HeldLease") -> str:
-    match lease.kind:
-        case "waiting":
-            return f"waits, place {lease.place}"
-        case "reserved":
-            return span(lease)
-        case "delegated":
-            return f"{lease.state}, epoch {lease.epoch}"
-        case _:
-            return seconds(lease.left_s)

@@ -6,6 +6,7 @@ import typer
 
 from hwd.cli import completion as completing
 from hwd.cli.commands.apply import limits_of, way_back
+from hwd.cli.daemon import connect
 from hwd.cli.options import (
     READY_WITHIN_S,
     ConfirmWithin,
@@ -31,12 +32,10 @@ WHAT_MOST = 100
 for no more, and one long row makes all others as wide.
 """
 
-
-def add_to(program: typer.Typer) -> None:
-    program.command(epilog="Example: hwd restore; hwd restore ocs1 h0.eth0 --dry-run")(restore)
-    program.command(epilog="Example: hwd history --port ocs1.3 --limit 5")(history)
+commands = typer.Typer(rich_markup_mode=None)
 
 
+@commands.command(epilog="Example: hwd restore; hwd restore ocs1 h0.eth0 --dry-run")
 def restore(
     ports: Annotated[
         list[str] | None,
@@ -63,10 +62,8 @@ def restore(
     It plans only what differs, and applies that as `hwd apply` does, with its exit statuses. Ports that no confirmed
     reconfiguration named stay as they are. Switches that cannot be reached are left out and named (exit status 4).
     """
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         way_back(
             hwd,
             output,
@@ -79,6 +76,7 @@ def restore(
         )
 
 
+@commands.command(epilog="Example: hwd history --port ocs1.3 --limit 5")
 def history(
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=500, help="At most so many.")] = 20,
     switch: Annotated[
@@ -97,10 +95,8 @@ def history(
 
     A name that no token vouches for is marked unverified: it is the user that the command line stated.
     """
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         entries = hwd.history(limit=limit, switch=switch, port=port)
     if entries:
         output.table(("when", "reconfiguration", "what", "who", "outcome"), [history_row(one) for one in entries])

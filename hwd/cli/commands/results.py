@@ -43,6 +43,8 @@ CompareWith = Annotated[
     typer.Option("--compare-with", metavar="PAPER", help="The paper whose figures are added: opus, mfabric, acos."),
 ]
 
+commands = typer.Typer(rich_markup_mode=None)
+
 
 class Column(StrEnum):
     """The width of a figure on paper."""
@@ -59,27 +61,21 @@ class Column(StrEnum):
         return SINGLE_IN if self is Column.SINGLE else DOUBLE_IN
 
 
-def add_to(program: typer.Typer) -> None:
-    program.command(epilog="Example: hwd show k3v9")(show)
-    program.command(epilog="Example: hwd report k3v9 m2p0 -o report.html --pdf figures.pdf")(report)
-    program.command(epilog="Example: hwd compare k3v9 m2p0")(compare)
-    program.command(epilog="Example: hwd export k3v9 --as perfetto -o k3v9.pftrace")(export)
-
-
+@commands.command(epilog="Example: hwd show k3v9")
 def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> None:
     """One run: its outcome, its steps, and the durations of its stages."""
     output = Output(json=json)
     with busy(output, LOADING):
         from hwd.report.grouping import compared_with, notes, split_by
-        from hwd.report.jobs import job_rows, job_text
-        from hwd.report.predictions import prediction_rows, prediction_text
-        from hwd.report.rc_recovery import recovery_rows, recovery_text
+        from hwd.report.jobs import job_rows
+        from hwd.report.predictions import prediction_rows
+        from hwd.report.rc_recovery import recovery_rows
         from hwd.report.stages import pairs_rows, stage_table
-        from hwd.report.text import pairs_text, stage_text
+        from hwd.report.text import job_text, pairs_text, prediction_text, recovery_text, stage_text
 
     with recorded(url, data) as source, busy(output, "reading"):
         found = source.run(run)
-        documents = source.run_documents(found.id)
+        documents = [*source.stream(found.id)]
         [loaded] = run_reports(source, [found.id], observations=True)
     outcome = coloured(found.outcome or "under way")
     output.say(f"run {found.id} ", outcome, f": {found.why}" if found.why else "")
@@ -100,22 +96,17 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     rows = stage_table([loaded], by=split_by([loaded], None), compare_with=compared_with([loaded]))
     for note in notes(loaded):
         output.say(note)
-    if rows:
-        output.say()
-        output.block(stage_text(rows).rstrip())
     by_pairs = pairs_rows([loaded])
-    if by_pairs and (len(by_pairs) > 1 or not rows):
+    tables = [
+        stage_text(rows) if rows else "",
+        pairs_text(by_pairs) if by_pairs and (len(by_pairs) > 1 or not rows) else "",
+        recovery_text(recoveries) if (recoveries := recovery_rows(loaded.timelines)) else "",
+        job_text(jobs) if (jobs := job_rows(loaded.jobs)) else "",
+        prediction_text(predictions) if (predictions := prediction_rows(loaded.predictions)) else "",
+    ]
+    for text in filter(None, tables):
         output.say()
-        output.block(pairs_text(by_pairs).rstrip())
-    if recoveries := recovery_rows(loaded.timelines):
-        output.say()
-        output.block(recovery_text(recoveries).rstrip())
-    if jobs := job_rows(loaded.jobs):
-        output.say()
-        output.block(job_text(jobs).rstrip())
-    if predictions := prediction_rows(loaded.predictions):
-        output.say()
-        output.block(prediction_text(predictions).rstrip())
+        output.block(text.rstrip())
     for timeline in loaded.timelines:
         for breach in timeline.breaches:
             output.say(f"order broken in {timeline.reconfiguration}: {breach}")
@@ -149,6 +140,7 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     )
 
 
+@commands.command(epilog="Example: hwd report k3v9 m2p0 -o report.html --pdf figures.pdf")
 def report(
     run: Runs,
     file: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the page.")] = Path(
@@ -201,6 +193,7 @@ def report(
     output.data({"file": files[0], "files": files, "runs": [one.run.id for one in loaded]})
 
 
+@commands.command(epilog="Example: hwd compare k3v9 m2p0")
 def compare(
     first: Annotated[str, typer.Argument(metavar="RUN", help="What is compared with.")],
     second: Annotated[str, typer.Argument(metavar="RUN", help="What is compared.")],
@@ -257,6 +250,7 @@ def compare(
     output.data(found)
 
 
+@commands.command(epilog="Example: hwd export k3v9 --as perfetto -o k3v9.pftrace")
 def export(
     run: RunId,
     kind: Annotated[str, typer.Option("--as", metavar="FORMAT", help=f"{', '.join(FORMATS)}.")],

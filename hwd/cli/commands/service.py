@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hwd.cli.daemon import connect, me
 from hwd.cli.options import Json, Url, Yes, duration
 from hwd.cli.output import Output
 from hwd.cli.write_target import busy
@@ -21,14 +22,10 @@ STEPS_SINCE = 254
 PASSING = ("/tmp", "/var/tmp", "/run/user")
 """A service has folders of its own there, or none."""
 
-
-def add_to(program: typer.Typer) -> None:
-    program.command("install-service", epilog="Example: hwd install-service /etc/hwd/lab.yaml --dry-run")(
-        install_service
-    )
-    program.command(epilog="Example: hwd reload --dry-run; hwd reload --yes")(reload)
+commands = typer.Typer(rich_markup_mode=None)
 
 
+@commands.command("install-service", epilog="Example: hwd install-service /etc/hwd/lab.yaml --dry-run")
 def install_service(
     testbed: Annotated[Path, typer.Argument(metavar="TESTBED", help="A testbed file.")],
     data: Annotated[
@@ -99,6 +96,7 @@ def install_service(
     output.data({"unit": unit.name, "path": str(path), "written": not dry_run, "text": unit.text})
 
 
+@commands.command(epilog="Example: hwd reload --dry-run; hwd reload --yes")
 def reload(
     yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what the file changes, and change nothing.")] = False,
@@ -115,11 +113,9 @@ def reload(
     A file with errors (exit status 2), or a change that a running daemon cannot take (3), leaves all as it is.
     """
     from hwd.cli.commands.apply import ask
-    from hwd.cli.commands.leases import me
-    from hwd.client import Client
 
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         report = hwd.reload(dry_run=True)
         _show_changes(report, output)
         if dry_run or not report.changes:

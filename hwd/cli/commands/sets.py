@@ -1,6 +1,5 @@
 """`hwd prepare`, `switch`, `sets`, `release`: prepared sets."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -8,17 +7,16 @@ import typer
 
 from hwd.cli import completion as completing
 from hwd.cli.commands.apply import Mode, drive, overrides_of, say_how_it_is, wanted_of
-from hwd.cli.commands.leases import me
+from hwd.cli.daemon import connect, me
 from hwd.cli.options import Json, Override, OverrideJob, Url, duration
-from hwd.cli.output import Output, seconds
-from hwd.cli.status_lines import since
+from hwd.cli.output import Output
+from hwd.cli.status_lines import show_sets, since
 from hwd.cli.times import IN_MOST_S
-from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.switching.moves import ApplyMode
 
 if TYPE_CHECKING:
-    from hwd.model.prepared_set import PreparedSetStatus
+    pass
 
 OF_JOB: Final = "job"
 """Whose right an operator overrides."""
@@ -26,16 +24,10 @@ SetId = Annotated[
     str, typer.Argument(metavar="SET", help="Its id, as `hwd sets` shows it.", autocompletion=completing.sets)
 ]
 
-
-def add_to(program: typer.Typer) -> None:
-    program.command(
-        epilog="Example: hwd prepare day='ring hosts=h0,h1 rail=0' night='ocs1:1A-none,3A-none' --lease k3v9"
-    )(prepare)
-    program.command(epilog="Example: hwd switch p7x2a1b9 night")(switch)
-    program.command(epilog="Example: hwd sets")(sets)
-    program.command(epilog="Example: hwd release p7x2a1b9")(release)
+commands = typer.Typer(rich_markup_mode=None)
 
 
+@commands.command(epilog="Example: hwd prepare day='ring hosts=h0,h1 rail=0' night='ocs1:1A-none,3A-none' --lease k3v9")
 def prepare(
     targets: Annotated[
         list[str],
@@ -79,10 +71,8 @@ def prepare(
     Every set also has the target `before`: what the switches carry now. It outlives the daemon, and ends with
     `hwd release`, with its lease, or with --for. Until then the rack's desired state is what the set says of its ports.
     """
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         made = hwd.prepare(
             _targets(targets),
             lease=lease,
@@ -98,6 +88,7 @@ def prepare(
     output.data(made)
 
 
+@commands.command(epilog="Example: hwd switch p7x2a1b9 night")
 def switch(
     prepared_set: SetId,
     target: Annotated[
@@ -108,10 +99,8 @@ def switch(
     json: Json = False,
 ) -> None:
     """Drive a prepared set to a target at once, and read it back. A difference is a failure, and goes back."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         words = f"set {prepared_set} to {target}"
         switch = partial(hwd.switch, prepared_set, target, override=_overriding(override), by=me())
         result = drive(hwd, output, words, switch)
@@ -119,12 +108,11 @@ def switch(
     output.data(result)
 
 
+@commands.command(epilog="Example: hwd sets")
 def sets(url: Url = None, json: Json = False) -> None:
     """Prepared sets, each with the target that its switches have."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         found, ended = hwd.sets(), [] if json else hwd.status().ended_sets
     show_sets(output, found)
     for one in ended:
@@ -132,38 +120,14 @@ def sets(url: Url = None, json: Json = False) -> None:
     output.data(found)
 
 
+@commands.command(epilog="Example: hwd release p7x2a1b9")
 def release(prepared_set: SetId, override: OverrideJob = None, url: Url = None, json: Json = False) -> None:
     """End a prepared set: its ports are free, its switches stay as they are."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         ended = hwd.release_set(prepared_set, override=_overriding(override), by=me())
     output.say(f"set {ended.id} released; its switches stay at {ended.at or 'what they carry'}")
     output.data(ended)
-
-
-def show_sets(output: Output, found: "Sequence[PreparedSetStatus]") -> None:
-    """One line for each set, and what keeps one from being switched."""
-    if not found:
-        output.say("no prepared sets")
-        return
-    rows = [
-        (
-            one.id,
-            one.at or "no target",
-            ", ".join(target.id for target in one.targets),
-            one.rule,
-            one.lease,
-            "with its lease" if one.expires_in_s is None else seconds(one.expires_in_s),
-            plural(len(one.ports), "port"),
-        )
-        for one in found
-    ]
-    output.table(("set", "at", "targets", "after a crash", "lease", "ends", "holds"), rows)
-    for one in found:
-        if one.why:
-            output.say(f"  set {one.id}: {one.why}")
 
 
 def _overriding(text: str | None) -> dict[str, str]:

@@ -15,11 +15,10 @@ Shrink = Annotated[
     typer.Option("--shrink", help="Where a rule is broken, look for the fewest steps and overtakings that break it."),
 ]
 
-
-def add_to(program: typer.Typer) -> None:
-    program.command(epilog="Example: hwd sim --seed 17")(sim)
+commands = typer.Typer(rich_markup_mode=None)
 
 
+@commands.command(epilog="Example: hwd sim --seed 17")
 def sim(seed: Seed, shrink: Shrink = False, json: Json = False) -> None:
     """Play a simulated world: a small rack, its operators, and what befalls it, drawn from a seed.
 

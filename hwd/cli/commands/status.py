@@ -1,64 +1,52 @@
-"""`hwd status` and `hwd watch`: the present state, and live events."""
+"""`hwd status`: the present state."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from msgspec.structs import replace
 
-from hwd.cli.commands.leases import show_leases
-from hwd.cli.commands.sets import show_sets
-from hwd.cli.options import READY_WITHIN_S, Json, JsonLines, Url
-from hwd.cli.output import Output, StyledText, coloured, seconds, words
+from hwd.cli.daemon import connect
+from hwd.cli.host_lines import host_lines, host_row, with_joint_advice
+from hwd.cli.options import READY_WITHIN_S, Json, Url
+from hwd.cli.output import Output, StyledText, coloured, few, seconds
 from hwd.cli.run_steps import pause_reason
-from hwd.cli.status_lines import alert_lines, change_lines, disk_line, orphan_line, since, storage_lines
-from hwd.cli.times import begin_at
+from hwd.cli.status_lines import (
+    alert_lines,
+    change_lines,
+    disk_line,
+    orphan_line,
+    show_leases,
+    show_sets,
+    since,
+    storage_lines,
+)
 from hwd.model.local_time import time_of_day
 from hwd.model.plural import plural
-from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.documents import Document
-from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.standard_streams import end_with_reader
 
 if TYPE_CHECKING:
     from hwd.model.desired_state import SwitchDesired, UnlitLink
     from hwd.model.hang import Hang
-    from hwd.model.host import HostPort, HostStatus
     from hwd.model.prepared_set import PreparedSetStatus
-    from hwd.model.rc_recovery import RcRecovery
     from hwd.model.reconfiguration import LeftOpen, ReconfigurationStatus
     from hwd.model.run import RunProgress
-    from hwd.model.stage import Stage
     from hwd.model.status import Status
     from hwd.model.switch import CompositeStatus, LinkStatus, SwitchStatus
-    from hwd.model.timeline import Timeline
 
-SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
 SHOWN_ENDS = 6
 """Names in one line; all of them are in the JSON."""
 AWAITING_CONFIRM = "awaiting-confirm"
 CARRIER_HELD_S = 2.0
 """A kernel holds the notice that a carrier was lost back for up to a second, so it may come after the crossconnect."""
 CARRIER = {True: "up", False: "down", None: "unknown"}
-QUIET = (
-    *("host.event", "switch.power", "clock.aligned", "switch.read", "daemon.lag", "daemon.disk", "run.state"),
-    *("transfer.claimed", "transfer.ended"),
-)
-"""Kinds that come by the hundred; `hwd watch --all` shows them."""
+
+commands = typer.Typer(rich_markup_mode=None)
 
 
-def add_to(program: typer.Typer) -> None:
-    program.command(epilog="Example: hwd status --json")(status)
-    program.command(epilog="Example: hwd watch --kind run. --kind timeline")(watch)
-
-
+@commands.command(epilog="Example: hwd status --json")
 def status(url: Url = None, json: Json = False) -> None:
     """Switches, agents, links, leases and runs, in one screen."""
-    from hwd.client import Client
-
     output = Output(json=json)
-    with Client.find(url) as hwd:
+    with connect(url) as hwd:
         now = hwd.status()
     bus = "connected" if now.bus.connected else "not connected"
     at = now.wall_ns
@@ -99,7 +87,7 @@ def status(url: Url = None, json: Json = False) -> None:
     ]
     output.table(("host", "state", "clock", "ports with carrier", "since"), rows)
     for host in now.hosts:
-        for line in (*skew_lines(host), *port_lines(host), *spool_lines(host), *trouble_lines(host)):
+        for line in host_lines(host):
             output.say(line)
     output.say()
     if now.lit or now.unlit:
@@ -146,136 +134,6 @@ def run_line(run: "RunProgress") -> str:
     return f"run {run.run} ({run.playbook}): {run.done} of {plural(run.total, 'step')}, {what}{left}"
 
 
-def watch(
-    kind: Annotated[
-        list[str] | None, typer.Option("--kind", metavar="KIND", help="Only this kind; `run.` is all that begin so.")
-    ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Show what comes by the hundred, too.")] = False,
-    after: Annotated[
-        str | None, typer.Option("--after", metavar="ID", help="Begin after this event; 0 begins with the oldest kept.")
-    ] = None,
-    since_: Annotated[
-        str | None,
-        typer.Option(
-            "--since",
-            metavar="TIME",
-            help="Begin with what happened since then: 5m (so long ago), 22:30, or 2027-01-10 22:30, here.",
-        ),
-    ] = None,
-    count: Annotated[
-        int | None,
-        typer.Option(
-            "--count",
-            metavar="N",
-            min=1,
-            help="End after so many, with those of --since or --after; where they are fewer, it waits for the rest.",
-        ),
-    ] = None,
-    url: Url = None,
-    json: JsonLines = False,
-) -> None:
-    """Live events and timelines, until Ctrl-C. After a lost connection it continues without a gap.
-
-    It begins with what happens next, or, with --since or --after, with what has happened: the daemon keeps its last
-    10000 events, until it ends. Then it goes on with what happens next.
-    """
-    from hwd.client import Client
-    from hwd.client.async_client import OLDEST
-
-    output = Output(json=json)
-    end_with_reader()
-    _check_kinds(kind or ())
-    if after is not None and since_ is not None:
-        raise ConfigError("--after, --since: name one of them")
-    begin_ns = None if since_ is None else begin_at(since_, SystemClock().wall_ns())
-    seen = 0
-    after = OLDEST if after == "0" or begin_ns is not None else after
-    with Client.find(url) as hwd, hwd.events(after=after, kinds=kind or (), say=output.note) as events:
-        for event in events:
-            if event.document is None:
-                output.note(missed_line(event.missed, since=since_ if seen == 0 else None))
-                continue
-            if begin_ns is not None and event.document.wall_ns < begin_ns:
-                continue
-            if not (all_ or kind or json) and event.document.kind in QUIET:
-                continue
-            show(output, event.document, event.id)
-            seen += 1
-            if count is not None and seen >= count:
-                return
-
-
-def missed_line(count: int, *, since: str | None) -> str:
-    """What is said of events that the daemon no longer has; `since` where nothing was shown yet."""
-    if since is None:
-        return f"{plural(count, 'event')} missed"
-    return f"the daemon no longer has its {plural(count, 'oldest event')}; any of them since {since} are not shown"
-
-
-def _check_kinds(kinds: Sequence[str]) -> None:
-    """Raises ConfigError for a kind that no document has: nothing would ever be shown."""
-    from hwd.model.kinds import KINDS
-
-    known = {*KINDS, *(f"{kind.partition('.')[0]}." for kind in KINDS if "." in kind)}
-    for kind in kinds:
-        if kind not in known:
-            from hwd.config.yaml.file_problem import nearest
-
-            raise ConfigError(f"--kind {kind}: no such kind; {nearest(kind, known)}")
-
-
-def show(output: Output, document: Document, id: str) -> None:
-    """One event: a line, and under a timeline a table of its links."""
-    if output.json:
-        output.line({"id": id, **document.to_data()})
-        return
-    from hwd.model.switch import SwitchOverrun
-    from hwd.model.timeline import Timeline
-    from hwd_drivers.devices.facts import SwitchOverride, SwitchRestarted
-
-    at = datetime.fromtimestamp(document.wall_ns / 1e9, UTC).astimezone()
-    data = document.fact.to_data()
-    line = f"{at:%H:%M:%S}.{at.microsecond // 1000:03d} {document.kind} {words(data)}"
-    match document.fact:
-        case SwitchOverrun(lost=lost) | SwitchRestarted(lost=lost):
-            output.say(f"{line} lost={','.join(lost)}")
-        case SwitchOverride(ends=ends):
-            output.say(f"{line} ends={','.join(ends)}")
-        case Timeline() as timeline:
-            output.say(line)
-            show_timeline(output, timeline)
-        case _:
-            output.say(line)
-
-
-def show_timeline(output: Output, timeline: "Timeline") -> None:
-    rows = []
-    for link in timeline.links:
-        stages = {str(stage.name): stage for stage in link.stages}
-        figures = [_stage(stages.get(name)) for name in SHOWN_STAGES]
-        rows.append((f"  {link.link}{' (kept)' if link.kept else ''}", *figures))
-    if rows:
-        output.table(("  link", *SHOWN_STAGES), rows)
-    for end in timeline.ends:
-        if end.rc:
-            output.say(f"  {end.end}: {_recovery(end.rc)}")
-    for breach in timeline.breaches:
-        output.say(f"  order broken: {breach}")
-
-
-def _recovery(rc: "RcRecovery") -> str:
-    after = "" if rc.after_carrier_s is None else f" {seconds(rc.after_carrier_s)} after its carrier"
-    why = f" ({rc.why})" if rc.why else ""
-    retries = plural(rc.retries, "retry", many="retries")
-    return f"rc {rc.outcome}{after}, ACK timeout {seconds(rc.ack_timeout_s)}, {retries}{why}"
-
-
-def _stage(stage: "Stage | None") -> str:
-    if stage is None:
-        return ""
-    return str(stage.knowledge) if stage.seconds is None else seconds(stage.seconds)
-
-
 def switch_row(switch: "SwitchStatus") -> tuple[object, ...]:
     """A switch in the table of `hwd status`."""
     if switch.up is None:
@@ -295,8 +153,7 @@ def switch_row(switch: "SwitchStatus") -> tuple[object, ...]:
         or "none"
     )
     if dark := switch.blocked:
-        more = f" and {len(dark) - SHOWN_ENDS} more" if len(dark) > SHOWN_ENDS else ""
-        counted += f"; {', '.join(dark[:SHOWN_ENDS])}{more} held dark"
+        counted += f"; {few(dark, SHOWN_ENDS)} held dark"
     what = f"{switch.vendor} {switch.model} {switch.serial}"
     if switch.owner:
         what, counted = (
@@ -382,13 +239,17 @@ def _owned(switch: "SwitchStatus") -> str:
 def composite_row(composite: "CompositeStatus") -> tuple[object, ...]:
     """A composite in the table of `hwd status`: what its elements join."""
     away = composite.away
-    return composite.composite, f"{_many(away)} down" if away else "up", _many(composite.crossconnects) or "none"
+    return (
+        composite.composite,
+        f"{few(away, SHOWN_ENDS)} down" if away else "up",
+        few(composite.crossconnects, SHOWN_ENDS) or "none",
+    )
 
 
 def link_row(link: "LinkStatus") -> tuple[object, ...]:
     """A link in the table of `hwd status`: its light is unknown while a switch on its path is down."""
     away = link.away
-    return link.link, f"{CARRIER[link.carrier]}{f', {_many(away)} {_is(away)} down' if away else ''}"
+    return link.link, f"{CARRIER[link.carrier]}{f', {few(away, SHOWN_ENDS)} {_is(away)} down' if away else ''}"
 
 
 def hang_lines(
@@ -417,7 +278,7 @@ def _is_new(link: "LinkStatus", now_wall_ns: int | None) -> bool:
 def no_links(switches: "Sequence[SwitchStatus]") -> str:
     """The text for no links, or for none known, where switches are down that were never read."""
     unread = [switch.switch for switch in switches if switch.up is False and not switch.readings]
-    return f"no links known, {_many(unread)} {_is(unread)} down" if unread else "no links"
+    return f"no links known, {few(unread, SHOWN_ENDS)} {_is(unread)} down" if unread else "no links"
 
 
 def overrun_lines(switch: "SwitchStatus") -> list[tuple[str | StyledText, ...]]:
@@ -450,7 +311,7 @@ def restart_line(switch: "SwitchStatus", sets: "Sequence[PreparedSetStatus]" = (
     return (
         f"{switch.switch} {how} at {time_of_day(restart.wall_ns)}, "
         f"no contact for {seconds(restart.unheard_s)} before. "
-        f"It lost {_many(gone)}{back}"
+        f"It lost {few(gone, SHOWN_ENDS)}{back}"
     )
 
 
@@ -464,89 +325,6 @@ def left_open(one: "LeftOpen") -> str:
     tried = "" if one.tried_wall_ns is None else f" (last tried at {time_of_day(one.tried_wall_ns)})"
     name = f"reconfiguration {one.reconfiguration} ({one.what}){run}"
     return f"{name} open: {one.why}{tried}; goes {one.goes} by itself when that is over; {ports} held"
-
-
-def host_row(host: "HostStatus", *, connected: bool) -> tuple[object, ...]:
-    """A host in the table of `hwd status`. `connected`: whether there is a broker; without it hosts are unknown."""
-    if not host.up:
-        last_message_ns = host.heard_wall_ns
-        why = host.cause if last_message_ns is None else f"not heard since {time_of_day(last_message_ns)}: {host.cause}"
-        return host.name, "down" if connected and host.is_known else "unknown", why, "unknown"
-    clock = host.clock
-    aligned = "" if clock is None else f"{clock.offset_ns / 1e9:+.6f} s ± {clock.error_ns / 1e3:.0f} µs"
-    if clock is not None and (step := clock.step) is not None:
-        aligned += f", stepped {plural(clock.steps, 'time')}, last by {step.by_ns / 1e9:+.3f} s"
-    carriers = [port.carrier for port in host.ports.values()]
-    unknown = f", {carriers.count(None)} unknown" if None in carriers else ""
-    return host.name, "up", aligned, f"{carriers.count(True)} of {len(carriers)}{unknown}"
-
-
-def with_joint_advice(hosts: "Sequence[HostStatus]") -> "list[HostStatus]":
-    """Hosts whose agents are down alike: one command for all of them in place of one for each."""
-    alike: dict[str, list[str]] = {}
-    for host in hosts:
-        alike.setdefault(_deployed(host, "HOST"), []).append(host.name)
-    joined = {key: " ".join(names) for key, names in alike.items()}
-    return [replace(host, cause=_deployed(host, joined[_deployed(host, "HOST")])) for host in hosts]
-
-
-def _deployed(host: "HostStatus", names: str) -> str:
-    """Its cause, with other names in the advice to roll its agent out."""
-    return host.cause.replace(f"`hwd agent deploy {host.name}`", f"`hwd agent deploy {names}`")
-
-
-def skew_lines(host: "HostStatus") -> list[str]:
-    """Problems with the version of its agent."""
-    return [f"{host.name}: {host.skew}"] if host.skew else []
-
-
-def port_lines(host: "HostStatus") -> list[str]:
-    """Ports without their interface: its present name, where the agent knows it, and the remedy."""
-    return [
-        f"{host.name}.{name}: {_why_away(port) or f'there is no interface {port.interface}'}"
-        for name, port in host.ports.items()
-        if host.up and not port.present
-    ]
-
-
-def trouble_lines(host: "HostStatus") -> list[str]:
-    """Tasks of the daemon for this host that fail by a bug."""
-    if not host.trouble:
-        return []
-    return [f"{host.name}: what the daemon does for it failed: {host.trouble}. The log of the daemon has the trace"]
-
-
-def spool_lines(host: "HostStatus") -> list[str]:
-    """Problems of its agent's spool and job socket, other agents with the host's name, and events lost
-    since the daemon started.
-    """
-    trouble = "" if host.spool is None else host.spool.trouble
-    lines = [f"{host.name}: spool: {trouble}"] if trouble else []
-    if rival := host.rival:
-        lines.append(
-            f"{host.name}: another agent, boot {rival}, has the name of this host; "
-            "it is ignored while this one answers. Stop one of them"
-        )
-    if why := host.selection:
-        lines.append(f"{host.name}: jobs cannot set its switches: {why}")
-    if lost := host.lost:
-        lines.append(
-            f"{host.name}: {plural(lost, 'event')} lost, or flaps not observed one by one: "
-            "hwd watch --kind host.lost --after 0"
-        )
-    return lines
-
-
-def _why_away(port: "HostPort") -> str:
-    """Why its agent does not find its interface, where that is known."""
-    link = port.sources.get("link")
-    return "" if link is None else link.why_not
-
-
-def _many(names: Sequence[str]) -> str:
-    """The first few of them, and how many more."""
-    more = f" and {len(names) - SHOWN_ENDS} more" if len(names) > SHOWN_ENDS else ""
-    return f"{', '.join(names[:SHOWN_ENDS])}{more}"
 
 
 def _is(names: Sequence[str]) -> str:

@@ -7,11 +7,10 @@ import typer
 from hwd.cli.options import Json, Url
 from hwd.cli.output import Output
 
-
-def add_to(program: typer.Typer) -> None:
-    program.command(epilog="Example: hwd token --header | curl -H @- http://127.0.0.1:8642/api/v1/status")(token)
+commands = typer.Typer(rich_markup_mode=None)
 
 
+@commands.command(epilog="Example: hwd token --header | curl -H @- http://127.0.0.1:8642/api/v1/status")
 def token(
     url: Url = None,
     header: Annotated[bool, typer.Option("--header", help="As a header field of HTTP, for `curl -H @-`.")] = False,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hwd.cli.commands.experiments import playbook_text
+from hwd.cli.daemon import connect, me
 from hwd.cli.options import Data, Json, Url
 from hwd.cli.output import Output
 from hwd.cli.recorded_runs import RunSource, recorded, run_reports
@@ -25,21 +25,22 @@ RUNS_READ = 20_000
 
 Treatments = tuple["_Treatment", "_Treatment"]
 
-
-def add_to(program: typer.Typer) -> None:
-    program.command(epilog="Example: hwd trial 'smoke within_s=15' 'smoke within_s=30' --metric turnaround")(trial)
+commands = typer.Typer(rich_markup_mode=None)
 
 
 class _Treatment:
     """`PLAYBOOK [K=V]...`, read once."""
 
     def __init__(self, words: str) -> None:
+        from hwd.client.playbook_bundle import read_playbook
+
         name, *defined = words.split()
         self.words = " ".join((name, *defined))
         self.parameters = dict(_parameter(words, one) for one in defined)
-        self.file, self.text = playbook_text(name, self.parameters)
+        self.file, self.text = read_playbook(name, self.parameters)
 
 
+@commands.command(epilog="Example: hwd trial 'smoke within_s=15' 'smoke within_s=30' --metric turnaround")
 def trial(
     a: Annotated[
         str | None, typer.Argument(metavar="A", help="A playbook and parameters, 'smoke within_s=15'.")
@@ -71,7 +72,6 @@ def trial(
     Runs go in pairs, in an order that is drawn for each. After each pair it is judged by an interval that holds at all
     times together, so that looking often does no harm. Ctrl-C ends the run under way, and the trial.
     """
-    from hwd.client import Client
     from hwd.report.trial import METRICS
 
     output = Output(json=json)
@@ -86,7 +86,7 @@ def trial(
     if a is None or b is None or data is not None:
         raise ConfigError("name two playbooks, A and B; or a trial of the records: --again TRIAL")
     treatments = _Treatment(a), _Treatment(b)
-    with Client.find(url, testbed=on) as hwd, recorded(hwd.url if url is None else url, None) as source:
+    with connect(url, testbed=on) as hwd, recorded(hwd.url if url is None else url, None) as source:
         run = _Trial(hwd, source, output, again, metric, share, seed, treatments)
         show(output, run.go_on(treatments, pairs, is_decided_enough=until == "decided"))
 
@@ -147,7 +147,6 @@ class _Trial:
         return table
 
     def _run(self, pair: int, which: Literal["a", "b"], treatment: _Treatment) -> None:
-        from hwd.cli.commands.leases import me
         from hwd.model.run import TrialRun
 
         place = TrialRun(trial=self._id, treatment=which, pair=pair, metric=self._metric, words=treatment.words)

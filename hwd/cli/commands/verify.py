@@ -19,11 +19,10 @@ SHOWN_MAX = 20
 DIFFERENT = 1
 """Exit status."""
 
-
-def add_to(program: typer.Typer) -> None:
-    program.command(epilog="Example: hwd verify k3v9.hwd.zip")(verify)
+commands = typer.Typer(rich_markup_mode=None)
 
 
+@commands.command(epilog="Example: hwd verify k3v9.hwd.zip")
 def verify(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="What `hwd export RUN --as bundle` wrote.")],
     json: Json = False,

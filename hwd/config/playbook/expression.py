@@ -96,7 +96,7 @@ def substitute(text: str, scope: Mapping[str, Value]) -> Value:
     _check_length(text)
     bare = text.strip()
     if len(bare) >= 4 and bare.startswith("{{") and bare.endswith("}}") and "{{" not in (inside := bare[2:-2]):
-        return evaluate(inside, scope)
+        return Expression.parse(inside).value(scope)
     return fill_text(text, lambda expression: expression.value(scope))
 
 
@@ -131,11 +131,6 @@ def names_in(text: str) -> frozenset[str]:
         except ConfigError:
             continue  # reported when it is replaced
     return frozenset(names)
-
-
-def evaluate(text: str, scope: Mapping[str, Value]) -> Value:
-    """The value of one expression. Raises ConfigError."""
-    return Expression.parse(text).value(scope)
 
 
 def as_text(value: Value | None) -> str:
@@ -325,7 +320,9 @@ class _Evaluation:
                 raise ConfigError(f"{self.text!r}: len takes one list or one text")
             return len(args[0])
         if function == "abs":
-            return abs(self._only_number(function, args))
+            if len(args) != 1:
+                raise ConfigError(f"{self.text!r}: abs takes one number")
+            return abs(self._as_number(args[0]))
         if function == "round":
             digits = args[1] if len(args) == 2 else 0
             if isinstance(digits, bool) or not isinstance(digits, int) or not 0 <= digits <= 12 or len(args) > 2:
@@ -337,11 +334,6 @@ class _Evaluation:
             raise ConfigError(f"{self.text!r}: {function} of an empty list")
         numbers = [self._as_number(value) for value in values]
         return self._bounded(_OVER[function](numbers))
-
-    def _only_number(self, function: str, args: list[Value]) -> int | float:
-        if len(args) != 1:
-            raise ConfigError(f"{self.text!r}: {function} takes one number")
-        return self._as_number(args[0])
 
     def _number(self, node: ast.expr) -> int | float:
         return self._as_number(self.value(node))

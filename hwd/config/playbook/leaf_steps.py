@@ -25,10 +25,10 @@ from hwd.config.playbook.steps import (
     WaitStep,
 )
 from hwd.config.playbook.stored_demands import StoredDemands
-from hwd.config.testbed.topology_file import read_topology
+from hwd.config.testbed.topology_file import load_topology
 from hwd.config.testbed.wanted_state import ARROW, is_file, parse_what, stored_demand
 from hwd.config.yaml.file_problem import Where, nearest
-from hwd.config.yaml.tree import Node, Reading
+from hwd.config.yaml.tree import Node, Reading, parse_tree
 from hwd.config.yaml.validate import validate
 from hwd.fabric.fabric import Fabric
 from hwd.interlocks import Interlocks
@@ -94,29 +94,27 @@ class LeafReader:
         if self.testbed is not None:
             self.ports = all_ports(self.testbed)
             self._fabric = Fabric(self.testbed)
-            self._interlocks = Interlocks(self.testbed, self._fabric)
+            self._interlocks = Interlocks(self._fabric)
 
     def read(self, kind: str, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
         """The step of this kind; `node` is the value of its key. Empty where it cannot be used, two steps for an apply
         with its wait.
         """
-        match kind:
-            case "lease":
-                return self._lease(node, where, part)
-            case "apply":
-                return self._apply(node, where, part)
-            case "wait":
-                return self._wait(node, where, part)
-            case "host":
-                return self._host(node, where, part)
-            case "fault":
-                return self._fault(node, where, part)
-            case "job":
-                return self._job(node, where, part)
-            case "note":
-                return self._note(node, where, part)
-            case _:
-                return self._assert(node, where, part)
+        readers = {
+            "lease": self._lease,
+            "apply": self._apply,
+            "wait": self._wait,
+            "host": self._host,
+            "fault": self._fault,
+            "job": self._job,
+            "note": self._note,
+            "assert": self._assert,
+        }
+        try:
+            return readers[kind](node, where, part)
+        except (ConfigError, RefusedError) as error:
+            part.reading.add(where, str(error).removeprefix(f"{kind}: "))
+            return ()
 
     def _lease(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
         entry = validate(LeaseEntry, self._filled(node, where, part), where, part.reading)
@@ -191,12 +189,12 @@ class LeafReader:
             if name in self._meant:
                 known = self._meant[name]
                 return known if isinstance(known, _Meaning) else None
-            loaded = read_topology(self.files.text(name), file=self.files.path_of(name), testbed=self.testbed)
+            loaded = load_topology(parse_tree(self.files.text(name), file=self.files.path_of(name)), self.testbed)
             self.readings[name] = Reading(self.files.path_of(name), problems=[*loaded.problems])
-            if loaded.topology is None or self._fabric is None:
+            if loaded.value is None or self._fabric is None:
                 self._meant[name] = ""
                 return None
-            wanted = WantedState(name=file, links=loaded.topology.links)
+            wanted = WantedState(name=file, links=loaded.value.links)
             meant = _Meaning.of(wanted, self._fabric)
         except ConfigError as error:
             part.reading.add((*where, "topology"), str(error))
@@ -216,16 +214,9 @@ class LeafReader:
         filled = self._filled(node, where, part)
         data = filled.plain()
         if not isinstance(data, dict) or data.keys() != {"ports", "set"}:
-            part.reading.add(
-                where, "write host: {ports: all, set: {mtu: 4200}}; ports are all, h0.eth0 or a list of such"
-            )
-            return ()
-        try:
-            wanted = parse_settings(data["set"])
-            actions = parse_actions(data, self.testbed) if self.testbed is not None else ()
-        except ConfigError as error:
-            part.reading.add(where, str(error).removeprefix("host: "))
-            return ()
+            raise ConfigError("write host: {ports: all, set: {mtu: 4200}}; ports are all, h0.eth0 or a list of such")
+        wanted = parse_settings(data["set"])
+        actions = parse_actions(data, self.testbed) if self.testbed is not None else ()
         ports = data["ports"] if isinstance(data["ports"], str) else ", ".join(map(str, data["ports"]))
         settings = ", ".join(f"{setting} {_said(value)}" for setting, value in wanted)
         return (HostStep(text=f"{ports}: {settings}", actions=actions),)
@@ -233,15 +224,10 @@ class LeafReader:
     def _fault(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
         data = self._filled(node, where, part).plain()
         if not isinstance(data, dict):
-            part.reading.add(where, "write fault: {switch: ocs1, fault: slow, seconds: 0.5}")
-            return ()
-        try:
-            fault = parse_fault(data)
-            if self.testbed is not None:
-                check_fault(fault, self.testbed)
-        except (ConfigError, RefusedError) as error:
-            part.reading.add(where, str(error).removeprefix("fault: "))
-            return ()
+            raise ConfigError("write fault: {switch: ocs1, fault: slow, seconds: 0.5}")
+        fault = parse_fault(data)
+        if self.testbed is not None:
+            check_fault(fault, self.testbed)
         return (FaultStep(fault=fault),)
 
     def _job(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
@@ -262,8 +248,7 @@ class LeafReader:
 
     def _note(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
         if not isinstance(node.value, str | int | float) or not node.text.strip() or len(node.text) > NOTE_LENGTH_MAX:
-            part.reading.add(where, f"must be text of 1 to {NOTE_LENGTH_MAX} characters")
-            return ()
+            raise ConfigError(f"must be text of 1 to {NOTE_LENGTH_MAX} characters")
 
         def value(expression: Expression) -> Value:
             """The value of parameters now; measurements are evaluated when the step runs."""
@@ -272,26 +257,17 @@ class LeafReader:
             expression.try_out({**MEASUREMENTS, **part.scope})
             return f"{{{{ {expression} }}}}"
 
-        try:
-            self.effort.holes(node.text)
-            text = fill_text(node.text, value)
-        except ConfigError as error:
-            part.reading.add(where, str(error))
-            return ()
+        self.effort.holes(node.text)
+        text = fill_text(node.text, value)
         names = names_in(text)
         return (NoteStep(text=text, scope={name: part.scope[name] for name in sorted(names & part.scope.keys())}),)
 
     def _assert(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
         if not isinstance(node.value, str) or "{{" in node.value:
-            part.reading.add(where, "must be a single expression without {{ }}, such as `last.turnaround.max_s < 12`")
-            return ()
-        try:
-            expression = Expression.parse(node.value)
-            if not isinstance(expression.try_out({**MEASUREMENTS, **part.scope}), bool):
-                raise ConfigError(f"{node.value!r}: is no question; compare it with something")
-        except ConfigError as error:
-            part.reading.add(where, str(error))
-            return ()
+            raise ConfigError("must be a single expression without {{ }}, such as `last.turnaround.max_s < 12`")
+        expression = Expression.parse(node.value)
+        if not isinstance(expression.try_out({**MEASUREMENTS, **part.scope}), bool):
+            raise ConfigError(f"{node.value!r}: is no question; compare it with something")
         scope = {name: part.scope[name] for name in expression.names if name in part.scope}
         return (AssertStep(expression=expression, scope=scope),)
 

@@ -7,7 +7,6 @@ playbook = loaded.require()
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from hwd.config.file_kind import is_other_kind
 from hwd.config.playbook.effort import Effort, TooMuchError
@@ -17,57 +16,12 @@ from hwd.config.playbook.parameters import settle
 from hwd.config.playbook.playbook_files import PlaybookFiles, bundled
 from hwd.config.playbook.playbook_schema import RUN_MAX_S, ReportEntry
 from hwd.config.playbook.step_claims import claimed
-from hwd.config.playbook.steps import (
-    ApplyStep,
-    AssertStep,
-    Branch,
-    DwellStep,
-    FaultStep,
-    HostStep,
-    JobStep,
-    LeafStep,
-    LeaseStep,
-    NoteStep,
-    ParallelStep,
-    RepeatStep,
-    Step,
-    SweepRound,
-    SweepStep,
-    WaitStep,
-    total_dwell_s,
-    total_steps,
-)
+from hwd.config.playbook.steps import Step, total_dwell_s, total_steps
 from hwd.config.playbook.steps_reader import StepsReader, read_top
 from hwd.config.playbook.stored_demands import StoredDemands
-from hwd.config.yaml.file_problem import Problem, refuse
+from hwd.config.yaml.file_problem import Loaded
 from hwd.config.yaml.tree import Reading, parse_tree, read_tree
 from hwd.model.testbed import Testbed
-
-__all__ = [
-    "ApplyStep",
-    "AssertStep",
-    "Branch",
-    "DwellStep",
-    "FaultStep",
-    "HostStep",
-    "JobStep",
-    "LeafStep",
-    "LeaseStep",
-    "LoadedPlaybook",
-    "NoteStep",
-    "ParallelStep",
-    "Playbook",
-    "RepeatStep",
-    "Report",
-    "Step",
-    "SweepRound",
-    "SweepStep",
-    "WaitStep",
-    "bundle_playbook",
-    "load_playbook",
-    "load_playbook_text",
-    "load_read_playbook",
-]
 
 STEPS_MAX = 100_000
 """Steps of one run with all repeats expanded: a month of the fastest ones, and as many as the records of
@@ -76,28 +30,19 @@ one run can hold.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """How the report of a run groups its figures. `compare_with` names the testbed whose published
-    figures are added.
-    """
-
-    by: tuple[str, ...] = ("topology", "stage")
-    compare_with: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Playbook:
     """One experiment, ready to run.
 
     `parameters` are those in force, defaults and overrides. `ports` are those that it claims, empty where it was read
-    without a testbed. A run of it fails when it takes longer than `within_s`.
+    without a testbed. A run of it fails when it takes longer than `within_s`. `report`: how its report groups its
+    figures, and the testbed whose published figures are added.
     """
 
     name: str
     shows: str
     parameters: Mapping[str, Value]
     steps: tuple[Step, ...]
-    report: Report
+    report: ReportEntry
     within_s: float = RUN_MAX_S
     ports: frozenset[str] = frozenset()
 
@@ -107,35 +52,20 @@ class Playbook:
         return total_steps(self.steps)
 
 
-class LoadedPlaybook(NamedTuple):
-    """`playbook` is None where a problem is more than a warning. `files`: the texts of the files that it names, None
-    where one cannot be read.
-    """
+@dataclass(frozen=True, slots=True)
+class LoadedPlaybook(Loaded[Playbook]):
+    """A playbook. `files`: the texts of the files that it names, None where one cannot be read."""
 
-    playbook: Playbook | None
-    problems: tuple[Problem, ...]
     files: Mapping[str, str] | None
-
-    def require(self) -> Playbook:
-        """Raises ConfigError with all problems, one a line."""
-        refuse(self.problems)
-        assert self.playbook is not None
-        return self.playbook
 
 
 def load_playbook(
-    path: str | Path, overrides: Mapping[str, Value] | None = None, *, testbed: Testbed | None = None
+    source: str | Path | Reading, overrides: Mapping[str, Value] | None = None, *, testbed: Testbed | None = None
 ) -> LoadedPlaybook:
     """Read a playbook. `overrides` (`-D k=v`) take the types of their defaults; names are checked where
     there is a testbed.
     """
-    return load_read_playbook(read_tree(path), overrides, testbed=testbed)
-
-
-def load_read_playbook(
-    reading: Reading, overrides: Mapping[str, Value] | None = None, *, testbed: Testbed | None = None
-) -> LoadedPlaybook:
-    """Load a playbook from a file that was read already."""
+    reading = read_tree(source)
     return _load(reading, overrides or {}, testbed, folder=Path(reading.file).parent)
 
 
@@ -150,7 +80,7 @@ def load_playbook_text(
     """Read a playbook from its text; `file` is its name in messages. Files that it names must be in it, as
     `bundle_playbook` arranges. Raises ConfigError. Where `demands` are missing after it, their steps have no links.
     """
-    reading = parse_tree(text.encode("utf-8", "surrogatepass"), file=file)
+    reading = parse_tree(text, file=file)
     return _load(reading, overrides or {}, testbed, folder=None, demands=demands).require()
 
 
@@ -160,7 +90,7 @@ def bundle_playbook(path: str | Path, overrides: Mapping[str, Value] | None = No
     Raises ConfigError where one of them cannot be read; other problems are found by the reader, which has the testbed.
     """
     reading = read_tree(path)
-    loaded = load_read_playbook(reading, overrides)
+    loaded = load_playbook(reading, overrides)
     if loaded.files is None:
         loaded.require()
     assert loaded.files is not None
@@ -191,7 +121,6 @@ def _load(
     name = Path(reading.file).name
     part = Part(reading=reading, name=name, scope=parameters, within=(name,))
     steps = reader.read(root.child("steps"), part)
-    entry = top.report if top else ReportEntry()
     if (total := total_steps(steps)) > STEPS_MAX:
         reading.add(
             ("steps",),
@@ -212,7 +141,7 @@ def _load(
         shows=top.shows,
         parameters=parameters,
         steps=steps,
-        report=Report(by=tuple(entry.by), compare_with=entry.compare_with),
+        report=top.report,
         within_s=within_s,
         ports=claimed(steps, reader.ports),
     )

@@ -79,7 +79,7 @@ def bundled(text: str, files: Mapping[str, str], *, file: str) -> str:
         return text
     entries = [f"  {_quoted(name)}: {_quoted(content)}" for name, content in sorted(files.items())]
     whole = "\n".join([text.rstrip("\n"), "files: # those that the playbook names", *entries, ""])
-    root = parse_tree(whole.encode("utf-8", "surrogatepass"), file=file).root
+    root = parse_tree(whole, file=file).root
     section = root.child("files") if root else None
     if section is None or section.plain() != dict(files):
         raise ConfigError(

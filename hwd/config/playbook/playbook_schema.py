@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from hwd.config.testbed.testbed_schema import NAME, Entry, OneOrMore, Text
-from hwd.model.action import METRIC_MOST, MTU_LEAST, MTU_MOST, Fec
+from hwd.model.action import Fec
 from hwd.model.bodies import PlanBody
 from hwd.model.interlock import REASON_LENGTH_MAX, InterlockName
+from hwd_agents.wire.setting import METRIC_MOST, MTU_LEAST, MTU_MOST
 from hwd_drivers.switching.moves import ApplyMode
 
 REPEATS_MAX = 100_000
@@ -95,8 +96,6 @@ class ApplyEntry(Entry):
 class ReadyEntry(Entry):
     """Wait until the last apply is ready."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
     what: Literal["ready"] = Field(alias="for")
     within_s: Seconds
 
@@ -121,8 +120,6 @@ class RepeatEntry(Entry):
 class RangeEntry(Entry):
     """The values from one to another, both included where `step` meets the last one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
     first: WholeOrNumber = Field(alias="from")
     last: WholeOrNumber = Field(alias="to")
     step: WholeOrNumber = 1
@@ -130,8 +127,6 @@ class RangeEntry(Entry):
 
 class IncludeEntry(Entry):
     """The steps of another playbook file; `with` are its parameters."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     file: Text
     given: dict[str, Plain | list[Plain]] = Field(alias="with", default_factory=dict)
@@ -160,8 +155,6 @@ class SettingsEntry(Entry):
 
 
 class HostEntry(Entry):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
     ports: OneOrMore
     settings: SettingsEntry = Field(alias="set")
 
@@ -233,8 +226,6 @@ class JobItem(Entry):
 
 
 class AssertItem(Entry):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
     that: Text = Field(alias="assert")
 
 

@@ -2,6 +2,7 @@
 at once, with their places.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -16,11 +17,11 @@ from hwd.config.playbook.playbook_schema import BRANCHES_MAX, IncludeEntry, Play
 from hwd.config.playbook.step_claims import claimed
 from hwd.config.playbook.steps import Branch, LeaseStep, ParallelStep, RepeatStep, Step, SweepRound, SweepStep
 from hwd.config.playbook.stored_demands import StoredDemands
-from hwd.config.playbook.sweep import combinations, swept
-from hwd.config.testbed.testbed_schema import NAME
+from hwd.config.playbook.sweep import swept
+from hwd.config.testbed.sections import check_name
 from hwd.config.yaml.file_problem import Problem, Where, nearest
 from hwd.config.yaml.tree import Node, Reading, parse_tree
-from hwd.config.yaml.validate import matches, validate
+from hwd.config.yaml.validate import validate
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
 
@@ -135,7 +136,8 @@ class StepsReader:
         problems_by_round: list[tuple[str, list[Problem]]] = []
         rounds = []
         start = len(part.reading.problems)
-        for values in combinations(variables):
+        for combination in itertools.product(*variables.values()):
+            values = dict(zip(variables, combination, strict=True))
             self._effort.step()
             steps = self._list(below, (*where, "steps"), replace(part, scope={**part.scope, **values}))
             round = SweepRound(values=values, steps=steps)
@@ -154,10 +156,7 @@ class StepsReader:
         branches: list[Branch] = []
         claims: dict[str, frozenset[str]] = {}
         for name, below in entries.items():
-            if not matches(NAME, name):
-                part.reading.add(
-                    (*where, name), f"name {name!r} must begin with a letter and go on with letters, digits, - and _"
-                )
+            check_name(part.reading, (*where, name))
             if not isinstance(below.value, list) or not below.value:
                 part.reading.add((*where, name), "a branch is a list of steps")
                 continue
@@ -190,7 +189,7 @@ class StepsReader:
             return ()
         reading = self._parsed.get(name)
         if reading is None:
-            reading = parse_tree(text.encode("utf-8", "surrogatepass"), file=self.files.path_of(name))
+            reading = parse_tree(text, file=self.files.path_of(name))
             self._parsed[name] = reading
         if (root := reading.root) is None:
             return ()

@@ -1,8 +1,6 @@
 """The values of a sweep: lists and ranges, and every combination of them."""
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping
 
 from hwd.config.playbook.expression import Scalar
 from hwd.config.playbook.parameters import plain_value
@@ -38,12 +36,6 @@ def swept(reading: Reading, node: Node, where: Where) -> dict[str, tuple[Scalar,
         reading.add(where, f"{rounds} combinations are over the {ROUNDS_MAX} of one sweep; take fewer values")
         return None
     return found
-
-
-def combinations(found: Mapping[str, tuple[Scalar, ...]]) -> Iterator[dict[str, Scalar]]:
-    """The first variable changes slowest."""
-    for values in itertools.product(*found.values()):
-        yield dict(zip(found, values, strict=True))
 
 
 def _values(reading: Reading, node: Node, where: Where) -> tuple[Scalar, ...] | None:

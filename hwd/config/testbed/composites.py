@@ -12,7 +12,6 @@ from hwd.config.testbed.sections import Sections
 from hwd.config.testbed.testbed_schema import CompositeEntry
 from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.tree import Reading
-from hwd.config.yaml.validate import validate
 from hwd.fabric.composite_parts import CompositeParts
 from hwd.fabric.graph import Graph
 from hwd.model.plural import plural
@@ -31,10 +30,8 @@ class CompositesReader:
 
     def read(self) -> dict[str, Composite]:
         found = {}
-        for name, node, where in self.sections.entries("composites"):
-            entry = validate(CompositeEntry, node, where, self.sections.reading)
-            ports = self._ports(name, entry, (*where, "ports")) if entry else None
-            if ports:
+        for name, entry, _, where in self.sections.sound("composites", CompositeEntry):
+            if ports := self._ports(name, entry, (*where, "ports")):
                 found[name] = Composite(name=name, ports=ports)
             else:
                 self.sections.unsure.add(name)

@@ -53,10 +53,8 @@ class SwitchesReader:
 
     def read(self, hosts: Mapping[str, Host]) -> dict[str, Switch]:
         switches = {}
-        for name, node, where in self.sections.entries("switches"):
-            entry = validate(SwitchEntry, node, where, self.sections.reading)
-            switch = self._switch(name, entry, node, where) if entry else None
-            if switch is None:
+        for name, entry, node, where in self.sections.sound("switches", SwitchEntry):
+            if (switch := self._switch(name, entry, node, where)) is None:
                 self.sections.unsure.add(name)
                 continue
             if switch.owner is not None and switch.owner not in hosts and switch.owner not in self.sections.unsure:
@@ -81,11 +79,8 @@ class SwitchesReader:
         if entry.twin is not None:
             what = f"a twin of driver {spec.name}"
             chosen = self._options(spec.twin_options, what, node.child("twin") or node, (*where, "twin", "options"))
-            twin = SwitchTwin(
-                timing=entry.twin.timing,
-                seed=entry.twin.seed,
-                options=chosen.model_dump(mode="json", exclude_unset=True) if chosen else {},
-            )
+            settings = chosen.model_dump(mode="json", exclude_unset=True) if chosen else {}
+            twin = SwitchTwin(timing=entry.twin.timing, seed=entry.twin.seed, options=settings)
         capabilities_of = spec.models.get(entry.model)
         if capabilities_of is None:
             self.sections.reading.add(
@@ -155,23 +150,17 @@ class SwitchesReader:
 
 
 def read_packet_switches(sections: Sections) -> dict[str, PacketSwitch]:
-    found = {}
-    for name, node, where in sections.entries("packet_switches"):
-        if entry := validate(PacketSwitchEntry, node, where, sections.reading):
-            found[name] = PacketSwitch(name=name, ports=entry.ports, rate_mbit_s=entry.rate_mbit_s)
-        else:
-            sections.unsure.add(name)
-    return found
+    return {
+        name: PacketSwitch(name=name, **entry.model_dump())
+        for name, entry, _, _ in sections.sound("packet_switches", PacketSwitchEntry)
+    }
 
 
 def read_passives(sections: Sections) -> dict[str, Passive]:
     found = {}
-    for name, node, where in sections.entries("passives"):
-        entry = validate(PassiveEntry, node, where, sections.reading)
-        if entry and entry.ports is None and entry.kind in (PassiveKind.PANEL, PassiveKind.SPLITTER):
+    for name, entry, _, where in sections.sound("passives", PassiveEntry):
+        if entry.ports is None and entry.kind in (PassiveKind.PANEL, PassiveKind.SPLITTER):
             sections.reading.add((*where, "ports"), f"is missing: a {entry.kind} has as many as it says")
-            entry = None
-        if entry is None:
             sections.unsure.add(name)
             continue
         ports = entry.ports or (3 if entry.kind is PassiveKind.CIRCULATOR else 2)

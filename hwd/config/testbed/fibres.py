@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from hwd.config.yaml.file_problem import nearest
 from hwd.model.plural import plural
-from hwd.model.testbed import Composite, Module, PacketSwitch, Passive, PassiveKind, Strand, Switch
+from hwd.model.testbed import Composite, Module, PacketSwitch, Passive, PassiveKind, Switch
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import FibreEnd, PortSide, Side
 
@@ -66,7 +66,7 @@ class Sockets:
     packet_switches: Mapping[str, PacketSwitch]
     unsure: frozenset[str]
     composites: Mapping[str, Composite] = field(default_factory=dict)
-    _ends: dict[str, frozenset[PortSide]] = field(default_factory=dict)
+    _ends: dict[str, dict[PortSide, FibreEnd]] = field(default_factory=dict)
 
     def owners(self) -> list[str]:
         return [
@@ -152,20 +152,12 @@ class Sockets:
 
     def _switch(self, text: str, switch: Switch, port: str) -> Plug:
         if (ends := self._ends.get(switch.name)) is None:
-            ends = self._ends[switch.name] = frozenset(switch.capabilities.ends)
-        side = PortSide.parse(port)
-        end = FibreEnd(owner=switch.name, port=side.port, side=side.side)
-        if side in ends:
-            return Plug(text=text, single=end)
-        a, b = (PortSide(port=port, side=part) for part in (Side.A, Side.B))
-        if a in ends and b in ends:
-            into, out = (FibreEnd(owner=switch.name, port=port, side=part) for part in (Side.A, Side.B))
-            return Plug(text=text, sends=(out,), receives=(into,))
+            ends = self._ends[switch.name] = {
+                end: FibreEnd(owner=switch.name, port=end.port, side=end.side) for end in switch.capabilities.ends
+            }
+        if (plug := _one_or_both_sides(text, ends, port)) is not None:
+            return plug
         here = sorted(ends, key=PortSide.sort_key)
-        if (a in ends) or (b in ends):
-            raise ConfigError(
-                f"{text}: port {port} has one side only; write {owner_port(switch.name, a if a in ends else b)}"
-            )
         span = f"{plural(len(here), 'end')} from {here[0]} to {here[-1]}" if here else "no ends"
         raise ConfigError(f"{text}: switch {switch.name} ({switch.model}) has no port {port}; it has {span}")
 
@@ -183,20 +175,24 @@ class Sockets:
 
 
 def _composite(text: str, composite: Composite, port: str) -> Plug:
-    side = PortSide.parse(port)
-    if (end := composite.ports.get(side)) is not None:
-        return Plug(text=text, single=end)
-    into, out = (composite.ports.get(PortSide(port=port, side=part)) for part in (Side.A, Side.B))
-    if into is not None and out is not None:
-        return Plug(text=text, sends=(out,), receives=(into,))
-    if one := into or out:
-        raise ConfigError(f"{text}: port {port} has one side only; write {text}{'A' if one is into else 'B'}")
+    if (plug := _one_or_both_sides(text, composite.ports, port)) is not None:
+        return plug
     ends = list(composite.ports)
     raise ConfigError(f"{text}: composite {composite.name} has no end {port}; its ends go from {ends[0]} to {ends[-1]}")
 
 
-def owner_port(owner: str, side: PortSide) -> str:
-    return f"{owner}.{side}"
+def _one_or_both_sides(text: str, ends: Mapping[PortSide, FibreEnd], port: str) -> Plug | None:
+    """The end of this name, or those of a port on sides A and B; None where there is neither. Raises ConfigError where
+    the port has one side only.
+    """
+    if (end := ends.get(PortSide.parse(port))) is not None:
+        return Plug(text=text, single=end)
+    into, out = (ends.get(PortSide(port=port, side=part)) for part in (Side.A, Side.B))
+    if into is not None and out is not None:
+        return Plug(text=text, sends=(out,), receives=(into,))
+    if one := into or out:
+        raise ConfigError(f"{text}: port {port} has one side only; write {text}{'A' if one is into else 'B'}")
+    return None
 
 
 def passive_ends(passive: Passive) -> tuple[str, ...]:
@@ -257,21 +253,3 @@ def split(text: str) -> tuple[str, str, bool]:
         if found:
             return one.strip(), other.strip(), directed
     raise ConfigError(f"{text!r} is no fibre; write h0.eth0 <-> ocs1.1, or ocs1.9B -> sel0.in")
-
-
-def strands_of(
-    ends: tuple[tuple[FibreEnd, FibreEnd], ...],
-    *,
-    via: tuple[FibreEnd, ...],
-    length_m: float | None,
-    loss_db: float,
-    label: str | None,
-    source: str,
-) -> tuple[Strand, ...]:
-    if via and len(ends) > 1:
-        raise ConfigError(
-            f"{plural(len(ends), 'strand')} cannot pass through the same panel port: write one entry for each"
-        )
-    return tuple(
-        Strand(ends=pair, via=via, length_m=length_m, loss_db=loss_db, label=label, source=source) for pair in ends
-    )

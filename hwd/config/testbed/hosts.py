@@ -5,8 +5,13 @@ import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hwd.config.testbed.module_standard import ModuleMemories
-from hwd.config.testbed.module_types import LOS_DEASSERT_UNDER_RX_MIN_DB, LOS_HYSTERESIS_DB, MODULE_TYPES
+from hwd.config.testbed.module_types import (
+    LANES_MOST,
+    LOS_DEASSERT_UNDER_RX_MIN_DB,
+    LOS_HYSTERESIS_DB,
+    MODULE_TYPES,
+    standard_of,
+)
 from hwd.config.testbed.sections import Sections, Timings
 from hwd.config.testbed.testbed_schema import (
     PORT_NAME,
@@ -22,7 +27,7 @@ from hwd.config.yaml.tree import Node
 from hwd.config.yaml.validate import matches, validate
 from hwd.model.nic_port import NicPortId
 from hwd.model.ssh import SshPlace
-from hwd.model.testbed import Host, HostTwin, Module, NicPort
+from hwd.model.testbed import Host, HostTwin, Module, ModuleStandard, NicPort
 from hwd_drivers.core.errors import ConfigError
 
 TOPIC_OF_RUNS = "runs"
@@ -38,10 +43,8 @@ class HostsReader:
     sections: Sections
     timings: Timings | None
     addresses: dict[str, NicPortId] = field(default_factory=dict)
-    memories: ModuleMemories = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.memories = ModuleMemories(self.sections)
+    part_timings: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    """The delays of the readings of each part: no two entries give one part different delays."""
 
     def read(self) -> dict[str, Host]:
         hosts = {}
@@ -65,18 +68,13 @@ class HostsReader:
                 clock = entry.twin.clock
                 self._check_machine(entry.twin, (*where, "twin"))
                 twin = HostTwin(
-                    kernel=entry.twin.kernel,
-                    machine=entry.twin.machine,
-                    timing=entry.twin.timing,
-                    seed=entry.twin.seed,
                     clock_offset_s=clock.offset_s,
                     clock_drift_ppm=clock.drift_ppm,
+                    **entry.twin.model_dump(exclude={"clock"}),
                 )
-            groups = tuple(entry.groups)
             ssh = None if entry.ssh is None else self._ssh(entry.ssh, (*where, "ssh"))
-            hosts[name] = Host(
-                name=name, ports=ports, ssh=ssh, jobs=entry.jobs, twin=twin, groups=groups, region=entry.region
-            )
+            stated = entry.model_dump(include={"jobs", "groups", "region"})
+            hosts[name] = Host(name=name, ports=ports, ssh=ssh, twin=twin, **stated)
         return hosts
 
     def _check_machine(self, entry: HostTwinEntry, where: Where) -> None:
@@ -85,16 +83,16 @@ class HostsReader:
         try:
             ipaddress.ip_address(entry.machine)
         except ValueError:
-            words = (
+            self.sections.reading.add(
+                (*where, "machine"),
                 f"{entry.machine!r} is no IP address; "
-                "write the address at which the machine reaches this one, as 10.0.2.2 of QEMU's user network"
+                "write the address at which the machine reaches this one, as 10.0.2.2 of QEMU's user network",
             )
-            self.sections.reading.add((*where, "machine"), words)
         if entry.kernel:
-            words = (
-                "a host is a virtual machine with a kernel of its own (machine) or in the kernel of this one, not both"
+            self.sections.reading.add(
+                (*where, "kernel"),
+                "a host is a virtual machine with a kernel of its own (machine) or in the kernel of this one, not both",
             )
-            self.sections.reading.add((*where, "kernel"), words)
         if entry.clock != ClockEntry():
             self.sections.reading.add((*where, "clock"), "a virtual machine has a clock of its own: it cannot be moved")
 
@@ -146,12 +144,7 @@ class HostsReader:
                     module=module,
                     interface=entry.interface or name,
                     ip=self._ip(entry.ip, id, (*where, "ip")),
-                    rdma=entry.rdma,
-                    rail=entry.rail,
-                    numa=entry.numa,
-                    gpus=entry.gpus,
-                    rate_mbit_s=entry.rate_mbit_s,
-                    match=entry.match,
+                    **entry.model_dump(exclude={"module", "interface", "ip"}),
                 )
             )
         return tuple(ports)
@@ -202,7 +195,7 @@ class HostsReader:
             if low > high:
                 self.sections.reading.add(where, f"{text} ({low:.2f} over {high:.2f} dBm)")
                 return None
-        if (memory := self.memories.read(entry, values["lanes"], where)) is None:
+        if (memory := self._memory(entry, values["lanes"], where)) is None:
             return None
         return Module(
             type=entry.type,
@@ -214,3 +207,21 @@ class HostsReader:
             monitor_s=entry.monitor_s,
             **values,
         )
+
+    def _memory(self, entry: ModuleEntry, lanes: int, where: Where) -> ModuleStandard | None:
+        """The standard of the memory; None where something is wrong, which is reported."""
+        standard = standard_of(entry, lanes)
+        problems: dict[str, str] = {}
+        if lanes > LANES_MOST[standard]:
+            problems["memory"] = f"{standard} has room for {LANES_MOST[standard]} lanes, and this module has {lanes}"
+        timing = (entry.los_s, entry.monitor_s)
+        if timing != (None, None):
+            if entry.part is None:
+                name = "los_s" if entry.los_s is not None else "monitor_s"
+                why = "applies to a part: add part, the number in the module's memory (an agent's birth has it)"
+                problems[name] = why
+            elif self.part_timings.setdefault(entry.part, timing) != timing:
+                problems["part"] = f"{entry.part} has another los_s or monitor_s elsewhere in this file"
+        for name, text in problems.items():
+            self.sections.reading.add((*where, name), text)
+        return None if problems else standard

@@ -35,21 +35,11 @@ def read_jobs(sections: Sections, hosts: Mapping[str, Host]) -> dict[str, JobEnt
         plane, arguments = _plane(sections, (*where, "plane"), entry.plane)
         found[name] = JobEntry(
             name=name,
-            command=entry.command,
-            user=entry.user,
             ranks=ranks,
             groups=_groups(sections, where, entry, len(ranks)),
             plane=plane,
             plane_arguments=arguments,
-            shim=entry.shim,
-            arguments=entry.arguments,
-            fallback=entry.fallback,
-            within_s=entry.within_s,
-            arrive_within_s=entry.arrive_within_s,
-            answer_within_s=entry.answer_within_s,
-            plane_within_s=entry.plane_within_s,
-            plane_memory_mib=entry.plane_memory_mib,
-            ready_within_s=entry.ready_within_s,
+            **entry.model_dump(exclude={"hosts", "ranks_per_host", "groups", "plane"}),
         )
     return found
 

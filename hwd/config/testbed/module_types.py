@@ -1,4 +1,6 @@
-"""Module types by name: per-lane average powers of their standards. A testbed file may override each value.
+"""Modules of a testbed file: types by name, with the per-lane average powers of their standards, and memories.
+
+A testbed file may override each value of a type.
 
 The thresholds of loss of signal are not part of these standards (IEEE 802.3 only says that -30 dBm is none), so they
 are ours: data sheets of 100GBASE-LR4 modules state that LOS is cleared at -13 dBm at the latest, 2.4 dB below their
@@ -6,7 +8,9 @@ sensitivity of -10.6 dBm, and raised at least 0.5 dB further down; parts on the 
 """
 
 from dataclasses import dataclass
+from typing import Final
 
+from hwd.config.testbed.testbed_schema import ModuleEntry
 from hwd.model.testbed import ModuleStandard
 
 LOS_DEASSERT_UNDER_RX_MIN_DB = 2.4
@@ -72,3 +76,18 @@ MODULE_TYPES: dict[str, ModuleType] = {
     ),
 }  # fmt: skip
 """By the name that a testbed file writes under `module: {type: ...}`."""
+
+
+LANES_MOST: Final = {ModuleStandard.SFF_8472: 1, ModuleStandard.SFF_8636: 4, ModuleStandard.CMIS: 32}
+"""The most lanes that the layout has room for."""
+
+
+def standard_of(entry: ModuleEntry, lanes: int) -> ModuleStandard:
+    """The standard that the entry states, else that of its type; for a custom module a QSFP standard where its lanes
+    fit.
+    """
+    if entry.memory is not None:
+        return entry.memory
+    if entry.type in MODULE_TYPES:
+        return MODULE_TYPES[entry.type].standard
+    return ModuleStandard.SFF_8636 if lanes <= LANES_MOST[ModuleStandard.SFF_8636] else ModuleStandard.CMIS

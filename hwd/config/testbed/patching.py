@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hwd.config.testbed.fibres import Sockets, UnsureError, join, split, strands_of
+from hwd.config.testbed.fibres import Sockets, UnsureError, join, split
 from hwd.config.testbed.sections import Sections
 from hwd.config.testbed.testbed_schema import FibreEntry
 from hwd.config.yaml.file_problem import Where
 from hwd.config.yaml.tree import Node
 from hwd.config.yaml.validate import validate
+from hwd.model.plural import plural
 from hwd.model.testbed import Host, Strand
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import FibreEnd, Side
@@ -57,14 +58,14 @@ class FibresReader:
             raise ConfigError("a fibre is `X <-> Y`, `X -> Y`, or a mapping with from and to")
         a, b = self.sockets.plug(one), self.sockets.plug(other)
         ends = join(a, b, directed=directed or (entry is not None and bool(a.single)))
-        return strands_of(
-            ends,
-            via=tuple(self.sockets.panel(text) for text in entry.via) if entry else (),
-            length_m=entry.length_m if entry else None,
-            loss_db=entry.loss_db if entry else 0.0,
-            label=entry.label if entry else None,
-            source=f"{self.sections.reading.file}:{node.line}",
-        )
+        via = tuple(self.sockets.panel(text) for text in entry.via) if entry else ()
+        if via and len(ends) > 1:
+            raise ConfigError(
+                f"{plural(len(ends), 'strand')} cannot pass through the same panel port: write one entry for each"
+            )
+        stated = entry.model_dump(include={"length_m", "loss_db", "label"}) if entry else {}
+        source = f"{self.sections.reading.file}:{node.line}"
+        return tuple(Strand(ends=pair, via=via, source=source, **stated) for pair in ends)
 
     def _claim(self, strand: Strand, where: Where) -> None:
         through = [

@@ -7,10 +7,10 @@ programs:
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from hwd.config.testbed.sections import Sections
-from hwd.config.testbed.testbed_schema import NAME, JobsEntry, ProgramEntry
+from hwd.config.testbed.sections import Sections, check_name
+from hwd.config.testbed.testbed_schema import JobsEntry, ProgramEntry
 from hwd.config.yaml.file_problem import Where, nearest
-from hwd.config.yaml.validate import matches, validate
+from hwd.config.yaml.validate import validate
 from hwd.model.testbed import Host, Program
 
 E = TypeVar("E", ProgramEntry, JobsEntry)
@@ -19,14 +19,7 @@ E = TypeVar("E", ProgramEntry, JobsEntry)
 def read_programs(sections: Sections, hosts: Mapping[str, Host]) -> dict[str, Program]:
     """Read the section `programs`."""
     return {
-        name: Program(
-            name=name,
-            command=entry.command,
-            user=entry.user,
-            arguments=entry.arguments,
-            hosts=entry.hosts,
-            within_s=entry.within_s,
-        )
+        name: Program(name=name, **entry.model_dump())
         for name, _, entry in on_hosts(sections, "programs", ProgramEntry, hosts)
     }
 
@@ -36,10 +29,7 @@ def on_hosts(sections: Sections, key: str, kind: type[E], hosts: Mapping[str, Ho
     section = sections.root.child(key)
     for name, node in (section.mapping() if section else {}).items():
         where: Where = (key, name)
-        if not matches(NAME, name):
-            sections.reading.add(
-                where, f"name {name!r} must begin with a letter and go on with letters, digits, - and _"
-            )
+        check_name(sections.reading, where)
         if (entry := validate(kind, node, where, sections.reading)) is None:
             continue
         for host in entry.hosts or ():

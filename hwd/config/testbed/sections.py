@@ -1,13 +1,15 @@
 """Named entries of a file's sections, shared by the parts of the loader."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from hwd.config.testbed.testbed_schema import NAME
+from hwd.config.testbed.testbed_schema import NAME, Entry
 from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.tree import Node, Reading
-from hwd.config.yaml.validate import matches
+from hwd.config.yaml.validate import matches, validate
 
+E = TypeVar("E", bound=Entry)
 Timings = Callable[[], Collection[str]]
 """The names of the timings that twins can have."""
 
@@ -29,11 +31,7 @@ class Sections:
         found = []
         for name, entry in (node.mapping() if node else {}).items():
             where: Where = (section, name)
-            if not matches(NAME, name):
-                self.reading.add(
-                    where, f"name {name!r} must begin with a letter and go on with letters, digits, - and _"
-                )
-            elif name in self.owners:
+            if check_name(self.reading, where) and name in self.owners:
                 self.reading.add(
                     where, f"name {name} is used by {self.owners[name][0]}.{name}; each part needs its own"
                 )
@@ -41,7 +39,23 @@ class Sections:
             found.append((name, entry, where))
         return found
 
+    def sound(self, section: str, kind: type[E]) -> Iterator[tuple[str, E, Node, Where]]:
+        """The named entries of a section that are of this kind. Parts with other entries are unsure."""
+        for name, node, where in self.entries(section):
+            if (entry := validate(kind, node, where, self.reading)) is None:
+                self.unsure.add(name)
+            else:
+                yield name, entry, node, where
+
     def check_timing(self, timing: str, timings: Timings | None, where: Where) -> None:
         """Check the name of a twin's timing; None: there is nothing to check it against."""
         if timings is not None and timing not in (known := timings()):
             self.reading.add(where, f"timing {timing!r} is not known; {nearest(timing, known)}")
+
+
+def check_name(reading: Reading, where: Where) -> bool:
+    """Whether the last key of a path can be a name; a problem where it cannot."""
+    if matches(NAME, name := str(where[-1])):
+        return True
+    reading.add(where, f"name {name!r} must begin with a letter and go on with letters, digits, - and _")
+    return False

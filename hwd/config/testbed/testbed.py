@@ -6,11 +6,10 @@ testbed = loaded.require()
 """
 
 import grp
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from hwd.config.file_kind import is_other_kind
 from hwd.config.testbed.composites import CompositesReader, check_insides
@@ -24,21 +23,18 @@ from hwd.config.testbed.programs import read_programs
 from hwd.config.testbed.secrets import resolve
 from hwd.config.testbed.sections import Sections, Timings
 from hwd.config.testbed.testbed_schema import PortNoteEntry, TestbedFile
-from hwd.config.yaml.file_problem import Problem, Where, nearest, nearest_name, refuse
+from hwd.config.yaml.file_problem import Loaded, Where, nearest, nearest_name
 from hwd.config.yaml.tree import Node, Reading, read_tree
 from hwd.config.yaml.validate import is_secret, validate
 from hwd.fabric.graph import Graph
 from hwd.fabric.loss_budget import over_budget
+from hwd.model.rules import DriftPolicy, LeaseRules, RetentionRules, TransferRules
 from hwd.model.testbed import (
     Composite,
-    DriftPolicy,
-    LeaseRules,
     PortNote,
-    RetentionRules,
     SecretRef,
     Switch,
     Testbed,
-    TransferRules,
 )
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.user import in_home
@@ -46,53 +42,27 @@ from hwd_drivers.core.user import in_home
 NAMES_SHOWN = 4
 
 
-class LoadedTestbed(NamedTuple):
-    """`testbed` is None where a problem is more than a warning."""
-
-    testbed: Testbed | None
-    problems: tuple[Problem, ...]
-
-    def require(self) -> Testbed:
-        """The testbed; raises ConfigError with all problems, one a line."""
-        refuse(self.problems)
-        assert self.testbed is not None
-        return self.testbed
-
-
 def load_testbed(
-    path: str | Path,
-    specs: Mapping[str, DriverSpecLike],
-    *,
-    switch_timings: Timings | None = None,
-    host_timings: Timings | None = None,
-    broken: Mapping[str, str] = MappingProxyType({}),
-) -> LoadedTestbed:
-    """Read a testbed file against the known drivers; names of twin timings are checked where these are known. `broken`:
-    why an installed driver cannot be used.
-    """
-    return load_read(read_tree(path), specs, switch_timings=switch_timings, host_timings=host_timings, broken=broken)
-
-
-def load_read(
-    reading: Reading,
+    source: str | Path | Reading,
     specs: Mapping[str, DriverSpecLike],
     *,
     switch_timings: Timings | None = None,
     host_timings: Timings | None = None,
     broken: Mapping[str, str] = MappingProxyType({}),
     environment: Mapping[str, str] | None = None,
-) -> LoadedTestbed:
-    """Load a testbed from a file that was read already. With an `environment`, missing secrets are reported as
-    warnings.
+) -> Loaded[Testbed]:
+    """Read a testbed file against the known drivers; names of twin timings are checked where these are known. `broken`:
+    why an installed driver cannot be used. With an `environment`, missing secrets are reported as warnings.
     """
+    reading = read_tree(source)
     if reading.root is None or is_other_kind(reading, "testbed"):
-        return LoadedTestbed(None, reading.in_order())
-    testbed = _Loader(reading, reading.root, specs, broken, switch_timings, host_timings).load()
+        return Loaded(None, reading.in_order())
+    testbed = _load(reading, reading.root, specs, broken, switch_timings, host_timings)
     if testbed is not None and environment is not None:
         _warn_of_secrets(reading, testbed, environment)
         _warn_of_files(reading, testbed)
         _warn_of_group(reading, testbed)
-    return LoadedTestbed(testbed if reading.sound else None, reading.in_order())
+    return Loaded(testbed if reading.sound else None, reading.in_order())
 
 
 def _warn_of_secrets(reading: Reading, testbed: Testbed, environment: Mapping[str, str]) -> None:
@@ -150,134 +120,110 @@ def _warn_of_group(reading: Reading, testbed: Testbed) -> None:
         )
 
 
-@dataclass(slots=True)
-class _Loader:
-    """Reads the sections in the order of their dependencies."""
-
-    reading: Reading
-    root: Node
-    specs: Mapping[str, DriverSpecLike]
-    broken: Mapping[str, str]
-    switch_timings: Timings | None
-    host_timings: Timings | None
-
-    def load(self) -> Testbed | None:
-        top = validate(TestbedFile, self._without_empty_sections(), (), self.reading)
-        self._read_misspelt_sections()
-        self._find_clear_secrets()
-        sections = Sections(self.reading, self.root)
-        hosts = HostsReader(sections, self.host_timings).read()
-        switches = SwitchesReader(sections, self.specs, self.broken, self.switch_timings).read(hosts)
-        composites = CompositesReader(sections, switches).read()
-        packet_switches = read_packet_switches(sections)
-        passives = read_passives(sections)
-        sockets = Sockets(
-            switches=switches,
-            modules={host.name: {port.id.port: port.module for port in host.ports} for host in hosts.values()},
-            passives=passives,
-            packet_switches=packet_switches,
-            unsure=frozenset(sections.unsure),
-            composites=composites,
+def _load(
+    reading: Reading,
+    root: Node,
+    specs: Mapping[str, DriverSpecLike],
+    broken: Mapping[str, str],
+    switch_timings: Timings | None,
+    host_timings: Timings | None,
+) -> Testbed | None:
+    """Read the sections in the order of their dependencies."""
+    with_content = {key: node for key, node in root.mapping().items() if node.value is not None}
+    read = validate(TestbedFile, replace(root, value=with_content), (), reading)
+    top = TestbedFile.model_construct(testbed="") if read is None else read
+    root = reading.root = _with_meant_names(root)
+    for where, node in root.walk():
+        is_of_device = where[2:4] != ("twin", "options")  # secrets of simulated devices are none
+        if where and is_of_device and is_secret(where[-1:]) and isinstance(node.value, str | int | float):
+            reading.add(where, "a secret in clear; write {env: NAME} or {file: PATH}")
+    sections = Sections(reading, root)
+    hosts = HostsReader(sections, host_timings).read()
+    switches = SwitchesReader(sections, specs, broken, switch_timings).read(hosts)
+    composites = CompositesReader(sections, switches).read()
+    packet_switches = read_packet_switches(sections)
+    passives = read_passives(sections)
+    sockets = Sockets(
+        switches=switches,
+        modules={host.name: {port.id.port: port.module for port in host.ports} for host in hosts.values()},
+        passives=passives,
+        packet_switches=packet_switches,
+        unsure=frozenset(sections.unsure),
+        composites=composites,
+    )
+    strands, all_known = FibresReader(sections, sockets).read()
+    if all_known:
+        find_open_lanes(sections, hosts, strands)
+    notes = _port_notes(sections, switches, composites)
+    interlocks = InterlocksReader(sections, switches, composites, hosts).read()
+    testbed = Testbed(
+        name=top.testbed,
+        switches=switches,
+        hosts=hosts,
+        strands=strands,
+        passives=passives,
+        packet_switches=packet_switches,
+        port_notes=notes,
+        host_actions=tuple(dict.fromkeys(top.host_actions)),
+        programs=read_programs(sections, hosts),
+        jobs=read_jobs(sections, hosts),
+        composites=composites,
+        interlocks=interlocks,
+        drift=top.drift,
+        leases=LeaseRules(**top.leases.model_dump()),
+        transfers=TransferRules(**top.transfers.model_dump()),
+        retention=RetentionRules(**top.retention.model_dump()),
+        access_group=top.access_group,
+    )
+    if testbed.drift is DriftPolicy.RESTORE and testbed.leases.required:
+        reading.add(
+            ("drift",),
+            "restore acts under no lease, and `leases: {required: true}` refuses that. Use `report` and "
+            "`hwd restore`, or leave out `required`: others' leases refuse all the same",
         )
-        strands, all_known = FibresReader(sections, sockets).read()
-        if all_known:
-            find_open_lanes(sections, hosts, strands)
-        notes = self._port_notes(switches, composites, sections.unsure)
-        interlocks = InterlocksReader(sections, switches, composites, hosts).read()
-        testbed = Testbed(
-            name=top.testbed if top else "",
-            switches=switches,
-            hosts=hosts,
-            strands=strands,
-            passives=passives,
-            packet_switches=packet_switches,
-            port_notes=notes,
-            host_actions=tuple(dict.fromkeys(top.host_actions)) if top else (),
-            programs=read_programs(sections, hosts),
-            jobs=read_jobs(sections, hosts),
-            composites=composites,
-            interlocks=interlocks,
-            drift=top.drift if top else DriftPolicy.REPORT,
-            leases=LeaseRules(required=top.leases.required, baseline=top.leases.baseline) if top else LeaseRules(),
-            transfers=TransferRules(longest_s=top.transfers.longest_s, drain_s=top.transfers.drain_s)
-            if top
-            else TransferRules(),
-            retention=RetentionRules(
-                documents_days=top.retention.documents_days, history_days=top.retention.history_days
-            )
-            if top
-            else RetentionRules(),
-            access_group=top.access_group if top else None,
-        )
-        if testbed.drift is DriftPolicy.RESTORE and testbed.leases.required:
-            self.reading.add(
-                ("drift",),
-                "restore acts under no lease, and `leases: {required: true}` refuses that. Use `report` and "
-                "`hwd restore`, or leave out `required`: others' leases refuse all the same",
-            )
-        if not all_known:
-            return None
-        graph = Graph(testbed)
-        check_insides(self.reading, graph)
-        if top is None or not self.reading.sound:
-            return None
-        self._warn_of_budgets(graph)
-        return testbed
+    if not all_known:
+        return None
+    graph = Graph(testbed)
+    check_insides(reading, graph)
+    if read is None or not reading.sound:
+        return None
+    for found in over_budget(graph):
+        reading.add(("hosts", found.source.host, "nics", found.source.port), str(found), warning=True)
+    return testbed
 
-    def _without_empty_sections(self) -> Node:
-        kept = {key: node for key, node in self.root.mapping().items() if node.value is not None}
-        return Node(value=kept, line=self.root.line, key_lines=self.root.key_lines)
 
-    def _read_misspelt_sections(self) -> None:
-        """Read misspelt sections under the name that was meant: the wrong name is reported once, and not again by
-        everything that depends on the section.
-        """
-        there = self.root.mapping()
-        absent = [name for name in TestbedFile.model_fields if name not in there]
-        renamed = {
-            name: found
-            for name in there
-            if name not in TestbedFile.model_fields and (found := nearest_name(name, absent))
-        }
-        if not renamed:
-            return
-        value = {renamed.get(name, name): node for name, node in there.items()}
-        lines = {renamed.get(name, name): line for name, line in self.root.key_lines.items()}
-        self.root = self.reading.root = Node(value=value, line=self.root.line, key_lines=lines)
+def _with_meant_names(root: Node) -> Node:
+    """Misspelt sections under the name that was meant: the wrong name is reported once, and not again by everything
+    that depends on the section.
+    """
+    there = root.mapping()
+    absent = [name for name in TestbedFile.model_fields if name not in there]
+    renamed = {
+        name: found for name in there if name not in TestbedFile.model_fields and (found := nearest_name(name, absent))
+    }
+    value = {renamed.get(name, name): node for name, node in there.items()}
+    lines = {renamed.get(name, name): line for name, line in root.key_lines.items()}
+    return replace(root, value=value, key_lines=lines)
 
-    def _find_clear_secrets(self) -> None:
-        """Report secrets in clear text, except those of simulated devices, which are none."""
-        for where, node in self.root.walk():
-            if where[2:4] == ("twin", "options"):
-                continue
-            if where and is_secret(where[-1:]) and isinstance(node.value, str | int | float):
-                self.reading.add(where, "a secret in clear; write {env: NAME} or {file: PATH}")
 
-    def _port_notes(
-        self, switches: Mapping[str, Switch], composites: Mapping[str, Composite], unsure: Collection[str]
-    ) -> tuple[PortNote, ...]:
-        parts = {name: (f"switch {name} ({one.model})", one.capabilities.ends) for name, one in switches.items()}
-        parts |= {name: (f"composite {name}", tuple(one.ports)) for name, one in composites.items()}
-        section = self.root.child("ports")
-        notes = []
-        for text, node in (section.mapping() if section else {}).items():
-            where: Where = ("ports", text)
-            entry = validate(PortNoteEntry, node, where, self.reading)
-            switch, _, port = text.partition(".")
-            if switch in unsure:
-                continue
-            if switch not in parts:
-                self.reading.add(where, f"{switch} is no switch (write ocs1.31); {nearest(switch, parts)}")
-            elif port not in {end.port for end in parts[switch][1]}:
-                self.reading.add(
-                    where,
-                    f"{parts[switch][0]} has no port {port!r}; name both sides at once, such as {switch}.31",
-                )
-            elif entry:
-                notes.append(PortNote(switch=switch, port=port, state=entry.state, why=entry.why, until=entry.until))
-        return tuple(notes)
-
-    def _warn_of_budgets(self, graph: Graph) -> None:
-        for found in over_budget(graph):
-            where = ("hosts", found.source.host, "nics", found.source.port)
-            self.reading.add(where, str(found), warning=True)
+def _port_notes(
+    sections: Sections, switches: Mapping[str, Switch], composites: Mapping[str, Composite]
+) -> tuple[PortNote, ...]:
+    parts = {name: (f"switch {name} ({one.model})", one.capabilities.ends) for name, one in switches.items()}
+    parts |= {name: (f"composite {name}", tuple(one.ports)) for name, one in composites.items()}
+    section = sections.root.child("ports")
+    notes = []
+    for text, node in (section.mapping() if section else {}).items():
+        where: Where = ("ports", text)
+        entry = validate(PortNoteEntry, node, where, sections.reading)
+        switch, _, port = text.partition(".")
+        if switch in sections.unsure:
+            continue
+        if switch not in parts:
+            sections.reading.add(where, f"{switch} is no switch (write ocs1.31); {nearest(switch, parts)}")
+        elif port not in {end.port for end in parts[switch][1]}:
+            why = f"{parts[switch][0]} has no port {port!r}; name both sides at once, such as {switch}.31"
+            sections.reading.add(where, why)
+        elif entry:
+            notes.append(PortNote(switch=switch, port=port, **entry.model_dump()))
+    return tuple(notes)

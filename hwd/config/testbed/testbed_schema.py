@@ -4,12 +4,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from hwd.model.testbed import DriftPolicy, ModuleStandard, PassiveKind, PortState, Setting
+from hwd.model.rules import DriftPolicy
+from hwd.model.testbed import ModuleStandard, PassiveKind, PortState, Setting
 
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
+"""Fits an MQTT topic, a host name, a file name and our own texts (no dot, colon, slash, blank)."""
 GROUP = r"^[a-z_][a-z0-9_-]{0,31}$"
 """As groupadd(8) allows."""
-"""Fits an MQTT topic, a host name, a file name and our own texts (no dot, colon, slash, blank)."""
 PORT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,14}$"
 """At most 15 characters, as the kernel has it for an interface."""
 
@@ -39,7 +40,7 @@ OneOrMore = Annotated[
 
 
 class Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 class SecretEntry(Entry):
@@ -190,8 +191,6 @@ class PassiveEntry(Entry):
 class FibreEntry(Entry):
     """The long form of a fibre; ends are checked by hwd.config.testbed.fibres."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
     source: Text = Field(alias="from")
     target: Text = Field(alias="to")
     via: OneOrMore = ()
@@ -242,8 +241,6 @@ class ForbiddenPairEntry(InterlockEntry):
 
 class InterlocksEntry(Entry):
     """What a plan is checked against beyond the limits of models and modules, and what may be overridden."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     input_power: InputPowerEntry = Field(alias="input-power", default=InputPowerEntry())
     loss_budget: InterlockEntry = Field(alias="loss-budget", default=InterlockEntry())

@@ -1,14 +1,14 @@
 """Topology files: `topology: NAME` and `links: [h0.eth0 <-> h1.eth0, ...]`."""
 
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from hwd.config.file_kind import is_other_kind
 from hwd.config.testbed.testbed_schema import Entry
-from hwd.config.yaml.file_problem import Problem, nearest, refuse
-from hwd.config.yaml.tree import Reading, parse_tree, read_tree
+from hwd.config.yaml.file_problem import Loaded, nearest
+from hwd.config.yaml.tree import Reading, read_tree
 from hwd.config.yaml.validate import validate
 from hwd.model.circuit import Topology
 from hwd.model.link import Link
@@ -29,38 +29,11 @@ class TopologyFile(Entry):
     links: list[Any]
 
 
-class LoadedTopology(NamedTuple):
-    """`topology` is None where a problem is more than a warning."""
-
-    topology: Topology | None
-    problems: tuple[Problem, ...]
-
-    def require(self) -> Topology:
-        """Raises ConfigError with all problems, one a line."""
-        refuse(self.problems)
-        assert self.topology is not None
-        return self.topology
-
-
-def load_topology(path: str | Path, testbed: Testbed | None = None) -> LoadedTopology:
+def load_topology(source: str | Path | Reading, testbed: Testbed | None = None) -> Loaded[Topology]:
     """Read a topology file; names are checked where there is a testbed."""
-    return load_read_topology(read_tree(path), testbed)
-
-
-def load_topology_text(text: str, *, file: str, testbed: Testbed | None = None) -> Topology:
-    """Read a topology from its text; `file` is its name in messages. Raises ConfigError with all problems."""
-    return read_topology(text, file=file, testbed=testbed).require()
-
-
-def read_topology(text: str, *, file: str, testbed: Testbed | None = None) -> LoadedTopology:
-    """Read a topology file, with its problems."""
-    return load_read_topology(parse_tree(text.encode("utf-8", "surrogatepass"), file=file), testbed)
-
-
-def load_read_topology(reading: Reading, testbed: Testbed | None = None) -> LoadedTopology:
-    """Load a topology from a file that was read already."""
+    reading = read_tree(source)
     if reading.root is None or is_other_kind(reading, "topology"):
-        return LoadedTopology(None, reading.in_order())
+        return Loaded(None, reading.in_order())
     top = validate(TopologyFile, reading.root, (), reading)
     known = {port.id for port in testbed.ports()} if testbed else None
     used: dict[NicPortId, Link] = {}
@@ -90,4 +63,4 @@ def load_read_topology(reading: Reading, testbed: Testbed | None = None) -> Load
     if top is not None and not links and reading.sound:
         reading.add(("links",), "names no link")
     topology = Topology(name=top.topology, links=tuple(links)) if top and reading.sound else None
-    return LoadedTopology(topology, reading.in_order())
+    return Loaded(topology, reading.in_order())

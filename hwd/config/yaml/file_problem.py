@@ -2,11 +2,13 @@
 
 import difflib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from hwd_drivers.core.errors import ConfigError
 
+T = TypeVar("T")
 Where = tuple[str | int, ...]
 """Path inside a file: keys of mappings and indices of lists."""
 
@@ -39,6 +41,21 @@ class Problem:
         return ": ".join([*words, self.text])
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded(Generic[T]):
+    """The value that a file describes, None where a problem is more than a warning, and all problems of the file."""
+
+    value: T | None
+    problems: tuple[Problem, ...]
+
+    def require(self) -> T:
+        """The value; raises ConfigError with all problems that are no warnings, one a line."""
+        if errors := [str(problem) for problem in self.problems if not problem.warning]:
+            raise ConfigError("\n".join(errors))
+        assert self.value is not None
+        return self.value
+
+
 def render_path(where: Where) -> str:
     """`switches.ocs1.size`, `fibres[3].via[0]`."""
     text = ""
@@ -65,10 +82,3 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     if len(name) > NEAR_LENGTH_MAX:
         return None
     return next(iter(difflib.get_close_matches(name, [*itertools.islice(known, NEAR_NAMES_MAX)], n=1)), None)
-
-
-def refuse(problems: Sequence[Problem]) -> None:
-    """Raises ConfigError with every problem that is no warning, one a line; returns where there is none."""
-    errors = [str(problem) for problem in problems if not problem.warning]
-    if errors:
-        raise ConfigError("\n".join(errors))

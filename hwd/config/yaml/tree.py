@@ -149,11 +149,13 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def read_tree(path: str | Path, *, pipes: bool = True) -> Reading:
-    """Read a YAML file whose top is a mapping. Without `pipes` nothing but a regular file is read: see `UserFile`."""
-    file = str(path)
+def read_tree(source: str | Path | Reading) -> Reading:
+    """Read a YAML file whose top is a mapping, by its path, which may be a pipe; a reading is returned as it is."""
+    if isinstance(source, Reading):
+        return source
+    file = str(source)
     try:
-        data = read_user_file(path, most_bytes=FILE_BYTES_MAX, pipes=pipes).data
+        data = read_user_file(source, most_bytes=FILE_BYTES_MAX, pipes=True).data
     except ConfigError as error:
         reading = Reading(file)
         reading.add_at(1, str(error).removeprefix(f"{file}: "))
@@ -161,36 +163,32 @@ def read_tree(path: str | Path, *, pipes: bool = True) -> Reading:
     return parse_tree(data, file=file)
 
 
-def parse_tree(data: bytes, *, file: str) -> Reading:
-    """Parse the bytes of a YAML file whose top is a mapping."""
+def parse_tree(data: bytes | str, *, file: str) -> Reading:
+    """Parse the content of a YAML file whose top is a mapping; `file` is its name in problems."""
     reading = Reading(file)
-    if len(data) > FILE_BYTES_MAX:
-        reading.add_at(1, f"is over the {FILE_BYTES_MAX} bytes allowed for such a file")
-        return reading
+    if isinstance(data, str):
+        data = data.encode("utf-8", "surrogatepass")
     try:
-        text = reading.text = data.decode("utf-8-sig")
+        if len(data) > FILE_BYTES_MAX:
+            raise _Limit(1, f"is over the {FILE_BYTES_MAX} bytes allowed for such a file")
+        reading.text = data.decode("utf-8-sig")
+        root = _Builder(reading).build(reading.text)
+        if root is None:
+            raise _Limit(1, "the file is empty")
+        if not isinstance(root.value, dict):
+            raise _Limit(root.line, "the file must be a mapping at its top, such as `testbed: NAME`")
+        reading.root = root
     except UnicodeDecodeError as error:
         reading.add_at(data.count(b"\n", 0, error.start) + 1, f"not UTF-8: {error.reason}")
-        return reading
-    try:
-        root = _Builder(reading).build(text)
     except yaml.reader.ReaderError as error:
-        reading.add_at(text.count("\n", 0, error.position) + 1, f"a character that YAML does not allow: {error.reason}")
-        return reading
+        line = reading.text.count("\n", 0, error.position) + 1
+        reading.add_at(line, f"a character that YAML does not allow: {error.reason}")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        reading.add_at(line, f"not YAML: {_explain(error, text, line)}")
-        return reading
+        reading.add_at(line, f"not YAML: {_explain(error, reading.text, line)}")
     except _Limit as limit:
         reading.add_at(limit.line, limit.text)
-        return reading
-    if root is None:
-        reading.add_at(1, "the file is empty")
-    elif not isinstance(root.value, dict):
-        reading.add_at(root.line, "the file must be a mapping at its top, such as `testbed: NAME`")
-    else:
-        reading.root = root
     return reading
 
 

@@ -17,10 +17,12 @@ from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.journal.recovery import JournalRecovery
 from hwd.reconfigure.leases.baselines import Baselines
 from hwd.reconfigure.leases.leases import Leases
-from hwd.reconfigure.plans.planner import BackgroundPlanner, Planner
+from hwd.reconfigure.plans.planner import Planner
+from hwd.reconfigure.plans.planning import Planning
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.transfers import Transfers
 from hwd.records.reconfiguration_log import ReconfigurationLog
+from hwd_drivers.core.emitter import Emitter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,7 @@ class Engine:
 
     transfers: Transfers
     baselines: Baselines
-    planner: BackgroundPlanner
+    planner: Planner
     reconfigurer: Reconfigurer
     recovery: JournalRecovery
     drift: Drift
@@ -62,26 +64,36 @@ class Engine:
         )
         await transfers.load()
         baselines = Baselines(in_use, leases, clock=clock, sink=sink)
-        planner = BackgroundPlanner(
-            Planner(base.testbed, base.fabric, past.history.expect, hosts.switches.crossconnects, past.device_times),
-            base.machine.offload,
+        planner = Planner(
+            base.fabric,
+            past.history.expect,
+            hosts.switches.crossconnects,
+            past.device_times,
+            offload=base.machine.offload,
+        )
+        planning = Planning(
+            planner,
+            switches=board.switches,
+            move_counts=past.move_counts,
+            ledger=base.ledger,
+            transfers=transfers,
+            note_baseline=baselines.note,
+            clock=clock,
+            emit=Emitter(clock, sink),
         )
         reconfigurer = Reconfigurer(
-            in_use=in_use,
-            planner=planner,
+            planning=planning,
             switches=board.switches,
             agents=hosts.agents,
-            hangs=board.links,
+            links=board.links,
             journal=journal,
             ledger=base.ledger,
+            outcomes=past.outcomes,
+            desired=desired,
+            transfers=transfers,
             clock=clock,
             ids=base.ids,
             sink=sink,
-            outcomes=past.outcomes,
-            move_counts=past.move_counts,
-            desired=desired,
-            transfers=transfers,
-            note_baseline=baselines.note,
         )
         await reconfigurer.sets.ends.load(base.records)
         restores = Restores(in_use, desired, board.switches, planner)

@@ -16,6 +16,7 @@ from hwd.jobs.jobs import Jobs
 from hwd.jobs.jobs_of_runs import JobsOfRuns
 from hwd.jobs.light_changes import LightChanges
 from hwd.jobs.programs import Programs
+from hwd.jobs.rank_asks import RankAsks
 from hwd.rack.health import RackHealth
 from hwd.reconfigure.leases.leases import Leases
 
@@ -27,6 +28,7 @@ class JobWork:
     programs: Programs
     rates: PortRates
     jobs: Jobs
+    asks: RankAsks
     of_runs: JobsOfRuns
     light_changes: LightChanges
     reports: JobReports
@@ -72,6 +74,7 @@ class JobWork:
             programs=Programs(base.in_use, base.access.processes, clock=base.clock, ids=base.ids, sink=base.sink),
             rates=rates,
             jobs=jobs,
+            asks=RankAsks(jobs, engine.transfers, leases.ledger, clock=base.clock),
             of_runs=JobsOfRuns(jobs, parts),
             light_changes=LightChanges(base.in_use, jobs.runs, engine.reconfigurer.sets),
             reports=JobReports(

@@ -8,11 +8,14 @@ from hwd.daemon.assembly.hosts import Hosts
 from hwd.daemon.assembly.job_work import JobWork
 from hwd.daemon.assembly.leasing import Leasing
 from hwd.daemon.assembly.run_work import RunWork
+from hwd.telemetry import Metrics
 from hwd.web.calls.demand_calls import DemandCalls
+from hwd.web.calls.event_calls import EventCalls
 from hwd.web.calls.fault_calls import FaultCalls
 from hwd.web.calls.job_calls import JobCalls
 from hwd.web.calls.lease_calls import LeaseCalls
 from hwd.web.calls.light_calls import LightCalls
+from hwd.web.calls.metric_calls import MetricCalls
 from hwd.web.calls.override_calls import OverrideCalls
 from hwd.web.calls.program_calls import ProgramCalls
 from hwd.web.calls.rack_calls import RackCalls
@@ -22,6 +25,7 @@ from hwd.web.calls.testbed_calls import Reloads, TestbedCalls
 from hwd.web.rack_status import RackStatus
 from hwd.web.rights import Rights
 from hwd.web.service import Service
+from hwd.web.stream import EventStream
 
 
 def service_of(
@@ -29,6 +33,8 @@ def service_of(
     rack: RackStatus,
     reloads: Reloads,
     *,
+    events: EventStream,
+    metrics: Metrics,
     engine: Engine,
     hosts: Hosts,
     leasing: Leasing,
@@ -72,12 +78,14 @@ def service_of(
         sets=SetCalls(
             applies=engine.applies, reconfigurer=reconfigurer, leases=leasing.leases, jobs=jobs.jobs, rights=rights
         ),
-        runs=RunCalls(runs.runs, jobs=jobs.jobs, records=base.records, recorder=base.recorder),
+        runs=RunCalls(runs.runs, jobs=jobs.jobs, records=base.records, recorder=base.recorder, events=events),
         leases=leases,
         overrides=OverrideCalls(in_use=in_use, reconfigurer=reconfigurer, rack=rack, rights=rights),
         faults=FaultCalls(in_use=in_use, faults=runs.faults, rights=rights, clock=clock),
         programs=ProgramCalls(jobs.programs),
         jobs=JobCalls(jobs.jobs, jobs.reports),
         demands=DemandCalls(engine.demands),
+        events=EventCalls(events),
+        metrics=MetricCalls(metrics.render),
         close=close,
     )

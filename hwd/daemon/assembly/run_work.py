@@ -10,8 +10,8 @@ from hwd.daemon.assembly.foundation import Foundation
 from hwd.daemon.assembly.hosts import Hosts
 from hwd.jobs.jobs_of_runs import JobsOfRuns
 from hwd.playbook.light_of_jobs import LightOfJobs
+from hwd.playbook.run_access import RunAccess
 from hwd.playbook.run_record import RunTemplate
-from hwd.playbook.runner import RunAccess
 from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.reconfigure.desired.history import History

@@ -9,15 +9,12 @@ from typing import Final
 from hwd.jobs.efficiency.host_counts import ForwardedBytes, HostCount, HostCounts
 from hwd.jobs.verification.busy_times import NEVER_NS
 from hwd.jobs.verification.counted_bytes import least_received
-from hwd.jobs.verification.recorded_operations import RecordedOperation
+from hwd.jobs.verification.recorded_operations import Key, RecordedOperation
 from hwd.model.job import JobRecord
 from hwd_agents.wire import OperationKind
 
 PAIR: Final = "point-to-point"
 """The kind of a send and its receive together."""
-
-Key = tuple[str | int, ...]
-"""`Operation.shared`."""
 
 
 def effective_bytes(kind: OperationKind, size_bytes: int, here: Collection[int]) -> int:
@@ -106,15 +103,14 @@ def primitives_of(record: JobRecord, operations: Iterable[RecordedOperation]) ->
     found: dict[Key, Primitive] = {}
     for one in operations:
         operation = one.operation
-        pair = frozenset() if operation.peer is None else frozenset({one.rank, operation.peer})
-        members = pair or record.groups[operation.group]
+        members = operation.ranks(one.rank, record.groups[operation.group])
         hosts = {rank: record.ranks[rank].host for rank in members}
         here = Counter(hosts.values())
         if len(here) < 2:
             continue
-        if (key := operation.shared(one.rank)) not in found:
+        if (key := one.shared) not in found:
             found[key] = Primitive(
-                kind=PAIR if pair else str(operation.kind),
+                kind=str(operation.kind) if operation.peer is None else PAIR,
                 phase=record.dimensions.get(operation.group) or operation.group,
                 hosts=hosts,
                 here=here,

@@ -6,15 +6,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hwd.jobs.verification.recorded_operations import operations_of
+from hwd.jobs.verification.recorded_operations import Key, operations_of
 from hwd.model.job import JobEvent, JobRecord
 from hwd.model.job_status import JobDemand, JobDemandMatrix, JobIteration, JobMove, JobTraining
 from hwd.model.link import Link
 from hwd.model.plane import Applied, Intent, NotReady
 from hwd.planes.target_rules import FALLBACK
 from hwd_agents.wire import Operation, OperationKind
-
-Key = tuple[str | int, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,7 +119,7 @@ def _together(events: Iterable[JobEvent]) -> dict[Key, _Together]:
             one.asked_ns = max(one.asked_ns, event.at_ns)
             one.sent[plane_event.rank] = plane_event.operation
     for begun in operations_of(events).all:
-        one = found[begun.operation.shared(begun.rank)]
+        one = found[begun.shared]
         one.granted_ns = max(one.granted_ns or 0, begun.granted_ns)
         one.began_ns = begun.began_ns if one.began_ns is None else min(one.began_ns, begun.began_ns)
         if begun.over_ns is not None:

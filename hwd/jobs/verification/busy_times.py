@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hwd.jobs.verification.recorded_operations import RecordedOperation
+from hwd.jobs.verification.recorded_operations import Key, RecordedOperation
 from hwd_agents.wire import PortBytes
 
 NEVER_NS: Final = 2**63
@@ -68,9 +68,9 @@ def busy_times(operations: Iterable[RecordedOperation]) -> Iterator[BusyTime]:
     ranks make together is under way from the first one's begin to the last one's end: a rank that sends for another one
     may end before that begins.
     """
-    by_shared: dict[tuple[str | int, ...], list[RecordedOperation]] = {}
+    by_shared: dict[Key, list[RecordedOperation]] = {}
     for one in operations:
-        by_shared.setdefault(one.operation.shared(one.rank), []).append(one)
+        by_shared.setdefault(one.shared, []).append(one)
     together: list[RecordedOperation] = []
     over_ns = 0
     for same in sorted(by_shared.values(), key=_begin):

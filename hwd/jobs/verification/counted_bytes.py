@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hwd.jobs.verification.busy_times import BusyTime, busy_times, counted_of_each, latest
-from hwd.jobs.verification.recorded_operations import RecordedOperation
+from hwd.jobs.verification.recorded_operations import Key, RecordedOperation
 from hwd_agents.wire import OperationKind, PortBytes
 
 STRAY_BYTES: Final = 65536
@@ -18,9 +18,6 @@ much.
 
 WRAP_BYTES: Final = 1 << 32
 """Counters of 32 bits, as some NICs have them, begin anew there."""
-
-Key = tuple[str | int, ...]
-"""`Operation.shared`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +142,7 @@ def _judge_busy(
         what = f"the bytes of {', '.join(f'{host}.{port}' for port in sorted(missing))} were not counted"
         yield Finding(what=what, operation=busy.last, is_known=False)
         return
-    all_needs = [one for shared in dict.fromkeys(map(_shared, busy.operations)) for one in needs[shared]]
+    all_needs = [one for shared in dict.fromkeys(one.shared for one in busy.operations) for one in needs[shared]]
     for ports in dict.fromkeys(one.ports for one in all_needs):
         need = sum(one.least_bytes for one in all_needs if one.ports <= ports)
         if sum(counted[port].rx for port in ports) >= need:
@@ -186,10 +183,6 @@ def _may_have_wrapped(busy: BusyTime, ports: Iterable[str], lacking_bytes: int) 
     return any(port in sent.after and sent.after[port].rx < WRAP_BYTES for port in ports)
 
 
-def _shared(one: RecordedOperation) -> Key:
-    return one.operation.shared(one.rank)
-
-
 def _judge_between(
     host: str, before: BusyTime, after: BusyTime, optical: frozenset[str], others: Sequence[RecordedOperation]
 ) -> Iterator[Finding]:
@@ -209,7 +202,7 @@ def _judge_between(
         if not size_bytes and not one.operation.parts:
             return  # how much they bring was not said
         # ranks whose parts differ may each send another amount, all of it to one host
-        near[_shared(one)] = near.get(_shared(one), 0) + size_bytes if one.operation.parts else size_bytes
+        near[one.shared] = near.get(one.shared, 0) + size_bytes if one.operation.parts else size_bytes
     most = STRAY_BYTES + VOLUMES * sum(near.values())
     for port in sorted(optical & counted.keys()):
         if (stray := counted[port].rx + counted[port].tx) > most:

@@ -9,6 +9,9 @@ from hwd.model.job import JobEvent, OperationSent
 from hwd.model.plane import Applied, Done, Intent, NotReady
 from hwd_agents.wire import Operation
 
+Key = tuple[str | int, ...]
+"""`Operation.shared`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetLight:
@@ -38,6 +41,11 @@ class RecordedOperation:
     ended_ns: int | None = None
     let_go_ns: int | None = None
     sent: OperationSent | None = field(default=None, hash=False)
+
+    @property
+    def shared(self) -> Key:
+        """Equal for the ranks that make it together: `Operation.shared`."""
+        return self.operation.shared(self.rank)
 
     @property
     def began_ns(self) -> int:
@@ -83,7 +91,7 @@ class RecordedOperations:
 def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
     """Follow what the plane was told and what it answered."""
     waiting: dict[int, Operation] = {}
-    let_go_ns: dict[tuple[str | int, ...], int] = {}
+    let_go_ns: dict[Key, int] = {}
     sending: dict[int, RecordedOperation] = {}
     found: list[RecordedOperation] = []
     applied: list[str] = []
@@ -120,7 +128,7 @@ def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
                         light=light,
                     )
     return RecordedOperations(
-        all=(*(_in_time(one, let_go_ns[one.operation.shared(one.rank)]) for one in found), *sending.values()),
+        all=(*(_in_time(one, let_go_ns[one.shared]) for one in found), *sending.values()),
         reconfigurations=tuple(applied),
         clock_broke=clock_broke,
         gaps=gaps,

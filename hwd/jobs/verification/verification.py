@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from hwd.jobs.verification.counted_bytes import Key, Need, judge, least_received
+from hwd.jobs.verification.counted_bytes import Need, judge, least_received
 from hwd.jobs.verification.recorded_light import LitPorts, RecordedLight
-from hwd.jobs.verification.recorded_operations import RecordedOperation, TargetLight, operations_of
+from hwd.jobs.verification.recorded_operations import Key, RecordedOperation, TargetLight, operations_of
 from hwd.model.job import JobEvent, JobRecord
 from hwd.model.job_status import JobBreach, JobVerification
 from hwd.model.link import Link
@@ -43,7 +43,7 @@ class _Verifier:
         self._together: defaultdict[Key, list[RecordedOperation]] = defaultdict(list)
         """What ranks make together."""
         for one in self._operations.all:
-            self._together[one.operation.shared(one.rank)].append(one)
+            self._together[one.shared].append(one)
         self._lit_ports: dict[tuple[TargetLight, ...], LitPorts] = {}
         self._breaches: list[JobBreach] = []
         self._unshown: dict[str, list[RecordedOperation]] = {}
@@ -162,7 +162,7 @@ class _Verifier:
             ways = {one: _names(self._way(one)) for one in operations}
             shared: defaultdict[Key, list[RecordedOperation]] = defaultdict(list)
             for one in operations:
-                shared[one.operation.shared(one.rank)].append(one)
+                shared[one.shared].append(one)
             found = judge(
                 host,
                 operations,
@@ -202,10 +202,8 @@ class _Verifier:
     def _host(self, one: RecordedOperation) -> str:
         return self._record.ranks[one.rank].host
 
-    def _ranks(self, one: RecordedOperation) -> list[int]:
-        if one.operation.peer is not None:
-            return [one.rank, one.operation.peer]
-        return self._record.groups[one.operation.group]
+    def _ranks(self, one: RecordedOperation) -> tuple[int, ...]:
+        return one.operation.ranks(one.rank, self._record.groups[one.operation.group])
 
     def _hosts(self, one: RecordedOperation) -> set[str]:
         return {self._record.ranks[rank].host for rank in self._ranks(one)}
@@ -218,7 +216,7 @@ class _Verifier:
             least_bytes = least_received(operation.kind, operation.size_bytes, len(ranks), hosts.count(host))
             return [Need(ports=way, least_bytes=least_bytes)]
         from_host: defaultdict[str, int] = defaultdict(int)
-        for sent in self._together[operation.shared(one.rank)]:
+        for sent in self._together[one.shared]:
             parts = zip(hosts, sent.operation.parts, strict=False)
             from_host[self._host(sent)] += sum(size_bytes for to, size_bytes in parts if to == host)
         links = self._lit_by(one).links
@@ -301,5 +299,4 @@ def _port(name: str) -> str:
 
 
 def _names(ports: Iterable[str]) -> frozenset[str]:
-    """The names of ports without their hosts."""
     return frozenset(map(_port, ports))

@@ -107,7 +107,7 @@ class AgentWatch:
         hosts = {end.host for link in reconfiguration.not_ready for end in link.ends}
         return bool(hosts) and not any(self._agents.is_there(host) for host in hosts)
 
-    async def arm(self, id: str, links: Iterable[Link], *, for_s: float = WATCH_S) -> None:
+    async def arm(self, id: str, links: Iterable[Link]) -> None:
         """Let agents sample the ports of these links at their high rate from now on, under this id.
 
         An agent observes a port with one peer: that of the first of several links.
@@ -117,7 +117,7 @@ class AgentWatch:
         for end, other in others.items():
             if (peer := self._peer(end, other, kept=True)) is not None:
                 asked.setdefault(end.host, []).append(peer)
-        commands = {host: Observe(reconfiguration=id, peers=peers, for_s=for_s) for host, peers in asked.items()}
+        commands = {host: Observe(reconfiguration=id, peers=peers, for_s=WATCH_S) for host, peers in asked.items()}
         await self._ask(id, commands, _ignore)
 
     async def disarm(self, id: str, hosts: Iterable[str]) -> None:

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, MutableMapping, Sequence
-from dataclasses import replace
+from collections.abc import Coroutine, Sequence
 
 from msgspec import UNSET, structs
 
@@ -14,17 +13,19 @@ from hwd.ports.rules import Reason
 from hwd.reconfigure.apply.agent_watch import AgentWatch
 from hwd.reconfigure.apply.confirm_wait import ConfirmWait
 from hwd.reconfigure.apply.crash_recovery import CrashRecovery
+from hwd.reconfigure.apply.journal_writer import JournalWriter
+from hwd.reconfigure.apply.readiness import not_ready_error
 from hwd.reconfigure.apply.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.apply.remarks import gone_remarks, lasting_remarks, overrun_report, unknown_overrun
-from hwd.reconfigure.apply.switches import Switches, raise_joined
+from hwd.reconfigure.apply.switches import Switches, raise_joined, same_fault
 from hwd.reconfigure.desired.desired_state import DesiredState
 from hwd.reconfigure.desired.history import HostSettings
-from hwd.reconfigure.journal.journal import OpenEntry
+from hwd.reconfigure.journal.entries import OpenEntry
 from hwd.reconfigure.plans.device_times import measured
 from hwd.reconfigure.transfers import Transfers
 from hwd.timeline.build import build_timeline
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.errors import BugError, FailedError, HwdError, RefusedError
+from hwd_drivers.core.errors import BugError, FailedError, HwdError, NotReadyError, RefusedError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import CrossconnectReading
 from hwd_drivers.switching.drive import at_once
@@ -50,9 +51,9 @@ class Completion:
     def __init__(
         self,
         *,
-        under_way: MutableMapping[str, Reconfiguration],
         switches: Switches,
         agent_watch: AgentWatch,
+        writer: JournalWriter,
         recovery: CrashRecovery,
         ledger: Ledger,
         host_settings: HostSettings,
@@ -61,9 +62,10 @@ class Completion:
         clock: Clock,
         emitter: Emitter,
     ) -> None:
-        self._under_way = under_way
+        self.under_way: dict[str, Reconfiguration] = {}
         self._switches = switches
         self._agent_watch = agent_watch
+        self._writer = writer
         self._recovery = recovery
         self._ledger = ledger
         self._host_settings = host_settings
@@ -99,7 +101,7 @@ class Completion:
             started_wall_ns=now - passed_ns, until_wall_ns=now + round(within_s * 1e9), within_s=within_s
         )
         try:
-            self._recovery.await_confirm(reconfiguration.id, wait)
+            self._writer.await_confirm(reconfiguration.id, wait)
         except OSError as error:
             why = f"journal: that it awaits its confirm cannot be written: {reason_of(error)}"
             await self.roll_back(reconfiguration, why)
@@ -119,10 +121,10 @@ class Completion:
         terms, wait, now = entry.terms, entry.wait, self._clock.wall_ns()
         if terms is None or wait is None:
             raise BugError(f"reconfiguration {entry.reconfiguration}: the journal says nothing of its wait")
-        self._ledger.claim(replace(terms.claim, at_rest=True))
+        self._ledger.claim(terms.claim(id=entry.reconfiguration, run=entry.run, what=entry.what))
         reconfiguration = Reconfiguration(
             id=entry.reconfiguration,
-            plan=terms.plan(what=entry.what, moves=entry.moves),
+            plan=terms.plan(what=entry.what, hash=entry.hash, moves=entry.moves),
             run=entry.run,
             started_ns=self._clock.monotonic_ns() - max(0, now - wait.started_wall_ns),
             read_ns={},
@@ -134,7 +136,7 @@ class Completion:
         )
         if terms.ready_within_s is not None:
             reconfiguration.assume_ready()
-        self._under_way[reconfiguration.id] = reconfiguration
+        self.under_way[reconfiguration.id] = reconfiguration
         self._taken_over.append(reconfiguration)
 
     def resume(self) -> None:
@@ -147,7 +149,7 @@ class Completion:
 
     def leave(self, reconfiguration: Reconfiguration) -> bool:
         """Leave one to the next process of the daemon that awaits its confirm; returns whether that can be."""
-        if reconfiguration.state is not State.AWAITING_CONFIRM or not self._recovery.awaits_confirm(reconfiguration.id):
+        if reconfiguration.state is not State.AWAITING_CONFIRM or not self._writer.awaits_confirm(reconfiguration.id):
             return False
         self._stop_timer(reconfiguration)
         log.info("%s: the next start goes on waiting for its confirm", reconfiguration)
@@ -171,7 +173,7 @@ class Completion:
         if reconfiguration.state is State.AWAITING_CONFIRM and self._left_s(reconfiguration) <= 0:
             raise RefusedError(f"reconfiguration {reconfiguration.id}: too late, its time to be confirmed is over")
         if reconfiguration.id in self._unwritten:  # a repeated request
-            self._recovery.write_ends()
+            self._writer.write_ends()
             self.finish_written()
         elif reconfiguration.ending is None and not reconfiguration.is_watched:
             self._stop_timer(reconfiguration)
@@ -190,7 +192,7 @@ class Completion:
     def finish_written(self) -> None:
         """Confirm those that waited for the journal, where it has taken them now."""
         for reconfiguration in list(self._unwritten.values()):
-            if self._recovery.is_written(reconfiguration.id):
+            if self._writer.is_written(reconfiguration.id):
                 del self._unwritten[reconfiguration.id]
                 self._finish(reconfiguration, Outcome.CONFIRMED, "")
 
@@ -206,6 +208,21 @@ class Completion:
             reconfiguration.back_since_ns = self._clock.monotonic_ns()
             self._begin_end(reconfiguration, State.ROLLING_BACK, self._go_back(reconfiguration, why))
         await self.wait_end(reconfiguration)
+
+    async def go_back_from(self, reconfiguration: Reconfiguration, error: BaseException) -> None:
+        """Bring the switches back after a drive that failed; raises its error with the outcome, where that is one of
+        ours.
+        """
+        why = str(error) if isinstance(error, HwdError) else repr(error)
+        await self.roll_back(reconfiguration, "aborted" if isinstance(error, asyncio.CancelledError) else why)
+        if not isinstance(error, HwdError):
+            return
+        if isinstance(error, NotReadyError):  # in a step before the last
+            raise not_ready_error(reconfiguration) from error
+        after = reconfiguration.outcome or Outcome.FAILED
+        raise same_fault(
+            error, f"{error}. Outcome: {after}{'' if after is Outcome.ROLLED_BACK else f' ({reconfiguration.why})'}"
+        ) from error
 
     async def wait_end(self, reconfiguration: Reconfiguration) -> None:
         """Wait for the end, if one has begun."""
@@ -252,7 +269,7 @@ class Completion:
         self._stop_timer(reconfiguration)
         if state is State.ROLLING_BACK:
             self._transfers.set_at_rest(reconfiguration.id, False)
-            self._recovery.go_back(reconfiguration.id)
+            self._writer.go_back(reconfiguration.id)
         self._emitter.change_state(reconfiguration, state)
         reconfiguration.end_by(asyncio.create_task(end, name=f"hwd:reconfigure/end-{reconfiguration.id}"))
 
@@ -297,14 +314,11 @@ class Completion:
                     reconfiguration.remarks += gone
                     said = ". ".join([why, *gone])
         finally:
-            await self._end(reconfiguration, outcome, said)
-
-    async def _end(self, reconfiguration: Reconfiguration, outcome: Outcome, why: str) -> None:
-        try:
-            if reconfiguration.is_watched:
-                await self._agent_watch.settle(reconfiguration)
-        finally:
-            self._finish(reconfiguration, outcome, why)
+            try:
+                if reconfiguration.is_watched:
+                    await self._agent_watch.settle(reconfiguration)
+            finally:
+                self._finish(reconfiguration, outcome, said)
 
     async def _end_confirmed(self, reconfiguration: Reconfiguration) -> None:
         try:
@@ -315,7 +329,7 @@ class Completion:
     def _confirm(self, reconfiguration: Reconfiguration) -> None:
         """End it as soon as the confirm is durable, not before: a crash would roll it back."""
         end = self._end_fact(reconfiguration, Outcome.CONFIRMED, "")
-        if reconfiguration.journaled and (why := self._recovery.write_end(end)):
+        if reconfiguration.journaled and (why := self._writer.write_end(end)):
             reconfiguration.why = why
             self._unwritten[reconfiguration.id] = reconfiguration
             if reconfiguration.state is not State.CONFIRMING:
@@ -336,9 +350,9 @@ class Completion:
             stays_open = reconfiguration.journaled and outcome is Outcome.FAILED
             end = end or self._end_fact(reconfiguration, outcome, why)
             if reconfiguration.journaled and outcome is Outcome.ROLLED_BACK:
-                self._recovery.write_end(end)
+                self._writer.write_end(end)
             reconfiguration.state = State.ENDED
-            self._under_way.pop(reconfiguration.id, None)
+            self.under_way.pop(reconfiguration.id, None)
             if stays_open:
                 self._recovery.claim(reconfiguration.id, reconfiguration.plan.touches)
             self._ledger.release(Reason.RECONFIGURATION, reconfiguration.id)

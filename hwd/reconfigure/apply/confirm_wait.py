@@ -1,7 +1,6 @@
 """The wait for a confirm as the journal has it, so that the next process of the daemon can go on with it."""
 
-from dataclasses import dataclass
-from typing import Any
+import msgspec
 
 from hwd.model.circuit import RoutedLink
 from hwd.model.link import Link
@@ -13,20 +12,22 @@ from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 _NS_IN_S = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmTerms:
-    """What a begin says, beside its moves, of a reconfiguration that will await a confirm.
+class ConfirmTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What a begin says, beside its moves, of a reconfiguration that will await a confirm, as the journal has it.
 
-    `claim`: its claim of ports and switches. `links`: those that are wanted, each with whether it was kept.
+    `links`: those that are wanted, each with whether it was kept. `owner` to `whole`: its claim of ports and switches.
     """
 
-    hash: str
     mode: ApplyMode
     lease: str | None
     ready_within_s: float | None
-    confirm_within_s: float
+    confirm_within_s: float = msgspec.field(name="within_s")
     links: tuple[tuple[Link, bool], ...]
-    claim: Claim
+    owner: str
+    ports: tuple[str, ...]
+    relies_on: tuple[str, ...]
+    switches: tuple[str, ...]
+    whole: bool
 
     @classmethod
     def of(cls, plan: Plan, claim: Claim | None) -> "ConfirmTerms | None":
@@ -34,16 +35,19 @@ class ConfirmTerms:
         if plan.confirm_within_s is None or claim is None:
             return None
         return cls(
-            hash=plan.hash,
             mode=plan.mode,
             lease=plan.lease,
             ready_within_s=plan.ready_within_s,
             confirm_within_s=plan.confirm_within_s,
             links=tuple((planned.routed.link, planned.kept) for planned in plan.links),
-            claim=claim,
+            owner=claim.owner,
+            ports=tuple(sorted(claim.ports)),
+            relies_on=tuple(sorted(claim.relies_on)),
+            switches=tuple(sorted(claim.switches)),
+            whole=claim.whole,
         )
 
-    def plan(self, *, what: str, moves: tuple[SwitchMoves, ...]) -> Plan:
+    def plan(self, *, what: str, hash: str, moves: tuple[SwitchMoves, ...]) -> Plan:
         """The plan, without the paths of its links and without what it expected: nothing is driven by it any more."""
         return Plan(
             what=what,
@@ -51,58 +55,33 @@ class ConfirmTerms:
             moves=moves,
             links=tuple(PlannedLink(routed=RoutedLink(link=link, circuits=()), kept=kept) for link, kept in self.links),
             dark=(),
-            touches=self.claim.ports,
+            touches=frozenset(self.ports),
             expected_s=0.0,
             expected_from="driven before the daemon started",
             warnings=(),
             lease=self.lease,
             ready_within_s=self.ready_within_s,
             confirm_within_s=self.confirm_within_s,
-            hash=self.hash,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        claim = self.claim
-        return {
-            "mode": self.mode,
-            "lease": self.lease,
-            "ready_within_s": self.ready_within_s,
-            "within_s": self.confirm_within_s,
-            "links": [[link, kept] for link, kept in self.links],
-            "owner": claim.owner,
-            "ports": sorted(claim.ports),
-            "relies_on": sorted(claim.relies_on),
-            "switches": sorted(claim.switches),
-            "whole": claim.whole,
-        }
-
-    @classmethod
-    def from_json(cls, terms: dict[str, Any], *, id: str, run: str | None, what: str, hash: str) -> "ConfirmTerms":
-        """Raises KeyError, TypeError, ValueError or HwdError where it is none."""
-        ready_within_s = terms["ready_within_s"]
-        return cls(
             hash=hash,
-            mode=ApplyMode(terms["mode"]),
-            lease=terms["lease"],
-            ready_within_s=None if ready_within_s is None else float(ready_within_s),
-            confirm_within_s=float(terms["within_s"]),
-            links=tuple((Link.parse(text), bool(kept)) for text, kept in terms["links"]),
-            claim=Claim(
-                id=id,
-                reason=Reason.RECONFIGURATION,
-                owner=terms["owner"],
-                ports=frozenset(terms["ports"]),
-                run=run,
-                relies_on=frozenset(terms["relies_on"]),
-                switches=frozenset(terms["switches"]),
-                whole=bool(terms["whole"]),
-                what=what,
-            ),
+        )
+
+    def claim(self, *, id: str, run: str | None, what: str) -> Claim:
+        """The claim of the reconfiguration, which moves nothing now."""
+        return Claim(
+            id=id,
+            reason=Reason.RECONFIGURATION,
+            owner=self.owner,
+            ports=frozenset(self.ports),
+            run=run,
+            relies_on=frozenset(self.relies_on),
+            switches=frozenset(self.switches),
+            whole=self.whole,
+            at_rest=True,
+            what=what,
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmWait:
+class ConfirmWait(msgspec.Struct, frozen=True, kw_only=True):
     """A wait for a confirm until `until_wall_ns`, of `within_s` in all. `started_wall_ns`: when its apply began.
 
     All times are unix times: they must outlive the host.

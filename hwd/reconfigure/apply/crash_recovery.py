@@ -7,38 +7,31 @@ A try that fails is repeated until it succeeds or an operator gives the reconfig
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from msgspec import UNSET
 
 from hwd.fabric.state import State
-from hwd.model.daemon import DaemonRecovered, JournalGivenUp, JournalOpen, JournalRefused, JournalWritten
+from hwd.model.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
 from hwd.model.link import SwitchCrossconnect
-from hwd.model.plan import Plan
 from hwd.model.reconfiguration import (
-    EndFact,
     LeftOpen,
     ReconfigurationEnded,
-    ReconfigurationStarted,
-    WantedSwitch,
-    outcome_of,
 )
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
-from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
-from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration
+from hwd.reconfigure.apply.journal_writer import JournalWriter
+from hwd.reconfigure.apply.reconfiguration import Outcome
 from hwd.reconfigure.apply.remarks import gone_remarks, lasting_remarks, overrun_report
 from hwd.reconfigure.apply.switches import Switches
-from hwd.reconfigure.journal.facts import DatedFact
-from hwd.reconfigure.journal.journal import Journal, OpenEntry
-from hwd.reconfigure.journal.sets import SwitchEntry
-from hwd.reconfigure.plans.planner import moved_ports
+from hwd.reconfigure.journal.entries import OpenEntry
+from hwd.reconfigure.plans.planner import changed_crossconnects, moved_ports
 from hwd.reconfigure.transfers import Transfers
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import BugError, FailedError, LinkError, RefusedError
+from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import natural_key
 from hwd_drivers.devices.supervisor import NOT_CONNECTED_YET
@@ -67,7 +60,7 @@ class CrashRecovery:
     def __init__(
         self,
         *,
-        journal: Journal,
+        writer: JournalWriter,
         switches: Switches,
         ledger: Ledger,
         transfers: Transfers,
@@ -78,13 +71,12 @@ class CrashRecovery:
         """`lit_by`: NIC ports whose light may pass some crossconnects."""
         self._transfers = transfers
         self._lit_by = lit_by
-        self._journal = journal
+        self._journal = journal = writer.journal
+        self._writer = writer
         self._switches = switches
         self._ledger = ledger
         self._clock = clock
         self._emit = emit
-        self._unwritten: dict[str, EndFact] = {}
-        self._unwritten_why: dict[str, str] = {}
         self._tried: dict[str, _FailedTry] = {}
         self._last_why: dict[str, str] = {}
         self._turns = SwitchTurns("way back")
@@ -158,7 +150,7 @@ class CrashRecovery:
     def texts(self) -> dict[str, str]:
         """The obstacle and the remedy of each open reconfiguration, in a sentence."""
         now = self._clock.wall_ns()
-        return {claim.id: claim.says(now) for claim in self._claims}
+        return {claim.id: claim.says(now) for claim in self._ledger.all(Reason.CUT_OFF, Reason.IN_DOUBT)}
 
     async def give_up(self, id: str, *, by: str, reason: str = "") -> JournalGivenUp:
         """Close one, leave its switches as they are and free its ports, after the end of a try in progress.
@@ -169,131 +161,6 @@ class CrashRecovery:
         while (trying := self._trying.get(id)) is not None:
             await trying.wait()
         return self._give_up(id, by, reason)
-
-    def begin(self, plan: Plan, started: ReconfigurationStarted, wanted: Sequence[WantedSwitch]) -> None:
-        """Journal a plan before its first command, after the ends of all others. On OSError send no command.
-
-        `started`: its first document; `wanted`: the desired state once it is confirmed.
-        """
-        if trouble := self.write_ends():
-            raise OSError(trouble)
-        id = started.reconfiguration
-        self._journal.begin(
-            plan,
-            reconfiguration=id,
-            run=started.run,
-            terms=ConfirmTerms.of(plan, self._ledger.get(Reason.RECONFIGURATION, id)),
-            wanted=wanted,
-            started=DatedFact(wall_ns=self._clock.wall_ns(), fact=started),
-            of_set=plan.of_set,
-        )
-
-    def switch(self, reconfiguration: Reconfiguration, origin: str) -> None:
-        """Begin the switch of a prepared set from its target `origin` as `begin` does, without a sync."""
-        if self._unwritten and (trouble := self.write_ends()):
-            raise OSError(trouble)
-        plan, caller, wall_ns = reconfiguration.plan, reconfiguration.caller, self._clock.wall_ns()
-        of_set = plan.of_set
-        if of_set is None:
-            raise BugError(f"reconfiguration {reconfiguration.id}: no switch of a prepared set")
-        self._journal.switch(
-            SwitchEntry(
-                reconfiguration=reconfiguration.id,
-                prepared_set=of_set.id,
-                origin=origin,
-                target=of_set.target,
-                hash=plan.hash,
-                wall_ns=wall_ns,
-                by=None if caller is None else caller.name,
-                verified=caller is not None and caller.is_verified,
-            ),
-            of=OpenEntry(
-                reconfiguration=reconfiguration.id,
-                run=reconfiguration.run,
-                what=plan.what,
-                moves=plan.moves,
-                wanted=tuple(reconfiguration.wanted),
-                started=DatedFact(wall_ns=wall_ns, fact=reconfiguration.started),
-                of_set=of_set,
-            ),
-        )
-
-    def sync(self) -> str:
-        """Sync the entry of `switch`; returns why that failed, empty where it did not."""
-        try:
-            self._journal.sync()
-        except OSError as error:
-            return reason_of(error)
-        return ""
-
-    def await_confirm(self, id: str, wait: ConfirmWait) -> None:
-        """Journal that one awaits its confirm. On OSError it is not to be said: a crash would roll it back."""
-        self._journal.await_confirm(id, wait)
-
-    def awaits_confirm(self, id: str) -> bool:
-        """Whether the journal has it that a reconfiguration awaits its confirm: the next start would go on waiting."""
-        entry = self._journal.open_entry(id)
-        return entry is not None and entry.awaits_confirm
-
-    def go_back(self, id: str) -> None:
-        """Journal that one is being rolled back, where the next start would go on waiting for its confirm.
-
-        Where that cannot be written it is rolled back all the same.
-        """
-        try:
-            self._journal.go_back(id)
-        except OSError as error:
-            log.warning(
-                "journal: that %s is being rolled back cannot be written: %s. If the daemon ends before that is done, "
-                "its next start waits for a confirm of it until its time is over",
-                id,
-                reason_of(error),
-            )
-
-    @property
-    def trouble(self) -> str:
-        """Which ends the journal did not take, or why it takes nothing; empty where all is well."""
-        return "; ".join(self._unwritten_why.values()) or self._journal.trouble
-
-    def is_written(self, id: str) -> bool:
-        return id not in self._unwritten
-
-    def write_end(self, fact: EndFact) -> str:
-        """Journal an end with the document that tells it; returns why that failed, empty where it did not.
-
-        `write_ends` tries it again. Until then it does not count as left open.
-        """
-        id, outcome = fact.reconfiguration, outcome_of(fact)
-        try:
-            self._end(fact)
-        except OSError as error:
-            why = (
-                f"journal: that {id} is {outcome} cannot be written: {reason_of(error)}. It is tried again every few "
-                "seconds; after a crash before that the next start would bring back what was before it. "
-                "Look at the disk of the data directory"
-            )
-            if self._unwritten.get(id) is None:
-                log.warning("%s", why)
-                self._emit(JournalRefused(reconfiguration=id, outcome=outcome, why=reason_of(error)))
-            self._unwritten[id], self._unwritten_why[id] = fact, why
-            return why
-        if self._unwritten.pop(id, None) is not None:
-            self._unwritten_why.pop(id)
-            log.info("journal: that %s is %s is written now", id, outcome)
-            self._emit(JournalWritten(reconfiguration=id, outcome=outcome))
-        return ""
-
-    def write_ends(self) -> str:
-        """Try the failed ends again, oldest first; returns why the journal takes none, empty where it took all."""
-        for fact in list(self._unwritten.values()):
-            if why := self.write_end(fact):
-                return why
-        return self._journal.write_again()
-
-    def _end(self, fact: EndFact) -> None:
-        id = fact.reconfiguration
-        dated: DatedFact[EndFact] = DatedFact(wall_ns=self._clock.wall_ns(), fact=self._journal.bounded(id, fact))
-        self._journal.end(id, outcome=outcome_of(fact), dated=dated)
 
     def _give_up(self, id: str, by: str, reason: str) -> JournalGivenUp:
         left = [entry for entry in self._journal.open if self._is_left_open(entry)]
@@ -310,7 +177,7 @@ class CrashRecovery:
             reconfiguration=id, run=entry.run, what=entry.what, why=why, by=by, reason=reason or UNSET, left=carried
         )
         try:
-            self._end(given_up)
+            self._writer.end(given_up)
         except OSError as error:
             raise FailedError(
                 f"reconfiguration {id}: cannot be given up, the journal does not take it: {reason_of(error)}. "
@@ -324,10 +191,6 @@ class CrashRecovery:
         said = f' ("{reason}")' if reason else ""
         log.warning("journal: %s (%s) was given up by %s%s: %s%s", id, entry.what, by, said, why, left_as)
         return given_up
-
-    @property
-    def _claims(self) -> tuple[Claim, ...]:
-        return self._ledger.all(Reason.CUT_OFF, Reason.IN_DOUBT)
 
     def _release(self, entry: OpenEntry) -> None:
         self._ledger.release(_reason(entry), entry.reconfiguration)
@@ -403,12 +266,7 @@ class CrashRecovery:
         """Its crossconnects that come or go, but for those of switches that have left the testbed: nobody drives them,
         and their fibres are unknown.
         """
-        return [
-            SwitchCrossconnect(switch=move.switch, crossconnect=one)
-            for move in entry.moves
-            if move.switch in self._switches.names
-            for one in (*move.remove, *move.add)
-        ]
+        return [one for one in changed_crossconnects(entry.moves) if one.switch in self._switches.names]
 
     async def _try(self, entry: OpenEntry) -> None:
         async with self._turns.take({move.switch for move in entry.moves}):
@@ -452,10 +310,9 @@ class CrashRecovery:
         if self._goes_forward(entry):
             self._finish(entry)
             return
-        outcome = Outcome.ROLLED_BACK
         before = self._from_before_start.get(entry.reconfiguration)
         if before is not None and before.wait is not None:
-            why = f"{_unconfirmed(before.wait)}, which ended while the daemon was away"
+            why = f"not confirmed within {before.wait.within_s:g} s, which ended while the daemon was away"
         elif before is not None:
             why = "the daemon ended before it did"
         elif last is None:
@@ -465,11 +322,10 @@ class CrashRecovery:
             why = f"{names} could not be {'reached' if last.waits else 'driven'} before, and can be now"
         gone = gone_remarks(entry.moves, self._switches.latest())
         why = ". ".join([why, *lasting_remarks(entry.moves), *gone, *cut])
-        recovered = DaemonRecovered(reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)
-        self.write_end(recovered)
-        self._release(entry)
-        self._emit(recovered)
-        log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
+        fact = DaemonRecovered(
+            reconfiguration=entry.reconfiguration, run=entry.run, outcome=Outcome.ROLLED_BACK, why=why
+        )
+        self._close(entry, fact)
 
     def _goes_forward(self, entry: OpenEntry) -> bool:
         """A failure of this process goes back; only what a crash cut off may be finished."""
@@ -489,7 +345,10 @@ class CrashRecovery:
             seconds=0.0 if began is None else max(0, self._clock.wall_ns() - began.wall_ns) / 1e9,
             wanted=[*entry.wanted],
         )
-        self.write_end(fact)
+        self._close(entry, fact)
+
+    def _close(self, entry: OpenEntry, fact: DaemonRecovered | ReconfigurationEnded) -> None:
+        self._writer.write_end(fact)
         self._release(entry)
         self._emit(fact)
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, fact.outcome, fact.why)
@@ -519,16 +378,11 @@ class CrashRecovery:
         return f"stays open: {why}"
 
 
-def _unconfirmed(wait: ConfirmWait) -> str:
-    return f"not confirmed within {wait.within_s:g} s"
-
-
 def _reason(entry: OpenEntry) -> Reason:
     return Reason.IN_DOUBT if entry.doubt else Reason.CUT_OFF
 
 
 def _owner(entry: OpenEntry) -> str:
-    """The owner of a reconfiguration that was cut off."""
     if entry.run is not None:
         return holder_of(entry.run)
     return "who asked for it" if entry.started is None else entry.started.fact.by or "who asked for it"

@@ -1,31 +1,25 @@
-"""The drive: what is sent to switches. Moves of a plan are journaled, sent and read back; overrides are sent."""
+"""The drive: the moves of a plan are journaled, sent to the switches and read back."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from hwd.fabric.state import crossconnect_ports
-from hwd.model.link import SwitchCrossconnect
 from hwd.model.reconfiguration import ReconfigurationCommanded, ReconfigurationState, ReconfigurationStep
-from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker, Ledger
-from hwd.ports.rules import PortAction, Reason
+from hwd.ports.rules import PortAction
 from hwd.reconfigure.apply.agent_watch import AgentWatch
-from hwd.reconfigure.apply.crash_recovery import CrashRecovery
+from hwd.reconfigure.apply.journal_writer import JournalWriter
 from hwd.reconfigure.apply.readiness import Readiness
 from hwd.reconfigure.apply.reconfiguration import Emitter, Reconfiguration, State
 from hwd.reconfigure.apply.remarks import overrun_report, read_back_remarks, uses
 from hwd.reconfigure.apply.switches import Switches, raise_joined
-from hwd.reconfigure.plans.planner import BackgroundPlanner
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Fact, Sink
 from hwd_drivers.core.errors import FailedError, NotReadyError, RefusedError
-from hwd_drivers.core.reason import reason_of
-from hwd_drivers.core.values import Crossconnect, PortOverride, PortSide
-from hwd_drivers.switching.drive import COMMAND_WITHIN_S, at_once, change, drive
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.switching.drive import at_once, change, drive
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 from hwd_drivers.switching.overrun import OverrunWatch
 from hwd_drivers.switching.read_back import read_back
@@ -39,7 +33,7 @@ class Drive:
         *,
         switches: Switches,
         agent_watch: AgentWatch,
-        recovery: CrashRecovery,
+        writer: JournalWriter,
         readiness: Readiness,
         ledger: Ledger,
         emitter: Emitter,
@@ -48,7 +42,7 @@ class Drive:
     ) -> None:
         self._switches = switches
         self._agent_watch = agent_watch
-        self._recovery = recovery
+        self._writer = writer
         self._readiness = readiness
         self._ledger = ledger
         self._emitter = emitter
@@ -90,9 +84,12 @@ class Drive:
         def begin() -> None:
             self._check_lease(reconfiguration)
             if number == 1:
-                self._begin(reconfiguration, is_journaled=bool(moves) or plan.confirm_within_s is not None)
-            else:
-                self._emitter.change_state(reconfiguration, State.DRIVING)
+                if moves or plan.confirm_within_s is not None:
+                    self._writer.begin(reconfiguration)
+                    reconfiguration.journaled = True
+                    self._emitter.change_state(reconfiguration, State.JOURNALED)
+                self._emitter(reconfiguration.started)
+            self._emitter.change_state(reconfiguration, State.DRIVING)
             if plan.order is not None:
                 reconfiguration.step = number
                 self._tell_step(reconfiguration, number, "begun")
@@ -169,8 +166,7 @@ class Drive:
 
         def begin() -> None:
             if moving:
-                with journal_written():
-                    self._recovery.switch(reconfiguration, origin)
+                self._writer.switch(reconfiguration, origin)
                 reconfiguration.journaled = True
 
         with self._watched(reconfiguration, moves) as watches:
@@ -181,7 +177,7 @@ class Drive:
                     begin=begin,
                 )
             finally:
-                why = self._recovery.sync()
+                why = self._writer.sync()
                 if reconfiguration.journaled or not moving:
                     self._tell(reconfiguration, began, commanded)
             raise_joined(errors)
@@ -248,15 +244,6 @@ class Drive:
                     f"{move.switch}: changed meanwhile, and not by this daemon ({other}); {sent}. Plan again"
                 )
 
-    def _begin(self, reconfiguration: Reconfiguration, *, is_journaled: bool) -> None:
-        if is_journaled:
-            with journal_written():
-                self._recovery.begin(reconfiguration.plan, reconfiguration.started, reconfiguration.wanted)
-            reconfiguration.journaled = True
-            self._emitter.change_state(reconfiguration, State.JOURNALED)
-        self._emitter(reconfiguration.started)
-        self._emitter.change_state(reconfiguration, State.DRIVING)
-
     async def _command(
         self,
         reconfiguration: Reconfiguration,
@@ -316,82 +303,3 @@ class Drive:
                 f"{move.switch}: {lost} came between our read and our write and is lost to it, "
                 "which --mode safe does not allow. Tell its owner, then plan again"
             )
-
-
-@contextmanager
-def journal_written() -> Iterator[None]:
-    """Raises FailedError where the journal does not take what is written in it."""
-    try:
-        yield
-    except OSError as error:
-        raise FailedError(
-            f"journal: cannot write the plan: {reason_of(error)}. Nothing was sent. "
-            "Make room on the disk of the data directory and ask again; the daemon goes on as it is"
-        ) from error
-
-
-class Overrides:
-    """Holds fibre ends of switches dark, or releases them, under the same leases as all other changes of light.
-
-    An override is not journaled: the switch itself reports it, and no crash undoes it.
-    """
-
-    def __init__(self, *, planner: BackgroundPlanner, switches: Switches, ledger: Ledger, clock: Clock) -> None:
-        self._planner = planner
-        self._switches = switches
-        self._ledger = ledger
-        self._clock = clock
-
-    async def set(
-        self,
-        switch: str,
-        ends: Sequence[PortSide],
-        to: PortOverride,
-        *,
-        lease: str | None = None,
-        epoch: int | None = None,
-        by: str,
-    ) -> None:
-        """Returns when the switch reports the override. Until then the ports of this light are leased to nobody, no
-        transfer is let onto them, and no reconfiguration changes them.
-
-        The caller has checked that the switch is ours and has these ends.
-
-        Raises RefusedError where a port of this light is leased or held by somebody else, where a reconfiguration in
-        progress relies on one, and where the switch has no overrides; FailedError where it answered and did not do it.
-        """
-        driver = self._switches.driver(switch)
-        async with self._switches.turns.take([switch]):
-            await driver.read()  # for the light at these ends now
-            touched = self.touches(switch, ends)
-            now = self._clock.wall_ns()
-            asker = Asker(lease=lease, epoch=epoch, switches=frozenset((switch,)))
-            self._ledger.check(asker, touched, PortAction.OVERRIDE, now_wall_ns=now)
-            self._ledger.claim(  # in the same step: nobody takes these ports while the command is on its way
-                Claim(
-                    id=switch,
-                    reason=Reason.OVERRIDE,
-                    owner=by,
-                    ports=touched,
-                    since_wall_ns=now,
-                    switches=frozenset((switch,)),
-                    what=to.value,
-                )
-            )
-            try:
-                deadline_s = asyncio.get_running_loop().time() + COMMAND_WITHIN_S
-                await driver.override(ends, to, by=by, deadline_s=deadline_s)
-                await driver.read()
-            finally:
-                self._ledger.release(Reason.OVERRIDE, switch)
-
-    def touches(self, switch: str, ends: Sequence[PortSide]) -> frozenset[str]:
-        """These ports, and all ports whose light passes them now: `ocs1.3`, `h0.eth0`."""
-        observed = self._switches.latest()
-        through = [
-            SwitchCrossconnect(switch=switch, crossconnect=reading.crossconnect)
-            for reading in observed.get(switch, ())
-            if not set(ends).isdisjoint(reading.crossconnect.ends)
-        ]
-        lit = self._planner.ports_lit_by(through, observed)
-        return frozenset(f"{switch}.{end.port}" for end in ends) | crossconnect_ports(through) | lit

@@ -7,16 +7,16 @@ become ready, or nobody would report it.
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from typing import Protocol
 
 from hwd.fabric.diagnosis import Transfers
-from hwd.model.circuit import Observed, RoutedLink
+from hwd.model.circuit import Observed
 from hwd.model.hang import Hang
 from hwd.model.host import HostEvent
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan import PlannedLink
 from hwd.model.plural import plural
+from hwd.rack.links import Links
 from hwd.reconfigure.apply.agent_watch import AgentWatch
 from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration
 from hwd.reconfigure.apply.switches import Switches
@@ -40,21 +40,13 @@ NAMED = 8
 """The most links, and ports where something fell, that are named; the rest is a number."""
 
 
-class Hangs(Protocol):
-    """What is known of the present state of links."""
-
-    def hang(self, routed: RoutedLink, *, transfers: Transfers | None) -> Hang | None:
-        """Where a link hangs now."""
-        ...
-
-
 class Readiness:
     """Waits for the links of reconfigurations on one testbed."""
 
-    def __init__(self, switches: Switches, agent_watch: AgentWatch, hangs: Hangs) -> None:
+    def __init__(self, switches: Switches, agent_watch: AgentWatch, links: Links) -> None:
         self._switches = switches
         self._agent_watch = agent_watch
-        self._hangs = hangs
+        self._links = links
 
     async def wait(self, reconfiguration: Reconfiguration, *, within_s: float) -> str | None:
         """Wait until all links are ready or somebody ends the reconfiguration; returns why they are not ready, else
@@ -92,7 +84,8 @@ class Readiness:
             why = f"not ready within {within_s:g} s: {late}"
         else:
             why = f"not ready, and given up after {given_up_after_s:.1f} of {within_s:g} s: {late}"
-        if away := self._unreachable(reconfiguration):
+        switches = sorted(reconfiguration.switches, key=natural_key)
+        if away := [*self._agent_watch.silent(reconfiguration), *self._switches.away(switches)]:
             why += f". Nothing was heard of {'; '.join(away)}"
         if between := self._interruptions(reconfiguration):
             why += f". Meanwhile: {'; '.join(between)}"
@@ -102,7 +95,7 @@ class Readiness:
         """Where the links hang that are not ready, as far as that is known."""
         transfers = Transfers(ready=reconfiguration.ready, wrong_peers=_wrong_peers(reconfiguration))
         late = [one.routed for one in reconfiguration.plan.links if one.routed.link in reconfiguration.not_ready]
-        hangs = (self._hangs.hang(one, transfers=transfers) for one in late)
+        hangs = (self._links.hang(one, transfers=transfers) for one in late)
         return tuple(hang for hang in hangs if hang is not None)
 
     def _link_text(self, link: Link, hang: Hang | None) -> str:
@@ -124,11 +117,6 @@ class Readiness:
         steps = [] if plan.order is None else plan.order.steps[reconfiguration.step :]
         to_come = {(move.switch, one) for step in steps for move in step.moves for one in move.add}
         return [*absences, *fell, *_gone(reachable, plan.moves, to_come)]
-
-    def _unreachable(self, reconfiguration: Reconfiguration) -> list[str]:
-        """Agents of links that are not ready, and switches, with reasons: `h0, h1: its agent is down`."""
-        switches = sorted(reconfiguration.switches, key=natural_key)
-        return [*self._agent_watch.silent(reconfiguration), *self._switches.away(switches)]
 
     async def _lasting_absence(self, reconfiguration: Reconfiguration) -> None:
         """Wait until a switch of links that are not ready, an interface or all agents have been away for too long."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import UNSET, structs
 
 from hwd.model.hang import Hang
-from hwd.model.host import HostEvent
+from hwd.model.host import ClockStepped, HostEvent
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan import Plan
@@ -23,7 +23,6 @@ from hwd.model.reconfiguration import (
 from hwd.model.request import Caller
 from hwd.model.timeline import Timeline
 from hwd.reconfigure.desired.desired_state import Leftovers
-from hwd.timeline.clock_step import ClockStep
 from hwd_agents.wire import Observation, Peer
 from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData, ReadyData
 from hwd_drivers.core import emitter
@@ -146,7 +145,7 @@ class Reconfiguration:
     events: list[HostEvent] = field(default_factory=list)
     sampled: dict[str, Mapping[str, Observation]] = field(default_factory=dict)
     """How the agents sampled, by NIC port."""
-    clock_steps: list[tuple[str, ClockStep]] = field(default_factory=list)
+    clock_steps: list[ClockStepped] = field(default_factory=list)
     """Steps of the clocks of its hosts while it was under way."""
     watched_by: dict[str, tuple[str | None, list[Peer]]] = field(default_factory=dict)
     """By host: the boot of the agent that watches, and the peers that it probes."""

@@ -19,14 +19,14 @@ from hwd.model.lease import LeaseReleased
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.request import Caller
+from hwd.model.rules import DriftPolicy
 from hwd.model.switch import SwitchAdopted, SwitchDrift
-from hwd.model.testbed import DriftPolicy
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction
 from hwd.reconfigure.apply.switches import Switches
 from hwd.reconfigure.desired.desired_state import DesiredState
 from hwd.reconfigure.desired.restores import Restores
-from hwd.reconfigure.plans.planner import BackgroundPlanner
+from hwd.reconfigure.plans.planner import Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
@@ -85,7 +85,7 @@ class Drift:
         restores: Restores,
         reconfigurer: Reconfigurer,
         switches: Switches,
-        planner: BackgroundPlanner,
+        planner: Planner,
         ledger: Ledger,
         clock: Clock,
         sink: Sink,
@@ -169,7 +169,8 @@ class Drift:
 
     def _report(self) -> None:
         for differs in self._differences():
-            given_up = [end for end in self._wrong(differs) if self._has_given_up(differs.switch, end)]
+            tries = {end: self._tries.get((differs.switch, end)) for end in self._wrong(differs)}
+            given_up = [end for end, one in tries.items() if one is not None and one.has_given_up]
             fact = SwitchDrift(
                 switch=differs.switch,
                 missing=[*differs.missing],
@@ -248,7 +249,7 @@ class Drift:
         What goes together is tried together, so that a stranger with ever new partners is no new case each time.
         """
         now_s = asyncio.get_running_loop().time()
-        self._forget_old(now_s)
+        self._tries = {key: one for key, one in self._tries.items() if one.has_given_up or now_s - one.last_s < QUIET_S}
         return [
             end
             for end in self._wrong(differs)
@@ -269,10 +270,6 @@ class Drift:
         crossconnects = [one.crossconnect for other in others if (one := desired.get(other)) is not None]
         return {end, *others, *(one.a for one in crossconnects if one is not None)}
 
-    def _forget_old(self, now_s: float) -> None:
-        """Forget the tries of ends that have been as desired for long; of those given up none."""
-        self._tries = {key: one for key, one in self._tries.items() if one.has_given_up or now_s - one.last_s < QUIET_S}
-
     def _wrong(self, differs: SwitchDifference) -> list[PortSide]:
         """The ends at which it is not as desired: the first of each missing one, and those that shall be free."""
         desired = self._desired.of(differs.switch)
@@ -280,10 +277,6 @@ class Drift:
             end for one in differs.stale for end in one.ends if end in desired and desired[end].crossconnect is None
         ]
         return [*(one.a for one in differs.missing), *free]
-
-    def _has_given_up(self, switch: str, end: PortSide) -> bool:
-        tries = self._tries.get((switch, end))
-        return tries is not None and tries.has_given_up
 
     def _is_ours(self, differs: SwitchDifference, end: PortSide) -> bool:
         """Whether nobody leases a port that the restore of an end would change."""

@@ -12,7 +12,7 @@ from hwd.ports.rules import Reason
 from hwd.ports.testbed_ports import leasable
 from hwd.reconfigure.apply.switches import Switches
 from hwd.reconfigure.desired.desired_state import DesiredState
-from hwd.reconfigure.plans.planner import BackgroundPlanner
+from hwd.reconfigure.plans.planner import Planner
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide
 
@@ -20,7 +20,7 @@ from hwd_drivers.core.values import Crossconnect, CrossconnectReading, Crossconn
 class Restores:
     """Reads the switches, and asks for no more than differs: all else stays with whoever uses it."""
 
-    def __init__(self, in_use: InUse, desired: DesiredState, switches: Switches, planner: BackgroundPlanner) -> None:
+    def __init__(self, in_use: InUse, desired: DesiredState, switches: Switches, planner: Planner) -> None:
         self._in_use = in_use
         self._desired = desired
         self._switches = switches

@@ -23,95 +23,29 @@ was cut off. A file of another version is refused, and left as it is.
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, Final
 
-from hwd.model.daemon import JournalGivenUp
 from hwd.model.desired_state import wanted_of
 from hwd.model.plan import Plan
 from hwd.model.plural import plural
-from hwd.model.prepared_set import PreparedSet, SetSwitch
-from hwd.model.reconfiguration import EndFact, ReconfigurationStarted, WantedSwitch, outcome_of
+from hwd.model.prepared_set import SetSwitch
+from hwd.model.reconfiguration import WantedSwitch
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import facts as journal_facts
 from hwd.reconfigure.journal import sets as journal_sets
-from hwd.reconfigure.journal.facts import DatedFact
+from hwd.reconfigure.journal.entries import CONFIRMED, EndedEntry, Moves, OpenEntry, switch_entry
+from hwd.reconfigure.journal.frames import VERSION
 from hwd.reconfigure.journal.sets import StoredSet, SwitchEntry
 from hwd_drivers.core.disk import SECTOR_BYTES
 from hwd_drivers.core.errors import ConfigError, HwdError
-from hwd_drivers.core.frames import FRAME_LIMIT_BYTES, decode_frames, encode_frame
-from hwd_drivers.core.structs import from_plain, to_plain
-from hwd_drivers.switching.moves import SwitchMoves
+from hwd_drivers.core.frames import FRAME_LIMIT_BYTES, decode_frames
+from hwd_drivers.core.structs import from_plain
 
-VERSION: Final = 5
 START: Final = b'{"entry":"'
 TAIL_BYTES: Final = 64
 _HEADER_BYTES: Final = 8
 """Zeros behind the last entry that no beginning of another one can be."""
-_CONFIRMED: Final = "confirmed"
-_LONGEST_OUTCOME: Final = "rolled-back-or-given-up"
-_HIGHEST_NUMBER: Final = 10**15
-_LONGEST_WAIT: Final = ConfirmWait(started_wall_ns=-(10**19), until_wall_ns=10**20, within_s=-1.2345678901234567e-300)
-
-_LONGEST_END: Final[DatedFact[EndFact]] = DatedFact(
-    wall_ns=-(10**19), fact=JournalGivenUp(reconfiguration="", run=None, what="", why="", by="", left=[])
-)
-"""Without its fields, for which there are `END_BYTES`."""
-
-Moves = tuple[SwitchMoves, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenEntry:
-    """A reconfiguration that was begun and has not ended.
-
-    `terms`: those of its wait for a confirm, where it will have one; `wait`: set while it awaits it. `overridden`:
-    interlocks that somebody overrode for it, and why, in words. `wanted`: the desired state once it is confirmed.
-    `started`: its first document. `of_set`: of one that brings a prepared set to a target. `doubt`: why it is not
-    undone until an operator decides. Without `moves` it stands for entries that a damaged journal lost, which may
-    concern any switch.
-    """
-
-    reconfiguration: str
-    run: str | None
-    what: str
-    moves: Moves
-    terms: ConfirmTerms | None = None
-    wait: ConfirmWait | None = None
-    doubt: str = ""
-    overridden: tuple[str, ...] = ()
-    wanted: tuple[WantedSwitch, ...] = ()
-    started: DatedFact[ReconfigurationStarted] | None = None
-    of_set: SetSwitch | None = None
-
-    @property
-    def awaits_confirm(self) -> bool:
-        return self.terms is not None and self.wait is not None
-
-    def concerns(self, switch: str) -> bool:
-        return any(move.switch == switch for move in self.moves) or (bool(self.doubt) and not self.moves)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberedEntry:
-    """An open entry with its number. `also`: the numbers of its `awaits` and `goes-back`."""
-
-    number: int
-    hash: str
-    entry: OpenEntry
-    also: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndedEntry:
-    """A reconfiguration that has ended, and whose end the records may lack. `number`: of its end."""
-
-    begun: NumberedEntry
-    number: int
-    outcome: str
-    dated: DatedFact[EndFact]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +58,7 @@ class Contents:
     """
 
     id: str | None = None
-    open: tuple[NumberedEntry, ...] = ()
+    open: tuple[OpenEntry, ...] = ()
     ended: tuple[EndedEntry, ...] = ()
     sets: tuple[StoredSet, ...] = ()
     next: int = 1
@@ -167,152 +101,16 @@ def read(data: bytes, known: str | None) -> Contents:
     def may_have_ended(number: int) -> bool:
         return all_unsure or any(missing > number for missing in unsettled)
 
-    def with_doubt(one: NumberedEntry) -> NumberedEntry:
-        return _doubted(one, words) if may_have_ended(one.number) else one
-
-    def doubted_set(one: StoredSet) -> StoredSet:
-        return replace(one, doubt=one.doubt or _set_doubt(words)) if may_have_ended(one.number) else one
-
     return Contents(
         id=log.header,
-        open=tuple(map(with_doubt, log.open.values())),
+        open=tuple(_doubted(one, words) if may_have_ended(one.number) else one for one in log.open.values()),
         ended=tuple(log.ended.values()) if known in (None, log.header) else (),
-        sets=tuple(map(doubted_set, log.sets.values())),
+        sets=tuple(_doubted_set(one, words) if may_have_ended(one.number) else one for one in log.sets.values()),
         next=max(log.last + 1, log.next),
         ends=frames.read_bytes,
         damage=words,
         is_lossy=bool(all_unsure or unsettled or log.header is None),
     )
-
-
-def first(id: str, *, kept: list[int], next: int) -> bytes:
-    """The frame at the beginning."""
-    return _frame({"entry": "journal", "v": VERSION, "id": id, "kept": kept, "next": next})
-
-
-def begin(one: NumberedEntry, recorded: Sequence[int] = ()) -> bytes:
-    """The frame of an open entry, or of one for lost entries. `recorded`: begins whose ends the records have."""
-    entry = one.entry
-    started = entry.started
-    return _frame(
-        {
-            "entry": "begin" if entry.moves else "lost",
-            "v": VERSION,
-            "n": one.number,
-            "reconfiguration": entry.reconfiguration,
-            "run": entry.run,
-            "what": entry.what,
-            "hash": one.hash,
-            "crash_rule": Plan.crash_rule,
-            "moves": to_plain(entry.moves),
-            **({"overridden": [*entry.overridden]} if entry.overridden else {}),
-            **({"wanted": to_plain(entry.wanted)} if entry.wanted != (*wanted_of(entry.moves),) else {}),
-            **({"confirm": entry.terms.to_json()} if entry.terms is not None else {}),
-            **({"started": journal_facts.to_json(started, _known_of_start(one))} if started is not None else {}),
-            **({"set": to_plain(entry.of_set)} if entry.of_set is not None else {}),
-            **({"recorded": [*recorded]} if recorded else {}),
-            **({"doubt": entry.doubt} if entry.doubt else {}),
-        }
-    )
-
-
-def prepare(stored: StoredSet) -> bytes:
-    """The frame of a prepared set."""
-    return _frame({"entry": "prepare", "v": VERSION, "n": stored.number, **journal_sets.to_json(stored)})
-
-
-def switch(number: int, entry: SwitchEntry, recorded: Sequence[int] = ()) -> bytes:
-    """The frame of a switch from one target of a set to another; `switch_entry` makes the open entry of it."""
-    recorded_field = {"recorded": [*recorded]} if recorded else {}
-    return _frame({"entry": "switch", "v": VERSION, "n": number, **entry.to_json(), **recorded_field})
-
-
-def switch_entry(number: int, entry: SwitchEntry, prepared: PreparedSet) -> NumberedEntry:
-    """What a `switch` says, with all that follows from its set. Raises KeyError where that has no such target."""
-    return NumberedEntry(
-        number=number,
-        hash=entry.hash,
-        entry=OpenEntry(
-            reconfiguration=entry.reconfiguration,
-            run=prepared.run,
-            what=prepared.what(entry.target),
-            moves=entry.moves(prepared),
-            wanted=entry.wanted(prepared),
-            started=entry.started(prepared),
-            of_set=entry.of_set(prepared),
-        ),
-    )
-
-
-def stands(number: int, of: StoredSet, at: str) -> bytes:
-    """The frame that says at which target a start has found a set."""
-    return _frame({"entry": "stands", "v": VERSION, "n": number, "of": of.number, "set": of.prepared.id, "at": at})
-
-
-def release(number: int, of: StoredSet) -> bytes:
-    """The frame of the end of a set."""
-    also = {"also": [*of.also]} if of.also else {}
-    return _frame({"entry": "release", "v": VERSION, "n": number, "of": of.number, "set": of.prepared.id, **also})
-
-
-def set_rest_bytes(of: StoredSet, *, is_switching: bool) -> int:
-    """The most that can follow of a set without a further reservation: one switch with its end, then its own end."""
-    longest = replace(of, number=_HIGHEST_NUMBER, also=(*of.also, _HIGHEST_NUMBER))
-    name = max((one.name for one in of.prepared.targets), key=len)
-    size = len(release(_HIGHEST_NUMBER, longest)) + len(stands(_HIGHEST_NUMBER, longest, name))
-    if not is_switching:
-        entry = journal_sets.longest_switch(of.prepared)
-        size += len(switch(_HIGHEST_NUMBER, entry)) + 5 * len(entry.by or "")  # a name in JSON may be 6 times as long
-        size += _end_bytes_of_switch()
-    return size
-
-
-def awaits(number: int, of: NumberedEntry, wait: ConfirmWait) -> bytes:
-    """The frame of a wait for a confirm."""
-    return _frame(
-        {
-            **_head("awaits", number, of),
-            "started_wall_ns": wait.started_wall_ns,
-            "until_wall_ns": wait.until_wall_ns,
-            "within_s": wait.within_s,
-        }
-    )
-
-
-def goes_back(number: int, of: NumberedEntry) -> bytes:
-    """The frame of a roll-back that ends a wait for a confirm."""
-    return _frame(_head("goes-back", number, of))
-
-
-def end(number: int, of: NumberedEntry, outcome: str, dated: DatedFact[EndFact] | None = None) -> bytes:
-    """The frame of an end. `dated`: the document that tells it, as `bounded` made it."""
-    also = {"also": [*of.also]} if of.also else {}
-    fact = {"told": journal_facts.to_json(dated, _known_of_end(of, outcome))} if dated is not None else {}
-    return _frame({**_head("end", number, of), **also, "outcome": outcome, **fact})
-
-
-def bounded(fact: EndFact, of: NumberedEntry) -> EndFact:
-    """The fact of an end, no longer than the room that is reserved for it."""
-    return journal_facts.bounded(fact, _known_of_end(of, outcome_of(fact)))
-
-
-def rest_bytes(of: NumberedEntry, *, may_await: bool) -> int:
-    """The most that can follow its last frame: the end, and what comes before it where it awaits a confirm or may."""
-    longest = replace(of, number=_HIGHEST_NUMBER, also=(_HIGHEST_NUMBER, _HIGHEST_NUMBER))
-    size = len(end(_HIGHEST_NUMBER, longest, _LONGEST_OUTCOME, _LONGEST_END)) + journal_facts.END_BYTES
-    if may_await or of.entry.wait is not None:
-        size += len(goes_back(_HIGHEST_NUMBER, longest))
-    if may_await and of.entry.wait is None:
-        size += len(awaits(_HIGHEST_NUMBER, longest, _LONGEST_WAIT))
-    return size
-
-
-@cache
-def _end_bytes_of_switch() -> int:
-    """The most that the end of a switch takes."""
-    entry = OpenEntry(reconfiguration="x" * 8, run=None, what="", moves=())
-    one = NumberedEntry(number=_HIGHEST_NUMBER, hash="", entry=entry, also=(_HIGHEST_NUMBER, _HIGHEST_NUMBER))
-    return journal_facts.END_BYTES + len(end(_HIGHEST_NUMBER, one, _LONGEST_OUTCOME, _LONGEST_END))
 
 
 @dataclass(slots=True)
@@ -322,7 +120,7 @@ class _Log:
     header: str | None = None
     kept: frozenset[int] = frozenset()
     next: int = 1
-    open: dict[str, NumberedEntry] = field(default_factory=dict)
+    open: dict[str, OpenEntry] = field(default_factory=dict)
     ended: dict[int, EndedEntry] = field(default_factory=dict)
     sets: dict[str, StoredSet] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
@@ -362,16 +160,14 @@ class _Log:
                 self.header, self.kept, self.next = str(entry["id"]), frozenset(entry["kept"]), int(entry["next"])
                 return
             case "begin" | "lost":
-                open_entry = _open_entry(entry)
-                self.open[open_entry.reconfiguration] = NumberedEntry(
-                    number=number, hash=str(entry["hash"]), entry=open_entry
-                )
+                begun_one = _open_entry(number, entry)
+                self.open[begun_one.reconfiguration] = begun_one
                 for begun in entry.get("recorded", ()):
                     self.ended.pop(int(begun), None)
             case "prepare":
                 self.sets[entry["set"]] = journal_sets.from_json(number, entry)
             case "switch":
-                short = SwitchEntry.from_json(entry)
+                short = from_plain(entry, SwitchEntry)
                 one = switch_entry(number, short, self.sets[short.prepared_set].prepared)
                 self.open[short.reconfiguration] = one
                 for begun in entry.get("recorded", ()):
@@ -382,14 +178,7 @@ class _Log:
                 self.sets.pop(entry["set"], None)
                 self.settled.update((int(entry["of"]), *map(int, entry.get("also", ()))))
             case "awaits":
-                self._follow(
-                    entry,
-                    ConfirmWait(
-                        started_wall_ns=int(entry["started_wall_ns"]),
-                        until_wall_ns=int(entry["until_wall_ns"]),
-                        within_s=float(entry["within_s"]),
-                    ),
-                )
+                self._follow(entry, from_plain(entry, ConfirmWait))
             case "goes-back":
                 self._follow(entry, None)
             case "end":
@@ -397,7 +186,7 @@ class _Log:
                 if ended is not None and ended.number == int(entry["of"]):
                     if "told" in entry:
                         self._end(ended, number, str(entry["outcome"]), entry["told"])
-                    if entry["outcome"] == _CONFIRMED and (of_set := ended.entry.of_set) is not None:
+                    if entry["outcome"] == CONFIRMED and (of_set := ended.of_set) is not None:
                         self._stand(of_set.id, of_set.target)
                 self.settled.update((int(entry["of"]), *map(int, entry.get("also", ()))))
             case other:
@@ -405,8 +194,8 @@ class _Log:
         if number:
             self.seen.add(number)
 
-    def _end(self, one: NumberedEntry, number: int, outcome: str, fields: dict[str, Any]) -> None:
-        if (fact := journal_facts.end_from_json(fields, _known_of_end(one, outcome))) is not None:
+    def _end(self, one: OpenEntry, number: int, outcome: str, fields: dict[str, Any]) -> None:
+        if (fact := journal_facts.end_from_json(fields, one.known_of_end(outcome))) is not None:
             self.ended[one.number] = EndedEntry(begun=one, number=number, outcome=outcome, dated=fact)
 
     def _stand(self, id: str, at: str, number: int = 0) -> None:
@@ -419,7 +208,7 @@ class _Log:
         id = entry["reconfiguration"]
         if (one := self.open.get(id)) is not None and one.number == int(entry["of"]):
             also = (*one.also, int(entry["n"]))
-            self.open[id] = replace(one, entry=replace(one.entry, wait=wait), also=also)
+            self.open[id] = replace(one, wait=wait, also=also)
 
 
 def _is_torn(data: bytes, at: int) -> bool:
@@ -441,66 +230,33 @@ def _has_hole(body: bytes, at: int) -> bool:
     return any(not any(body[max(at, sector) : sector + SECTOR_BYTES]) for sector in sectors)
 
 
-def _doubted(one: NumberedEntry, words: str) -> NumberedEntry:
-    doubt = one.entry.doubt or f"the journal was damaged ({words}), and whether this one had ended is not known"
-    return replace(one, entry=replace(one.entry, wait=None, doubt=doubt), also=())
+def _doubted(one: OpenEntry, words: str) -> OpenEntry:
+    doubt = one.doubt or f"the journal was damaged ({words}), and whether this one had ended is not known"
+    return replace(one, wait=None, doubt=doubt, also=())
 
 
-def _set_doubt(words: str) -> str:
-    return f"the journal was damaged ({words}), and whether it had ended is not known"
+def _doubted_set(one: StoredSet, words: str) -> StoredSet:
+    doubt = one.doubt or f"the journal was damaged ({words}), and whether it had ended is not known"
+    return replace(one, doubt=doubt)
 
 
-def _open_entry(entry: dict[str, Any]) -> OpenEntry:
+def _open_entry(number: int, entry: dict[str, Any]) -> OpenEntry:
     if entry["crash_rule"] != Plan.crash_rule:
         raise ValueError(f"{entry['crash_rule']} is no crash rule of version {VERSION}")
-    id, run, what = entry["reconfiguration"], entry["run"], entry["what"]
-    terms = entry.get("confirm")
     moves = from_plain(entry["moves"], Moves)
     read = OpenEntry(
-        reconfiguration=id,
-        run=run,
-        what=what,
-        terms=None
-        if terms is None
-        else ConfirmTerms.from_json(terms, id=id, run=run, what=what, hash=str(entry["hash"])),
+        reconfiguration=entry["reconfiguration"],
+        run=entry["run"],
+        what=entry["what"],
+        hash=str(entry["hash"]),
         moves=moves,
+        number=number,
+        terms=from_plain(entry["confirm"], ConfirmTerms) if "confirm" in entry else None,
         wanted=from_plain(entry["wanted"], tuple[WantedSwitch, ...]) if "wanted" in entry else (*wanted_of(moves),),
         doubt=entry.get("doubt", ""),
         overridden=tuple(entry.get("overridden", ())),
         of_set=from_plain(entry["set"], SetSwitch) if "set" in entry else None,
     )
-    started = entry.get("started")
-    if started is None:
+    if (started := entry.get("started")) is None:
         return read
-    known = _known_of_start(NumberedEntry(number=0, hash=str(entry["hash"]), entry=read))
-    return replace(read, started=journal_facts.start_from_json(started, known))
-
-
-def _known(one: NumberedEntry) -> dict[str, Any]:
-    """The fields of a document of its end that its begin says."""
-    return {"reconfiguration": one.entry.reconfiguration, "run": one.entry.run, "what": one.entry.what}
-
-
-def _known_of_end(one: NumberedEntry, outcome: str) -> dict[str, Any]:
-    """The fields of a document of its end that the end and its begin say besides."""
-    wanted = {"wanted": to_plain(one.entry.wanted)} if outcome == _CONFIRMED else {}
-    return {**_known(one), "outcome": outcome, **wanted}
-
-
-def _known_of_start(one: NumberedEntry) -> dict[str, Any]:
-    """The fields of its first document that its begin says besides."""
-    return {
-        **_known(one),
-        "hash": one.hash,
-        **({"prepared_set": one.entry.of_set.id, "target": one.entry.of_set.target} if one.entry.of_set else {}),
-        "moves": [{"switch": move.switch, "remove": [*move.remove], "add": [*move.add]} for move in one.entry.moves],
-    }
-
-
-def _head(kind: str, number: int, of: NumberedEntry) -> dict[str, Any]:
-    """What each entry says that follows another one."""
-    return {"entry": kind, "v": VERSION, "n": number, "of": of.number, "reconfiguration": of.entry.reconfiguration}
-
-
-def _frame(entry: dict[str, Any]) -> bytes:
-    return encode_frame(json.dumps(entry, separators=(",", ":")).encode())
+    return replace(read, started=journal_facts.start_from_json(started, read.known_of_start))

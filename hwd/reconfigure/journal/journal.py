@@ -7,18 +7,17 @@ How one began and ended stays in it until the records have committed that.
 
 import errno
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from hwd.model.desired_state import wanted_of
-from hwd.model.plan import Plan
-from hwd.model.prepared_set import PreparedSet, SetSwitch
-from hwd.model.reconfiguration import EndFact, ReconfigurationStarted, WantedSwitch, outcome_of
-from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
+from hwd.model.prepared_set import PreparedSet
+from hwd.model.reconfiguration import EndFact, outcome_of
+from hwd.reconfigure.apply.confirm_wait import ConfirmWait
+from hwd.reconfigure.journal import facts as journal_facts
 from hwd.reconfigure.journal import file as journal_file
+from hwd.reconfigure.journal import frames
+from hwd.reconfigure.journal.entries import CONFIRMED, EndedEntry, OpenEntry, switch_entry
 from hwd.reconfigure.journal.facts import DatedFact
-from hwd.reconfigure.journal.file import EndedEntry, NumberedEntry, OpenEntry
 from hwd.reconfigure.journal.sets import StoredSet, SwitchEntry
 from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.errors import ConfigError
@@ -28,10 +27,7 @@ COMPACT_BYTES = 1 << 20
 """With this much more on disk than twice what is open, the journal is rewritten with what is open."""
 ROOM_BYTES = 16 << 10
 """The bytes reserved at a time, where the disk has them: one sync, and enough for dozens of reconfigurations."""
-CONFIRMED = "confirmed"
 LOST_WHAT = "what a damaged journal held"
-
-__all__ = ["Damage", "EndedEntry", "Journal", "OpenEntry"]
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +56,7 @@ class Journal:
     def __init__(self, disk: Disk, *, sync: bool = True) -> None:
         self._disk = disk
         self._sync = sync
-        self._open: dict[str, NumberedEntry] = {}
+        self._open: dict[str, OpenEntry] = {}
         self._frames: dict[str, bytes] = {}
         """The frames of what is open."""
         self._ended: dict[int, tuple[EndedEntry, bytes]] = {}
@@ -104,9 +100,8 @@ class Journal:
         for stored in contents.sets:
             self._put_set(stored)
         for ended in contents.ended:
-            frames = journal_file.begin(ended.begun)
-            frames += journal_file.end(ended.number, ended.begun, ended.outcome, ended.dated)
-            self._ended[ended.begun.number] = ended, frames
+            both = frames.begin(ended.begun) + frames.end(ended.number, ended.begun, ended.outcome, ended.dated)
+            self._ended[ended.begun.number] = ended, both
         self._damage = contents.damage
         self._is_to_keep = bool(contents.damage) and any(data)
         self._is_stale = bool(contents.damage) or contents.id is None
@@ -149,12 +144,11 @@ class Journal:
 
     @property
     def open(self) -> tuple[OpenEntry, ...]:
-        return tuple(one.entry for one in self._open.values())
+        return tuple(self._open.values())
 
     def open_entry(self, reconfiguration: str) -> OpenEntry | None:
         """The entry of one reconfiguration, None where it is not open."""
-        one = self._open.get(reconfiguration)
-        return None if one is None else one.entry
+        return self._open.get(reconfiguration)
 
     @property
     def sets(self) -> tuple[StoredSet, ...]:
@@ -174,46 +168,20 @@ class Journal:
         """What `load` found wrong."""
         if not self._damage:
             return None
-        held = tuple(id for id, one in self._open.items() if one.entry.doubt)
+        held = tuple(id for id, one in self._open.items() if one.doubt)
         return Damage(why=self._damage, aside=self._aside, held=held)
 
-    def begin(
-        self,
-        plan: Plan,
-        *,
-        reconfiguration: str,
-        run: str | None,
-        terms: ConfirmTerms | None = None,
-        wanted: Sequence[WantedSwitch] | None = None,
-        started: DatedFact[ReconfigurationStarted] | None = None,
-        of_set: SetSwitch | None = None,
-    ) -> None:
-        """Write a begin; durable when it returns, with room for all that may follow. On OSError drive no switch.
-
-        `terms`: of its wait for a confirm, where it will have one. `wanted`: the desired state once it is confirmed,
-        None for what its moves say. `started`: its first document. `of_set`: the target of a prepared set that it
-        brings about.
-        """
+    def begin(self, entry: OpenEntry) -> None:
+        """Write a begin; durable when it returns, with room for all that may follow. On OSError drive no switch."""
         self._prepare()
-        entry = OpenEntry(
-            reconfiguration=reconfiguration,
-            run=run,
-            what=plan.what,
-            moves=plan.moves,
-            terms=terms,
-            overridden=tuple(map(str, plan.overridden)),
-            wanted=tuple(wanted_of(plan.moves) if wanted is None else wanted),
-            started=started,
-            of_set=of_set,
-        )
-        one = NumberedEntry(number=self._next, hash=plan.hash, entry=entry)
-        frame = journal_file.begin(one, self._recorded)
-        self._hold_room(len(frame) + journal_file.rest_bytes(one, may_await=terms is not None))
+        one = replace(entry, number=self._next)
+        frame = frames.begin(one, self._recorded)
+        self._hold_room(len(frame) + frames.rest_bytes(one, may_await=one.terms is not None))
         self._append(frame)
         self._recorded.clear()
         self._put(one, frame)
-        if terms is not None:
-            self._may_await.add(reconfiguration)
+        if one.terms is not None:
+            self._may_await.add(one.reconfiguration)
 
     def prepare(self, prepared: PreparedSet, *, at: str) -> None:
         """Write a prepared set whose switches are at this target; durable when it returns, with room for its first
@@ -221,8 +189,8 @@ class Journal:
         """
         self._prepare()
         stored = StoredSet(number=self._next, prepared=prepared, at=at)
-        frame = journal_file.prepare(stored)
-        self._hold_room(len(frame) + journal_file.set_rest_bytes(stored, is_switching=False))
+        frame = frames.prepare(stored)
+        self._hold_room(len(frame) + frames.set_rest_bytes(stored, is_switching=False))
         self._append(frame)
         self._put_set(stored, frame)
 
@@ -236,11 +204,11 @@ class Journal:
         self._prepare()
         stored = self._sets[entry.prepared_set]
         if of is None:
-            one = journal_file.switch_entry(self._next, entry, stored.prepared)
+            one = switch_entry(self._next, entry, stored.prepared)
         else:
-            one = NumberedEntry(number=self._next, hash=entry.hash, entry=of)
-        frame = journal_file.switch(self._next, entry, self._recorded)
-        ends = journal_file.rest_bytes(one, may_await=False) + journal_file.set_rest_bytes(stored, is_switching=True)
+            one = replace(of, number=self._next)
+        frame = frames.switch(self._next, entry, self._recorded)
+        ends = frames.rest_bytes(one, may_await=False) + frames.set_rest_bytes(stored, is_switching=True)
         self._hold_room(len(frame) + ends, but=entry.prepared_set)
         self._append(frame, sync=False)
         self._recorded.clear()
@@ -256,49 +224,55 @@ class Journal:
         """Write at which target the switches of a set were found; durable when it returns."""
         self._prepare()
         stored, number = self._sets[prepared_set], self._next
-        self._append(journal_file.stands(number, stored, at))
+        self._append(frames.stands(number, stored, at))
         self._sets[prepared_set] = replace(stored, at=at, also=(*stored.also, number))
 
     def release(self, prepared_set: str) -> None:
         """Write the end of a set; durable when it returns. On OSError it has not ended."""
         self._prepare()
         if (stored := self._sets.get(prepared_set)) is not None:
-            self._append(journal_file.release(self._next, stored))
+            self._append(frames.release(self._next, stored))
             del self._sets[prepared_set], self._set_frames[prepared_set]
             for id, one in self._open.items():
-                if one.entry.of_set is not None and one.entry.of_set.id == prepared_set:
-                    self._frames[id] = journal_file.begin(one)  # it outlives its set
+                if one.of_set is not None and one.of_set.id == prepared_set:
+                    self._frames[id] = frames.begin(one)  # it outlives its set
 
     def await_confirm(self, reconfiguration: str, wait: ConfirmWait) -> None:
         """Write that an entry with terms awaits its confirm; durable when it returns. On OSError it does not."""
         self._prepare()
         one = self._open[reconfiguration]
-        self._follow(one, journal_file.awaits(self._next, one, wait), wait)
+        self._follow(one, frames.awaits(self._next, one, wait), wait)
         self._may_await.discard(reconfiguration)
 
     def go_back(self, reconfiguration: str) -> None:
         """Write that an entry awaits its confirm no more, if it did; durable when it returns."""
         one = self._open.get(reconfiguration)
-        if one is not None and one.entry.wait is not None:
+        if one is not None and one.wait is not None:
             self._prepare()
-            self._follow(one, journal_file.goes_back(self._next, one), None)
+            self._follow(one, frames.goes_back(self._next, one), None)
 
     def end(self, reconfiguration: str, *, outcome: str, dated: DatedFact[EndFact] | None = None) -> None:
         """Write an end; durable when it returns. On OSError it stays open.
 
-        `dated`: the document that tells it, which stays in the journal until `note_recorded`.
+        `dated`: the document that tells it, of which the journal has as much as it reserved room for, until
+        `note_recorded`.
         """
         self._prepare()
         if (one := self._open.get(reconfiguration)) is None:
             return
         number = self._next
-        frame = journal_file.end(number, one, outcome, dated)
+        if dated is not None:
+            fact = journal_facts.bounded(dated.fact, one.known_of_end(outcome))
+            dated = DatedFact(wall_ns=dated.wall_ns, fact=fact)
+        frame = frames.end(number, one, outcome, dated)
         self._append(frame)
         self._open.pop(reconfiguration)
         before = self._frames.pop(reconfiguration)
-        if one.entry.of_set is not None:
-            before = journal_file.begin(one)  # it may outlive its set
-            self._note_set(one.entry.of_set, outcome)
+        if one.of_set is not None:
+            before = frames.begin(one)  # it may outlive its set
+            stored = self._sets.get(one.of_set.id)
+            if stored is not None and outcome == CONFIRMED and stored.prepared.target(one.of_set.target) is not None:
+                self._sets[one.of_set.id] = replace(stored, at=one.of_set.target)
         self._may_await.discard(reconfiguration)
         if self._recorded_before.pop(reconfiguration, None) != outcome and dated is not None:
             self._ended[one.number] = EndedEntry(begun=one, number=number, outcome=outcome, dated=dated), before + frame
@@ -307,20 +281,15 @@ class Journal:
                 self._rewrite()
             except OSError as error:
                 log.warning("journal: cannot begin anew, it goes on growing: %s", reason_of(error))
-        elif one.entry.of_set is not None:
+        elif one.of_set is not None:
             with suppress(OSError):  # the next switch tries it again, and is refused where it fails
                 self._hold_room(0)
-
-    def bounded(self, reconfiguration: str, fact: EndFact) -> EndFact:
-        """The fact of an end as short as the journal takes it."""
-        one = self._open.get(reconfiguration)
-        return fact if one is None else journal_file.bounded(fact, one)
 
     def note_recorded(self, fact: EndFact) -> None:
         """The records have committed the document of an end."""
         id, outcome = fact.reconfiguration, outcome_of(fact)
         for begun, (one, _) in self._ended.items():
-            if one.begun.entry.reconfiguration == id and one.outcome == outcome:
+            if one.begun.reconfiguration == id and one.outcome == outcome:
                 del self._ended[begun]
                 self._recorded.append(begun)
                 return
@@ -367,46 +336,41 @@ class Journal:
         if self._is_stale:
             self._rewrite()
 
-    def _put_read(self, one: NumberedEntry) -> None:
-        frame = journal_file.begin(one)
-        if one.entry.wait is not None:
-            frame += journal_file.awaits(one.also[-1], one, one.entry.wait)
+    def _put_read(self, one: OpenEntry) -> None:
+        frame = frames.begin(one)
+        if one.wait is not None:
+            frame += frames.awaits(one.also[-1], one, one.wait)
         else:
             one = replace(one, also=())  # a roll-back goes on after a crash as if it had never awaited a confirm
         self._put(one, frame)
         self._next = max(self._next, one.number + 1)
 
-    def _put(self, one: NumberedEntry, frame: bytes) -> None:
-        self._open[one.entry.reconfiguration] = one
-        self._frames[one.entry.reconfiguration] = frame
+    def _put(self, one: OpenEntry, frame: bytes) -> None:
+        self._open[one.reconfiguration] = one
+        self._frames[one.reconfiguration] = frame
 
     def _put_set(self, stored: StoredSet, frame: bytes | None = None) -> None:
         if not stored.number:
             stored = replace(stored, number=self._next)
         id = stored.prepared.id
         self._sets[id] = stored
-        self._set_frames[id] = journal_file.prepare(stored) if frame is None else frame
+        self._set_frames[id] = frames.prepare(stored) if frame is None else frame
 
-    def _note_set(self, of_set: SetSwitch, outcome: str) -> None:
-        stored = self._sets.get(of_set.id)
-        if stored is not None and outcome == CONFIRMED and stored.prepared.target(of_set.target) is not None:
-            self._sets[of_set.id] = replace(stored, at=of_set.target)
-
-    def _lost(self) -> NumberedEntry:
-        """An open entry for what cannot be read any more."""
+    def _lost(self) -> OpenEntry:
         doubt = (
             f"the journal was damaged ({self._damage}), and may have held a reconfiguration that "
             "was cut off, of any switch"
         )
         id = f"damage-{self._next}"
-        entry = OpenEntry(reconfiguration=id, run=None, what=LOST_WHAT, moves=(), doubt=doubt)
-        return NumberedEntry(number=self._next, hash="", entry=entry)
+        return OpenEntry(
+            reconfiguration=id, run=None, what=LOST_WHAT, hash="", moves=(), number=self._next, doubt=doubt
+        )
 
-    def _follow(self, one: NumberedEntry, frame: bytes, wait: ConfirmWait | None) -> None:
+    def _follow(self, one: OpenEntry, frame: bytes, wait: ConfirmWait | None) -> None:
         """Append a frame that sets the wait of an open entry."""
-        number, id = self._next, one.entry.reconfiguration
+        number, id = self._next, one.reconfiguration
         self._append(frame)
-        self._put(replace(one, entry=replace(one.entry, wait=wait), also=(*one.also, number)), self._frames[id] + frame)
+        self._put(replace(one, wait=wait, also=(*one.also, number)), self._frames[id] + frame)
 
     def _append(self, frame: bytes, *, sync: bool = True) -> None:
         before = self._disk.size()
@@ -447,12 +411,10 @@ class Journal:
             raise
 
     def _rest_bytes(self, *, but: str = "") -> int:
-        switching = {one.entry.of_set.id for one in self._open.values() if one.entry.of_set is not None}
-        of_open = sum(journal_file.rest_bytes(one, may_await=id in self._may_await) for id, one in self._open.items())
+        switching = {one.of_set.id for one in self._open.values() if one.of_set is not None}
+        of_open = sum(frames.rest_bytes(one, may_await=id in self._may_await) for id, one in self._open.items())
         of_sets = sum(
-            journal_file.set_rest_bytes(one, is_switching=id in switching)
-            for id, one in self._sets.items()
-            if id != but
+            frames.set_rest_bytes(one, is_switching=id in switching) for id, one in self._sets.items() if id != but
         )
         return journal_file.TAIL_BYTES + of_open + of_sets
 
@@ -466,8 +428,8 @@ class Journal:
         of_sets = [one.number for one in self._sets.values()]
         kept = sorted([*of_open, *of_ended, *of_sets])  # a begin without its end must not look open
         sets = {id: replace(one, also=()) for id, one in self._sets.items()}
-        set_frames = {id: journal_file.prepare(one) for id, one in sets.items()}
-        head = journal_file.first(self._id, kept=kept, next=self._next)
+        set_frames = {id: frames.prepare(one) for id, one in sets.items()}
+        head = frames.first(self._id, kept=kept, next=self._next)
         room = self._rest_bytes()
         data = head + b"".join([*set_frames.values(), *self._content()])
         try:

@@ -47,9 +47,9 @@ class RecordsCatchUp:
         """Compare the journal with the records. Touches neither."""
         since_wall_ns = await self._documents.unowned_since_wall_ns()
         of_journal = {entry.reconfiguration for entry in self._journal.open}
-        of_journal.update(ended.begun.entry.reconfiguration for ended in self._journal.ended)
+        of_journal.update(ended.begun.reconfiguration for ended in self._journal.ended)
         for ended in self._journal.ended:
-            entry, dated = ended.begun.entry, ended.dated
+            entry, dated = ended.begun, ended.dated
             recorded = await self._documents.of(entry.reconfiguration, dated.fact.KIND)
             if any(isinstance(fact, EndFact) and outcome_of(fact) == ended.outcome for fact in recorded):
                 self._journal.note_recorded(dated.fact)

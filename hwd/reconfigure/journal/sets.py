@@ -10,6 +10,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from msgspec import UNSET
 
 from hwd.model.prepared_set import PreparedSet, SetSwitch, added_by, moves_between, wanted_at
@@ -38,44 +39,21 @@ class StoredSet:
     doubt: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchEntry:
+class SwitchEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A switch from one target of a set to another, as it is written. `by`, `verified`: who asked for it."""
 
     reconfiguration: str
-    prepared_set: str
-    origin: str
-    target: str
+    prepared_set: str = msgspec.field(name="set")
+    origin: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
     hash: str
     wall_ns: int
     by: str | None = None
     verified: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        stated = {} if self.by is None else {"by": self.by, "verified": self.verified}
-        return {
-            "reconfiguration": self.reconfiguration,
-            "set": self.prepared_set,
-            "from": self.origin,
-            "to": self.target,
-            "hash": self.hash,
-            "wall_ns": self.wall_ns,
-            **stated,
-        }
-
-    @classmethod
-    def from_json(cls, entry: dict[str, Any]) -> "SwitchEntry":
-        """Raises KeyError, TypeError or ValueError where it is none."""
-        return cls(
-            reconfiguration=entry["reconfiguration"],
-            prepared_set=entry["set"],
-            origin=entry["from"],
-            target=entry["to"],
-            hash=entry["hash"],
-            wall_ns=int(entry["wall_ns"]),
-            by=entry.get("by"),
-            verified=bool(entry.get("verified", False)),
-        )
+        plain: dict[str, Any] = to_plain(self)
+        return {key: value for key, value in plain.items() if self.by is not None or key not in ("by", "verified")}
 
     def of_set(self, prepared: PreparedSet) -> SetSwitch:
         return SetSwitch(id=prepared.id, target=self.target, forward=prepared.rule == "finish")

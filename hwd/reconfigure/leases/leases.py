@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec import UNSET
 
@@ -15,9 +15,9 @@ from hwd.model.lease import LeaseReleased, LeaseRenewed, LeaseTaken
 from hwd.model.link import SwitchCrossconnect
 from hwd.ports.claim import Claim, lease, run_of
 from hwd.ports.lease_record import LeaseRecord
-from hwd.ports.lease_request import LeaseRequest
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
+from hwd.records.lease_table import LeaseTable
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
@@ -38,24 +38,6 @@ HEARTBEAT_LEAST_S = 1.0
 """A holder on a busy machine may be late by some tenths of a second."""
 
 
-class LeaseStore(Protocol):
-    """The durable copy of leases and of requests for them: `hwd.records`."""
-
-    async def all(self) -> tuple[LeaseRecord, ...]: ...
-
-    async def requests(self) -> tuple[LeaseRequest, ...]: ...
-
-    async def epoch(self) -> int: ...
-
-    async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None: ...
-
-    async def raise_epoch(self, epoch: int) -> None: ...
-
-    async def save_request(self, request: LeaseRequest) -> None: ...
-
-    async def delete(self, id: str) -> None: ...
-
-
 class Leases:
     """The leases of the ledger: their epochs, their ends, and their durable copies.
 
@@ -63,7 +45,7 @@ class Leases:
     time. Silence is counted by the monotonic clock, from the start of the daemon on.
     """
 
-    def __init__(self, ledger: Ledger, *, store: LeaseStore, clock: Clock, ids: Ids, sink: Sink) -> None:
+    def __init__(self, ledger: Ledger, *, store: LeaseTable, clock: Clock, ids: Ids, sink: Sink) -> None:
         self.ledger = ledger
         self._store = store
         self._clock = clock
@@ -340,7 +322,6 @@ def baseline_of(claim: Claim) -> str | None:
 
 
 def _fields(one: Claim) -> dict[str, Any]:
-    """The fields that all documents of a lease have."""
     return {
         "lease": one.id,
         "holder": one.owner,

@@ -17,7 +17,8 @@ from hwd.ports.lease_record import LeaseRecord
 from hwd.ports.lease_request import LeaseRequest, first_of, in_turn, obstacles, waits
 from hwd.ports.ledger import Asker
 from hwd.ports.rules import PortAction, Reason
-from hwd.reconfigure.leases.leases import WRITE_AGAIN_S, Leases, LeaseStore, check_terms
+from hwd.reconfigure.leases.leases import WRITE_AGAIN_S, Leases, check_terms
+from hwd.records.lease_table import LeaseTable
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
@@ -50,7 +51,7 @@ class Place:
 class LeaseRequests:
     """Owns the leases that are not granted yet."""
 
-    def __init__(self, leases: Leases, *, store: LeaseStore, clock: Clock, sink: Sink) -> None:
+    def __init__(self, leases: Leases, *, store: LeaseTable, clock: Clock, sink: Sink) -> None:
         self._leases = leases
         self._ledger = leases.ledger
         self._store = store
@@ -307,5 +308,4 @@ class LeaseRequests:
 
 
 def _fields(one: LeaseRequest) -> dict[str, Any]:
-    """The fields that all documents of a request have."""
     return {"lease": one.id, "holder": one.holder, "ports": sorted(one.ports), "for_s": one.for_s}

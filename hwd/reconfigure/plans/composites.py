@@ -189,7 +189,8 @@ def _refuse_used(
     composite: CompositeSwitch, asked: CompositeDemand, to_remove: Iterable[PresentDemand], used: set[Crossconnect]
 ) -> None:
     for one in to_remove:
-        if one.demand not in used and not _can_be_dark(composite, one):
+        can_be_dark = any(_shuttable(composite, each, set()) for each in one.passage.crossconnects)
+        if one.demand not in used and not can_be_dark:
             continue
         if asked.emptied:
             raise RefusedError(
@@ -209,10 +210,6 @@ def _refuse_used(
             f"{composite.name}: cannot connect {wants}: {end} already carries {one.demand}. "
             "Replace it with --mode update, or choose another port"
         )
-
-
-def _can_be_dark(composite: CompositeSwitch, one: PresentDemand) -> bool:
-    return any(_shuttable(composite, crossconnect, set()) for crossconnect in one.passage.crossconnects)
 
 
 def _cut(

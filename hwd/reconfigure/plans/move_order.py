@@ -62,7 +62,9 @@ def order_of(groups: int, links: Sequence[InterruptedLink]) -> Order:
         steps_at_least = len(steps)
     else:
         steps = search.packed(sequences, most)
-        steps_at_least = -(-search.surely_dark // max(1, most))
+        # a link is dark at least in the step of a group that cuts it and helps to make it good
+        surely_dark = sum(bool(link.cut & link.good) for link in search.links)
+        steps_at_least = -(-surely_dark // max(1, most))
     if free := set(range(groups)).difference(*steps):  # no link is dark for these
         steps = [sorted((*steps[0], *free)), *steps[1:]] if steps else [sorted(free)]
         steps_at_least = max(steps_at_least, 1)
@@ -88,11 +90,6 @@ class _Search:
             for group in _members(link.cut | link.good):
                 self._of.setdefault(group, []).append(link)
         self.parts = [*self._connected(groups)]
-
-    @property
-    def surely_dark(self) -> int:
-        """How many links are dark in one step at least: in that of a group that cuts it and helps to make it good."""
-        return sum(bool(link.cut & link.good) for link in self.links)
 
     def sequence(self, part: Sequence[Group]) -> list[Group]:
         """These groups one by one, so that the fewest links are dark at once."""

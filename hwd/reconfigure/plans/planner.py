@@ -9,21 +9,20 @@ from hwd.fabric.last_seen import LastSeen
 from hwd.fabric.state import State, crossconnect_ports
 from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
 from hwd.model.circuit import Observed, RoutedLink
-from hwd.model.interlock import Interlock, InterlockName, InterlockState
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd, switch_crossconnect
 from hwd.model.plan import Plan, PlannedLink
 from hwd.model.plan_summary import PlanOrder
 from hwd.model.plural import plural
 from hwd.model.request import Request
-from hwd.model.testbed import Testbed
 from hwd.ports.isolation import Circuits
 from hwd.reconfigure.plans.composites import CompositeDemand, CompositeWay, lead, settle
 from hwd.reconfigure.plans.device_times import DeviceTimes
 from hwd.reconfigure.plans.route import HostReadings, RoutedRequest, Router, host_crossconnects
 from hwd.reconfigure.plans.steps import Transition, steps_of
+from hwd.reconfigure.plans.warnings import failed_crossconnects, held_dark, needless_overrides, side_effects
 from hwd_drivers.core.errors import LinkError
-from hwd_drivers.core.offload import Offload
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide, natural_key
+from hwd_drivers.core.offload import InlineOffload, Offload
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PortSide, natural_key
 from hwd_drivers.switching.demand import SwitchDemand, moves_of, unreported
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
@@ -58,48 +57,61 @@ class _Inside:
 class Planner:
     """Plans for one testbed. `host_readings()`: what the switches that hosts drive carry now; no plan moves these.
     `device_times`: for predictions; by default nothing was observed yet.
+
+    `offload`: a search takes seconds, and is done in a thread so that the event loop stays free; by default it is not.
+    With neither a composite nor steps there is no search, and a thread would take longer than the planner.
     """
 
     def __init__(
         self,
-        testbed: Testbed,
         fabric: Fabric,
         expect: Expectation,
         host_readings: Callable[[], HostReadings] = dict,
         device_times: DeviceTimes | None = None,
+        *,
+        offload: Offload | None = None,
     ) -> None:
-        self._router = Router(testbed, fabric, host_readings)
+        self.expect = expect
         self._host_readings = host_readings
-        self._testbed = testbed
-        self._fabric = fabric
-        self._expect = expect
         self._device_times = device_times or DeviceTimes()
-        self._interlocks = Interlocks(testbed, fabric)
+        self._offload = offload or InlineOffload()
+        self.use_testbed(fabric)
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self.testbed = fabric.testbed
+        self.router = Router(fabric, self._host_readings)
+        self._take(fabric)
+
+    def _take(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self.interlocks = Interlocks(fabric)
         self._read = LastSeen[Sequence[CrossconnectReading]]()
         self._now: dict[str, frozenset[Crossconnect]] = {}
 
-    def on(self, fabric: Fabric) -> "Planner":
-        """Make the planner of another testbed."""
-        return Planner(fabric.testbed, fabric, self._expect, self._host_readings, self._device_times)
-
-    def for_thread(self) -> "Planner":
-        """Copy the planner with the same routes, for another thread."""
-        other = copy.copy(self)
-        other._fabric = self._fabric.for_thread()
-        other._interlocks = Interlocks(self._testbed, other._fabric)
-        other._read, other._now = LastSeen(), {}
-        return other
-
-    @property
-    def has_composites(self) -> bool:
-        """Whether a way may lead through elements. The search through a large composite takes seconds."""
-        return bool(self._fabric.composites)
-
-    def route(self, request: Request) -> RoutedRequest:
+    async def route(self, request: Request) -> RoutedRequest:
         """See `Router.route`."""
-        return self._router.route(request)
+        while (router := self.router).has_composites:
+            routed = await self._offload(router.route, request)
+            if router is self.router:  # else the testbed was reloaded meanwhile
+                return routed
+        return router.route(request)
 
-    def plan(
+    async def plan(
+        self,
+        routed: RoutedRequest,
+        observed: Observed,
+        blocked: Mapping[str, frozenset[PortSide]],
+        motion: Motion = NO_MOTION,
+    ) -> Plan:
+        """See `plan_at_once`. A thread has a planner of its own, as the loop may use this one at the same time."""
+        if not (routed.composites or routed.request.body.steps):
+            return self.plan_at_once(routed, observed, blocked, motion)
+        other = copy.copy(self)
+        other._take(self._fabric.for_thread())
+        return await self._offload(other.plan_at_once, routed, observed, blocked, motion)
+
+    def plan_at_once(
         self,
         wanted: RoutedRequest,
         observed: Observed,
@@ -150,9 +162,9 @@ class Planner:
             motion=motion,
         )
         if request.is_way_back:
-            interlocks = self._interlocks.found_back(proposal)
+            interlocks = self.interlocks.found_back(proposal)
         else:
-            interlocks = self._interlocks.found(proposal, request.body.overrides)
+            interlocks = self.interlocks.found(proposal, request.body.overrides)
         waits = request.body.ready_within_s is not None  # for kept links too
         order, step_moves = None, tuple[tuple[SwitchMoves, ...], ...]()
         if request.body.steps and moving:
@@ -170,11 +182,11 @@ class Planner:
             expected_from=expected_from,
             warnings=(
                 *request.warnings,
-                *self._warnings(observed, asked),
-                *_held_dark(asked, moves, blocked or {}),
+                *failed_crossconnects(observed, asked),
+                *held_dark(asked, moves, blocked or {}),
                 *(text for one in led.values() for text in one.warnings),
-                *self._side_effects(moves, asked, then),
-                *_needless(request, interlocks),
+                *side_effects(moves, asked, then, self._fabric),
+                *needless_overrides(request, interlocks),
             ),
             lease=request.body.lease,
             ready_within_s=request.body.ready_within_s,
@@ -200,10 +212,10 @@ class Planner:
         links_come = any(waits or not one.kept for one in links)
         steps = [] if order is None else order.steps
         if len(steps) < 2:
-            return self._expect(moving, links_come)
-        found = [self._expect([move.switch for move in step.moves], waits and bool(step.made)) for step in steps]
+            return self.expect(moving, links_come)
+        found = [self.expect([move.switch for move in step.moves], waits and bool(step.made)) for step in steps]
         if not waits:  # the links of all steps come up after the last one
-            found[-1] = self._expect([move.switch for move in steps[-1].moves], links_come)
+            found[-1] = self.expect([move.switch for move in steps[-1].moves], links_come)
         sources = "; ".join(dict.fromkeys(source for _, source in found))
         return sum(seconds for seconds, _ in found), f"sum of {plural(len(steps), 'step')}; {sources}"
 
@@ -215,19 +227,9 @@ class Planner:
                 moves=moves,
                 before=self._fabric.routed_of(observed),
                 after=self._fabric.routed_of(then),
-                elements={move.switch: self._testbed.switches[move.switch].capabilities.elements for move in moves},
+                elements={move.switch: self.testbed.switches[move.switch].capabilities.elements for move in moves},
             )
         )
-
-    def in_flight(
-        self, transfers: Mapping[str, str], ports: int, overrides: Mapping[InterlockName, str]
-    ) -> tuple[Interlock, ...]:
-        """See `Interlocks.in_flight`."""
-        return self._interlocks.in_flight(transfers, ports, overrides)
-
-    def is_current(self, routed: RoutedRequest) -> bool:
-        """Whether this planner found the route, and the switches of hosts carry what they did then."""
-        return routed.mark is self._router.mark and self._host_readings() == routed.host_readings
 
     def circuits(self, observed: Observed) -> Circuits:
         """Light from NIC port to NIC port now, one way, with the crossconnects that it passes."""
@@ -237,10 +239,6 @@ class Planner:
         """The links that these crossconnects make, with what the switches of hosts carry now."""
         hosts = {name: frozenset(one.crossconnect for one in found) for name, found in self._host_readings().items()}
         return self._fabric.routed_of({**state, **hosts})
-
-    def expect(self, switches: Iterable[str], *, links_come: bool) -> tuple[float, str]:
-        """The expected seconds, and where that figure comes from."""
-        return self._expect(switches, links_come)
 
     def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[str]:
         """NIC ports whose light may pass these crossconnects while all else is as in `state`."""
@@ -257,7 +255,6 @@ class Planner:
         return self._now
 
     def _demands(self, wanted: RoutedRequest, observed: Observed) -> dict[str, CompositeDemand]:
-        """What the request asks of composites."""
         if not wanted.composites:
             return {}
         request = wanted.request
@@ -297,7 +294,7 @@ class Planner:
                 staying=frozenset(inside.staying.get(name, ())),
                 or_else="hold an end dark with `hwd block` where the switch can",
             ),
-            self._testbed.switches[name].capabilities,
+            self.testbed.switches[name].capabilities,
             observed[name],
         )
 
@@ -306,12 +303,12 @@ class Planner:
         wanted = request.wanted
         whole = {*wanted.emptied, *(switches if request.body.mode is ApplyMode.OVERWRITE else ())}
         return (
-            *(one for one in wanted.freed if one.switch in self._testbed.switches),
+            *(one for one in wanted.freed if one.switch in self.testbed.switches),
             *(
                 SwitchEnd(switch=name, end=end)
-                for name in (self._testbed.switches if whole else ())
+                for name in (self.testbed.switches if whole else ())
                 if name in whole
-                for end in self._testbed.switches[name].capabilities.ends
+                for end in self.testbed.switches[name].capabilities.ends
             ),
         )
 
@@ -339,70 +336,20 @@ class Planner:
     def _maybe_removed(self, moves: Iterable[SwitchMoves]) -> Iterable[SwitchCrossconnect]:
         """Crossconnects that elements may carry which move and whose state the switch does not report."""
         for move in moves:
-            for element in unreported(self._testbed.switches[move.switch].capabilities, move.before):
+            for element in unreported(self.testbed.switches[move.switch].capabilities, move.before):
                 if element.crossconnects.intersection(move.lasting):
                     for one in sorted(element.crossconnects, key=Crossconnect.sort_key):
                         yield switch_crossconnect(move.switch, one)
 
-    def _side_effects(
-        self, moves: Iterable[SwitchMoves], asked: Mapping[str, frozenset[Crossconnect]], then: State
-    ) -> Iterable[str]:
-        """Side effects of a move: light that an element joins as well, and light that it may have joined before."""
-        for move in moves:
-            for one in move.add:
-                here = switch_crossconnect(move.switch, one)
-                if one in asked[move.switch] or one in move.before or not self._fabric.carries(here, then):
-                    continue
-                ports = ", ".join(sorted(self._fabric.ports_reached([here], then), key=natural_key))
-                yield (
-                    f"{here} comes with it, as its element moves as one: "
-                    f"it joins light of {ports or 'other devices'} that was not asked for"
-                )
-            if move.lasting:
-                yield (
-                    f"{move.switch}: what {', '.join(move.lasting)} removes is unknown: "
-                    "the switch does not say where its element is. It is not brought back where this is rolled back"
-                )
 
-    def _warnings(self, observed: Observed, wanted: Mapping[str, frozenset[Crossconnect]]) -> Iterable[str]:
-        for name in sorted(wanted):
-            for reading in observed[name]:
-                if reading.state is CrossconnectState.FAILED and reading.crossconnect in wanted[name]:
-                    yield f"{name}:{reading.crossconnect} is reported as failed; it will be made anew"
-
-
-def _held_dark(
-    wanted: Mapping[str, frozenset[Crossconnect]],
-    moves: Iterable[SwitchMoves],
-    blocked: Mapping[str, frozenset[PortSide]],
-) -> Iterable[str]:
-    """Warnings about wanted ends that an override holds dark: a crossconnect there is read back as dark, and fails."""
-    for move in moves:
-        name = move.switch
-        for one in sorted(wanted[name], key=Crossconnect.sort_key):
-            comes_to = "an apply makes it, fails and goes back" if one in move.add else "it stays so"
-            for end in one.ends:
-                if end in blocked.get(name, ()):
-                    yield (
-                        f"{name}:{one}: {end} is held dark by an override, and no light will pass: {comes_to}. "
-                        f"`hwd unblock {name}:{end}` lets it go"
-                    )
-
-
-def _needless(request: Request, interlocks: Iterable[Interlock]) -> Iterable[str]:
-    """Warnings about overrides of interlocks that do not refuse."""
-    used = {one.name for one in interlocks if one.state is InterlockState.OVERRIDDEN}
-    used.add(InterlockName.TRANSFER_IN_FLIGHT)  # it is asked when the plan is applied
-    return (
-        f"the override of {name} is not needed: it refuses nothing" for name in request.body.overrides.keys() - used
-    )
+def changed_crossconnects(moves: Iterable[SwitchMoves]) -> list[SwitchCrossconnect]:
+    """The crossconnects that come or go."""
+    return [switch_crossconnect(move.switch, one) for move in moves for one in (*move.remove, *move.add)]
 
 
 def moved_ports(moves: Iterable[SwitchMoves]) -> frozenset[str]:
     """Switch ports whose crossconnects change."""
-    return crossconnect_ports(
-        switch_crossconnect(move.switch, one) for move in moves for one in (*move.remove, *move.add)
-    )
+    return crossconnect_ports(changed_crossconnects(moves))
 
 
 def relied_ports(plan: Plan) -> frozenset[str]:
@@ -418,65 +365,3 @@ def _inside(ways: Iterable[CompositeWay]) -> _Inside:
             for one in crossconnects:
                 found.setdefault(one.switch, set()).add(one.crossconnect)
     return inside
-
-
-class BackgroundPlanner:
-    """Asks a planner: in a thread by `offload` where a search takes seconds, so that the event loop stays free.
-
-    With neither a composite nor steps there is no search, and a thread would take longer than the planner. The thread
-    has a planner of its own, as the loop may use this one at the same time.
-    """
-
-    def __init__(self, planner: Planner, offload: Offload) -> None:
-        self._planner = planner
-        self._offload = offload
-
-    def use_testbed(self, fabric: Fabric) -> None:
-        """Go on with the testbed of this fabric."""
-        self._planner = self._planner.on(fabric)
-
-    def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[str]:
-        """See `Planner.ports_lit_by`."""
-        return self._planner.ports_lit_by(crossconnects, state)
-
-    def routed_of(self, state: State) -> tuple[RoutedLink, ...]:
-        """See `Planner.routed_of`."""
-        return self._planner.routed_of(state)
-
-    def expect(self, switches: Iterable[str], *, links_come: bool) -> tuple[float, str]:
-        """See `Planner.expect`."""
-        return self._planner.expect(switches, links_come=links_come)
-
-    def circuits(self, observed: Observed) -> Circuits:
-        """See `Planner.circuits`."""
-        return self._planner.circuits(observed)
-
-    def in_flight(
-        self, transfers: Mapping[str, str], ports: int, overrides: Mapping[InterlockName, str]
-    ) -> tuple[Interlock, ...]:
-        """See `Interlocks.in_flight`."""
-        return self._planner.in_flight(transfers, ports, overrides)
-
-    def is_current(self, routed: RoutedRequest) -> bool:
-        """See `Planner.is_current`."""
-        return self._planner.is_current(routed)
-
-    async def route(self, request: Request) -> RoutedRequest:
-        """See `Planner.route`."""
-        while (planner := self._planner).has_composites:
-            routed = await self._offload(planner.route, request)
-            if planner is self._planner:  # else the testbed was reloaded meanwhile
-                return routed
-        return planner.route(request)
-
-    async def plan(
-        self,
-        routed: RoutedRequest,
-        observed: Observed,
-        blocked: Mapping[str, frozenset[PortSide]],
-        motion: Motion = NO_MOTION,
-    ) -> Plan:
-        """See `Planner.plan`."""
-        if not (routed.composites or routed.request.body.steps):
-            return self._planner.plan(routed, observed, blocked, motion)
-        return await self._offload(self._planner.for_thread().plan, routed, observed, blocked, motion)

@@ -7,7 +7,8 @@ to change.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hwd.fabric.fabric import Fabric, LinkWays
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.link_router import LinkWays
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plural import plural
 from hwd.model.request import Request
@@ -47,11 +48,17 @@ class RoutedRequest:
 class Router:
     """Finds routes on one testbed. `host_readings()`: what the switches that hosts drive carry now."""
 
-    def __init__(self, testbed: Testbed, fabric: Fabric, host_readings: Callable[[], HostReadings]) -> None:
-        self._testbed = testbed
+    def __init__(self, fabric: Fabric, host_readings: Callable[[], HostReadings]) -> None:
+        self._testbed = fabric.testbed
         self._fabric = fabric
         self._host_readings = host_readings
-        self.mark = object()
+        self._mark = object()
+        self.has_composites = bool(fabric.composites)
+        """Whether a way may lead through elements. The search through a large composite takes seconds."""
+
+    def is_current(self, routed: RoutedRequest) -> bool:
+        """Whether this router found the route, and the switches of hosts carry what they did then."""
+        return routed.mark is self._mark and self._host_readings() == routed.host_readings
 
     def route(self, request: Request) -> RoutedRequest:
         """Find the ways of the links that are asked for.
@@ -114,7 +121,7 @@ class Router:
             switches=tuple(sorted(inner.union(crossconnects))),
             ports=frozenset(ports),
             host_readings=host_readings,
-            mark=self.mark,
+            mark=self._mark,
         )
 
     def _ways(
@@ -125,11 +132,11 @@ class Router:
             return ()
         closed = _closed_ends(self._testbed, host_readings)
         try:
-            return self._fabric.ways(request.wanted.links, beside, closed=closed)
+            return self._fabric.router.ways(request.wanted.links, beside, closed=closed)
         except ConfigError:
             if not closed:
                 raise
-            return self._fabric.ways(request.wanted.links, beside)
+            return self._fabric.router.ways(request.wanted.links, beside)
 
     def _inner(self, composites: Mapping[str, frozenset[Crossconnect]], request: Request) -> set[str]:
         """Switches of the elements of composites that may have to move for a request."""
@@ -140,7 +147,8 @@ class Router:
                 inner.update(composite.inside.switches)
             else:
                 freed = [one.end for one in request.wanted.freed if one.switch == name]
-                inner.update(composite.switches_near([*freed, *(end for demand in demands for end in demand.ends)]))
+                ends = (end for demand in demands for end in demand.ends)
+                inner.update(composite.inside.switches_of([*freed, *ends]))
         return inner
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from hwd.model.circuit import RoutedLink
-from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.link import Link, SwitchCrossconnect, switch_crossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan_summary import PlanMoves, PlanOrder, PlanStep
 from hwd.reconfigure.plans.move_order import Group, InterruptedLink, order_of
@@ -64,8 +64,8 @@ class _Groups:
 
     def __init__(self, transition: Transition) -> None:
         self._moves = transition.moves
-        self._added = [_at(move.switch, one) for move in transition.moves for one in move.add]
-        self._removed = [_at(move.switch, one) for move in transition.moves for one in move.remove]
+        self._added = [switch_crossconnect(move.switch, one) for move in transition.moves for one in move.add]
+        self._removed = [switch_crossconnect(move.switch, one) for move in transition.moves for one in move.remove]
         self._number: dict[SwitchCrossconnect, Group] = {}
         self._count = self._join(transition)
         self._first: dict[SwitchCrossconnect, frozenset[Group]] = {}
@@ -138,7 +138,9 @@ class _Groups:
         changed = set(self._removed).union(self._added)
         for move in transition.moves:
             for element in transition.elements.get(move.switch, ()):
-                of_element = [one for each in element.crossconnects if (one := _at(move.switch, each)) in changed]
+                of_element = [
+                    one for each in element.crossconnects if (one := switch_crossconnect(move.switch, each)) in changed
+                ]
                 parent |= {one: one for one in of_element if one not in parent}
                 join(of_element)
         for link in transition.after:
@@ -165,7 +167,3 @@ class _Groups:
             cut_by = frozenset[Group]().union(*(self._first[one] for one in loses))
             if cut_by and good_by[link]:
                 yield link, InterruptedLink(cut_by=cut_by, good_by=good_by[link])
-
-
-def _at(switch: str, crossconnect: Crossconnect) -> SwitchCrossconnect:
-    return SwitchCrossconnect(switch=switch, crossconnect=crossconnect)

@@ -6,11 +6,21 @@ from dataclasses import dataclass, field
 from hwd.model.circuit import RoutedLink
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.plan import Plan, PlannedLink
-from hwd.model.prepared_set import FINISH, PreparedSet, SetState, SetSwitch, moves_between, wanted_at
+from hwd.model.prepared_set import (
+    FINISH,
+    PreparedSet,
+    PreparedSetStatus,
+    SetState,
+    SetSwitch,
+    SetTarget,
+    moves_between,
+    wanted_at,
+)
 from hwd.model.reconfiguration import WantedSwitch
 from hwd.ports.claim import Claim
-from hwd.ports.ledger import Asker
+from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import Reason
+from hwd.reconfigure.journal.sets import StoredSet
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, natural_key
 from hwd_drivers.devices.facts import SwitchRead
 
@@ -47,8 +57,7 @@ class LiveSet:
     states: dict[str, SetState] = field(init=False)
     links: tuple[Link, ...] = field(init=False)
     """The links that some target wants, in the order of the targets."""
-    _plans: dict[tuple[str, str], Plan] = field(default_factory=dict)
-    _wanted: dict[tuple[str, str], list[WantedSwitch]] = field(default_factory=dict)
+    _ways: dict[tuple[str, str], tuple[Plan, list[WantedSwitch]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ports = frozenset(self.prepared.ports)
@@ -91,30 +100,27 @@ class LiveSet:
             switches=frozenset(self.switches),
         )
 
-    def plan(self, origin: str, target: str) -> Plan:
-        """The way from one target to another, which is made once."""
-        found = self._plans.get((origin, target))
+    def lease_in_force(self, ledger: Ledger, now_wall_ns: int) -> Claim | None:
+        """The lease that it was prepared under; None where that is over, or is another grant."""
+        lease = ledger.get(Reason.LEASE, self.prepared.lease)
+        if lease is None or not lease.is_in_force(now_wall_ns) or lease.epoch != self.prepared.lease_epoch:
+            return None
+        return lease
+
+    def way(self, origin: str, target: str) -> tuple[Plan, Sequence[WantedSwitch]]:
+        """The way from one target to another, and what is desired once it is confirmed. Both are made once."""
+        found = self._ways.get((origin, target))
         if found is None:
             lit = self.prepared.target(origin)
-            found = self.plan_from(self.states[origin], target, lit=() if lit is None else lit.lit)
-            self._plans[origin, target] = found
-            self._wanted[origin, target] = self.wanted(found)
+            plan = self.plan_from(self.states[origin], target, lit=() if lit is None else lit.lit)
+            found = self._ways[origin, target] = plan, self.wanted(plan)
         return found
-
-    def wanted_between(self, origin: str, target: str) -> Sequence[WantedSwitch]:
-        """What is desired once that way is confirmed; call `plan` before."""
-        return self._wanted[origin, target]
 
     def wanted(self, plan: Plan) -> list[WantedSwitch]:
         """What is desired once a plan of this set is confirmed."""
         target = None if plan.of_set is None else self.prepared.target(plan.of_set.target)
         assert target is not None
         return wanted_at(target, plan.moves)
-
-    def plan_ahead(self, origin: str) -> None:
-        """Make the ways from a target to each of the others."""
-        for target in self.states:
-            self.plan(origin, target)
 
     def plan_from(self, state: SetState, target: str, *, lit: Iterable[Link] = ()) -> Plan:
         """The way from any state of its switches. `lit`: the links that have light there."""
@@ -157,8 +163,44 @@ class LiveSet:
 
     def target_of(self, state: SetState, *, first: str) -> str | None:
         """The target that has this state, None for none; of several the one that is named, else the first."""
-        same = [name for name, other in self.states.items() if _is_same(state, other)]
+        there = {switch: found for switch, found in state.items() if found}
+        same = [name for name, other in self.states.items() if there == {key: one for key, one in other.items() if one}]
         return first if first in same else next(iter(same), None)
+
+    def status(
+        self, stored: StoredSet, latest: Mapping[str, Iterable[CrossconnectReading]], *, now_wall_ns: int
+    ) -> PreparedSetStatus:
+        """The set as its users see it. `stored`: as the journal has it; `latest`: the last reports of its switches."""
+        prepared, expires_ns = self.prepared, self.prepared.expires_wall_ns
+        is_settled = self.is_settled and not stored.doubt
+        left = self.how_it_left(stored.at, latest) if is_settled and self.switching is None else ""
+        return PreparedSetStatus(
+            prepared_set=self.id,
+            lease=prepared.lease,
+            holder=prepared.holder,
+            rule=prepared.rule,
+            at=stored.at if is_settled and not left else None,
+            why=stored.doubt
+            or self.ends_because
+            or left
+            or ("" if is_settled else self.why or "its switches are being read"),
+            switching=self.switching,
+            targets=[
+                SetTarget(
+                    target=one.name,
+                    what=one.what,
+                    crossconnects=[
+                        SwitchCrossconnect(switch=name, crossconnect=each)
+                        for name, found in one.state.items()
+                        for each in found
+                    ],
+                    links=[link.link for link in one.links],
+                )
+                for one in prepared.targets
+            ],
+            ports=prepared.ports,
+            expires_in_s=None if expires_ns is None else (expires_ns - now_wall_ns) / 1e9,
+        )
 
     def how_it_left(self, at: str, latest: Mapping[str, Iterable[CrossconnectReading]]) -> str:
         """How its switches have left this target, by their last reports; empty where they have not."""
@@ -176,8 +218,3 @@ class LiveSet:
         if not found:
             return ""
         return f"not at {at} any more: {'; '.join(found)}. `hwd switch {self.id} {at}` brings it back"
-
-
-def _is_same(one: SetState, other: SetState) -> bool:
-    nothing = frozenset[object]()
-    return all(one.get(switch, nothing) == other.get(switch, nothing) for switch in one.keys() | other.keys())

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from hwd.fabric.state import crossconnect_ports
+from hwd.model.bodies import PrepareBody
 from hwd.model.circuit import Observed, RoutedLink
 from hwd.model.interlock import refusal
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
 from hwd.model.plural import plural
 from hwd.model.prepared_set import BEFORE, FINISH, TARGETS_MOST, PreparedLink, PreparedTarget
-from hwd.model.request import Caller, Request
+from hwd.model.request import Request
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.plans.planner import BackgroundPlanner, relied_ports
+from hwd.reconfigure.plans.planner import Planner, relied_ports
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
 from hwd_drivers.switching.moves import ApplyMode
@@ -22,19 +23,6 @@ from hwd_drivers.switching.moves import ApplyMode
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 CROSSCONNECTS_MOST: Final = 100_000
 """Crossconnects of all targets of a set together: some 1 MB of the journal."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetTerms:
-    """How a set is held. `rule`: what becomes of a switch that a crash cuts off. `for_s` None: as long as its lease."""
-
-    rule: str
-    lease: str
-    epoch: int | None = None
-    for_s: float | None = None
-    ready_within_s: float | None = None
-    mode: ApplyMode = ApplyMode.UPDATE
-    caller: Caller | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +35,7 @@ class Preparation:
     routed: Mapping[str, tuple[RoutedLink, ...]]
 
 
-def check_targets(requests: Mapping[str, Request], terms: SetTerms) -> None:
+def check_targets(requests: Mapping[str, Request], body: PrepareBody) -> None:
     """Raises ConfigError, all findings at once, where these can be no targets of one set."""
     problems = []
     if not 1 <= len(requests) <= TARGETS_MOST:
@@ -63,22 +51,21 @@ def check_targets(requests: Mapping[str, Request], terms: SetTerms) -> None:
             problems.append(
                 f"target {name}: empties {', '.join(request.wanted.emptied)}; name the ends to free instead"
             )
-    if terms.mode is ApplyMode.OVERWRITE:
+    if body.mode is ApplyMode.OVERWRITE:
         problems.append("mode overwrite: a set holds the ports that it names, not whole switches; use update or safe")
-    if terms.rule not in (FINISH, BEFORE, *requests):
+    if body.after_crash not in (FINISH, BEFORE, *requests):
         known = ", ".join((FINISH, BEFORE, *requests))
-        problems.append(f"after a crash {terms.rule!r}: no such rule; there are {known}")
+        problems.append(f"after a crash {body.after_crash!r}: no such rule; there are {known}")
     if problems:
         raise ConfigError(f"prepare: {'; '.join(problems)}")
 
 
-def prepared_from(
-    plans: Mapping[str, Plan], observed: Observed, *, testbed: Testbed, planner: BackgroundPlanner
-) -> Preparation:
+def prepared_from(plans: Mapping[str, Plan], observed: Observed, planner: Planner) -> Preparation:
     """Raises RefusedError where an interlock refuses a target, and where a state could not be come back to."""
     for name, plan in plans.items():
         if why := refusal(plan.interlocks):
             raise RefusedError(f"target {name}: {why}")
+    testbed = planner.testbed
     ends = _ends(plans, testbed)
     before = {
         switch: frozenset(one.crossconnect for one in observed[switch] if not found.isdisjoint(one.crossconnect.ends))

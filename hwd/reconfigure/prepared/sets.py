@@ -1,69 +1,44 @@
 """Prepared sets of one testbed: prepared, switched between their targets, settled after a restart, and released.
 
-prepared = await sets.prepare({"day": request, "night": other}, SetTerms(rule="finish", lease="k3v9"))
+prepared = await sets.prepare({"day": request, "night": other}, PrepareBody(targets=targets, lease="k3v9"))
 reconfiguration = await sets.switch(prepared.id, "night", id="a1b2c3d4")
 await sets.release(prepared.id, why="released")
 """
 
 import asyncio
 import logging
-import re
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from dataclasses import replace
-from typing import ClassVar, Final
+from collections.abc import Mapping
+from typing import ClassVar
 
-from msgspec import UNSET
-
-from hwd.fabric.in_use import InUse
-from hwd.model.circuit import Observed
+from hwd.model.bodies import PrepareBody
 from hwd.model.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.host import HostBirth, HostUp
 from hwd.model.lease import LeaseReleased
-from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
 from hwd.model.prepared_set import (
-    BEFORE,
-    FINISH,
-    PreparedSet,
     PreparedSetStatus,
-    SetPrepared,
     SetReleased,
-    SetSettled,
-    SetState,
-    SetTarget,
-    moves_between,
-    wanted_at,
 )
-from hwd.model.reconfiguration import ReconfigurationEnded, WantedSwitch
+from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.request import Caller, Request
-from hwd.model.switch import SwitchAdopted
-from hwd.ports.claim import Claim, run_of
-from hwd.ports.ledger import Asker, Ledger
+from hwd.ports.claim import Claim
+from hwd.ports.ledger import Ledger
 from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.apply.agent_watch import RENEW_S, AgentWatch
-from hwd.reconfigure.apply.completion import Completion
-from hwd.reconfigure.apply.drive import Drive, journal_written
 from hwd.reconfigure.apply.reconfiguration import Emitter, Outcome, Reconfiguration
-from hwd.reconfigure.apply.switches import Look, Switches, same_fault
+from hwd.reconfigure.apply.switches import Switches
 from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.journal.sets import StoredSet
-from hwd.reconfigure.plans.planner import BackgroundPlanner, moved_ports
 from hwd.reconfigure.prepared.ends import RELEASED, SetEnds, end_of_lease
 from hwd.reconfigure.prepared.live_set import LiveSet
-from hwd.reconfigure.prepared.preparation import SetTerms, check_targets, prepared_from
-from hwd.reconfigure.transfers import Transfers
+from hwd.reconfigure.prepared.preparer import Preparer
+from hwd.reconfigure.prepared.set_moves import SetMoves
+from hwd.reconfigure.prepared.settling import AGAIN_S, Settling
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document
-from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
-from hwd_drivers.core.ids import Ids
+from hwd_drivers.core.errors import FailedError, RefusedError
 from hwd_drivers.core.reason import reason_of
-from hwd_drivers.core.values import natural_key
 from hwd_drivers.devices.facts import SwitchRead, SwitchUp
-
-AGAIN_S: Final = 5.0
-"""The pause after a set could not be settled, or its end not be journaled."""
-
-_NUMBERS: Final = re.compile(r"\d+")
 
 log = logging.getLogger(__name__)
 
@@ -71,8 +46,7 @@ log = logging.getLogger(__name__)
 class PreparedSets:
     """Owns every set. Also a `Sink`: a set ends with its lease, and is settled as its switches connect.
 
-    `ends`: how sets ended. `report_refusals`: tells the interlocks that refuse a plan; `isolate`: the plan with its
-    proof of isolation.
+    `ends`: how sets ended.
     """
 
     TAKES: ClassVar = (
@@ -90,49 +64,33 @@ class PreparedSets:
     def __init__(
         self,
         *,
-        in_use: InUse,
+        preparer: Preparer,
         journal: Journal,
-        planner: BackgroundPlanner,
         switches: Switches,
         ledger: Ledger,
         agent_watch: AgentWatch,
-        drive: Drive,
-        completion: Completion,
-        transfers: Transfers,
-        under_way: MutableMapping[str, Reconfiguration],
-        planned: Callable[[Request, Look], Awaitable[Plan]],
-        report_refusals: Callable[[Plan], None],
-        isolate: Callable[[Plan], Plan],
-        note_baseline: Callable[[Plan, Observed], Awaitable[None]] | None,
+        moves: SetMoves,
+        settling: Settling,
         clock: Clock,
-        ids: Ids,
-        emitter: Emitter,
+        emit: Emitter,
     ) -> None:
-        self._in_use = in_use
+        self._preparer = preparer
         self._journal = journal
-        self._planner = planner
         self._switches = switches
         self._ledger = ledger
         ledger.report_why(Reason.PREPARED_SET, self._left_of)
         self._agent_watch = agent_watch
-        self._drive = drive
-        self._completion = completion
-        self._transfers = transfers
-        self._under_way = under_way
-        self._planned = planned
-        self._report_refusals = report_refusals
-        self._isolate = isolate
-        self._note_baseline = note_baseline
+        self._moves = moves
+        self._settling = settling
         self._clock = clock
-        self._ids = ids
-        self._emit = emitter
+        self._emit = emit
         self.ends = SetEnds()
-        self._sets: dict[str, LiveSet] = {}
-        self._to_arm: set[str] = set()
-        self._changed = asyncio.Event()
         left = {entry.of_set.id: entry.reconfiguration for entry in journal.open if entry.of_set is not None}
-        for stored in journal.sets:
-            self._take_over(stored, left_open=left.get(stored.prepared.id, ""))
+        self._sets: dict[str, LiveSet] = {
+            one.prepared.id: settling.take_over(one, left_open=left.get(one.prepared.id, "")) for one in journal.sets
+        }
+        self._to_arm = set(self._sets)
+        self._changed = asyncio.Event()
 
     # --- what there is
 
@@ -160,87 +118,24 @@ class PreparedSets:
 
     # --- prepare
 
-    async def prepare(self, requests: Mapping[str, Request], terms: SetTerms) -> PreparedSetStatus:
+    async def prepare(
+        self, requests: Mapping[str, Request], body: PrepareBody, caller: Caller | None = None
+    ) -> PreparedSetStatus:
         """Route and check every target, hold the ports, journal the set, and let agents watch; then it can be switched.
+        `requests`: what the targets of `body` mean.
 
         The switches are read once, and stay as they are. Raises what a plan raises, for each target with its name, and
         FailedError where the journal does not take the set.
         """
-        check_targets(requests, terms)
-        id = self._ids.token(length=8)
-        routed = {name: await self._planner.route(request) for name, request in requests.items()}
-        switches = frozenset(switch for one in routed.values() for switch in one.switches)
-        relies = frozenset(port for one in routed.values() for port in one.ports)
-        # a transfer in flight does not keep a set from being prepared: nothing moves before a switch, which asks for it
-        asker = Asker(lease=terms.lease, epoch=terms.epoch, prepared_set=id, switches=switches, cuts=True)
-        lease = self._claim(asker, id, relies_on=relies)
         try:
-            async with self._switches.turns.take(switches):
-                look = await self._switches.read_unmoved(sorted(switches))
-                plans: dict[str, Plan] = {}
-                for name, request in requests.items():
-                    try:
-                        plans[name] = await self._planned(request, look)
-                    except HwdError as error:
-                        raise same_fault(error, f"target {name}: {error}") from error
-                    self._report_refusals(plans[name])
-                made = prepared_from(plans, look.observed, testbed=self._in_use.testbed, planner=self._planner)
-                self._check_covered(lease, made.ports)
-                self._claim(asker, id, relies_on=relies | made.ports, changes=made.ports)
-                plans = {name: self._isolate(plan) for name, plan in plans.items()}
-                if self._note_baseline is not None:
-                    for plan in plans.values():
-                        await self._note_baseline(plan, look.observed)
-                lease = self._claim(asker, id, relies_on=made.ports, changes=made.ports)
-                now, caller = self._clock.wall_ns(), terms.caller
-                prepared = PreparedSet(
-                    id=id,
-                    lease=terms.lease,
-                    lease_epoch=lease.epoch,
-                    holder=lease.owner,
-                    run=run_of(lease.owner),
-                    rule=terms.rule,
-                    mode=terms.mode,
-                    ready_within_s=terms.ready_within_s,
-                    targets=[*made.targets],
-                    ends={**made.ends},
-                    ports=sorted(made.ports, key=natural_key),
-                    wall_ns=now,
-                    expires_wall_ns=None if terms.for_s is None else now + round(terms.for_s * 1e9),
-                    by="" if caller is None else caller.name,
-                    verified=caller is not None and caller.is_verified,
-                )
-                live = LiveSet(
-                    prepared=prepared,
-                    routed=made.routed,
-                    expected=self._planner.expect(prepared.ends, links_come=any(made.routed.values())),
-                    read_ns=dict(look.ended_ns),
-                )
-                first = live.target_of(live.states[BEFORE], first=next(iter(requests))) or BEFORE
-                live.plan_ahead(first)
-                with journal_written():
-                    self._journal.prepare(prepared, at=first)
+            live, fact = await self._preparer.prepare(requests, body, caller)
         except BaseException:
-            self._ledger.release(Reason.PREPARED_SET, id)
             self._changed.set()  # a journal that refused it has to be written anew
             raise
-        self._sets[id] = live
+        self._sets[live.id] = live
         self._ledger.claim(live.claim)
         self._changed.set()
-        self._emit(
-            SetPrepared(
-                prepared_set=id,
-                lease=prepared.lease,
-                holder=prepared.holder,
-                targets=[*requests],
-                rule=prepared.rule,
-                overridden=[*dict.fromkeys(one for plan in plans.values() for one in plan.overridden)] or UNSET,
-                ports=prepared.ports,
-                expires_wall_ns=UNSET if prepared.expires_wall_ns is None else prepared.expires_wall_ns,
-                by=prepared.by or UNSET,
-                verified=prepared.verified if prepared.by else UNSET,
-            )
-        )
+        self._emit(fact)
         await self._arm(live)
         return self._status(live)
 
@@ -274,18 +169,19 @@ class PreparedSets:
             live = self._live(id)  # it may have been released meanwhile
             self._check_switchable(live, target)
         stored = self._stored(live)
-        plan = live.plan(stored.at, target) if new_plan is None else new_plan
-        claim = self._claim_switch(live, reconfiguration, plan.touches, epoch=epoch)
-        wanted = live.wanted_between(stored.at, target) if new_plan is None else live.wanted(plan)
-        one = self._reconfiguration(
-            live, reconfiguration, plan, wanted, caller, asked_ns=asked_ns, lease_holder=claim.owner, override=override
+        plan, wanted = live.way(stored.at, target) if new_plan is None else (new_plan, live.wanted(new_plan))
+        lease = self._claim_switch(live, reconfiguration, plan.touches, epoch=epoch)
+        one = await self._moves.drive(
+            live,
+            reconfiguration,
+            plan,
+            wanted,
+            caller=caller,
+            lease_holder=lease.owner,
+            origin=stored.at if new_plan is None else None,
+            asked_ns=asked_ns,
+            override=override,
         )
-        live.switching = reconfiguration
-        try:
-            await (self._drive.switch(one, origin=stored.at) if new_plan is None else self._drive.run(one))
-        except BaseException as error:  # also where the caller is cancelled: it goes back to what there was before
-            await self._go_back(one, error)
-            raise
         if new_plan is not None:
             live.looked = disturbed
         return one
@@ -301,22 +197,9 @@ class PreparedSets:
         state = live.state_from(look.observed)
         at = self._stored(self._live(live.id)).at
         if live.target_of(state, first=at) != at:
-            return self._plan_from(live, state, target, look.observed)
+            return self._moves.plan_from(live, state, target, look.observed)
         live.looked = disturbed
         return None
-
-    def _plan_from(self, live: LiveSet, state: SetState, target: str, observed: Observed) -> Plan:
-        """Plan a switch of a set, which also touches the ports of what others have put onto the ends of the set, and
-        those of its light.
-        """
-        plan = live.plan_from(state, target)
-        moved = [
-            SwitchCrossconnect(switch=move.switch, crossconnect=one)
-            for move in plan.moves
-            for one in (*move.remove, *move.add)
-        ]
-        lit = self._planner.ports_lit_by(moved, observed)
-        return replace(plan, touches=plan.touches | moved_ports(plan.moves) | lit)
 
     def _check_switchable(self, live: LiveSet, target: str) -> None:
         stored = self._stored(live)
@@ -340,63 +223,10 @@ class PreparedSets:
             raise RefusedError(f"prepared set {live.id}: it has expired. Prepare it again")
         self._ledger.check(asker, ports, PortAction.RELY, now_wall_ns=now)
         self._ledger.check(asker, ports, PortAction.CHANGE, now_wall_ns=now)
-        self._claim_reconfiguration(live, reconfiguration, ports)
+        self._moves.claim(live, reconfiguration, ports)
         lease = self._ledger.get(Reason.LEASE, live.prepared.lease)
         assert lease is not None
         return lease
-
-    def _claim_reconfiguration(self, live: LiveSet, id: str, ports: frozenset[str]) -> None:
-        run = live.prepared.run
-        self._ledger.claim(
-            Claim(
-                id=id,
-                reason=Reason.RECONFIGURATION,
-                owner=live.prepared.holder,
-                ports=ports,
-                run=run,
-                switches=frozenset(live.switches),
-                what=f"prepared set {live.id}",
-            )
-        )
-
-    def _reconfiguration(
-        self,
-        live: LiveSet,
-        id: str,
-        plan: Plan,
-        wanted: Sequence[WantedSwitch],
-        caller: Caller | None,
-        *,
-        asked_ns: int | None,
-        lease_holder: str,
-        override: str = "",
-    ) -> Reconfiguration:
-        one = Reconfiguration(
-            id=id,
-            plan=plan,
-            run=live.prepared.run,
-            started_ns=self._clock.monotonic_ns(),
-            read_ns=dict(live.read_ns),
-            lease_holder=lease_holder,
-            caller=caller,
-            override=override,
-            lease_epoch=live.prepared.lease_epoch,
-            wanted=wanted,
-            asked_ns=asked_ns,
-        )
-        self._under_way[id] = one
-        return one
-
-    async def _go_back(self, one: Reconfiguration, error: BaseException) -> None:
-        """The way back of a drive that failed; raises its error with the outcome, where that is one of ours."""
-        why = str(error) if isinstance(error, HwdError) else repr(error)
-        await self._completion.roll_back(one, "aborted" if isinstance(error, asyncio.CancelledError) else why)
-        if not isinstance(error, HwdError):
-            return
-        after = one.outcome or Outcome.FAILED
-        raise same_fault(
-            error, f"{error}. Outcome: {after}{'' if after is Outcome.ROLLED_BACK else f' ({one.why})'}"
-        ) from error
 
     # --- release
 
@@ -451,7 +281,13 @@ class PreparedSets:
                 for live in self._sets.values():
                     if live.switching == id:
                         live.switching = None
-                        self._note_end(live, id, outcome)
+                        live.disturbed += outcome != Outcome.CONFIRMED
+                        if outcome == Outcome.FAILED:
+                            live.is_settled, live.left_open = False, id
+                            self._ledger.claim(live.claim)
+                        else:
+                            live.read_ns = dict.fromkeys(live.switches, self._clock.monotonic_ns())
+                        self._to_arm.add(live.id)  # the watch for it has ended that of the set
             case JournalGivenUp(reconfiguration=id):
                 for live in self._sets.values():
                     if live.left_open == id:
@@ -466,16 +302,6 @@ class PreparedSets:
                     live.disturbed += live.is_changed_by(fact)
                 return
         self._changed.set()
-
-    def _note_end(self, live: LiveSet, id: str, outcome: str) -> None:
-        now_ns = self._clock.monotonic_ns()
-        live.disturbed += outcome != Outcome.CONFIRMED
-        if outcome == Outcome.FAILED:
-            live.is_settled, live.left_open = False, id
-            self._ledger.claim(live.claim)
-        else:
-            live.read_ns = dict.fromkeys(live.switches, now_ns)
-        self._to_arm.add(live.id)  # the watch for it has ended that of the set
 
     async def run(self) -> None:
         """End sets at their time, settle them after a restart, and keep agents watching, until cancelled."""
@@ -497,7 +323,8 @@ class PreparedSets:
                 self._to_arm.update(self._sets)
                 arm_all_s = loop.time() + RENEW_S
             await self._arm_again()
-            waits_s = [arm_all_s - loop.time(), *self._left_s()]
+            now_ns = self._clock.wall_ns()
+            waits_s = [arm_all_s - loop.time(), *(live.claim.left_s(now_ns) for live in self._sets.values())]
             try:
                 async with asyncio.timeout(max(0.001, min([*waits_s, *([AGAIN_S] if again else [])]))):
                     await self._changed.wait()
@@ -511,7 +338,7 @@ class PreparedSets:
         if not live.is_settled and live.switching is None:
             if asyncio.get_running_loop().time() < live.settle_after_s:
                 return False
-            await self._settle(live)
+            await self._settling.settle(live)
             if live.id not in self._sets:
                 return True
             if not live.is_settled:
@@ -521,8 +348,7 @@ class PreparedSets:
             return True
         if not live.claim.is_in_force(now):
             live.ends_because = live.ends_because or "it has expired"
-        lease = self._ledger.get(Reason.LEASE, live.prepared.lease)
-        if lease is None or not lease.is_in_force(now) or lease.epoch != live.prepared.lease_epoch:
+        if live.lease_in_force(self._ledger, now) is None:
             live.ends_because = live.ends_because or f"its lease {live.prepared.lease} is over"
         if not live.ends_because:
             return True
@@ -553,162 +379,7 @@ class PreparedSets:
         if live.prepared.ready_within_s is not None:
             await self._agent_watch.disarm(live.id, {end.host for link in live.links for end in link.ends})
 
-    def _left_s(self) -> list[float]:
-        now = self._clock.wall_ns()
-        return [live.claim.left_s(now) for live in self._sets.values()]
-
-    # --- after a restart
-
-    def _take_over(self, stored: StoredSet, *, left_open: str) -> None:
-        """Hold the ports of a set of an earlier process. Where its switches are is for `_settle` to find."""
-        prepared = stored.prepared
-        routed, lost, there = {}, list[str](), self._in_use.testbed.switches
-        for one in prepared.targets:
-            state = {name: found for name, found in prepared.state(one.name).items() if name in there}
-            made = {link.link: link for link in self._planner.routed_of(state)}
-            routed[one.name] = tuple(made[link.link] for link in one.links if link.link in made)
-            lost += [f"{link.link} of {one.name}" for link in one.links if link.link not in made]
-        live = LiveSet(
-            prepared=prepared,
-            routed=routed,
-            expected=self._planner.expect(
-                [name for name in prepared.ends if name in there],
-                links_come=any(routed.values()),
-            ),
-            is_settled=False,
-            left_open=left_open,
-            is_cut_off=bool(left_open),
-        )
-        if lost:
-            live.ends_because = f"the testbed file has changed: {', '.join(lost)} is not made by its crossconnects"
-        self._sets[prepared.id] = live
-        self._to_arm.add(prepared.id)
-        self._ledger.claim(live.claim)
-
-    async def _settle(self, live: LiveSet) -> None:
-        """Read where the switches of a set are. What equals no target goes where its rule says, as a reconfiguration.
-
-        A switch that a crash cut off comes first, by the recovery of the journal.
-        """
-        if any(one.reconfiguration == live.left_open for one in self._journal.open):
-            live.why = f"reconfiguration {live.left_open} of it is open in the journal"
-            return
-        live.left_open = ""
-        if lost := [name for name in live.switches if name not in self._switches.names]:
-            why = f"the testbed file has changed: {', '.join(lost)} is no switch of it that the daemon drives"
-            live.is_settled, live.ends_because = True, live.ends_because or why  # nobody can say where they are
-            return
-        stored = self._stored(live)
-        if live.is_cut_off:
-            goal = stored.at if live.prepared.rule == FINISH else live.prepared.rule
-        else:
-            goal = ""
-        try:
-            if away := self._switches.away(live.switches):
-                live.why = "; ".join(away)
-                return
-            async with self._switches.turns.take(live.switches):
-                disturbed = live.disturbed
-                look = await self._switches.read(live.switches)
-                if live.id not in self._sets:
-                    return  # it was released meanwhile
-                live.read_ns, live.looked = dict(look.ended_ns), disturbed
-                state = live.state_from(look.observed)
-                found = live.target_of(state, first=stored.at)
-                goal = goal or found or (stored.at if live.prepared.rule == FINISH else live.prepared.rule)
-                if found == goal or live.states[goal] == state:
-                    self._found(live, stored, goal)
-                else:
-                    await self._bring(live, self._plan_from(live, state, goal, look.observed))
-        except HwdError as error:
-            self._say_unsettled(live, str(error))
-            return
-        except OSError as error:
-            self._say_unsettled(live, f"journal: {reason_of(error)}")
-            return
-        live.is_settled, live.is_cut_off, live.why = True, False, ""
-        if live.id in self._sets:
-            self._ledger.claim(live.claim)
-
-    def _say_unsettled(self, live: LiveSet, why: str) -> None:
-        if _NUMBERS.sub("", live.why) != _NUMBERS.sub("", why):  # the time that a lease has left is no news
-            log.warning("prepared set %s: it is not at a target yet, and that is tried again: %s", live.id, why)
-        live.why = why
-        live.settle_after_s = asyncio.get_running_loop().time() + AGAIN_S
-
-    def _found(self, live: LiveSet, stored: StoredSet, at: str) -> None:
-        """The switches are at this target. On OSError nothing is told."""
-        why = "the switches are where the journal says"
-        if at != stored.at:
-            why = f"the journal says {stored.at}, and the switches have this: a power cut took what had come between"
-            self._journal.stand(live.id, at=at)
-            target = live.prepared.target(at)
-            assert target is not None
-            for one in wanted_at(target, moves_between(live.states[stored.at], live.states[at])):
-                by = f"prepared set {live.id}, found at {at}"
-                self._emit(SwitchAdopted(switch=one.switch, crossconnects=one.crossconnects, free=one.free, by=by))
-            log.warning("prepared set %s: at %s: %s", live.id, at, why)
-        self._emit(SetSettled(prepared_set=live.id, target=at, why=why))
-
-    async def _bring(self, live: LiveSet, plan: Plan) -> None:
-        """Bring the switches of a set to a target by its rule: journaled, driven and read back as all else."""
-        assert plan.of_set is not None
-        id = self._ids.token(length=8)
-        caller = Caller(name=f"rule of prepared set {live.id}", is_verified=True)
-        self._check_others(live, id, plan.touches - live.ports)
-        self._claim_reconfiguration(live, id, plan.touches)
-        holder = live.prepared.holder
-        one = self._reconfiguration(live, id, plan, live.wanted(plan), caller, asked_ns=None, lease_holder=holder)
-        live.switching = id
-        try:
-            one.remarks += await self._transfers.drain(plan.touches, by=id, what=plan.what)
-            await self._drive.run(one)
-        except BaseException as error:
-            await self._go_back(one, error)
-            raise
-        await self._completion.confirm(one)
-        target = plan.of_set.target
-        self._emit(SetSettled(prepared_set=live.id, target=target, why=f"by its rule {live.prepared.rule}, as {id}"))
-
-    def _check_others(self, live: LiveSet, id: str, ports: frozenset[str]) -> None:
-        """Raises RefusedError where somebody else has ports that others have joined with the ends of a set.
-
-        Transfers on them are waited for, and a lease that has ended keeps no set from going by its rule.
-        """
-        now = self._clock.wall_ns()
-        lease = self._ledger.get(Reason.LEASE, live.prepared.lease)
-        asker = replace(live.asker(id), cuts=True, is_way_back=True)
-        if lease is None or not lease.is_in_force(now) or lease.epoch != live.prepared.lease_epoch:
-            asker = replace(asker, lease=None, epoch=None)
-        refusals = self._ledger.refusals(asker, ports, PortAction.CHANGE, now_wall_ns=now)
-        if taken := [one.text for one in refusals if one.claim is not None]:
-            raise RefusedError("; ".join(taken))
-
     # --- parts
-
-    def _claim(
-        self, asker: Asker, id: str, *, relies_on: frozenset[str], changes: frozenset[str] = frozenset()
-    ) -> Claim:
-        """Hold ports for a set that is being prepared; returns its lease. Raises RefusedError where one is taken."""
-        now = self._clock.wall_ns()
-        self._ledger.check(asker, relies_on, PortAction.RELY, now_wall_ns=now)
-        self._ledger.check(asker, changes, PortAction.CHANGE, now_wall_ns=now)
-        lease = self._ledger.get(Reason.LEASE, asker.lease or "")
-        assert lease is not None
-        self._ledger.claim(
-            Claim(
-                id=id,
-                reason=Reason.PREPARED_SET,
-                owner=lease.owner,
-                ports=changes,
-                run=lease.run,
-                since_wall_ns=now,
-                relies_on=relies_on,
-                switches=asker.switches,
-                what=f"prepared set {id}, which is being prepared",
-            )
-        )
-        return lease
 
     def _left_of(self, claim: Claim) -> str:
         """How long a set still lasts, for others who want its ports."""
@@ -723,24 +394,6 @@ class PreparedSets:
         left_s = min(claim.left_s(now), lease.left_s(now))
         return f"for another {left_s:.0f} s, or longer where lease {lease.id} is renewed"
 
-    def _check_covered(self, lease: Claim, ports: frozenset[str]) -> None:
-        """Raises RefusedError where a set would hold ports that its lease does not cover: it would pass those who wait
-        for them or have reserved them.
-        """
-        if not (missing := ports - lease.ports):
-            return
-        named, both = (" ".join(sorted(found, key=natural_key)) for found in (missing, ports | lease.ports))
-        remedy = f"`hwd lease release {lease.id}`, then `hwd lease take {both}`"
-        if lease.run is not None:
-            remedy = f"it belongs to run {lease.run}; take one of your own: `hwd lease take {both}`"
-        now = self._clock.wall_ns()
-        asker = Asker(run=lease.run, until_wall_ns=lease.expires_wall_ns)
-        taken = [str(one) for one in self._ledger.refusals(asker, missing, PortAction.LEASE, now_wall_ns=now)]
-        raise RefusedError(
-            f"prepare: its targets change or pass ports that lease {lease.id} does not cover: {named}. "
-            f"A set holds only ports of its lease: {remedy}" + (f". Not free now: {'; '.join(taken)}" if taken else "")
-        )
-
     def _live(self, id: str) -> LiveSet:
         if (live := self._sets.get(id)) is None:
             if (ended := self.ends.get(id)) is not None:
@@ -754,34 +407,4 @@ class PreparedSets:
         return stored
 
     def _status(self, live: LiveSet) -> PreparedSetStatus:
-        stored, prepared = self._stored(live), live.prepared
-        is_settled = live.is_settled and not stored.doubt
-        expires_ns = prepared.expires_wall_ns
-        left = live.how_it_left(stored.at, self._switches.latest()) if is_settled and live.switching is None else ""
-        return PreparedSetStatus(
-            prepared_set=live.id,
-            lease=prepared.lease,
-            holder=prepared.holder,
-            rule=prepared.rule,
-            at=stored.at if is_settled and not left else None,
-            why=stored.doubt
-            or live.ends_because
-            or left
-            or ("" if is_settled else live.why or "its switches are being read"),
-            switching=live.switching,
-            targets=[
-                SetTarget(
-                    target=one.name,
-                    what=one.what,
-                    crossconnects=[
-                        SwitchCrossconnect(switch=name, crossconnect=each)
-                        for name, found in one.state.items()
-                        for each in found
-                    ],
-                    links=[link.link for link in one.links],
-                )
-                for one in prepared.targets
-            ],
-            ports=prepared.ports,
-            expires_in_s=None if expires_ns is None else (expires_ns - self._clock.wall_ns()) / 1e9,
-        )
+        return live.status(self._stored(live), self._switches.latest(), now_wall_ns=self._clock.wall_ns())

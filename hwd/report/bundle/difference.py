@@ -148,7 +148,6 @@ def _equal_ahead(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def _names(rows: Sequence[Mapping[str, Any]], key: Sequence[str]) -> list[str]:
-    """A name for each row."""
     found = [", ".join(filter(None, (_word(row.get(column)) for column in key))) for row in rows]
     if len(set(found)) == len(found) and all(found):
         return found

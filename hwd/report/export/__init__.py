@@ -3,10 +3,9 @@
 Each takes a run and its documents, and needs a bounded amount of memory.
 """
 
-from hwd.report.export.columns import COLUMNS, Column
 from hwd.report.export.event_model import bluesky
 from hwd.report.export.json_lines import jsonl, read_jsonl
-from hwd.report.export.rows import rows
+from hwd.report.export.rows import COLUMNS, Column, rows
 from hwd.report.export.table import csv, parquet
 from hwd.report.export.trace import perfetto
 

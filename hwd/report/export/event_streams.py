@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwd.model.instant import Knowledge, Origin
-from hwd.report.export.columns import COLUMNS
-from hwd.report.export.rows import Row
+from hwd.report.export.rows import COLUMNS, Row
 from hwd.timeline import StageName
 
 PRIMARY = "primary"

@@ -1,29 +1,110 @@
-"""The rows of the table, with the columns of `COLUMNS`."""
+"""The CSV and Parquet table: its columns, and for each reconfiguration a row for each switch that was commanded and one
+for each stage of each link.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Any
 
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.recorded_run import Run
 from hwd.model.timeline import SwitchCommand
-from hwd.report.export.columns import Value
 from hwd.report.reconfigurations import RecordedReconfiguration, recorded_reconfigurations
 from hwd.report.switch_commands import SwitchCommands, commanded
 from hwd.timeline import LinkTimeline, Stage, StageName
 from hwd_drivers.core.documents import Document, Json
 
+Value = str | int | float | bool | None
+"""A cell; None where the value is unknown."""
 Row = tuple[Value, ...]
+"""The cells of a row, in the order of `COLUMNS`."""
 
 
-class Subject(StrEnum):
-    """The subject of a row."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """`type` is that of its values: str, bool, int (64 bits) or float. An `optional` one may be empty."""
 
-    SWITCH = "switch"
-    """A switch that was commanded: its control time, and the crossconnects that it made."""
-    LINK = "link"
-    """One stage of a link."""
+    name: str
+    type: type
+    means: str
+    optional: bool = False
+
+
+def _columns_of_instant(which: str, words: str) -> tuple[Column, ...]:
+    return (
+        Column(name=f"{which}_instant", type=str, means=f"the instant {words} the stage {which}s"),
+        Column(name=f"{which}_knowledge", type=str, means="seen, unknown or never-left"),
+        Column(
+            name=f"{which}_earliest_ns",
+            type=int,
+            optional=True,
+            means="not before this, on the daemon's monotonic clock",
+        ),
+        Column(name=f"{which}_best_ns", type=int, optional=True, means="most likely then"),
+        Column(name=f"{which}_latest_ns", type=int, optional=True, means="not after this"),
+        Column(
+            name=f"{which}_sampling_ns",
+            type=int,
+            optional=True,
+            means="polling interval of its source; 0: the source is notified",
+        ),
+        Column(
+            name=f"{which}_source", type=str, optional=True, means="the end or daemon that decided, and what it read"
+        ),
+        Column(name=f"{which}_origin", type=str, optional=True, means="measured, kernel, twin or fitted"),
+        Column(name=f"{which}_why", type=str, optional=True, means="why it is not seen, or a remark"),
+    )
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column(name="run", type=str, means="id of the run"),
+    Column(name="playbook", type=str, means="what was run"),
+    Column(name="testbed", type=str, means="where"),
+    Column(name="virtual_time", type=bool, means="true: the seconds are simulated ones"),
+    Column(name="reconfiguration", type=str, means="id of the reconfiguration"),
+    Column(name="topology", type=str, means="the wanted topology"),
+    Column(
+        name="outcome", type=str, optional=True,
+        means="confirmed, rolled-back, failed or aborted; empty: its end is not recorded",
+    ),
+    Column(name="whole", type=bool, means="false: the run broke off in it, and a missing event means nothing"),
+    Column(
+        name="commanded_wall_ns", type=int, optional=True,
+        means="unix time of the first command of the link or switch, by the daemon's wall clock",
+    ),
+    Column(name="subject", type=str, means="the subject of the row: switch, or link"),
+    Column(
+        name="link", type=str, optional=True,
+        means="both ends, `h0.eth0<->h1.eth0`; empty in rows of a switch, as the ends are",
+    ),
+    Column(name="end_a", type=str, optional=True, means="its first end"),
+    Column(name="end_b", type=str, optional=True, means="its second end"),
+    Column(name="switches", type=str, means="the switch; of a link all on its path, separated by spaces"),
+    Column(name="kept", type=bool, means="true: none of the link's crossconnects moved; false in rows of a switch"),
+    Column(name="dwell_s", type=float, optional=True, means="time since its last reconfiguration; empty: unknown"),
+    Column(name="stage", type=str, means="the stage; see docs/explanations/timeline.md. Of a switch: control"),
+    Column(name="knowledge", type=str, means="seen, unknown or never-left"),
+    Column(name="seconds", type=float, optional=True, means="its most likely duration"),
+    Column(name="error_s", type=float, optional=True, means="sum of the bounds of its two instants"),
+    Column(name="least_s", type=float, optional=True, means="not shorter than this, by those bounds"),
+    Column(name="most_s", type=float, optional=True, means="not longer than this"),
+    Column(name="origin", type=str, optional=True, means="the weakest origin of the instants that determine it"),
+    Column(name="why", type=str, optional=True, means="what is missing, or a remark"),
+    *_columns_of_instant("start", "at which"),
+    *_columns_of_instant("end", "at which"),
+    Column(name="pairs", type=int, optional=True, means="crossconnects that the switch made; empty in rows of links"),
+    Column(name="removed", type=int, optional=True, means="crossconnects that it removed; likewise"),
+    Column(
+        name="commands", type=int, optional=True,
+        means="number of commands for that, all within its control time; likewise",
+    ),
+    Column(name="sweep", type=str, optional=True, means="sweep variables of the playbook with their values, as JSON"),
+    Column(
+        name="settings", type=str, optional=True,
+        means="settings of the link's NIC ports that runs had made, by port, as JSON; empty: none",
+    ),
+)  # fmt: skip
 
 
 def rows(run: Run, documents: Iterable[Document]) -> Iterator[Row]:
@@ -53,7 +134,7 @@ def link_rows(run: Run, one: RecordedReconfiguration) -> Iterator[tuple[Row, ...
         )
 
 
-def _reconfiguration(run: Run, one: RecordedReconfiguration, sent: Instant, subject: Subject) -> Row:
+def _reconfiguration(run: Run, one: RecordedReconfiguration, sent: Instant, subject: str) -> Row:
     return (
         run.id,
         run.playbook,
@@ -64,7 +145,7 @@ def _reconfiguration(run: Run, one: RecordedReconfiguration, sent: Instant, subj
         one.outcome,
         one.whole,
         sent.at_ns + one.wall_offset_ns if sent.knowledge is Knowledge.SEEN else None,
-        str(subject),
+        subject,
     )
 
 
@@ -72,7 +153,7 @@ def _switch(run: Run, one: RecordedReconfiguration, command: SwitchCommand, meas
     sent, answered = command.commanded, command.acknowledged
     seen = measured.control_s is not None
     return (
-        *_reconfiguration(run, one, sent, Subject.SWITCH),
+        *_reconfiguration(run, one, sent, "switch"),
         *(None, None, None),
         command.switch,
         False,
@@ -97,7 +178,7 @@ def _switch(run: Run, one: RecordedReconfiguration, command: SwitchCommand, meas
 
 def _link(run: Run, one: RecordedReconfiguration, link: LinkTimeline) -> Row:
     return (
-        *_reconfiguration(run, one, link.instant(InstantName.COMMANDED), Subject.LINK),
+        *_reconfiguration(run, one, link.instant(InstantName.COMMANDED), "link"),
         link.link,
         *link.link.ends,
         " ".join(one.switches.get(link.link, ())),

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 from hwd.model.recorded_run import Run
-from hwd.report.export.columns import COLUMNS, Value
-from hwd.report.export.rows import Row, rows
+from hwd.report.export.rows import COLUMNS, Row, Value, rows
 from hwd.report.optional_import import import_optional
 from hwd_drivers.core.documents import Document
 
@@ -78,7 +77,6 @@ def _columns(batch: Iterable[Row]) -> Iterable[list[Value]]:
 
 
 def _schema(pa: Any) -> Any:
-    """A schema of pyarrow."""
     types = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
     return pa.schema(
         [

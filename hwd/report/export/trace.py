@@ -103,7 +103,6 @@ class _Story:
             self._reconfigured(one)
 
     def _place(self, data: Mapping[str, Any]) -> int:
-        """The track of a document's subject."""
         for key, rank in (("switch", _SWITCHES), ("host", _HOSTS)):
             if isinstance(name := data.get(key), str):
                 return self._tracks.track(f"{key} {name}", rank=rank)

@@ -335,7 +335,6 @@ def _totals(data: Datasets, links: Sequence[LinkTimeline], y: alt.Y, width: floa
 
 
 def _legend(timeline: Timeline) -> list[str]:
-    """The name of each stage and its median."""
     labels = []
     for stage in _STAGES:
         seen = [one for link in timeline.moved if (one := link.stage(stage)).seconds is not None]
@@ -359,7 +358,6 @@ def _heading(timeline: Timeline) -> Iterator[str]:
 
 
 def _origins(timeline: Timeline, virtual_time: bool) -> Iterator[str]:
-    """Where the figures come from."""
     origins = {
         stage: {one for link in timeline.moved if (one := link.stage(stage).origin) is not None} for stage in _STAGES
     }

@@ -1,6 +1,7 @@
 """The report as one HTML file: no network; light and dark; legible on a telephone, on paper and to a screen reader."""
 
 import datetime
+import html as html_text
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -20,8 +21,8 @@ from hwd.report.figures.figures import Figures, pairs_papers
 from hwd.report.figures.render import script, specifications, svg
 from hwd.report.figures.waterfall import waterfall_figure
 from hwd.report.grouping import notes, split_by
-from hwd.report.page.markup import escape
 from hwd.report.run_report import RunReport
+from hwd_drivers.core.printable import printable
 
 WATERFALLS_MAX = 12
 """Reconfigurations drawn one by one; the tables and distributions have all."""
@@ -109,6 +110,17 @@ def _templates() -> jinja2.Environment:
 def _finalize(value: object) -> object:
     """Cleans the texts of strangers, beside what autoescape does."""
     return Markup(escape(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def escape(text: str) -> str:
+    """Escape a text: it can neither end its element nor change the direction of its neighbours. Lines and tabs stay, as
+    in files; other invisible characters become escapes.
+    """
+    return html_text.escape("\n".join("\t".join(map(_shown, line.split("\t"))) for line in text.split("\n")))
+
+
+def _shown(text: str) -> str:
+    return printable(text.replace("\u00a0", " "), most=len(text) * 10 + 1)
 
 
 def _text(name: str) -> str:

@@ -1,6 +1,7 @@
 """Examines a host. This file is sent there: it needs nothing but Python."""
 
 import hashlib
+import importlib.util
 import json
 import os
 import platform
@@ -59,7 +60,7 @@ def look(layout: dict[str, str]) -> dict[str, Any]:
         "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         "network": os.stat("/proc/self/ns/net").st_ino,
         "systemd": Path("/run/systemd/system").is_dir(),
-        "venv": has_venv(),
+        "venv": importlib.util.find_spec("venv") is not None,
         "near": str(near),
         "free_bytes": disk.f_bavail * disk.f_frsize,
         "read_only": bool(disk.f_flag & os.ST_RDONLY),
@@ -88,14 +89,6 @@ def reach(layout: dict[str, str], host: str, port: int) -> dict[str, Any]:
         return {"why": error.strerror or str(error)}
 
 
-def has_venv() -> bool:
-    try:
-        import venv  # noqa: F401 - whether it exists
-    except ImportError:
-        return False
-    return True
-
-
 def nearest(path: Path) -> Path:
     """The path, or its nearest existing parent."""
     while not path.exists():
@@ -113,27 +106,19 @@ def manifest(environment: Path) -> dict[str, Any] | None:
 
 def runs(environment: Path) -> bool:
     """Whether the agent can be started: an upgrade of the host's Python breaks an environment."""
+    command = [str(environment / "bin/python"), "-I", "-c", "import hwd_agents.process.serve"]
     try:
-        return (
-            run([str(environment / "bin/python"), "-I", "-c", "import hwd_agents.process.serve"], fails=True).returncode
-            == 0
-        )
+        return run(command, fails=True).returncode == 0
     except OSError:
         return False
 
 
 def digest(path: Path) -> str | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except FileNotFoundError:
-        return None
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
 
 
 def mode(path: Path) -> str | None:
-    try:
-        return f"{path.stat().st_mode & 0o777:o}"
-    except FileNotFoundError:
-        return None
+    return f"{path.stat().st_mode & 0o777:o}" if path.exists() else None
 
 
 def system_name() -> str:

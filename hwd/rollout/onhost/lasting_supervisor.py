@@ -28,8 +28,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from hwd.rollout.onhost.child import Child
 from hwd.rollout.onhost.output_log import OutputLog
-from hwd.rollout.onhost.supervisor import BEATS, GRACE_S, Child, Supervisor, line_of, read
+from hwd.rollout.onhost.supervisor import BEATS, GRACE_S, Supervisor, line_of, read
 
 MOST_BYTES: Final = 1 << 20
 """The most bytes of output that nobody has taken."""

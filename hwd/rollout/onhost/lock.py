@@ -51,22 +51,15 @@ def exclusive(path: str, who: str) -> Iterator[str | None]:
     waiting = select.poll()
     for last in (*[False] * (ENDING_ROUNDS - 1), True):
         fd = _open(path)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(fd, path):
             if last:
                 yield _holder(fd)
                 os.close(fd)
                 return
-            os.close(fd)
             waiting.poll(ROUND_MS)
-            continue
-        except OSError as error:
-            os.close(fd)
-            raise Failure(f"{path}: cannot be locked: {error.strerror}. {WITHOUT_LOCKS}") from None
-        if is_there(fd, path):
+        elif is_there(fd, path):
             break
-        os.close(fd)  # its holder removed it before we had it
+        os.close(fd)  # of another one, or its holder removed it before we had it
     else:
         raise Failure(f"{path}: appears and disappears: others roll out to this host right now. Try again later")
     try:
@@ -77,6 +70,17 @@ def exclusive(path: str, who: str) -> Iterator[str | None]:
     finally:
         os.unlink(path)
         os.close(fd)
+
+
+def try_lock(fd: int, path: str | Path) -> bool:
+    """Whether nobody else has the lock. Raises Failure where there are no locks."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise Failure(f"{path}: cannot be locked: {error.strerror}. {WITHOUT_LOCKS}") from None
+    return True
 
 
 def beat() -> None:

@@ -2,24 +2,11 @@
 nothing else (`hwd.rollout.host_program`).
 
 Each line of its output is a JSON object: `{"step": ...}` for progress, at last `{"done": ...}` or `{"failed": words}`.
-`layout` has the fields of `Layout`.
-
-| verb | does |
-|---|---|
-| look | reads the facts of the host |
-| reach | tries to connect to the broker |
-| hold | excludes other roll-outs as long as its output is read |
-| stage, unstage | makes a folder to copy to; removes it |
-| install | makes an environment next to the existing ones |
-| switch | puts agent file, unit and environment in place and starts the agent; saves what was before |
-| back | restores what was before |
-| settle | deletes what was before but for one environment |
-| remove | removes everything |
+`layout` has the fields of `Layout`. The verbs are the functions in `VERBS`.
 """
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import platform
@@ -43,7 +30,7 @@ from hwd.rollout.onhost.facts import (
     runs,
     service,
 )
-from hwd.rollout.onhost.lock import WITHOUT_LOCKS, hold, is_there
+from hwd.rollout.onhost.lock import hold, is_there, try_lock
 from hwd.rollout.onhost.programs import Failure, last, run, say
 from hwd.rollout.onhost.staging import clear_staging, stage, unstage
 
@@ -57,20 +44,8 @@ ROUND_MS: Final = 200
 def main() -> None:
     """Do the verb of the command line."""
     verb, arguments = sys.argv[1], json.loads(sys.argv[2])
-    verbs: dict[str, Callable[..., Any]] = {
-        "look": look,
-        "reach": reach,
-        "hold": hold,
-        "stage": stage,
-        "unstage": unstage,
-        "install": install,
-        "switch": switch,
-        "back": back,
-        "settle": settle,
-        "remove": remove,
-    }
     try:
-        say(done=verbs[verb](**arguments))
+        say(done=VERBS[verb](**arguments))
     except Failure as error:
         say(failed=str(error))
     except OSError as error:
@@ -152,7 +127,7 @@ def locked(root: Path) -> Iterator[None]:
         root.mkdir(parents=True, exist_ok=True)
         fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            if lock(fd, root) and is_there(fd, root):
+            if try_lock(fd, root) and is_there(fd, root):
                 os.set_inheritable(fd, True)  # the lock is also that of each program that the verb runs
                 yield
                 return
@@ -165,17 +140,6 @@ def locked(root: Path) -> Iterator[None]:
         f"{root}: another roll-out is in progress on this host, or an interrupted one is completing its step. "
         "Try again in a minute"
     )
-
-
-def lock(fd: int, root: Path) -> bool:
-    """Whether nobody else has it."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        raise Failure(f"{root}: cannot be locked: {error.strerror}. {WITHOUT_LOCKS}") from None
-    return True
 
 
 # --- switch, back, settle
@@ -363,3 +327,8 @@ def remove_path(path: Path, removed: list[str]) -> None:
     else:
         return
     removed.append(str(path))
+
+
+VERBS: Final[dict[str, Callable[..., Any]]] = {
+    verb.__name__: verb for verb in (look, reach, hold, stage, unstage, install, switch, back, settle, remove)
+}

@@ -27,8 +27,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
+from hwd.rollout.onhost.child import start
 from hwd.rollout.onhost.lasting_supervisor import LastingSupervisor
-from hwd.rollout.onhost.supervisor import line_of, start, supervise
+from hwd.rollout.onhost.supervisor import line_of, supervise
 
 ROOT_FOLDER: Final = "/run/hwd-programs"
 FOLDER: Final = "/tmp/hwd-programs-{uid}"

@@ -9,6 +9,7 @@ from typing import Final
 from hwd.config.run_files.places import RackPlace
 from hwd.model.program import RunningProgram
 from hwd.model.testbed import Host
+from hwd.rollout.processes.supervised_program import ProgramRequest
 from hwd.rollout.processes.twin_processes import attach_in_namespace, start_in_namespace
 from hwd_agents.transfers.client import SOCKET_VARIABLE
 from hwd_drivers.core.clock import Clock
@@ -46,32 +47,17 @@ class HostProcesses:
         environment: Mapping[str, str] = MappingProxyType({}),
         keep: str | None = None,
     ) -> RunningProgram:
+        sockets = self._sockets(host) if host.ssh is None else {}
+        request = ProgramRequest(
+            command=command, user=user, within_s=within_s, environment={**sockets, **environment}, keep=keep
+        )
         if host.ssh is None:
             keeper = self._keeper(host)
             async with self._turns:
-                return await start_in_namespace(
-                    host.name,
-                    keeper,
-                    command,
-                    user=user,
-                    within_s=within_s,
-                    offload=self._offload,
-                    environment={**self._sockets(host), **environment},
-                    keep=keep,
-                )
+                return await start_in_namespace(host.name, keeper, request, offload=self._offload)
         from hwd.rollout.processes.ssh_processes import start_over_ssh  # a daemon of twin hosts loads no SSH
 
-        return await start_over_ssh(
-            host.name,
-            host.ssh,
-            command,
-            user=user,
-            within_s=within_s,
-            clock=self._clock,
-            home=self._home,
-            environment=environment,
-            keep=keep,
-        )
+        return await start_over_ssh(host.name, host.ssh, request, clock=self._clock, home=self._home)
 
     async def attach(self, host: Host, keep: str, *, user: str, taken: int | None = None) -> RunningProgram:
         if host.ssh is None:

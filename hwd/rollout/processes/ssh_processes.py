@@ -2,12 +2,13 @@
 
 import asyncio
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from hwd.model.ssh import SshPlace
-from hwd.rollout.processes.supervised_program import SupervisedProgram, boot, socket_name, start_request, wanted_attach
+from hwd.rollout.processes.supervised_program import ProgramRequest, SupervisedProgram, attach_request, boot
 from hwd.rollout.remote import PYTHON_LEAST, PYTHONS
 from hwd.rollout.ssh.program import SshProgram
 from hwd.rollout.ssh.session import Ssh
@@ -20,27 +21,16 @@ START_S: Final = 20.0
 
 
 async def start_over_ssh(
-    host: str,
-    place: SshPlace,
-    command: Sequence[str],
-    *,
-    user: str,
-    within_s: float,
-    clock: Clock,
-    home: Path | None,
-    environment: Mapping[str, str] | None = None,
-    keep: str | None = None,
+    host: str, place: SshPlace, request: ProgramRequest, *, clock: Clock, home: Path | None
 ) -> SupervisedProgram:
-    """Start a program on a host, as `user`: the user of the login, or by its root or `sudo -n` another one.
-    `environment`, `keep`: as `hwd.model.program.Processes`.
+    """Start a program on a host, as its user: the user of the login, or by its root or `sudo -n` another one.
 
     Raises as `Ssh.open`, FailedError where the program cannot be executed, RefusedError where one with the id `keep`
     is there.
     """
-    name = None if keep is None else socket_name(keep, host)
-    asked = start_request(command, user=user, within_s=within_s, environment=environment, keep=name)
-    pipe = await _open(host, place, _command(asked, user), clock, home)
-    return await SupervisedProgram.start(host, pipe, asked, kept=keep is not None)
+    asked = request.text(host)
+    pipe = await _open(host, place, _command(asked, request.user), clock, home)
+    return await SupervisedProgram.start(host, pipe, asked, kept=request.keep is not None)
 
 
 async def attach_over_ssh(
@@ -49,7 +39,7 @@ async def attach_over_ssh(
     """Attach to the program that `start_over_ssh` started with this `keep` and this `user`. Raises as `Ssh.open`, and
     UnknownError where there is none. `taken`: as `hwd.model.program.Processes`.
     """
-    asked = wanted_attach(socket_name(keep, host), taken)
+    asked = attach_request(keep, host, taken=taken)
     pipe = await _open(host, place, _command(asked, user), clock, home)
     return await SupervisedProgram.attach(host, pipe, asked)
 
@@ -62,12 +52,9 @@ async def _open(host: str, place: SshPlace, command: str, clock: Clock, home: Pa
         opened.append(Ssh.open(host, place, clock, home=home))
         return opened[0]
 
-    def run(ssh: Ssh) -> SshProgram:
-        return ssh.attach(command, within_s=START_S)
-
     try:
         ssh = await reads(connect)
-        program = await reads(run, ssh)
+        program = await reads(partial(ssh.attach, command, within_s=START_S))
     except BaseException:
         reads.close()  # waits for a login under way: only then it is known what there is to close
         writes.close()

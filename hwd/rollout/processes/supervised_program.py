@@ -5,6 +5,7 @@ import base64
 import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, Protocol, Self
 
@@ -48,24 +49,35 @@ def boot(asked: str) -> str:
     )
 
 
-def start_request(
-    command: Sequence[str],
-    *,
-    user: str,
-    within_s: float,
-    environment: Mapping[str, str] | None = None,
-    keep: str | None = None,
-    **more: object,
-) -> str:
-    """What a supervisor is told of its program, as JSON. `keep`: the name of its socket."""
-    fields = {"command": [*command], "user": user, "within_s": within_s, "environment": {**(environment or {})}}
-    kept = {} if keep is None else {"keep": keep, "waits_s": WAITS_S}
-    return json.dumps({**fields, "silent_s": SILENT_S, **kept, **more})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramRequest:
+    """A program that is to be started; the fields are the arguments of `hwd.model.program.Processes.start`."""
+
+    command: Sequence[str]
+    user: str
+    within_s: float
+    environment: Mapping[str, str] = field(default_factory=dict)
+    keep: str | None = None
+
+    def text(self, *place: str, **more: object) -> str:
+        """What a supervisor at this place is told, as JSON. Raises ConfigError where `keep` is no id."""
+        kept = {} if self.keep is None else {"keep": socket_name(self.keep, *place), "waits_s": WAITS_S}
+        return json.dumps(
+            {
+                "command": [*self.command],
+                "user": self.user,
+                "within_s": self.within_s,
+                "environment": {**self.environment},
+                "silent_s": SILENT_S,
+                **kept,
+                **more,
+            }
+        )
 
 
-def wanted_attach(name: str, taken: int | None) -> str:
-    """What a relay is told, as JSON."""
-    return json.dumps({"attach": name, "taken": taken})
+def attach_request(keep: str, *place: str, taken: int | None) -> str:
+    """What a relay to the program of this id at a place is told, as JSON. Raises ConfigError for what is no id."""
+    return json.dumps({"attach": socket_name(keep, *place), "taken": taken})
 
 
 def socket_name(keep: str, *place: str) -> str:
@@ -175,7 +187,8 @@ class SupervisedProgram:
             try:
                 line = await self._line()
             except LinkError as error:
-                self._lose(error)
+                if self._end is None:  # whoever closes it may have heard of it meanwhile
+                    self._end = ProgramEnd(why=f"{error}. {self._prospect()}")
                 return
             if (piece := self._take(line)) is not None:
                 self.taken += len(piece.data)
@@ -232,10 +245,6 @@ class SupervisedProgram:
             case other:
                 raise ProtocolError(f"{self._host}: the supervisor of the program said {other!r}")
         return None
-
-    def _lose(self, error: LinkError) -> None:
-        if self._end is None:  # whoever closes it may have heard of it meanwhile
-            self._end = ProgramEnd(why=f"{error}. {self._prospect()}")
 
     def _prospect(self) -> str:
         """What becomes of a program whose supervisor is lost."""
@@ -297,7 +306,10 @@ class SupervisedProgram:
     async def _line(self) -> dict[str, Any]:
         """The next line of the supervisor; others are put aside. Raises LinkError at the end of the pipe."""
         while True:
-            if not (line := await self._any_line()):
+            while b"\n" not in self._buffer:
+                await self._read()
+            line, self._buffer = self._buffer.split(b"\n", 1)
+            if not line:
                 continue  # a sign of life
             try:
                 found = json.loads(line)
@@ -306,12 +318,6 @@ class SupervisedProgram:
             if isinstance(found, dict):
                 return found
             self._said = f"{self._said} {line.decode(errors='replace').strip()}"[-SAID_MOST:]
-
-    async def _any_line(self) -> bytes:
-        while b"\n" not in self._buffer:
-            await self._read()
-        line, self._buffer = self._buffer.split(b"\n", 1)
-        return line
 
     async def _read(self) -> None:
         """Wait for more of the pipe, once for all who wait: a read goes on when one of them is cancelled, so that

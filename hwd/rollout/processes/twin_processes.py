@@ -6,18 +6,17 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from hwd.rollout.processes.supervised_program import (
     ENDS_WITHIN_S,
+    ProgramRequest,
     SupervisedProgram,
+    attach_request,
     boot,
-    socket_name,
-    start_request,
-    wanted_attach,
 )
 from hwd_agents.sources.kernel.sockets import ANSWER_TIMEOUT_S, KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.core.child_process import end_of
@@ -27,27 +26,21 @@ from hwd_drivers.core.reason import reason_of
 
 CHUNK_BYTES: Final = 65_536
 
+_Spawned = tuple[str, socket.socket, "subprocess.Popen[bytes]"]
+"""What a supervisor or a relay is asked, the socket that is its input and its output, and the process."""
+
 
 async def start_in_namespace(
-    host: str,
-    keeper: Path,
-    command: Sequence[str],
-    *,
-    user: str,
-    within_s: float,
-    offload: Offload,
-    environment: Mapping[str, str] | None = None,
-    keep: str | None = None,
+    host: str, keeper: Path, request: ProgramRequest, *, offload: Offload
 ) -> SupervisedProgram:
     """Start a program in the network that the `keeper` of a rack holds for `host`. It ends with the keeper, as it would
-    with a host that is switched off. `environment`, `keep`: as `hwd.model.program.Processes`.
+    with a host that is switched off.
 
     Raises FailedError where it cannot be executed, RefusedError where one with the id `keep` is there, LinkError where
     the keeper is gone.
     """
-    name = None if keep is None else _name(host, keeper, keep)
 
-    def spawn() -> _SpawnedProcess:
+    def spawn() -> _Spawned:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as keeper_lives:
             keeper_lives.settimeout(ANSWER_TIMEOUT_S)
             try:
@@ -59,15 +52,12 @@ async def start_in_namespace(
                 ) from error
             passed = {"namespace": namespace, "keeper": keeper_lives.fileno()}
             try:
-                asked = start_request(
-                    command, user=user, within_s=within_s, environment=environment, keep=name, **passed
-                )
-                return _spawn(host, asked, *passed.values())
+                return _spawn(host, request.text(*_place(host, keeper), **passed), *passed.values())
             finally:
                 os.close(namespace)
 
-    spawned = await _off_the_loop(offload, spawn)
-    return await SupervisedProgram.start(host, spawned.pipe(), spawned.asked, kept=keep is not None)
+    asked, sock, process = await _off_the_loop(offload, spawn)
+    return await SupervisedProgram.start(host, _ChildPipe(sock, process), asked, kept=request.keep is not None)
 
 
 async def attach_in_namespace(
@@ -76,29 +66,17 @@ async def attach_in_namespace(
     """Attach to the program that `start_in_namespace` started with this `keep`. Raises UnknownError where there is
     none. `taken`: as `hwd.model.program.Processes`.
     """
-    asked = wanted_attach(_name(host, keeper, keep), taken)
-    spawned = await _off_the_loop(offload, lambda: _spawn(host, asked))
-    return await SupervisedProgram.attach(host, spawned.pipe(), asked)
+    asked = attach_request(keep, *_place(host, keeper), taken=taken)
+    _, sock, process = await _off_the_loop(offload, partial(_spawn, host, asked))
+    return await SupervisedProgram.attach(host, _ChildPipe(sock, process), asked)
 
 
-def _name(host: str, keeper: Path, keep: str) -> str:
-    return socket_name(keep, host, str(keeper.absolute()))
+def _place(host: str, keeper: Path) -> tuple[str, str]:
+    """The place of a program, for the name of its socket."""
+    return host, str(keeper.absolute())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SpawnedProcess:
-    """A supervisor or a relay, what it is asked, and the socket that is its input and its output."""
-
-    process: "subprocess.Popen[bytes]"
-    sock: socket.socket
-    asked: str
-
-    def pipe(self) -> "_ChildPipe":
-        """Make the pipe to the child, in the loop, once."""
-        return _ChildPipe(self.sock, self.process)
-
-
-def _spawn(host: str, asked: str, *passed: int) -> _SpawnedProcess:
+def _spawn(host: str, asked: str, *passed: int) -> _Spawned:
     """Start one, with these descriptors. It has a session of its own: Ctrl-C is the daemon's to handle."""
     ours, theirs = socket.socketpair()
     with theirs:
@@ -114,10 +92,10 @@ def _spawn(host: str, asked: str, *passed: int) -> _SpawnedProcess:
             ours.close()
             raise FailedError(f"{host}: cannot start the supervisor of a program: {reason_of(error)}") from error
     ours.setblocking(False)
-    return _SpawnedProcess(process=process, sock=ours, asked=asked)
+    return asked, ours, process
 
 
-async def _off_the_loop(offload: Offload, spawn: Callable[[], _SpawnedProcess]) -> _SpawnedProcess:
+async def _off_the_loop(offload: Offload, spawn: Callable[[], _Spawned]) -> _Spawned:
     """A start takes tens of milliseconds, and a keeper that does not answer seconds. Whoever is cancelled meanwhile
     leaves nothing behind.
     """
@@ -129,13 +107,13 @@ async def _off_the_loop(offload: Offload, spawn: Callable[[], _SpawnedProcess]) 
         raise
 
 
-def _drop(spawning: "asyncio.Future[_SpawnedProcess]") -> None:
+def _drop(spawning: "asyncio.Future[_Spawned]") -> None:
     if spawning.cancelled() or spawning.exception() is not None:
         return
-    spawned = spawning.result()
-    spawned.sock.close()
-    spawned.process.kill()
-    end_of(spawned.process)
+    _, sock, process = spawning.result()
+    sock.close()
+    process.kill()
+    end_of(process)
 
 
 class _ChildPipe:

@@ -149,11 +149,9 @@ class Identities:
                 files.append(Identity(key=key, source=path))
             if key is not None and (certificate := _public(f"{path}-cert.pub")) is not None:
                 certificates.append(Identity(key=key, source=f"{path}-cert.pub", certificate=certificate))
-        of_agent = [Identity(key=key, source=f"{key.comment} of the SSH agent") for key in held if key.blob in named]
-        if not settings.keys_only:
-            of_agent += [
-                Identity(key=key, source=f"{key.comment} of the SSH agent") for key in held if key.blob not in named
-            ]
+        others = [] if settings.keys_only else [key for key in held if key.blob not in named]
+        offered = [*(key for key in held if key.blob in named), *others]
+        of_agent = [Identity(key=key, source=f"{key.comment} of the SSH agent") for key in offered]
         to_try = [one for one in (*certificates, *of_agent, *files) if _is_allowed(one, settings.algorithms, remarks)]
         return cls(to_try=to_try, remarks=remarks, agent=agent)
 
@@ -193,8 +191,7 @@ def _is_allowed(identity: Identity, algorithms: Algorithms, remarks: list[str]) 
         return False
     bits = rsa_bits(identity.key.asbytes())
     if bits is not None and bits < algorithms.rsa_least_bits:
-        words = f"{identity.source} has {bits} bits, and RequiredRSASize is {algorithms.rsa_least_bits}"
-        remarks.append(words)
+        remarks.append(f"{identity.source} has {bits} bits, and RequiredRSASize is {algorithms.rsa_least_bits}")
         return False
     return True
 
@@ -234,9 +231,8 @@ def _public(path: str) -> PublicBlob | None:
 
 def _private_key(path: str, remarks: list[str]) -> paramiko.PKey | None:
     try:
-        text = read_user_file(
-            path, most_bytes=SECRET_BYTES_MAX
-        ).data  # else paramiko would wait for the writer of a FIFO
+        # else paramiko would wait for the writer of a FIFO
+        text = read_user_file(path, most_bytes=SECRET_BYTES_MAX).data
     except ConfigError as error:
         remarks.append(str(error))
         return None

@@ -10,7 +10,7 @@ import paramiko
 from hwd.model.plural import plural
 from hwd.rollout.ssh.identities import RSA_KINDS, Identities, rsa_bits
 from hwd.rollout.ssh.ssh_settings import SshSettings
-from hwd_drivers.core.errors import ConfigError, DeviceError, LinkError, LoginError
+from hwd_drivers.core.errors import ConfigError, LinkError, LoginError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.transports.ssh.keys import fingerprint, public_line
 from hwd_drivers.transports.ssh.known_hosts import KnownHosts, authority_words
@@ -139,6 +139,10 @@ def _check_host_key(name: str, settings: SshSettings, known: KnownHosts, key: pa
 
 def _authenticate(name: str, settings: SshSettings, transport: paramiko.Transport, where: str) -> None:
     """Try one key after another. Raises LoginError where none is taken."""
+
+    def refusal(words: str) -> LoginError:
+        return LoginError(f"{name}: {where}: {words}", device=name, command="ssh", code="", text=words)
+
     port = "" if settings.port == 22 else f"-p {settings.port} "
     copy_key = f"ssh-copy-id {port}{settings.user}@{settings.address}"
     identities = Identities.find(settings)
@@ -150,44 +154,33 @@ def _authenticate(name: str, settings: SshSettings, transport: paramiko.Transpor
             try:
                 more = transport.auth_publickey(settings.user, identity.key)
             except paramiko.BadAuthenticationType as error:
-                raise _login_refused(
-                    name,
-                    where,
-                    f"it takes no keys, but {' or '.join(error.allowed_types)}. Allow them in its sshd_config",
-                ) from error
+                words = f"it takes no keys, but {' or '.join(error.allowed_types)}. Allow them in its sshd_config"
+                raise refusal(words) from error
             except (paramiko.SSHException, EOFError, OSError) as error:
                 refused.append(identity.source)
                 if identities.agent is not None and (trouble := identities.agent.trouble):
                     words = f"{trouble}. Unlock it, allow it to sign when it asks, or name a key that needs no agent"
-                    raise _login_refused(name, where, words) from error
+                    raise refusal(words) from error
                 if transport.is_active():
                     continue
                 left = len(identities.to_try) - len(refused)
                 if not left:
                     break
                 tried = f"{plural(len(refused), 'key')} ({', '.join(refused)})"
-                raise _login_refused(
-                    name,
-                    where,
+                raise refusal(
                     f"it ended the login after {tried}, before {left} more: it "
                     "allows no more attempts (its MaxAuthTries). Name the one key that it takes: `key` in the testbed "
-                    "file, or IdentityFile and IdentitiesOnly yes in the configuration of ssh",
+                    "file, or IdentityFile and IdentitiesOnly yes in the configuration of ssh"
                 ) from error
             if more:
-                raise _login_refused(
-                    name, where, f"after the key it wants more: {' or '.join(more)}. Let a key be enough for this user"
-                )
+                raise refusal(f"after the key it wants more: {' or '.join(more)}. Let a key be enough for this user")
             return
     finally:
         identities.close()
     if refused:
         words = f"it does not take {' or '.join(refused)}{remarks}. Add one to its authorized_keys: {copy_key}"
-        raise _login_refused(name, where, words)
+        raise refusal(words)
     if identities.remarks:
-        raise _login_refused(name, where, f"there is no key to log in with: {remarks.removeprefix('; ')}")
+        raise refusal(f"there is no key to log in with: {remarks.removeprefix('; ')}")
     words = "there is no key to log in with, neither in ~/.ssh nor in an SSH agent. Make one: ssh-keygen, then"
-    raise _login_refused(name, where, f"{words} {copy_key}")
-
-
-def _login_refused(name: str, where: str, words: str) -> DeviceError:
-    return LoginError(f"{name}: {where}: {words}", device=name, command="ssh", code="", text=words)
+    raise refusal(f"{words} {copy_key}")

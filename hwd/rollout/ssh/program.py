@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 import paramiko
 
@@ -20,7 +20,8 @@ OUTPUT_BYTES: Final = 4 << 20
 """Most output of ours, of a program that ends."""
 SHOWN: Final = 60
 """Characters of a script in an error."""
-_BROKEN: Final = (paramiko.SSHException, OSError, EOFError)
+BROKEN: Final = (paramiko.SSHException, OSError, EOFError)
+"""What paramiko raises of a connection that broke."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +63,6 @@ class SshProgram:
         self._first = b""
         """The part of our output that came with the begin and was not read yet."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def begin(self) -> None:
         """Wait until the start files are done, and send the script. Raises FailedError where the login shell ends
         before, DeadlineError where that takes too long.
@@ -78,12 +73,8 @@ class SshProgram:
             self._channel.settimeout(within_s)
             self._channel.exec_command(self._marks.command(self._script, lasting=self._is_lasting))
             while not self._out.has_begun:
-                stream, data = self._receive(deadline_s)
-                if stream is self._out and not data:
+                if not self._read_first(deadline_s):
                     raise self._not_begun(deadline_s)
-                ours = stream.feed(data)
-                if stream is self._out:
-                    self._first += ours
             self._channel.settimeout(within_s)
             self._channel.sendall(self._script.encode())
             self._channel.settimeout(None)
@@ -93,7 +84,7 @@ class SshProgram:
                 f"{self._what}: the login shell has not begun it within {within_s:g} s{_said(self._out, self._err)}. "
                 "Does a start file of this user, such as ~/.bashrc, ask for input? Or is the host overloaded?"
             ) from None
-        except _BROKEN as error:
+        except BROKEN as error:
             raise self._lost(error) from error
 
     def send(self, data: bytes, *, last: bool = True) -> bool:
@@ -108,7 +99,7 @@ class SshProgram:
             raise DeadlineError(
                 f"{self._what}: it took no input for {self._within_s:g} s. Is the host overloaded, or its disk stuck?"
             ) from None
-        except _BROKEN as error:
+        except BROKEN as error:
             if not self._is_connected():
                 raise self._lost(error) from error
             return False
@@ -138,7 +129,7 @@ class SshProgram:
                 raise EOFError("it ended without an exit status: it was killed, or the host went away")
         except TimeoutError:
             raise self._late() from None
-        except _BROKEN as error:
+        except BROKEN as error:
             raise self._lost(error) from error
         return Ran(status=status, out=out.decode(errors="replace"), err=err.decode(errors="replace").strip())
 
@@ -147,15 +138,11 @@ class SshProgram:
         deadline_s = self._now_s() + self._within_s
         try:
             while b"\n" not in self._first:
-                stream, data = self._receive(deadline_s)
-                if stream is self._out and not data:
+                if not self._read_first(deadline_s):
                     return ""
-                ours = stream.feed(data)
-                if stream is self._out:
-                    self._first += ours
         except TimeoutError:
             raise self._late() from None
-        except _BROKEN as error:
+        except BROKEN as error:
             raise self._lost(error) from error
         line, self._first = self._first.split(b"\n", 1)
         return line.decode(errors="replace")
@@ -169,18 +156,26 @@ class SshProgram:
             while self._channel.recv_stderr_ready():  # not ours: it would fill the window of the channel
                 self._channel.recv_stderr(CHUNK_BYTES)
             return self._channel.recv(CHUNK_BYTES)
-        except _BROKEN:
+        except BROKEN:
             return b""
 
     def write(self, data: bytes) -> None:
         """Nothing is written where it has ended: what it said last tells how."""
-        with contextlib.suppress(*_BROKEN):
+        with contextlib.suppress(*BROKEN):
             self._channel.sendall(data)
 
     def close(self) -> None:
         """Close the channel, which tells the far end; where that has gone there is nothing to close."""
-        with contextlib.suppress(*_BROKEN):
+        with contextlib.suppress(*BROKEN):
             self._channel.close()
+
+    def _read_first(self, deadline_s: float) -> bool:
+        """Take what comes next of either stream; False at the end of the output."""
+        stream, data = self._receive(deadline_s)
+        ours = stream.feed(data)
+        if stream is self._out:
+            self._first += ours
+        return bool(data) or stream is not self._out
 
     def _receive(self, deadline_s: float, *, errors: bool = False) -> tuple[MarkedStream, bytes]:
         """Some bytes of either stream, of the errors alone with `errors`; none at its end. Raises TimeoutError."""

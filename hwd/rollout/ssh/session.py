@@ -2,10 +2,12 @@
 thread.
 """
 
+import io
 import posixpath
 import shlex
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +16,7 @@ import paramiko
 from hwd.model.ssh import SshPlace
 from hwd.rollout.ssh.login import LOGIN_S, log_in
 from hwd.rollout.ssh.marks import Marks
-from hwd.rollout.ssh.program import CHUNK_BYTES, Ran, SshProgram
+from hwd.rollout.ssh.program import BROKEN, CHUNK_BYTES, Ran, SshProgram
 from hwd.rollout.ssh.ssh_settings import SshSettings
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import FailedError, LinkError
@@ -26,8 +28,6 @@ SILENT_S: Final = 30.0
 """A copy without progress for so long fails."""
 KEEPALIVE_S: Final = 5
 TOKEN_LENGTH: Final = 20
-_BROKEN: Final = (paramiko.SSHException, OSError, EOFError)
-"""What paramiko raises of a connection that broke."""
 
 
 class Ssh:
@@ -97,7 +97,7 @@ class Ssh:
         DeadlineError after `within_s`, and closes the connection; FailedError where the login shell does not run it.
         """
         deadline_s = self._now_s() + within_s
-        with self._begin(script, within_s=within_s) as program:
+        with closing(self._begin(script, within_s=within_s)) as program:
             program.send(stdin)
             return program.finish(deadline_s, on_line)
 
@@ -129,7 +129,8 @@ class Ssh:
             name = posixpath.join(folder, leaf)
             path = shlex.quote(name)
             written = 0
-            with self._begin(f"umask 077; cat > {path} && wc -c < {path}", within_s=SILENT_S) as program:
+            script = f"umask 077; cat > {path} && wc -c < {path}"
+            with closing(self._begin(script, within_s=SILENT_S)) as program:
                 for chunk in _chunks(source):
                     if not program.send(chunk, last=False):
                         break
@@ -151,7 +152,7 @@ class Ssh:
     def _begin(self, script: str, *, within_s: float, lasting: bool = False) -> SshProgram:
         try:
             channel = self._transport.open_session(timeout=min(within_s, LOGIN_S))
-        except _BROKEN as error:
+        except BROKEN as error:
             raise LinkError(f"{self._name}: the SSH connection broke: {reason_of(error)}") from error
         program = SshProgram(
             *(self._name, script, channel, self._marks, self._clock, self.close), within_s=within_s, lasting=lasting
@@ -166,7 +167,7 @@ class Ssh:
     def _tunnel(self, address: str, port: int) -> paramiko.Channel:
         try:
             return self._transport.open_channel("direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=CONNECT_S)
-        except _BROKEN as error:
+        except BROKEN as error:
             raise LinkError(
                 f"{self._name}: it cannot reach {address}:{port}: {reason_of(error)}. Is that the host's address "
                 "as the jump host knows it, and does it forward (AllowTcpForwarding)?"
@@ -177,9 +178,6 @@ class Ssh:
 
 
 def _chunks(source: bytes | Path) -> Iterable[bytes]:
-    if isinstance(source, bytes):
-        yield from (source[at : at + CHUNK_BYTES] for at in range(0, len(source), CHUNK_BYTES))
-        return
-    with source.open("rb") as file:
+    with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk

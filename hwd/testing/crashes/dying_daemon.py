@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from hwd.daemon.process_main import log_to_stderr, run_until_stopped
 from hwd.daemon.serve import ServeOptions, serve
+from hwd.testing.process import without_hwd
 from hwd_drivers.core.disk import Disk, FileDisk
 from hwd_drivers.core.errors import HwdError
 
@@ -120,9 +121,8 @@ def run(orders: Orders) -> None:
     def open_disk(path: Path) -> Disk:
         return kind(path, boundary=orders.boundary, at=orders.at, part=orders.part)
 
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("HWD_")}
     log_to_stderr(verbose=False)
     try:
-        run_until_stopped(serve(orders.options, {**environment, "HWD_RUN_DIR": orders.run_dir}, open_disk=open_disk))
+        run_until_stopped(serve(orders.options, {**without_hwd(), "HWD_RUN_DIR": orders.run_dir}, open_disk=open_disk))
     except HwdError as error:
         sys.exit(f"hwd: {error.title}: {error}")

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -83,12 +84,9 @@ async def read_records(path: Path) -> Story:
     """Read the records by a connection of our own. An end with the outcome `failed` is none: the journal keeps that
     open.
     """
-    records = Records(file_url(path), InlineOffload())
-    await records.open()
-    try:
+    with closing(Records(file_url(path), InlineOffload())) as records:
+        await records.open()
         stored = await records.documents(kinds=[one.KIND for one in KINDS])
-    finally:
-        records.close()
     story = Story()
     facts = sorted(stored, key=lambda one: one.document.wall_ns)
     for one in facts:

@@ -1,6 +1,5 @@
 """What outlives the daemons of a campaign: the rack of twins and a Mosquitto, each a process of its own."""
 
-import os
 import shutil
 import socket
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from hwd.config.run_files.places import RackPlace, rack_of
-from hwd.testing.process import Processes, tail
+from hwd.testing.process import Processes, tail, without_hwd
 from hwd_drivers.core.errors import ConfigError, LinkError
 
 NAME: Final = "crashes"
@@ -57,8 +56,7 @@ def surroundings() -> Iterator[Surroundings]:
     if program is None:
         raise ConfigError("crashes: there is no mosquitto here. Install it: apt-get install mosquitto")
     folder = Path(tempfile.mkdtemp(prefix="hwd-"))  # a short path: those of Unix sockets are limited
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("HWD_")}
-    environment["HWD_RUN_DIR"] = str(folder / "run")
+    environment = {**without_hwd(), "HWD_RUN_DIR": str(folder / "run")}
     processes = Processes(folder, environment)
     try:
         (folder / "testbed.yaml").write_text(TESTBED)

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Final
 
-from hwd_agents.sources.kernel.netlink_requests import Request
-
 from . import messages
 from .crossbar import Plug
 from .keeper import Keeper
@@ -74,25 +72,6 @@ class HostNetwork:
                 for ip, (plug, via) in routes.items()
             ]
         )
-
-    def reach(self, plug: Plug, neighbours: dict[IPv4Address, str]) -> None:
-        """Route each neighbour, {address: hardware address}, over this port, without ARP."""
-        source = self._addresses.get(plug.ifindex)
-        requests: list[Request] = []
-        for ip, address in neighbours.items():
-            says = f"reach {ip} over {plug.port}"
-            requests.append(messages.set_neighbour(plug.ifindex, ip, address, says=says))
-            requests.append(messages.set_route(ip, plug.ifindex, source, says=says))
-        self._route.do(requests)
-
-    def forget(self, plug: Plug, *neighbours: IPv4Address) -> None:
-        """No longer reach the neighbours over this port."""
-        requests: list[Request] = []
-        for ip in neighbours:
-            says = f"forget {ip} over {plug.port}"
-            requests.append(messages.delete_route(ip, plug.ifindex, says=says))
-            requests.append(messages.delete_neighbour(plug.ifindex, ip, says=says))
-        self._route.do(requests)
 
     def close(self) -> None:
         """Give the socket back."""

@@ -11,8 +11,6 @@ from typing import Any, Final
 from pyroute2.netlink import NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE
 from pyroute2.netlink.rtnl import (
     RTM_DELLINK,
-    RTM_DELNEIGH,
-    RTM_DELROUTE,
     RTM_DELTFILTER,
     RTM_NEWADDR,
     RTM_NEWLINK,
@@ -199,12 +197,6 @@ def set_neighbour(ifindex: int, ip: ipaddress.IPv4Address, address: str, *, says
     return Request(says=says, data=encode(message, RTM_NEWNEIGH, _REPLACE))
 
 
-def delete_neighbour(ifindex: int, ip: ipaddress.IPv4Address, *, says: str) -> Request:
-    """Remove a neighbour; no error where there is none."""
-    accepted = frozenset({errno.ENOENT, errno.ENODEV, errno.ENXIO})
-    return Request(says=says, data=encode(_neighbour(ifindex, ip), RTM_DELNEIGH), accepted=accepted)
-
-
 def set_route(
     ip: ipaddress.IPv4Address,
     ifindex: int,
@@ -223,12 +215,6 @@ def set_route(
         message.update(scope=rt_scope["universe"], flags=_RTNH_F_ONLINK)
         message["attrs"].append(("RTA_GATEWAY", str(via)))
     return Request(says=says, data=encode(message, RTM_NEWROUTE, _REPLACE))
-
-
-def delete_route(ip: ipaddress.IPv4Address, ifindex: int, *, says: str) -> Request:
-    """Remove a route; no error where there is none."""
-    accepted = frozenset({errno.ESRCH, errno.ENODEV})
-    return Request(says=says, data=encode(_route(ip, ifindex), RTM_DELROUTE), accepted=accepted)
 
 
 @lru_cache(_ENCODED_MOST)

@@ -52,7 +52,6 @@ class Call:
 
     @property
     def takes(self) -> type[Body] | None:
-        """The type of its body."""
         return self.body or next((hint for hint in self._hints.values() if _is_body(hint)), None)
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Final
 
-from fastapi import Header, Query, Request
+from fastapi import Header, Query
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -53,13 +53,6 @@ class EventResponse(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self._events):
             await super().__call__(scope, receive, send)
-
-
-def events_of(request: Request) -> EventStream:
-    """The event stream of the app that answers a request."""
-    events = request.app.state.events
-    assert isinstance(events, EventStream)
-    return events
 
 
 EVENTS: Final = Calls(

@@ -9,7 +9,7 @@ from hwd.config.playbook.step_claims import harmed
 from hwd.fabric.in_use import InUse
 from hwd.model.bodies import FaultBody
 from hwd.model.fault import parse_fault
-from hwd.model.fault_confirmation import FaultConfirmation
+from hwd.model.status import FaultConfirmation
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.ledger import Asker
 from hwd.ports.rules import PortAction

@@ -89,7 +89,7 @@ class LightCalls:
 
     async def give_up(self, id: str, body: ActBody, caller: Caller | None = None) -> JournalGivenUp:
         """Leave one that was cut off as it is, and free its ports."""
-        return await self._reconfigurer.give_up(id, by=name_of(caller, body.by), reason=body.why)
+        return await self._reconfigurer.recovery.give_up(id, by=name_of(caller, body.by), reason=body.why)
 
     def _own(self, id: str, access: Access) -> str | None:
         """The id, None for the only one under way. Raises RefusedError where a job alone may end it."""

@@ -77,7 +77,7 @@ class RackCalls:
             ended_sets=[*self._reconfigurer.sets.ends.unasked(self._clock.wall_ns())],
             held=self._leases.held_settings(),
             reconfigurations=[*moving.values()],
-            open=[*self._reconfigurer.left_open],
+            open=[*self._reconfigurer.recovery.left_open()],
             runs=[
                 RunProgress(**{**asdict(status), **runner.progress})
                 for runner in self._runs.active

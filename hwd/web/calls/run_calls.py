@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated, Final
 
-from fastapi import Query, Request
+from fastapi import Query
 from msgspec.structs import replace
 from starlette.responses import Response, StreamingResponse
 
@@ -18,7 +18,7 @@ from hwd.playbook.runs import Runs
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.web.calls.call import Call, Calls, name_of
-from hwd.web.calls.event_calls import events_of
+from hwd.web.stream import EventStream
 from hwd_agents.wire.access import ANYONE, OPERATOR
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import RefusedError, UnknownError
@@ -32,11 +32,14 @@ PIECE: Final = 100
 class RunCalls:
     """The calls about runs: see `Runs`."""
 
-    def __init__(self, runs: Runs, *, jobs: Jobs, records: Records, recorder: RecordingSink) -> None:
+    def __init__(
+        self, runs: Runs, *, jobs: Jobs, records: Records, recorder: RecordingSink, events: EventStream
+    ) -> None:
         self._runs = runs
         self._jobs = jobs
         self._records = records
         self._recorder = recorder
+        self._events = events
 
     async def runs(
         self,
@@ -45,26 +48,23 @@ class RunCalls:
         before: Annotated[str | None, Query(description="the id of a run: only those that began before it")] = None,
     ) -> list[RunSummary]:
         """Runs of the records, newest first, each with its `state`, without the texts and inventory of `/runs/{id}`."""
-        found = await self._records.runs(limit=limit, before=before)
+        found = await self._records.runs.newest(limit=limit, before=before)
         return [replace(run, state=self._state(run)) for run in found]
 
-    async def start(self, request: Request, body: RunBody) -> AcceptedRun:
+    async def start(self, body: RunBody) -> AcceptedRun:
         """Start a playbook, or queue it until its due time and until the runs before it leave it its ports.
 
         `after` is an event id: the event stream from there on has all of this run.
         """
-        after = events_of(request).last_id
-        return AcceptedRun.of(await self.begin(body), after=after)
-
-    async def begin(self, body: RunBody) -> RunStatus:
-        """Start a playbook, or queue it."""
-        return await self._runs.start(
+        after = self._events.last_id
+        status = await self._runs.start(
             text=body.text,
             file=body.file,
             parameters=body.parameters,
             due_wall_ns=body.due_wall_ns,
             trial=body.trial,
         )
+        return AcceptedRun.of(status, after=after)
 
     async def wait(self, id: str) -> None:
         """Wait until a run has ended."""
@@ -118,7 +118,7 @@ class RunCalls:
 
     async def _recorded(self, id: str) -> Run:
         try:
-            return await self._records.run(id)
+            return await self._records.runs.get(id)
         except UnknownError:
             if id and any(status.run.startswith(id) for status in self._runs.queue):
                 raise UnknownError(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hwd_agents.process.broker_addresses import broker_addresses
 from hwd_agents.process.config import broker_url, load_config, make_config
+from hwd_agents.process.serve import broker_addresses
 from hwd_drivers.core.errors import ConfigError, LinkError
 
 from ...answers import check_answers

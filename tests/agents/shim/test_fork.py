@@ -129,7 +129,7 @@ def test_forked_process_cannot_take_part_in_a_collective_nor_end_that_of_its_par
     with Exchange(0, [place], port=free_port(1)) as exchange:
         refused = in_a_child(child)
         assert isinstance(refused, RefusedError)
-        assert exchange._thread.is_alive()
+        assert exchange._channel.thread.is_alive()
         assert exchange.all_to_all({}, {}, element_bytes=1) == {}
 
 

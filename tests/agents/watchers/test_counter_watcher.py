@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from hwd_agents.process.config import PortConfig
-from hwd_agents.sources.kernel.port_counters import KernelCounters, PortCounters
+from hwd_agents.sources.kernel.port_counters import KernelCounters
 from hwd_agents.sources.kernel.sockets import HostSockets
 from hwd_agents.watchers.counter_watcher import CounterWatcher
+from hwd_agents.wire.events import CounterData
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.offload import InlineOffload
 
@@ -57,10 +58,10 @@ class Counters:
         self.wrong = wrong
         self.count = 0
 
-    async def read_counters(self, interface: str) -> PortCounters:
+    async def read_counters(self, interface: str) -> CounterData:
         self.count += 1
-        fields = dict.fromkeys(PortCounters.__struct_fields__, self.count)
-        return PortCounters(**(fields | self.wrong if interface == "odd" else fields))
+        fields = dict.fromkeys(CounterData.__struct_fields__[:-1], self.count)
+        return CounterData(**(fields | self.wrong if interface == "odd" else fields))
 
     async def read_retransmissions(self) -> int | None:
         return self.again

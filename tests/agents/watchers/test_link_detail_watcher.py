@@ -21,15 +21,15 @@ class Watched:
     def __init__(self, one: Stage, ethtool: PlayedEthtool) -> None:
         self.ear = Ear()
         self.changes = 0
-        self.details = LinkDetailWatcher(
-            {"eth0": PortConfig(interface="eth0"), "eth1": PortConfig(interface="eth1")},
-            KernelLinkDetails(ethtool, InlineOffload()),
-            one.clock,
-            self.ear,
-            origin="measured",
-            on_change=self._change,
-        )
-        one.run(self.details)
+        source = KernelLinkDetails(ethtool, InlineOffload())
+        self.details = {
+            name: LinkDetailWatcher(
+                name, PortConfig(interface=name), source, one.clock, self.ear, origin="measured", on_change=self._change
+            )
+            for name in ("eth0", "eth1")
+        }
+        for watcher in self.details.values():
+            one.run(watcher)
 
     def _change(self) -> None:
         self.changes += 1
@@ -50,18 +50,18 @@ async def test_the_first_state_of_a_link_is_no_event_and_a_change_has_its_cause(
     assert seen.ear.told == []
     ethtool.answers[ETH0] = link_state(up=False, why=NO_CABLE)
     asked_ns = one.now_ns()
-    seen.details.changed("eth0")
+    seen.details["eth0"].changed()
     await asyncio.sleep(0.01)
     (told,) = seen.ear.told
     assert (told.kind, told.port, told.source, told.origin) == ("link-state", "eth0", "ethtool", "measured")
     assert (told.data["up"], told.data["why_down"]) == (False, "no cable")
     assert asked_ns <= told.earliest_ns <= told.at_ns
-    assert msgspec.to_builtins(seen.details.details("eth0")) == told.data
+    assert msgspec.to_builtins(seen.details["eth0"].details) == told.data
 
 
 async def test_a_firmware_that_knows_more_a_second_later_is_asked_again(ethtool: PlayedEthtool, seen: Watched) -> None:
     ethtool.answers[ETH0] = link_state(up=False)
-    seen.details.changed("eth0")
+    seen.details["eth0"].changed()
     await asyncio.sleep(0.5)
     ethtool.answers[ETH0] = link_state(up=False, why=AUTONEG, detail=NO_PARTNER)
     await asyncio.sleep(AGAIN_S)
@@ -74,16 +74,16 @@ async def test_a_firmware_that_knows_more_a_second_later_is_asked_again(ethtool:
 
 
 async def test_a_port_whose_driver_tells_nothing_is_said_so_and_the_other_goes_on(seen: Watched) -> None:
-    assert seen.details.why_not("eth0") == ""
-    assert seen.details.why_not("eth1") == ("eth1: cannot read the state of the link: the NIC says not supported")
-    assert seen.details.details("eth1") is None
+    assert seen.details["eth0"].why_not == ""
+    assert seen.details["eth1"].why_not == ("eth1: cannot read the state of the link: the NIC says not supported")
+    assert seen.details["eth1"].details is None
     assert seen.changes == 2
 
 
 async def test_a_port_that_flaps_is_not_asked_for_each_flap(ethtool: PlayedEthtool, seen: Watched) -> None:
     for flap in range(200):
         ethtool.answers[ETH0] = link_state(up=flap % 2 == 0, downs=flap)
-        seen.details.changed("eth0")
+        seen.details["eth0"].changed()
         await asyncio.sleep(0.005)
     await asyncio.sleep(5)
     assert 5 <= len(seen.ear.told) <= 15

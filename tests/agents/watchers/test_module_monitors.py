@@ -60,7 +60,7 @@ async def test_what_moved_is_told_once_while_nothing_is_observed_and_not_too_oft
     }
     assert second.at_ns - first.at_ns >= 30 * 10**9
     assert second.earliest_ns < second.at_ns
-    await seen.optics.begin("eth0")
+    await seen.optics["eth0"].begin()
     host.lit_dbm = -6.0
     await asyncio.sleep(40)
     assert seen.ear.told == [first, second], "while a port is observed"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hwd_agents.process.config import ModuleTiming, PortConfig, SamplingConfig
 from hwd_agents.watchers.burst import Burst
 from hwd_agents.watchers.optics_watcher import OpticsWatcher
+from hwd_agents.watchers.per_port import PerPort
 from hwd_agents.wire.events import MonitorData
 from hwd_drivers.twins.virtual_time import run_virtual
 
@@ -33,16 +34,22 @@ class Watched:
         self.host = one.hosts["h0"]
         self.ear = Ear()
         self.changes = 0
-        self.optics = OpticsWatcher(
-            {f"eth{number}": PortConfig(interface=f"eth{number}") for number in range(ports)},
-            modules,
-            one.clock,
-            self.ear,
-            sampling=sampling,
-            phase=random.Random(1),
-            on_change=self._change,
-            timings={"QSFP28-LR4": timing} if timing is not None else {},
-        )
+        phase = random.Random(1)
+        watchers = {
+            name: OpticsWatcher(
+                name,
+                PortConfig(interface=name),
+                modules,
+                one.clock,
+                self.ear,
+                sampling=sampling,
+                phase=phase,
+                on_change=self._change,
+                timings={"QSFP28-LR4": timing} if timing is not None else {},
+            )
+            for name in (f"eth{number}" for number in range(ports))
+        }
+        self.optics = PerPort("optics", watchers)
         self.task = one.run(self.optics)
 
     def _change(self) -> None:
@@ -55,7 +62,7 @@ async def seen(one: Stage) -> Watched:
     one.hosts["h0"].light("eth0", lit=True)
     seen = Watched(one)
     await asyncio.sleep(2.5)
-    await seen.optics.begin("eth0")
+    await seen.optics["eth0"].begin()
     return seen
 
 
@@ -93,7 +100,7 @@ async def play(one: Stage, now: bool, phase_s: float, lengths_s: list[float]) ->
     host.light("eth0", lit=now)
     seen = Watched(one)
     await asyncio.sleep(2.5)  # a flag of before is read and cleared
-    await seen.optics.begin("eth0")
+    await seen.optics["eth0"].begin()
     await asyncio.sleep(phase_s)
     truth: dict[str, list[int]] = {"dark": [], "light": []}
     must: list[int] = []  # falls of light that had been there for more than two samples: never missed
@@ -115,8 +122,8 @@ async def play(one: Stage, now: bool, phase_s: float, lengths_s: list[float]) ->
     darks = seen.ear.of("dark")
     for fell_ns in must:
         assert any(told.earliest_ns <= fell_ns <= told.at_ns for told in darks)
-    kept = seen.optics.observation("eth0")
-    assert (kept.now, kept.lost, seen.optics.lit("eth0")) == (now, len(darks), now)
+    kept = seen.optics["eth0"].observation()
+    assert (kept.now, kept.lost, seen.optics["eth0"].lit) == (now, len(darks), now)
 
 
 async def test_what_happened_before_it_was_observed_is_no_loss_of_it(one: Stage) -> None:
@@ -126,12 +133,12 @@ async def test_what_happened_before_it_was_observed_is_no_loss_of_it(one: Stage)
     await asyncio.sleep(2.5)
     host.light("eth0", lit=False)
     host.light("eth0", lit=True)
-    await seen.optics.begin("eth0")  # its first sample finds the flag set
+    await seen.optics["eth0"].begin()  # its first sample finds the flag set
     await asyncio.sleep(1)
-    seen.optics.end("eth0")
+    seen.optics["eth0"].end()
     ended_ns = one.now_ns()
     await asyncio.sleep(1)
-    kept = seen.optics.observation("eth0")
+    kept = seen.optics["eth0"].observation()
     assert (kept.now, kept.lost, kept.upto_ns) == (True, 0, ended_ns)
 
 
@@ -139,22 +146,22 @@ async def test_a_module_that_is_missing_is_said_and_others_are_read(one: Stage) 
     one.hosts["h0"].light("eth0", lit=True)
     seen = Watched(one, ports=2)  # there is no eth1
     await asyncio.sleep(2)
-    await seen.optics.begin("eth0")
-    await seen.optics.begin("eth1")
+    await seen.optics["eth0"].begin()
+    await seen.optics["eth1"].begin()
     await asyncio.sleep(0.5)
-    missing = seen.optics.observation("eth1")
+    missing = seen.optics["eth1"].observation()
     assert (missing.seen, missing.now, missing.looks) == (False, None, 0)
-    assert missing.why_not == seen.optics.why_not("eth1") == "h0: there is no module in eth1"
+    assert missing.why_not == seen.optics["eth1"].why_not == "h0: there is no module in eth1"
     assert missing.failed >= 50
-    assert (seen.optics.lit("eth1"), seen.optics.module("eth1")) == (None, None)
-    assert seen.optics.observation("eth0").looks >= 50
+    assert (seen.optics["eth1"].lit, seen.optics["eth1"].module) == (None, None)
+    assert seen.optics["eth0"].observation().looks >= 50
     assert seen.changes == 2
     one.hosts["h0"].plug("eth1")
     await asyncio.sleep(0.5)
     assert seen.changes == 3
-    there = seen.optics.observation("eth1")
-    assert (there.seen, there.now, seen.optics.why_not("eth1")) == (True, False, "")
-    module = seen.optics.module("eth1")
+    there = seen.optics["eth1"].observation()
+    assert (there.seen, there.now, seen.optics["eth1"].why_not) == (True, False, "")
+    module = seen.optics["eth1"].module
     assert module is not None
     assert module.serial == "h0-eth1"
 
@@ -163,7 +170,7 @@ async def test_light_that_changed_while_the_rack_was_away_is_bounded_by_the_look
     await asyncio.sleep(0.1)
     await seen.stage.rack_down("h0")
     await asyncio.sleep(1)
-    assert seen.optics.lit("eth0") is None
+    assert seen.optics["eth0"].lit is None
     dark_ns = seen.stage.now_ns()
     seen.host.light("eth0", lit=False)
     await asyncio.sleep(1)
@@ -172,7 +179,7 @@ async def test_light_that_changed_while_the_rack_was_away_is_bounded_by_the_look
     (dark,) = seen.ear.told
     assert dark.earliest_ns <= dark_ns <= dark.at_ns
     assert dark.at_ns - dark.earliest_ns > 1900 * MS
-    seen_of_it = seen.optics.observation("eth0")
+    seen_of_it = seen.optics["eth0"].observation()
     assert seen_of_it.longest_gap_ns >= 1900 * MS
     assert seen_of_it.failed > 100
 
@@ -191,18 +198,18 @@ async def test_modules_are_read_fast_only_while_their_port_is_observed_and_its_l
     seen = Watched(one)
     await asyncio.sleep(2.5)
     assert abs(await looks() - 10) <= 1
-    await seen.optics.begin("eth0")
+    await seen.optics["eth0"].begin()
     assert abs(await looks() - 1000) <= 1
     host.light("eth0", lit=False)
     await asyncio.sleep(0.1)
     host.light("eth0", lit=True)
     await asyncio.sleep(1.5)
     assert await looks() <= 11
-    lost = seen.optics.observation("eth0").lost
+    lost = seen.optics["eth0"].observation().lost
     host.light("eth0", lit=False)  # it is still observed: what it latched is found by the next look
     host.light("eth0", lit=True)
     await asyncio.sleep(3)
-    assert (lost, seen.optics.observation("eth0").lost) == (1, 2)
+    assert (lost, seen.optics["eth0"].observation().lost) == (1, 2)
 
 
 async def test_samples_of_a_burst_lie_anywhere_after_its_begin(one: Stage) -> None:
@@ -211,14 +218,14 @@ async def test_samples_of_a_burst_lie_anywhere_after_its_begin(one: Stage) -> No
     seen = Watched(one)
     late_ns = []
     for _ in range(40):
-        await seen.optics.begin("eth0")
+        await seen.optics["eth0"].begin()
         await asyncio.sleep(0.05)
         came_ns = one.now_ns()
         host.light("eth0", lit=True)
         await asyncio.sleep(0.1)
         late_ns.append(seen.ear.of("light")[-1].at_ns - came_ns)
         host.light("eth0", lit=False)
-        seen.optics.end("eth0")
+        seen.optics["eth0"].end()
         await asyncio.sleep(1.5)
     assert len(set(late_ns)) == len(late_ns)
     assert all(0 < late <= 10 * MS + ROUND_TRIP_NS for late in late_ns)
@@ -233,17 +240,17 @@ async def test_light_may_have_come_earlier_by_a_declared_delay_and_has_no_earlie
     declared, unknown = Watched(one, timing=ModuleTiming(los_s=0.1)), Watched(one, timing=None)
     await asyncio.sleep(2.5)
     for seen in (declared, unknown):
-        await seen.optics.begin("eth0")
+        await seen.optics["eth0"].begin()
     await asyncio.sleep(0.5)
     one.hosts["h0"].light("eth0", lit=False)
     await asyncio.sleep(0.1)
     (dark,) = declared.ear.told
     assert dark.sampling_ns <= 10 * MS + ROUND_TRIP_NS
     assert dark.at_ns - dark.earliest_ns == dark.sampling_ns + 100 * MS
-    assert declared.optics.limits("eth0") == ""
+    assert declared.optics["eth0"].limits() == ""
     (dark,) = unknown.ear.told
     assert (dark.earliest_ns, dark.data["one_sided"]) == (0, True)
-    assert unknown.optics.limits("eth0") == (
+    assert unknown.optics["eth0"].limits() == (
         "how early light went or came is unknown: declare modules.QSFP28-LR4.los_s in the agent's file"
     )
 
@@ -252,10 +259,10 @@ async def test_a_module_that_is_slower_than_asked_for_is_said_to_be_with_the_tim
     one.hosts["h0"].light("eth0", lit=True)
     asked = SamplingConfig(light_fast_s=LATENCY_NS / 1e9)  # and each read takes two of them
     seen = Watched(one, sampling=asked)
-    assert seen.optics.monitors("eth0") is None
+    assert seen.optics["eth0"].monitors() is None
     await asyncio.sleep(2.5)
-    assert seen.optics.limits("eth0") == ""
-    assert seen.optics.monitors("eth0") == MonitorData(
+    assert seen.optics["eth0"].limits() == ""
+    assert seen.optics["eth0"].monitors() == MonitorData(
         rx_power_dbm=[-2.0] * 4,
         tx_power_dbm=[0.0] * 4,
         bias_ma=[0.0] * 4,
@@ -263,17 +270,17 @@ async def test_a_module_that_is_slower_than_asked_for_is_said_to_be_with_the_tim
         sampled_every_s=None,
         read_s=None,
     )
-    await seen.optics.begin("eth0")
+    await seen.optics["eth0"].begin()
     await asyncio.sleep(0.5)
-    assert seen.optics.limits("eth0") == "", "of what goes on nothing is judged"
-    seen.optics.end("eth0")
-    assert seen.optics.limits("eth0") == (
+    assert seen.optics["eth0"].limits() == "", "of what goes on nothing is judged"
+    seen.optics["eth0"].end()
+    assert seen.optics["eth0"].limits() == (
         "it was read every 0.2 ms when it was last observed, but every 0.1 ms was asked for: a read takes 0.2 ms"
     )
-    monitors = seen.optics.monitors("eth0")
+    monitors = seen.optics["eth0"].monitors()
     assert monitors is not None
     assert (monitors.sampled_every_s, monitors.read_s) == (0.0002, 0.0002)
-    await seen.optics.begin("eth0")
+    await seen.optics["eth0"].begin()
     for lit in (False, True):
         await asyncio.sleep(0.05)
         one.hosts["h0"].light("eth0", lit=lit)
@@ -289,11 +296,11 @@ async def test_a_burst_is_two_hundred_looks_a_second_where_nobody_says_otherwise
     seen = Watched(one, ports=4, sampling=SamplingConfig())
     await asyncio.sleep(2.5)
     for port in ports:
-        await seen.optics.begin(port)
+        await seen.optics[port].begin()
     await asyncio.sleep(2)
     for port in ports:
-        assert 399 <= seen.optics.observation(port).looks <= 403
-        monitors = seen.optics.monitors(port)
+        assert 399 <= seen.optics[port].observation().looks <= 403
+        monitors = seen.optics[port].monitors()
         assert monitors is not None
         assert isinstance(monitors.sampled_every_s, float)
         assert monitors.sampled_every_s <= 0.005

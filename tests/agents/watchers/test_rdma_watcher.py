@@ -27,7 +27,7 @@ class Watched:
         self,
         one: Stage,
         *,
-        device: str | None = "mlx5_0",
+        device: str = "mlx5_0",
         ip: str | None = None,
         sampling: SamplingConfig | None = None,
         verbs: PlayedVerbs | None = None,
@@ -43,26 +43,29 @@ class Watched:
         self._changes = 0
         ports = {"eth0": PortConfig(interface="eth0", rdma=device, ip=ip)}
         self.ports = None if verbs is None else VerbsPorts(ports, verbs, on_change=lambda: None)
-        if self.ports is not None:
-            one.run(self.ports)
         self.rdma = RdmaWatcher(
-            ports,
+            "eth0",
+            device,
+            ports["eth0"].ip_address,
             files,
             one.clock,
             self.ear,
             carrier=lambda port: self.carrier,
             sampling=sampling or SamplingConfig(),
+            on_active=self.active.append,
             verbs=self.ports,
             late_ns=lambda: late_ns,
         )
-        self.rdma.on_active.append(self.active.append)
+        if self.ports is not None:
+            self.ports.on_event.append(lambda port, *event: self.rdma.take(*event))
+            one.run(self.ports)
         one.run(self.rdma)
 
     def set_carrier(self, carrier: bool, *, flaps: int = 0) -> None:
         """After `flaps` more changes to and fro that nobody told one by one."""
         self._changes += (carrier != self.carrier) + 2 * flaps
         self.carrier = carrier
-        self.rdma.carrier_changed("eth0", self._reading(carrier))
+        self.rdma.carrier_changed(self._reading(carrier))
 
     def _reading(self, carrier: bool) -> LinkReading:
         now_ns = self.stage.now_ns()
@@ -88,7 +91,7 @@ async def seen(one: Stage) -> Watched:
     """Observed, and dark."""
     seen = Watched(one)
     await asyncio.sleep(2.5)
-    await seen.rdma.begin("eth0")
+    await seen.rdma.begin()
     return seen
 
 
@@ -103,8 +106,8 @@ async def test_active_is_told_within_two_looks_of_the_truth_and_those_who_wait_a
     assert told.earliest_ns <= active_ns <= told.at_ns <= told.earliest_ns + 2 * MS + 2 * LOOK_NS
     assert told.sampling_ns == told.at_ns - told.earliest_ns
     assert seen.active == ["eth0"]
-    assert seen.rdma.active("eth0") is True
-    kept = seen.rdma.observation("eth0")
+    assert seen.rdma.active is True
+    kept = seen.rdma.observation()
     assert (kept.at_begin, kept.now, kept.lost, kept.latched) == (False, True, 0, False)
 
 
@@ -113,10 +116,10 @@ async def test_a_port_is_not_active_before_the_gid_of_its_own_address_is_there(o
     one.hosts["h0"].rdma("mlx5_0", active=True)
     seen = Watched(one, ip="10.9.0.1/24")
     await asyncio.sleep(2.5)
-    await seen.rdma.begin("eth0")
+    await seen.rdma.begin()
     seen.set_carrier(True)
     await asyncio.sleep(1)
-    assert (seen.ear.told, seen.rdma.active("eth0")) == ([], False)
+    assert (seen.ear.told, seen.rdma.active) == ([], False)
     came_ns = one.now_ns()
     folder = "class/infiniband/mlx5_0/ports/1"
     one.hosts["h0"].files |= {
@@ -135,7 +138,7 @@ async def test_only_active_is_active(one: Stage, state: str) -> None:
     one.hosts["h0"].files[STATE] = state
     seen = Watched(one)
     await asyncio.sleep(2.5)
-    assert seen.rdma.active("eth0") is False
+    assert seen.rdma.active is False
 
 
 async def test_polling_is_fast_only_while_carrier_and_rdma_differ_and_slower_with_time(seen: Watched) -> None:
@@ -143,9 +146,9 @@ async def test_polling_is_fast_only_while_carrier_and_rdma_differ_and_slower_wit
     for carrier, for_s in ((False, 10.0), (True, 0.1), (True, 9.9)):
         if carrier != seen.carrier:
             seen.set_carrier(carrier)
-        before = seen.rdma.observation("eth0").looks
+        before = seen.rdma.observation().looks
         await asyncio.sleep(for_s)
-        looks.append(seen.rdma.observation("eth0").looks - before)
+        looks.append(seen.rdma.observation().looks - before)
     assert 9 <= looks[0] <= 11  # as slow as ever: neither is there
     assert 48 <= looks[1] <= 51  # each 2 ms
     assert 200 <= looks[2] <= 280  # 2 % of the time since: ln(10 / 0.1) / ln(1.02)
@@ -154,21 +157,21 @@ async def test_polling_is_fast_only_while_carrier_and_rdma_differ_and_slower_wit
 async def test_a_device_that_is_missing_is_said_and_told_when_it_comes(one: Stage) -> None:
     seen = Watched(one, device="mlx5_7/2")
     await asyncio.sleep(2.5)
-    await seen.rdma.begin("eth0")
+    await seen.rdma.begin()
     words = "there is no class/infiniband/mlx5_7/ports/2/state"
-    kept = seen.rdma.observation("eth0")
-    assert (kept.seen, kept.why_not, seen.rdma.active("eth0")) == (False, words, None)
+    kept = seen.rdma.observation()
+    assert (kept.seen, kept.why_not, seen.rdma.active) == (False, words, None)
     folder = "class/infiniband/mlx5_7/ports/2"
     one.hosts["h0"].files |= {f"{folder}/state": "4: ACTIVE\n", f"{folder}/gids/0": "fe80::1\n"}
     await asyncio.sleep(1.5)
-    assert (seen.rdma.active("eth0"), seen.rdma.why_not("eth0")) == (True, "")
-    assert seen.rdma.observation("eth0").now is True
+    assert (seen.rdma.active, seen.rdma.why_not) == (True, "")
+    assert seen.rdma.observation().now is True
 
 
 async def test_a_change_while_the_rack_was_away_is_bounded_by_the_looks_around_it(seen: Watched) -> None:
     await seen.stage.rack_down("h0")
     await asyncio.sleep(2)
-    assert seen.rdma.active("eth0") is None
+    assert seen.rdma.active is None
     active_ns = seen.stage.now_ns()
     seen.host.rdma("mlx5_0", active=True)
     await asyncio.sleep(1)
@@ -186,7 +189,7 @@ async def steadied(one: Stage, verbs: PlayedVerbs | None = None, *, late_ns: int
     seen.set_carrier(True)
     await asyncio.sleep(2.5)
     assert seen.ear.told == [], "where it stands at first is no event"
-    await seen.rdma.begin("eth0")
+    await seen.rdma.begin()
     return seen
 
 
@@ -212,7 +215,7 @@ async def test_a_flap_that_no_file_showed_is_told_by_its_events(verbs: PlayedVer
     down, up = steady.ear.told
     assert down.earliest_ns <= fell_ns <= down.at_ns <= fell_ns + MS
     assert down.earliest_ns <= up.earliest_ns <= fell_ns <= up.at_ns <= fell_ns + 5 * MS
-    kept = steady.rdma.observation("eth0")
+    kept = steady.rdma.observation()
     assert (kept.lost, kept.latched, kept.longest_gap_ns) == (1, True, 0)
 
 
@@ -260,7 +263,7 @@ async def test_a_flap_that_files_and_events_both_showed_is_told_once(
     verbs.ports["mlx5_0"].happen(PortEvent.ERROR, PortEvent.ACTIVE)
     await asyncio.sleep(5)
     assert [told.data for told in steady.ear.told] == [{"active": False}, {"active": True}]
-    assert steady.rdma.observation("eth0").lost == 1
+    assert steady.rdma.observation().lost == 1
 
 
 @pytest.mark.parametrize("with_verbs", [True, False])
@@ -274,13 +277,13 @@ async def test_a_flap_that_neither_showed_is_counted_as_unseen_and_not_made_up(
     (told,) = seen.ear.told
     assert told.data == {"active": True, "missed": 2}
     assert told.earliest_ns == counted_ns
-    assert seen.rdma.observation("eth0").lost == 2
+    assert seen.rdma.observation().lost == 2
     await asyncio.sleep(5)
     assert len(seen.ear.told) == 1
     seen.set_carrier(True, flaps=1)
     await asyncio.sleep(0.01)
-    seen.rdma.end("eth0")
-    assert seen.rdma.observation("eth0").lost == 3, "though it ends soon after"
+    seen.rdma.end()
+    assert seen.rdma.observation().lost == 3, "though it ends soon after"
 
 
 async def test_the_second_of_two_flaps_that_lost_its_event_is_the_one_that_is_unseen(
@@ -307,12 +310,11 @@ async def test_a_device_that_is_removed_is_closed_and_opened_when_it_is_back(
     old.happen(PortEvent.GONE)
     await asyncio.sleep(0.1)
     assert old.closed
-    assert steady.ports.why_not("eth0") == "there is no RDMA device mlx5_0"
-    assert steady.rdma.active("eth0") is None
+    assert (steady.ports.why_not("eth0"), steady.rdma.active) == ("there is no RDMA device mlx5_0", None)
     del verbs.missing["mlx5_0"]
     steady.host.files |= files
     await asyncio.sleep(3)
-    assert (steady.ports.why_not("eth0"), steady.rdma.active("eth0")) == ("", True)
+    assert (steady.ports.why_not("eth0"), steady.rdma.active) == ("", True)
     assert verbs.ports["mlx5_0"] is not old
 
 
@@ -324,7 +326,7 @@ async def test_a_host_without_the_library_is_watched_by_its_files(one: Stage, ve
     seen.set_carrier(False)
     await asyncio.sleep(1)
     assert [(told.source, told.data) for told in seen.ear.told] == [("sysfs", {"active": False})]
-    kept = seen.rdma.observation("eth0")
+    kept = seen.rdma.observation()
     assert (kept.at_begin, kept.now, kept.lost) == (True, False, 1)
     assert seen.ports.why_not("eth0") == "pyverbs cannot be loaded. Install python3-pyverbs"
 

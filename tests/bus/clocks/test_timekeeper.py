@@ -16,8 +16,8 @@ from hwd.bus.allowance import Allowance
 from hwd.bus.clocks.clock_udp import ClockUdp
 from hwd.bus.clocks.timekeeper import Timekeeper
 from hwd.bus.host_agent import HostAgent
+from hwd.model.host import ClockStepped
 from hwd.timeline.alignment import Alignment
-from hwd.timeline.clock_step import ClockStep
 from hwd_agents.wire import ClockNote, ClockReply, ClockRequest, Inventory, Reply
 from hwd_agents.wire import ClockUdp as Place
 from hwd_drivers.core.clock import ShiftedClock
@@ -45,7 +45,7 @@ class Scene:
         self.there_s: Callable[[], float | None] = lambda: 100e-6
         self.back_s: Callable[[], float | None] = lambda: 100e-6
         allowance = Allowance("h0", lambda limit, detail: None)
-        self.host = HostAgent("h0", self.told.append, lambda cause: None, allowance)
+        self.host = HostAgent("h0", self.told.append, lambda cause: None, allowance, {})
         udp = ClockUdp(clock=self.clock, ids=SeededIds(1), reject=lambda why: None)
         self.keeper = Timekeeper(
             self.host,
@@ -140,7 +140,7 @@ async def test_a_clock_that_steps_or_stood_still_is_found_marked_and_aligned_ane
     scene.agent.step_to(3600)
     await asyncio.sleep(10)
     (data,) = scene.of("clock.stepped")
-    step = from_plain(data, ClockStep)
+    step = from_plain(data, ClockStepped)
     assert (data["host"], data["boot"]) == ("h0", BOOT)
     assert abs(step.by_ns - 3600 * S) <= step.error_ns <= MS
     assert step.earliest_ns <= stepped_ns <= step.latest_ns <= stepped_ns + 4 * S
@@ -151,7 +151,7 @@ async def test_a_clock_that_steps_or_stood_still_is_found_marked_and_aligned_ane
     await asyncio.sleep(4)
     _, data = scene.of("clock.stepped")
     assert abs(data["by_ns"] + 50 * MS) <= data["error_ns"]
-    assert str(from_plain(data, ClockStep)).startswith("its clock was stepped by -0.0")
+    assert str(from_plain(data, ClockStepped)).startswith("its clock was stepped by -0.0")
 
 
 async def test_a_reply_with_a_time_that_cannot_be_finds_the_step_at_once(scene: Scene) -> None:

@@ -9,22 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.playbook.playbook import (
+from hwd.config.playbook.playbook import LoadedPlaybook, bundle_playbook, load_playbook, load_playbook_text
+from hwd.config.playbook.playbook_files import bundled
+from hwd.config.playbook.steps import (
     ApplyStep,
     AssertStep,
     DwellStep,
     FaultStep,
     HostStep,
-    LoadedPlaybook,
     NoteStep,
     ParallelStep,
     RepeatStep,
     SweepStep,
-    bundle_playbook,
-    load_playbook,
-    load_playbook_text,
 )
-from hwd.config.playbook.playbook_files import bundled
 from hwd.config.yaml.tree import FILE_BYTES_MAX
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
@@ -56,7 +53,7 @@ def test_sweep_writes_out_every_combination_the_first_slowest(read: Read) -> Non
     ]
     assert [str(step) for step in sweep.rounds[2].steps] == ["apply ocs1:20A-24B", "note a"]
     assert str(sweep) == "sweep n1, kind over 4 rounds"
-    assert read(HEAD + "  - sweep: {x: [1, 2, 3]}\n    steps: [repeat: {times: 2}, note: a]\n").playbook is None
+    assert read(HEAD + "  - sweep: {x: [1, 2, 3]}\n    steps: [repeat: {times: 2}, note: a]\n").value is None
 
 
 RANGES: dict[str, tuple[object, ...]] = {
@@ -83,7 +80,7 @@ def test_range_has_both_ends_and_a_list_parameter_is_replaced_by_a_list(read: Re
 def test_steps_of_sweeps_and_repeats_are_counted_and_a_run_may_wait_as_long_as_it_may_take(read: Read) -> None:
     sweep = "sweep: {a: [1, 2, 3], b: [1, 2]}\n        steps: [wait: {for_s: 1}, note: x]"
     assert read(f"{HEAD}  - repeat: {{times: 10}}\n    steps:\n      - {sweep}\n").require().total_steps == 10 * 6 * 2
-    assert read(f"{HEAD}  - repeat: {{times: 100}}\n    steps: [wait: {{for_s: 3600}}]\n").playbook is not None
+    assert read(f"{HEAD}  - repeat: {{times: 100}}\n    steps: [wait: {{for_s: 3600}}]\n").value is not None
     host, branches = (
         "host: {ports: all, set: {mtu: 4200}}",
         "{a: [lease: {ports: all, for_s: 1}], b: [fault: {fault: clear}]}",
@@ -205,7 +202,7 @@ def test_included_files_are_those_of_the_playbooks_folder(read: Read, tmp_path: 
         path = below.parent / "p.yaml"
         path.write_text(HEAD + f"  - include: {{file: {file}}}\n")
         loaded = load_playbook(path)
-        assert (loaded.playbook is None) == bool(loaded.problems)
+        assert (loaded.value is None) == bool(loaded.problems)
         return " ".join(problem.text for problem in loaded.problems)
 
     out = "leads out of the folder of the playbook; put the file there, or below"

@@ -11,17 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.config.playbook import effort, expression, leaf_steps, parameters, playbook, playbook_schema, steps_reader
-from hwd.config.playbook.expression import Expression, UnknownError, Value, evaluate, fill_text, names_in, substitute
+from hwd.config.playbook.expression import Expression, UnknownError, Value, fill_text, names_in, substitute
 from hwd.config.playbook.measurement_names import MEASUREMENTS
-from hwd.config.playbook.playbook import (
-    ApplyStep,
-    LeaseStep,
-    LoadedPlaybook,
-    RepeatStep,
-    WaitStep,
-    load_playbook,
-    load_playbook_text,
-)
+from hwd.config.playbook.playbook import LoadedPlaybook, load_playbook, load_playbook_text
+from hwd.config.playbook.steps import ApplyStep, LeaseStep, RepeatStep, WaitStep
 from hwd.model.interlock import InterlockName, InterlockRules
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
@@ -140,7 +133,7 @@ def test_what_would_be_refused_is_a_warning_at_its_step_and_the_playbook_can_be_
     (problem,) = loaded.problems
     assert (problem.line, problem.path, problem.warning) == (3, "steps[0].apply", True)
     assert problem.text.startswith(f"interlock forbidden-pair refused: {link}: ")
-    assert loaded.playbook is not None
+    assert loaded.value is not None
 
 
 def test_an_override_is_part_of_the_request_where_the_testbed_allows_it_and_ends_the_warning(
@@ -230,7 +223,7 @@ def test_trying_out_looks_at_every_part_and_names_of_a_text_are_those_of_its_hol
 @given(st.text(alphabet="ns01+-*/%<=!() .,'[]\x00\n_lambdaorndtifes:", max_size=60))
 def test_any_text_gives_a_value_or_a_config_error(text: str) -> None:
     try:
-        value = evaluate(text, PARAMETERS)
+        value = Expression.parse(text).value(PARAMETERS)
     except ConfigError:
         return
     assert isinstance(value, str | int | float | bool | tuple)

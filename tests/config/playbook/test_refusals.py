@@ -19,7 +19,7 @@ def test_every_mistake_is_told_with_its_line_and_its_place(tmp_path: Path, opus:
     def said(text: str, **overrides: str) -> list[str]:
         (tmp_path / "p.yaml").write_text(f"{text}\n")
         loaded = load_playbook(tmp_path / "p.yaml", overrides, testbed=opus)
-        assert loaded.playbook is None, text
+        assert loaded.value is None, text
         return [str(problem).replace(f"{tmp_path}/", "").removeprefix("p.yaml:") for problem in loaded.problems]
 
     def of_branches(text: str) -> list[str]:

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.playbook.playbook import LeaseStep, load_playbook
-from hwd.config.testbed.testbed import LoadedTestbed, load_testbed
+from hwd.config.playbook.playbook import load_playbook
+from hwd.config.playbook.steps import LeaseStep
+from hwd.config.testbed.testbed import load_testbed
 from hwd.config.testbed.wanted_state import parse_what
+from hwd.config.yaml.file_problem import Loaded
+from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
 
@@ -36,8 +39,8 @@ fibres:
 
 
 @pytest.fixture
-def load(tmp_path: Path) -> Callable[[str], LoadedTestbed]:
-    def load(text: str) -> LoadedTestbed:
+def load(tmp_path: Path) -> Callable[[str], Loaded[Testbed]]:
+    def load(text: str) -> Loaded[Testbed]:
         path = tmp_path / "testbed.yaml"
         path.write_text(text)
         return load_testbed(path, registry.installed().specs)
@@ -45,7 +48,7 @@ def load(tmp_path: Path) -> Callable[[str], LoadedTestbed]:
     return load
 
 
-Load = Callable[[str], LoadedTestbed]
+Load = Callable[[str], Loaded[Testbed]]
 
 
 def test_ends_of_elements_have_names_of_the_composite_and_fibres_end_at_them(load: Load) -> None:

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from hwd.config.testbed.testbed import LoadedTestbed
+from hwd.config.yaml.file_problem import Loaded
+from hwd.model.testbed import Testbed
 
 from ...answers import check_answers
 
-Load = Callable[[str], LoadedTestbed]
+Load = Callable[[str], Loaded[Testbed]]
 
 SWITCH = "driver: polatis-tl1, model: polatis-6000, address: 10.0.0.5"
 NIC_PORT = "{module: 100g-lr4}"
@@ -36,7 +37,7 @@ def test_every_mistake_is_told_with_its_line_and_its_place(load: Load) -> None:
     def said(text: str) -> list[str]:
         loaded = load(f"{text}\n")
         problems = [str(problem).partition("testbed.yaml:")[2] for problem in loaded.problems]
-        assert (loaded.testbed is None) == any(not problem.warning for problem in loaded.problems)
+        assert (loaded.value is None) == any(not problem.warning for problem in loaded.problems)
         assert "hunter2" not in "\n".join(problems), "a secret is not printed"
         return problems
 

@@ -3,18 +3,18 @@
 from collections.abc import Callable
 
 from hwd.bus.module_timings import declared_timings
-from hwd.config.testbed.testbed import LoadedTestbed
+from hwd.config.yaml.file_problem import Loaded
 from hwd.model import testbed_diff as diff
 from hwd.model.interlock import InterlockName, InterlockRules
 from hwd.model.plane import CommunicationGroup, Rank
-from hwd.model.testbed import ModuleStandard
+from hwd.model.testbed import ModuleStandard, Testbed
 from hwd.twin.agent_config import agent_config
 from hwd_agents.process.config import ModuleTiming, SourcesConfig, TwinConfig
 from hwd_drivers.core.values import Crossconnect
 
 from ..conftest import said
 
-Load = Callable[[str], LoadedTestbed]
+Load = Callable[[str], Loaded[Testbed]]
 
 SOUND = """testbed: small
 switches:
@@ -80,7 +80,7 @@ def job(keys: str) -> str:
     return f"{OF_TWO_HOSTS}jobs:\n  train:\n{stated}{rest}"
 
 
-def mistakes(loaded: LoadedTestbed) -> list[str]:
+def mistakes(loaded: Loaded[Testbed]) -> list[str]:
     return [one for one in said(loaded) if ": warning: " not in one]
 
 

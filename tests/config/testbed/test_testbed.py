@@ -7,14 +7,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwd.config.testbed.secrets import resolve
-from hwd.config.testbed.testbed import LoadedTestbed, load_testbed
-from hwd.model.testbed import RetentionRules, SecretRef, Setting
+from hwd.config.testbed.testbed import load_testbed
+from hwd.config.yaml.file_problem import Loaded
+from hwd.model.rules import RetentionRules
+from hwd.model.testbed import SecretRef, Setting, Testbed
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
 
 from ..conftest import said
 
-Load = Callable[[str], LoadedTestbed]
+Load = Callable[[str], Loaded[Testbed]]
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 
 SWITCH = "switches: {ocs1: {driver: polatis-tl1, model: polatis-6000, address: 10.0.0.5}}"
@@ -154,7 +156,7 @@ def test_damaged_testbed_file_gives_problems_and_no_traceback(load: Load, data: 
         kept = data.draw(st.integers(0, 6))
         lines[at] = lines[at][:column] + scrap + lines[at][column + kept :]
     loaded = load("\n".join(lines))
-    assert loaded.testbed is not None or loaded.problems
+    assert loaded.value is not None or loaded.problems
     assert all(problem.line >= 1 for problem in loaded.problems)
 
 

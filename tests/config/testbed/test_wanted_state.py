@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.config.testbed.ends import RANGE_MAX, parse_ends, ports_in
-from hwd.config.testbed.topology_file import load_topology, read_topology
+from hwd.config.testbed.topology_file import load_topology
 from hwd.config.testbed.wanted_state import parse_what
+from hwd.config.yaml.tree import parse_tree
 from hwd.daemon.installed_drivers import load
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError, RefusedError
@@ -70,8 +71,8 @@ def test_what_means_nothing_is_refused(opus: Testbed) -> None:
         return str(refused.value)
 
     def of_file(text: str) -> list[str]:
-        loaded = read_topology(text, file="t.yaml", testbed=opus)
-        assert loaded.topology is None
+        loaded = load_topology(parse_tree(text, file="t.yaml"), opus)
+        assert loaded.value is None
         return [str(problem).removeprefix("t.yaml:") for problem in loaded.problems]
 
     golden = Path(__file__).with_name("topology_refusals.txt")
@@ -103,7 +104,7 @@ def test_text_of_allowed_length_and_a_file_full_of_mistakes_are_refused_at_once(
         assert time.process_time() - started_s < 0.5
     text = "topology: bad\nlinks:\n" + "".join(f"- h{link}.eth9<->x{link}.eth0\n" for link in range(30_000))
     started_s = time.process_time()
-    found = read_topology(text, file="bad.yaml", testbed=opus)
+    found = load_topology(parse_tree(text, file="bad.yaml"), opus)
     assert time.process_time() - started_s < 5
     assert len(found.problems) <= 102
     assert "over 100 problems; the rest was not checked" in found.problems[-1].text

@@ -22,11 +22,9 @@ from hwd_drivers.codecs.scpi import (
     expect,
     format_channels,
     format_error,
-    format_string,
     parse_channels,
     parse_error,
     parse_line,
-    parse_string,
     split_answers,
 )
 from hwd_drivers.core.errors import ProtocolError
@@ -102,11 +100,8 @@ def test_what_is_too_long_or_no_text_is_refused() -> None:
     st.text(st.characters(exclude_categories=["C"]), max_size=20),
     st.lists(st.integers(0, 999), max_size=30).map(tuple),
 )
-def test_errors_strings_and_channel_lists_come_back_as_they_were(
-    code: int, text: str, channels: tuple[int, ...]
-) -> None:
+def test_errors_and_channel_lists_come_back_as_they_were(code: int, text: str, channels: tuple[int, ...]) -> None:
     assert parse_channels(format_channels(channels)) == channels
-    assert parse_string(format_string(text)) == text
     error = QueuedError(code=code, text=text)
     assert parse_error(format_error(error)) == error
     assert split_answers(f"{format_error(error)};1") == [format_error(error), "1"]

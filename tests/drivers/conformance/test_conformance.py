@@ -353,7 +353,7 @@ def test_a_foreign_exception_of_a_codec_is_found(monkeypatch: pytest.MonkeyPatch
         entry, _, exit = word.partition(">")
         return int(entry), int(exit)
 
-    monkeypatch.setattr(protocol, "_pair", hasty)
+    monkeypatch.setattr(protocol, "read_pair", hasty)
     found = checked(conformance.check_arbitrary_bytes)
     assert found.outcome is Outcome.FAILED
     assert "uncaught: ValueError: invalid literal for int()" in found.text
@@ -381,10 +381,10 @@ def test_the_right_driver_passes_them_all_and_a_limit_is_what_was_left_when_the_
 def test_a_bug_of_a_twin_is_printed_once_and_named_in_each_check_that_it_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def divide(line: str) -> protocol.Request:
+    def divide(twin: object, command: str) -> tuple[bytes, float]:
         raise ZeroDivisionError("a bug of the twin")
 
-    monkeypatch.setattr(protocol, "parse_request", divide)
+    monkeypatch.setattr("hwd_drivers.scaffold.lumen.twin.LumenTwin.answer", divide)
     caplog.set_level(logging.ERROR)
     results = [each for each in examine(SPEC, up_to=Quality.BRONZE) if each.way is not None]
     named = [each for each in results if "uncaught: ZeroDivisionError: a bug of the twin at test_" in each.text]

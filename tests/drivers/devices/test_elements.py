@@ -36,13 +36,13 @@ def test_what_is_no_state_of_an_element_is_refused_with_the_states_that_there_ar
     elements = of(*two_by_twos(1))
     with pytest.raises(RefusedError, match=r"sw1: element 1 cannot be 1A-2B: .*\(1A-1B, 2A-2B; 1A-2B, 2A-1B\)"):
         elements.targets("sw1", remove=pairs("1A-1B"), add=pairs("1A-2B"))
-    ends, part = selector(4)
+    ends, parts = selector(4)
     with pytest.raises(RefusedError, match="cannot be dark"):
-        of(ends, (part,)).targets("sw1", remove=pairs("in-1"), add=())
-    ends, part = selector(4, dark=True)
-    assert of(ends, (part,)).targets("sw1", remove=pairs("in-1"), add=()) == {0: 4}
-    ends, part = selector(4)
+        of(ends, parts).targets("sw1", remove=pairs("in-1"), add=())
+    ends, parts = selector(4, dark=True)
+    assert of(ends, parts).targets("sw1", remove=pairs("in-1"), add=()) == {0: 4}
+    ends, parts = selector(4)
     with pytest.raises(RefusedError, match="element 1 cannot be in-1, in-2"):
-        of(ends, (part,)).targets("sw1", remove=(), add=pairs("in-1 in-2"))
+        of(ends, parts).targets("sw1", remove=(), add=pairs("in-1 in-2"))
     with pytest.raises(RefusedError, match="sw1: 1A-4B: no element of this switch joins 1A with 4B"):
         of(*selectors(2, 3)).targets("sw1", remove=(), add=pairs("1A-4B"))

@@ -175,13 +175,3 @@ async def test_an_answer_at_its_deadline_is_accepted_or_late_never_both(line: Li
         again = await line.begun(connection.request(ask("B?"), deadline_s=line.within()))
         line.send(b"b\n")
         assert (await again).messages == ("b",)
-
-
-async def test_death_fails_every_waiter_with_the_cause(line: Line, connection: Session) -> None:
-    waiters = [asyncio.create_task(connection.request(ask(text), deadline_s=line.within())) for text in ("A?", "B?")]
-    await asyncio.sleep(0.1)
-    line.peer.transport.close()
-    for text, waiter in zip(("A", "B"), waiters, strict=True):
-        with pytest.raises(LinkError, match=rf"the other side closed it.*in {text}\?"):
-            await waiter
-    assert isinstance(await connection.lost(), LinkError)

@@ -215,7 +215,7 @@ class RpcScene(Scene):
     async def do(self, verb: str, *words: str) -> list[str]:
         if verb == "left":  # so many sessions
             for _ in range(30_000):
-                if self.stage.twin.fronts["netconf"].sessions == int(words[0]):
+                if len(self.stage.twin.fronts["netconf"].sessions) == int(words[0]):
                     return []
                 await asyncio.sleep(0.001)
         if verb != "notified":

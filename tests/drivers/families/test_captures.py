@@ -10,7 +10,6 @@ from typing import NamedTuple
 import pytest
 
 from hwd_drivers.codecs import scpi, tl1
-from hwd_drivers.families.polatis.tl1 import protocol
 
 from ..stage import Stage
 
@@ -37,7 +36,7 @@ def tl1_answers(chunks: Iterable[bytes]) -> list[object]:
 def tl1_commands(chunks: Iterable[bytes]) -> list[object]:
     decoder = tl1.CommandDecoder()
     texts = [text for chunk in chunks for text in decoder.feed(chunk)]
-    return [protocol.from_command(tl1.parse_command(text)) for text in texts]
+    return [*map(tl1.parse_command, texts)]
 
 
 class Capture(NamedTuple):

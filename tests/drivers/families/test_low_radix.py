@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,13 +14,11 @@ from hypothesis import strategies as st
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import DeadlineError, DeviceError, LinkError, ProtocolError
 from hwd_drivers.core.offload import ThreadOffload
-from hwd_drivers.families.agiltron import protocol as agiltron
-from hwd_drivers.families.dicon.mems import protocol as dicon
-from hwd_drivers.families.leoni import protocol as leoni
-from hwd_drivers.families.osw import protocol as osw
+from hwd_drivers.core.values import Identity
+from hwd_drivers.devices.registry import find
+from hwd_drivers.devices.serial_part import SerialPart
 from hwd_drivers.families.sercalo import protocol as sercalo
-from hwd_drivers.families.sercalo.ascii import protocol as sercalo_ascii
-from hwd_drivers.families.thorlabs import protocol as thorlabs
+from hwd_drivers.families.thorlabs.part import PART as THORLABS
 from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.twins.server import Denial
 
@@ -38,14 +35,13 @@ class Family(NamedTuple):
     driver: str
     model: str
     size: str | None
-    protocol: ModuleType
     folder: str
     endless: bytes
 
-    def decoder(self, *, answers: bool) -> Any:
-        if answers:
-            return self.protocol.AnswerDecoder()
-        return (osw.Decoder if self.protocol is osw else self.protocol.CommandDecoder)()
+    def decoder(self, *, answers: bool) -> Callable[[bytes], Sequence[object]]:
+        part = find(self.driver).declared_twin()
+        assert isinstance(part, SerialPart)
+        return part.answers() if answers else part.commands()
 
     def exchanges(self) -> list[tuple[bytes, bytes]]:
         """What the host sent, and what came back before it sent more."""
@@ -62,13 +58,13 @@ class Family(NamedTuple):
 each_family = pytest.mark.parametrize(
     "family",
     [
-        Family("thorlabs-osw", "osw22", None, thorlabs, "thorlabs", b"x"),
-        Family("osw", "osw", "2x6", osw, "osw", b"<"),
-        Family("leoni", "eol", "1x8", leoni, "leoni", b"x"),
-        Family("agiltron", "selfalign", "1x16", agiltron, "agiltron", b"\x01\x35\x00"),
-        Family("sercalo", "rsc", "1x8", sercalo, "sercalo", b"\xef"),
-        Family("sercalo-ascii", "usb", "1x8", sercalo_ascii, "sercalo/ascii", b"x"),
-        Family("dicon-mems", "mems", "1x16", dicon, "dicon/mems", b"x"),
+        Family("thorlabs-osw", "osw22", None, "thorlabs", b"x"),
+        Family("osw", "osw", "2x6", "osw", b"<"),
+        Family("leoni", "eol", "1x8", "leoni", b"x"),
+        Family("agiltron", "selfalign", "1x16", "agiltron", b"\x01\x35\x00"),
+        Family("sercalo", "rsc", "1x8", "sercalo", b"\xef"),
+        Family("sercalo-ascii", "usb", "1x8", "sercalo/ascii", b"x"),
+        Family("dicon-mems", "mems", "1x16", "dicon/mems", b"x"),
     ],
     ids=lambda family: family.driver,
 )
@@ -78,13 +74,13 @@ each_family = pytest.mark.parametrize(
 @pytest.mark.parametrize("side", [0, 1], ids=["host", "device"])
 def test_a_capture_reads_the_same_wherever_it_is_cut(family: Family, side: int) -> None:
     data = b"".join(exchange[side] for exchange in family.exchanges())
-    whole = family.decoder(answers=bool(side)).feed(data)
+    whole = family.decoder(answers=bool(side))(data)
     assert len(whole) >= 4
     for cut in range(1, len(data)):
         decoder = family.decoder(answers=bool(side))
-        assert [*decoder.feed(data[:cut]), *decoder.feed(data[cut:])] == [*whole]
+        assert [*decoder(data[:cut]), *decoder(data[cut:])] == [*whole]
     decoder = family.decoder(answers=bool(side))
-    assert [message for byte in data for message in decoder.feed(bytes([byte]))] == [*whole]
+    assert [message for byte in data for message in decoder(bytes([byte]))] == [*whole]
 
 
 @each_family
@@ -114,7 +110,7 @@ def test_any_bytes_and_a_damaged_capture_are_messages_or_a_protocol_error(
         decoder = family.decoder(answers=answers)
         with contextlib.suppress(ProtocolError):
             for chunk in some:
-                decoder.feed(chunk)
+                decoder(chunk)
 
 
 @each_family
@@ -123,7 +119,7 @@ def test_an_endless_stream_is_refused_or_cut_into_messages_before_the_limit(fami
     fed = 0
     try:
         while fed < 4 * LIMIT_BYTES:
-            if decoder.feed(family.endless):
+            if decoder(family.endless):
                 return
             fed += len(family.endless)
     except ProtocolError:
@@ -255,8 +251,8 @@ def test_a_wrong_checksum_and_invalid_information_of_a_module_are_refused() -> N
     data[-1] ^= 1
     with pytest.raises(ProtocolError, match="wrong checksum"):
         sercalo.AnswerDecoder().feed(bytes(data))
-    info = sercalo.Info(vendor="Sercalo", type="RSC1x8", hardware="1.0", firmware="3.12", serial="AB0012")
-    assert sercalo.read_info(sercalo.write_info(info)) == info
+    found = sercalo.read_info(sercalo.write_info("RSC1x8", "AB0012"))
+    assert found == Identity(vendor="Sercalo", model="RSC1x8", serial="AB0012", firmware="1.2")
     for wrong in (b"", b"x" * 28, b"\xff" * 40):
         with pytest.raises(ProtocolError, match="not information"):
             sercalo.read_info(wrong)
@@ -284,7 +280,7 @@ async def test_a_question_that_is_refused_or_answered_out_of_step_opens_no_sessi
     with pytest.raises(ProtocolError, match=r"is not an answer to I\?"):
         await stage.open()
     for text, position in (("1", 1), ("2", 2), ("3", None), ("01", None), ("OSW12", None)):
-        assert thorlabs.Line(text=text).position == position
+        assert THORLABS.where.number(text) == position
 
 
 @pytest.fixture

@@ -214,7 +214,7 @@ async def test_half_an_answer_and_the_end_is_a_lost_connection(world: World, cli
     await asyncio.sleep(0.1)
     for session in world.server.sessions:
         assert isinstance(session, HttpSession)
-        session.close()
+        session.hang_up()
     with pytest.raises(LinkError, match="connection lost"):
         await waiter
 

@@ -1,7 +1,8 @@
 """The state of runs, from the documents of their runners and reconfigurations; the order in which they start."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -13,10 +14,12 @@ from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
 from hwd.model.run import RunState, RunStatus
 from hwd.model.run_facts import RunStep
 from hwd.playbook.board import ENDED_KEPT, Board
-from hwd.playbook.queue import ITS_TIME, Queue
+from hwd.playbook.queue import ITS_TIME, Queue, WaitingRun
+from hwd.playbook.runner import Runner
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
+from hwd.records.queue_table import QueuedRun
 from hwd_drivers.core.documents import Document, Fact
 
 RUN = RunStatus(run="k3v9", playbook="smoke", state=RunState.RUNNING, steps=3, queued_wall_ns=1, started_wall_ns=2)
@@ -124,26 +127,17 @@ def test_status_goes_through_json_whole_and_a_queued_run_says_for_what_it_waits(
     assert str(status) == "run k3v9 queued, waits for run a, run b"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A run as the queue sees it."""
-
-    id: str
-    ports: frozenset[str]
-    from_wall_ns: int = 0
-    span_s: float = 0.0
-
-
-def asked(id: str, ports: str, from_wall_ns: int = 0) -> Asked:
-    return Asked(id=id, ports=frozenset(ports), from_wall_ns=from_wall_ns)
+def asked(id: str, ports: str, from_wall_ns: int = 0) -> WaitingRun:
+    queued = QueuedRun(id=id, playbook="", playbook_text="", file="", parameters={}, queued_wall_ns=from_wall_ns)
+    return WaitingRun(queued=queued, runner=cast("Runner", SimpleNamespace(ports=frozenset(ports), span_s=0.0)))
 
 
 def active(run: str, ports: Iterable[str]) -> Claim:
     return Claim(id=run, reason=Reason.RUN, owner=holder_of(run), ports=frozenset(ports), run=run)
 
 
-def queue_of(*runs: Asked, ledger: Ledger | None = None) -> Queue[Asked]:
-    queue: Queue[Asked] = Queue(ledger or Ledger())
+def queue_of(*runs: WaitingRun, ledger: Ledger | None = None) -> Queue:
+    queue = Queue(ledger or Ledger())
     for run in runs:
         queue.add(run)
     return queue
@@ -179,7 +173,7 @@ runs = st.lists(
 
 
 @given(runs)
-def test_all_runs_are_done_and_never_two_with_a_port_in_common(several: list[Asked]) -> None:
+def test_all_runs_are_done_and_never_two_with_a_port_in_common(several: list[WaitingRun]) -> None:
     ledger = Ledger()
     queue = queue_of(*several, ledger=ledger)
     going: dict[str, frozenset[str]] = {}

@@ -15,6 +15,7 @@ from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationState
 from hwd.model.timeline import Timeline
 from hwd.reconfigure.desired.history import READ_MOST
 from hwd.reconfigure.journal import file as journal_file
+from hwd.reconfigure.journal import frames as journal_frames
 from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON
@@ -57,9 +58,9 @@ async def test_run_that_the_records_do_not_know_does_not_keep_those_behind_it_un
     lab.world.kill(DAEMON)
     disk = lab.world.journal_disk
     (of_run,) = journal_file.read(disk.read(), None).open
-    ghost = replace(of_run.entry, reconfiguration="before", run="ghost")
-    frames = [journal_file.begin(replace(of_run, entry=ghost)), journal_file.begin(replace(of_run, number=2))]
-    disk.replace(journal_file.first("j1", kept=[], next=1) + b"".join(frames), reserve=4096)
+    ghost = replace(of_run, reconfiguration="before", run="ghost")
+    frames = [journal_frames.begin(ghost), journal_frames.begin(replace(of_run, number=2))]
+    disk.replace(journal_frames.first("j1", kept=[], next=1) + b"".join(frames), reserve=4096)
     disk.close()
     lab.world.journal_id = MemoryJournalId()
     lab.world.start_daemon()

@@ -66,14 +66,14 @@ def test_whoever_is_told_of_an_end_finds_it_in_the_records(tmp_path: Path) -> No
 async def test_end_is_told_as_it_was_written_where_its_last_documents_are_lost() -> None:
     records = Records("sqlite://", InlineOffload())
     await records.open()
-    await records.start_run(Run(id="k3v9", playbook="p", testbed="t", version="1", started_wall_ns=1))
+    await records.runs.start(Run(id="k3v9", playbook="p", testbed="t", version="1", started_wall_ns=1))
     recorder = RecordingSink(records, buffered_max=0)
 
     def last(end: RunEnd) -> tuple[Document, ...]:
         return (Document(at_ns=1, wall_ns=1, fact=ended_fact("k3v9", end)),)
 
     [told] = await record_end("k3v9", SUCCEEDED, last, ended_wall_ns=2, recorder=recorder)
-    written = await records.run("k3v9")
+    written = await records.runs.get("k3v9")
     assert isinstance(told.fact, RunEnded)
     assert (told.fact.outcome, written.outcome) == ("failed", "failed")
     assert "it has lost" in written.why

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.playbook.playbook import ApplyStep, SweepStep, load_playbook_text
+from hwd.config.playbook.playbook import load_playbook_text
+from hwd.config.playbook.steps import ApplyStep, SweepStep
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.in_use import InUse

@@ -88,7 +88,7 @@ async def test_wait_that_somebody_rolls_back_ends_at_once_and_says_so(lab: Lab) 
             await wait
     assert asyncio.get_running_loop().time() - began_s < 5
     with pytest.raises(RefusedError, match="somebody has ended it already"):
-        await lab.reconfigurer.await_confirm(one)
+        await lab.reconfigurer.completion.await_confirm(one)
     assert (one.state, lab.light()) == (State.ENDED, wanted(STRAIGHT))
 
 
@@ -142,7 +142,7 @@ async def test_what_is_left_open_can_be_given_up_and_stays_as_it_is(lab: Lab) ->
     told = await lab.service.light.give_up(one.id, ActBody(by="ada"))
     assert told.left == ["ocs1: " + ", ".join(f"{each} unstated" for each in excludes_zero(CROSSED))]
     assert [document.by for document in lab.emitted(JournalGivenUp)] == ["ada"]
-    assert lab.reconfigurer.left_open == ()
+    assert lab.reconfigurer.recovery.left_open() == ()
     await lab.lease("ocs1.1", for_s=60)
     lab.faults.refusing = False
     await lab.until(SwitchUp)

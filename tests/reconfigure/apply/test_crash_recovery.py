@@ -20,6 +20,7 @@ from hwd.model.reconfiguration import ReconfigurationStarted, ReconfigurationSta
 from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
 from hwd.reconfigure.apply.crash_recovery import CrashRecovery
+from hwd.reconfigure.apply.journal_writer import JournalWriter
 from hwd.reconfigure.apply.switches import Switches
 from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.transfers import Transfers
@@ -43,7 +44,7 @@ from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
-from ..conftest import CROSSED, STRAIGHT, Lab, of_testbed, plan_of, wanted
+from ..conftest import CROSSED, STRAIGHT, Lab, entry_of, of_testbed, plan_of, wanted
 
 SWITCHES = ("ocs1", "ocs2", "ocs3")
 SILENT = "testbed: lab\nswitches:\n" + "".join(
@@ -95,7 +96,7 @@ async def recovery_of(journal: Journal, told: list[str], *, bug_at: str = "") ->
             rack.switches[name].faults.silent = True
         ledger = Ledger()
         yield CrashRecovery(
-            journal=journal,
+            writer=JournalWriter(journal, ledger, clock=clock, emit=Emitter(clock, tell)),
             switches=Switches(switches, clock),
             ledger=ledger,
             transfers=no_transfers(testbed, ledger, clock, tell),
@@ -128,14 +129,14 @@ def no_transfers(testbed: Testbed, ledger: Ledger, clock: Clock, sink: Sink) -> 
 def journal_of(*switches: str) -> Journal:
     journal = Journal(MemoryDisk())
     for switch in switches:
-        journal.begin(plan(switch), reconfiguration=f"r-{switch}", run=None)
+        journal.begin(entry_of(plan(switch), f"r-{switch}"))
     return journal
 
 
 async def test_one_that_is_not_tried_now_is_given_up_at_once() -> None:
     loop, told = asyncio.get_running_loop(), list[str]()
     journal = journal_of(*SWITCHES)
-    journal.begin(plan("ocs1"), reconfiguration="r-next", run=None)
+    journal.begin(entry_of(plan("ocs1"), "r-next"))
     async with recovery_of(journal, told) as recovery:
         trying = asyncio.create_task(recovery.recover())
         await asyncio.sleep(1.0)
@@ -181,7 +182,7 @@ async def test_a_bug_in_one_recovery_does_not_stop_the_others() -> None:
 async def test_light_of_ways_back_is_that_of_what_is_left_open_and_not_of_what_is_under_way() -> None:
     journal = journal_of("ocs1")
     async with recovery_of(journal, []) as recovery:
-        journal.begin(plan("ocs2"), reconfiguration="r-ocs2", run=None)
+        journal.begin(entry_of(plan("ocs2"), "r-ocs2"))
         assert recovery.light() == {"ocs1"}
         recovery.claim("r-ocs2", frozenset({"ocs2.1"}))
         assert recovery.light() == {"ocs1", "ocs2"}
@@ -210,7 +211,7 @@ async def test_nic_ports_whose_light_a_way_back_changes_are_leased_to_nobody_bef
     lab.set_fault({"switch": "ocs1", "fault": "refuse"})
     lab.world.start_daemon()
     await asyncio.sleep(10.0)
-    (left,) = lab.reconfigurer.left_open
+    (left,) = lab.reconfigurer.recovery.left_open()
     assert left.ports == ["h0.eth0", "h1.eth0", "h1.eth1", "ocs1.1", "ocs1.3", "ocs1.4"], (
         "the switch is away, and the journal has them: light that was there before too"
     )
@@ -234,11 +235,11 @@ async def test_light_behind_a_switch_that_is_unread_may_be_any_until_it_is_read(
     lab.world.start_daemon()
     await asyncio.sleep(10.0)
     own = ["h0.eth0", "h1.eth0", "ocs1.1", "ocs1.5", "ocs1.7"]
-    assert [one.ports for one in lab.reconfigurer.left_open] == [sorted([*own, "h0.eth1", "h1.eth1"])]
+    assert [one.ports for one in lab.reconfigurer.recovery.left_open()] == [sorted([*own, "h0.eth1", "h1.eth1"])]
     lab.world.rack.switches["ocs2"].faults.refusing = False
     await lab.until(SwitchUp, switch="ocs2")
     await asyncio.sleep(1.0)
-    assert [one.ports for one in lab.reconfigurer.left_open] == [own]
+    assert [one.ports for one in lab.reconfigurer.recovery.left_open()] == [own]
 
 
 # --- switches that have left the testbed file
@@ -271,12 +272,12 @@ async def test_other_switches_of_an_entry_are_brought_back_where_one_left_the_te
     await lab.start()
     await asyncio.sleep(10.0)
     assert lab.light() == wanted(STRAIGHT), "ocs1 is brought back"
-    (left,) = lab.reconfigurer.left_open
+    (left,) = lab.reconfigurer.recovery.left_open()
     assert left.reconfiguration == id
     assert left.why.startswith("old1: no switch of this testbed file that the daemon drives. Put it back")
     assert [one.why for one in lab.emitted(JournalOpen)][-1] == left.why, "it is told"
 
-    given_up = await lab.in_daemon(lab.reconfigurer.give_up(id, by="ada"))
+    given_up = await lab.in_daemon(lab.reconfigurer.recovery.give_up(id, by="ada"))
     assert given_up.left[-1] == "old1: not read since the daemon began"
     assert (await lab.apply(CROSSED)).outcome == "confirmed"
 
@@ -286,7 +287,7 @@ async def test_a_switch_that_left_the_testbed_file_keeps_no_transfer_from_other_
     rewrite_journal(lab, also_on_old1(id))
     await lab.start()
     await asyncio.sleep(10.0)
-    assert [one.reconfiguration for one in lab.reconfigurer.left_open] == [id]
+    assert [one.reconfiguration for one in lab.reconfigurer.recovery.left_open()] == [id]
     rank = await Rank.connect(lab.world, "h0")
     refused = await rank.claim("eth0", within_s=5)
     assert (refused["outcome"], id in refused["why"]) == ("refused", True)

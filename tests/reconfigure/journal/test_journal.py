@@ -14,8 +14,6 @@ from hwd.model.desired_state import wanted_of
 from hwd.model.link import Link
 from hwd.model.plan import Plan
 from hwd.model.reconfiguration import EndFact, ReconfigurationEnded, WantedSwitch
-from hwd.ports.claim import Claim
-from hwd.ports.rules import Reason
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import journal as journal_module
 from hwd.reconfigure.journal.facts import DatedFact
@@ -27,7 +25,7 @@ from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 from ...texts import ends_of, pairs_of
-from ..conftest import plan_of
+from ..conftest import entry_of, plan_of
 
 
 def crossconnects(*texts: str) -> tuple[Crossconnect, ...]:
@@ -50,22 +48,16 @@ def plan() -> Plan:
 
 
 TERMS = ConfirmTerms(
-    hash=plan().hash,
     mode=ApplyMode.SAFE,
     lease="l7",
     ready_within_s=15.0,
     confirm_within_s=60.0,
     links=((Link.parse("h0.eth0<->h1.eth0"), False), (Link.parse("h0.eth1<->h1.eth1"), True)),
-    claim=Claim(
-        id="r1",
-        reason=Reason.RECONFIGURATION,
-        owner="an apply",
-        ports=frozenset({"ocs1.1", "ocs1.3", "h0.eth0"}),
-        relies_on=frozenset({"ocs1.7"}),
-        switches=frozenset({"ocs1"}),
-        whole=True,
-        what="ring",
-    ),
+    owner="an apply",
+    ports=("h0.eth0", "ocs1.1", "ocs1.3"),
+    relies_on=("ocs1.7",),
+    switches=("ocs1",),
+    whole=True,
 )
 
 
@@ -77,17 +69,13 @@ def disk_of(data: bytes) -> MemoryDisk:
     return disk
 
 
-def begin(journal: Journal, id: str, *, terms: ConfirmTerms | None = None) -> None:
-    journal.begin(plan(), reconfiguration=id, run=None, terms=terms)
-
-
 def journal_of(*ids: str, terms: ConfirmTerms | None = None) -> tuple[MemoryDisk, Journal]:
     """A journal in which these are open."""
     disk = MemoryDisk()
     journal = Journal(disk)
     journal.load(fresh="j1")
     for id in ids:
-        begin(journal, id, terms=terms)
+        journal.begin(entry_of(plan(), id, terms=terms))
     return disk, journal
 
 
@@ -103,10 +91,10 @@ def test_what_stays_open_does_not_let_the_journal_grow_for_ever(monkeypatch: pyt
     monkeypatch.setattr(journal_module, "COMPACT_BYTES", 2_000)
     disk = MemoryDisk()
     journal = Journal(disk)
-    journal.begin(plan(), reconfiguration="away", run="run1")
+    journal.begin(entry_of(plan(), "away", run="run1"))
     one_bytes, largest_bytes = disk.size(), 0
     for number in range(100):
-        journal.begin(plan(), reconfiguration=f"r{number}", run=None)
+        journal.begin(entry_of(plan(), f"r{number}"))
         journal.end(f"r{number}", outcome="confirmed")
         largest_bytes = max(largest_bytes, disk.size())
     assert largest_bytes < 2_000 + 6 * one_bytes
@@ -134,21 +122,21 @@ def written() -> tuple[MemoryDisk, Journal]:
     older = Journal(disk)
     older.load(fresh="j1")
     for id in ("r0", "r1"):
-        older.begin(plan(), reconfiguration=id, run=None)
+        older.begin(entry_of(plan(), id))
     older.end("r0", outcome="confirmed", dated=ended("r0", "confirmed"))
     disk.append(b"\0damage\0")
     journal = Journal(disk)
     journal.load(known="j1")
     for lost in [entry.reconfiguration for entry in journal.open if entry.doubt]:
         journal.end(lost, outcome="given-up")
-    begin(journal, "r1")
-    journal.begin(plan(), reconfiguration="r2", run="run2")
+    journal.begin(entry_of(plan(), "r1"))
+    journal.begin(entry_of(plan(), "r2", run="run2"))
     journal.end("r2", outcome="confirmed", dated=ended("r2", "confirmed"))
-    begin(journal, "r3")
-    begin(journal, "r4")
+    journal.begin(entry_of(plan(), "r3"))
+    journal.begin(entry_of(plan(), "r4"))
     journal.end("r3", outcome="rolled-back", dated=ended("r3", "rolled-back", "aborted"))
     for id in ("r5", "r6"):
-        journal.begin(plan(), reconfiguration=id, run=None, terms=TERMS)
+        journal.begin(entry_of(plan(), id, terms=TERMS))
         journal.await_confirm(id, WAIT)
     journal.go_back("r6")
     journal.end("r6", outcome="rolled-back")
@@ -181,7 +169,7 @@ def found(data: bytes) -> set[str]:
     again = Journal(disk)
     assert {entry.reconfiguration: entry for entry in again.load(known="j1")} == opened, "until somebody decides"
     assert again.damage is None, "said once"
-    begin(again, "later")
+    again.begin(entry_of(plan(), "later"))
     for id in opened:
         again.end(id, outcome="given-up")
     assert ids_in(disk) == ["later"]
@@ -248,7 +236,7 @@ def test_journal_that_is_gone_or_emptied_beside_records_that_know_it_is_damage_a
 
 def test_journal_of_other_records_is_held_and_its_ends_are_not_for_these() -> None:
     disk, journal = written()
-    assert {one.begun.entry.reconfiguration for one in journal.ended} == {"r0", "r2", "r3"}
+    assert {one.begun.reconfiguration for one in journal.ended} == {"r0", "r2", "r3"}
     other = Journal(disk)
     assert all(entry.doubt for entry in other.load(known="other"))
     assert other.ended == ()
@@ -287,7 +275,7 @@ def test_disk_that_does_not_sync_what_was_read_takes_nothing_before_it_has_all_a
     journal = Journal(disk)
     assert (journal.load(), journal.is_written) == ((), False)
     disk.refusal = None
-    begin(journal, "r2")
+    journal.begin(entry_of(plan(), "r2"))
     disk.crash()
     assert ids_in(disk, known=None) == ["r2"]
 
@@ -312,22 +300,22 @@ def test_write_that_a_crash_cut_off_at_any_byte_is_no_damage_and_the_rest_is_rea
     def begun() -> tuple[MemoryDisk, Journal]:
         disk, journal = journal_of()
         if open_too:
-            begin(journal, "r1")
+            journal.begin(entry_of(plan(), "r1"))
         return disk, journal
 
     disk, journal = begun()
     before = disk.size()
-    begin(journal, "r2")
+    journal.begin(entry_of(plan(), "r2"))
     for kept in range(disk.size() - before):
         disk, journal = begun()
         unsynced = Journal(disk, sync=False)
         unsynced.load(known="j1")
-        unsynced.begin(plan(), reconfiguration="r2", run=None)
+        unsynced.begin(entry_of(plan(), "r2"))
         disk.crash(keep_unsynced=kept)
         again = Journal(disk)
         assert [entry.reconfiguration for entry in again.load(known="j1")] == ["r1"] * open_too
         assert (again.damage, disk.asides) == (None, [])
-        begin(again, "r3")
+        again.begin(entry_of(plan(), "r3"))
         assert "r3" in ids_in(disk)
 
 
@@ -337,7 +325,7 @@ def test_sectors_of_a_write_that_reached_the_disk_in_any_order_are_no_damage(sta
 
     def begun(size: int) -> tuple[MemoryDisk, int]:
         disk, journal = journal_of()
-        journal.begin(replace(plan(), what="x" * size), reconfiguration="r1", run=None)
+        journal.begin(entry_of(replace(plan(), what="x" * size), "r1"))
         return disk, disk.size()
 
     _, ends = begun(1)
@@ -348,7 +336,7 @@ def test_sectors_of_a_write_that_reached_the_disk_in_any_order_are_no_damage(sta
         assert at % SECTOR_BYTES == starts
         unsynced = Journal(disk, sync=False)
         unsynced.load(known="j1")
-        unsynced.begin(large, reconfiguration="r2", run=None)
+        unsynced.begin(entry_of(large, "r2"))
         first, last = at // SECTOR_BYTES, (disk.size() - 1) // SECTOR_BYTES
         assert last - first in (2, 3)
         disk.crash(keep_sectors=[first + number for number in range(4) if kept >> number & 1])
@@ -356,16 +344,16 @@ def test_sectors_of_a_write_that_reached_the_disk_in_any_order_are_no_damage(sta
         there = {entry.reconfiguration: entry.doubt for entry in again.load(known="j1")}
         all_there = all(kept >> number & 1 for number in range(last - first + 1))
         assert (there, again.damage) == ({"r1": "", **({"r2": ""} if all_there else {})}, None), (kept, again.damage)
-        begin(again, "r3")
+        again.begin(entry_of(plan(), "r3"))
         assert "r3" in ids_in(disk)
 
 
 def test_zeros_over_an_entry_with_others_behind_it_are_damage() -> None:
     disk, journal = journal_of("r1")
     at = disk.size()
-    journal.begin(replace(plan(), what="large " * 300), reconfiguration="r2", run=None)
+    journal.begin(entry_of(replace(plan(), what="large " * 300), "r2"))
     ends = disk.size()
-    begin(journal, "r3")
+    journal.begin(entry_of(plan(), "r3"))
     for cut in (0, 40):  # of the last one too
         for zeros in range(at, ends - 1024, 100):
             data = bytearray(disk.read())
@@ -395,7 +383,7 @@ def test_wait_for_a_confirm_is_read_as_it_was_written_and_ends_with_the_roll_bac
     other = Journal(disk)
     other.load()
     for number in range(9):
-        other.begin(replace(plan(), what="x" * 1000), reconfiguration=f"more{number}", run=None)
+        other.begin(entry_of(replace(plan(), what="x" * 1000), f"more{number}"))
         other.end(f"more{number}", outcome="confirmed")
     again = Journal(disk)
     assert (again.load(known=other.id), again.damage) == ((waiting,), None)
@@ -447,11 +435,11 @@ def test_room_for_the_wait_its_roll_back_and_its_end_is_reserved_with_the_begin(
     begun: list[str] = []
     with pytest.raises(OSError, match="No space"):
         for number in range(10):
-            journal.begin(plan(), reconfiguration=f"r{number}", run=None, terms=TERMS)
+            journal.begin(entry_of(plan(), f"r{number}", terms=TERMS))
             begun.append(f"r{number}")
     assert begun
     disk.capacity_bytes = 0
-    longest = replace(WAIT, started_wall_ns=-(10**18), until_wall_ns=2**63, within_s=86_399.123456789012)
+    longest = changed(WAIT, started_wall_ns=-(10**18), until_wall_ns=2**63, within_s=86_399.123456789012)
     for id in begun:
         journal.await_confirm(id, longest)
     again = Journal(disk)
@@ -490,9 +478,9 @@ def test_damaged_journal_on_a_full_disk_is_left_as_it_is_until_it_can_be_set_asi
     assert held
     assert disk.read() == bytes(data)
     with pytest.raises(OSError, match="No space"):
-        begin(journal, "later")
+        journal.begin(entry_of(plan(), "later"))
     disk.refusal = None
-    begin(journal, "later")
+    journal.begin(entry_of(plan(), "later"))
     assert disk.asides[-1] == bytes(data)
     assert held < {entry.reconfiguration for entry in Journal(disk).load(known="j1")}
 
@@ -506,7 +494,7 @@ def test_torn_tail_that_could_not_be_cut_off_is_gone_before_anything_is_written_
     journal = Journal(disk)
     assert [entry.reconfiguration for entry in journal.load(known="j1")] == ["r1"]
     disk.refusal = None
-    begin(journal, "r2")
+    journal.begin(entry_of(plan(), "r2"))
     again = Journal(disk)
     assert [(entry.reconfiguration, entry.doubt) for entry in again.load(known="j1")] == [("r1", ""), ("r2", "")]
     assert again.damage is None
@@ -527,8 +515,8 @@ def test_disk_that_failed_while_room_was_held_takes_the_next_entry_as_large_as_i
     with monkeypatch.context() as broken:
         broken.setattr(os, "fdatasync", refuse)
         with pytest.raises(OSError, match="Input/output"):
-            journal.begin(replace(plan(), what="ring " * 4_000), reconfiguration="r1", run=None)
-    journal.begin(large, reconfiguration="r2", run=None)
+            journal.begin(entry_of(replace(plan(), what="ring " * 4_000), "r1"))
+    journal.begin(entry_of(large, "r2"))
     journal.end("r2", outcome="confirmed")
     disk.close()
     again = Journal(FileDisk(tmp_path / "journal"))
@@ -547,7 +535,7 @@ def test_after_any_write_that_failed_what_is_read_is_what_was_answered(number: i
                     if attempt == journal.end:
                         journal.end(id, outcome="confirmed")
                     elif id != "r1":
-                        journal.begin(plan(), reconfiguration=id, run=None)
+                        journal.begin(entry_of(plan(), id))
                     took.append(f"{attempt.__name__} {id}")
                 except OSError:
                     continue
@@ -567,18 +555,18 @@ def test_end_that_the_records_lack_outlives_every_rewrite_and_is_gone_when_they_
     disk = MemoryDisk()
     journal = Journal(disk)
     told = ended("r0", "rolled-back", "aborted")
-    begin(journal, "r0")
+    journal.begin(entry_of(plan(), "r0"))
     journal.end("r0", outcome="rolled-back", dated=told)
     for number in range(9):
-        journal.begin(replace(plan(), what="x" * 1000), reconfiguration=f"more{number}", run=None)
+        journal.begin(entry_of(replace(plan(), what="x" * 1000), f"more{number}"))
         journal.end(f"more{number}", outcome="confirmed")
     disk.crash()
     again = Journal(disk)
     assert (again.load(known=journal.id), again.damage) == ((), None)
     (one,) = again.ended
-    assert (one.begun.entry.reconfiguration, one.outcome, one.dated) == ("r0", "rolled-back", told)
+    assert (one.begun.reconfiguration, one.outcome, one.dated) == ("r0", "rolled-back", told)
     again.note_recorded(told.fact)
-    begin(again, "r1")
+    again.begin(entry_of(plan(), "r1"))
     disk.crash()
     last = Journal(disk)
     assert [entry.reconfiguration for entry in last.load(known=journal.id)] == ["r1"]
@@ -601,7 +589,7 @@ def test_end_with_any_reason_has_room_on_a_disk_that_got_full(why: str) -> None:
     disk = MemoryDisk()
     journal = Journal(disk)
     for id in ("r1", "r2"):
-        journal.begin(plan(), reconfiguration=id, run="run1")
+        journal.begin(entry_of(plan(), id, run="run1"))
     disk.capacity_bytes = 0
     facts: tuple[EndFact, ...] = (
         ReconfigurationEnded(
@@ -610,8 +598,7 @@ def test_end_with_any_reason_has_room_on_a_disk_that_got_full(why: str) -> None:
         JournalGivenUp(reconfiguration="r2", run="run1", what="ring", why=why, by=why, left=[why]),
     )
     for fact, outcome in zip(facts, ("rolled-back", "given-up"), strict=True):
-        id = fact.reconfiguration
-        journal.end(id, outcome=outcome, dated=DatedFact(wall_ns=2**62, fact=journal.bounded(id, fact)))
+        journal.end(fact.reconfiguration, outcome=outcome, dated=DatedFact(wall_ns=2**62, fact=fact))
     again = Journal(disk)
     assert (again.load(), again.damage) == ((), None)
     for one, fact in zip(again.ended, facts, strict=True):
@@ -629,9 +616,9 @@ def test_desired_state_of_an_end_is_whole_however_long_it_is_and_on_a_full_disk(
     disk = MemoryDisk()
     journal = Journal(disk)
     for id in ("r1", "r2"):
-        journal.begin(plan(), reconfiguration=id, run=None, wanted=wanted)
+        journal.begin(entry_of(plan(), id, wanted=wanted))
     disk.capacity_bytes = len(disk.read())
-    journal.end("r1", outcome="confirmed", dated=DatedFact(wall_ns=1, fact=journal.bounded("r1", fact)))
+    journal.end("r1", outcome="confirmed", dated=DatedFact(wall_ns=1, fact=fact))
     journal.end("r2", outcome="rolled-back", dated=undone)
     again = Journal(disk)
     again.load()

@@ -24,7 +24,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 
 from ...texts import pairs_of
-from ..conftest import CROSSED, STRAIGHT, Lab, plan_of
+from ..conftest import CROSSED, STRAIGHT, Lab, entry_of, plan_of
 
 WALL_NS = 1_700_000_000_000_000_000
 PLAN = plan_of()
@@ -116,7 +116,7 @@ async def test_end_that_is_older_than_all_documents_that_are_held_is_not_told_ag
         await records.add_documents([Document(at_ns=0, wall_ns=oldest_ns, fact=DaemonStopped(reason="asked to end"))])
     journal = Journal(MemoryDisk())
     fact = ReconfigurationEnded(reconfiguration="r1", run=None, what="ring", outcome="confirmed", why="", seconds=1.0)
-    journal.begin(PLAN, reconfiguration="r1", run=None)
+    journal.begin(entry_of(PLAN, "r1"))
     journal.end("r1", outcome="confirmed", dated=DatedFact(wall_ns=WALL_NS, fact=fact))
     told: list[Document] = []
     catch_up = RecordsCatchUp(journal, records.reconfigurations, SystemClock())
@@ -139,8 +139,8 @@ async def test_begin_whose_end_can_come_no_more_is_closed_once_as_crashed_at_the
     records, journal = Records("sqlite://", InlineOffload()), Journal(MemoryDisk())
     await records.open()
     ended = ReconfigurationEnded(reconfiguration="r1", run=None, what="ring", outcome="confirmed", why="", seconds=1.0)
-    journal.begin(PLAN, reconfiguration="r2", run=None)
-    journal.begin(PLAN, reconfiguration="r3", run=None)
+    journal.begin(entry_of(PLAN, "r2"))
+    journal.begin(entry_of(PLAN, "r3"))
     told_later = replace(ended, reconfiguration="r3")
     journal.end("r3", outcome="confirmed", dated=DatedFact(wall_ns=WALL_NS, fact=told_later))
     move = StartedMove(switch="ocs1", remove=[], add=pairs_of("1A-2B"))

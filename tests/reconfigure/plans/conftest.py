@@ -39,16 +39,16 @@ class Desk:
     def __init__(self, testbed: Testbed | str, expect: Callable[..., tuple[float, str]] | None = None) -> None:
         self.testbed = load_text(testbed, file="testbed.yaml").require() if isinstance(testbed, str) else testbed
         self.fabric = Fabric(self.testbed)
-        self.planner = Planner(self.testbed, self.fabric, expect or (lambda switches, links: (0.0, "nobody")))
+        self.planner = Planner(self.fabric, expect or (lambda switches, links: (0.0, "nobody")))
 
     def plan(
         self, what: str, there: Mapping[str, str], *, failed: str = "", motion: Motion = NO_MOTION, **body: Any
     ) -> Plan:
         """From what these switches carry; `body`: more of the request, such as its mode."""
         asked = from_plain({"what": what, **body}, PlanBody)
-        routed = self.planner.route(Request(wanted=parse_what(what, self.testbed), body=asked))
+        routed = self.planner.router.route(Request(wanted=parse_what(what, self.testbed), body=asked))
         observed = {name: readings(text, failed=failed) for name, text in there.items()}
-        return self.planner.plan(routed, observed, {}, motion)
+        return self.planner.plan_at_once(routed, observed, {}, motion)
 
 
 def divisions(all: frozenset[T]) -> Iterator[list[frozenset[T]]]:

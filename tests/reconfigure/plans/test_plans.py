@@ -16,7 +16,7 @@ from hwd.model.bodies import PlanBody
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
 from hwd.model.request import Request, WantedState
-from hwd.reconfigure.plans.planner import BackgroundPlanner
+from hwd.reconfigure.plans.planner import Planner
 from hwd_drivers.core.errors import ConfigError, HwdError, LinkError, RefusedError
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.core.structs import from_plain, to_json
@@ -128,7 +128,7 @@ def answer(desk: Desk, rest: Mapping[str, str], asked: str) -> Iterator[str]:
         (there if key in desk.testbed.switches else body)[key] = value.removeprefix("unknown")
     body = {key: yaml.safe_load(value) for key, value in body.items()}
     try:
-        read = desk.planner.route(Request(wanted=parse_what(what, desk.testbed))).switches
+        read = desk.planner.router.route(Request(wanted=parse_what(what, desk.testbed))).switches
         yield from said_of(desk.plan(what, there, **body), read)
     except HwdError as error:
         yield f"{type(error).__name__}: {error}"
@@ -143,9 +143,9 @@ def test_what_cannot_be_is_refused_by_name() -> None:
     desk = Desk(TWO_HOSTS)
     both = tuple(SwitchCrossconnect(switch="ocs1", crossconnect=one) for one in set_of("1A-2B 1A-3B"))
     with pytest.raises(ConfigError, match="ocs1: 1A-3B and 1A-2B both want 1A"):
-        desk.planner.route(Request(wanted=WantedState(name="x", crossconnects=both)))
+        desk.planner.router.route(Request(wanted=WantedState(name="x", crossconnects=both)))
     with pytest.raises(ConfigError, match="asks for no crossconnect"):
-        desk.planner.route(Request(wanted=WantedState(name="nothing")))
+        desk.planner.router.route(Request(wanted=WantedState(name="nothing")))
     with pytest.raises(LinkError, match="ocs1: cannot plan"):
         desk.plan("ocs1:1A-2B", {})
 
@@ -232,10 +232,10 @@ class Noted:
 
 
 async def planned(desk: Desk, noted: Noted, what: str, there: dict[str, str], **body: Any) -> Plan:
-    planning = BackgroundPlanner(desk.planner, noted)
+    planner = Planner(desk.fabric, lambda switches, links: (0.0, "nobody"), offload=noted)
     request = Request(wanted=parse_what(what, desk.testbed), body=from_plain({"what": what, **body}, PlanBody))
-    routed = await planning.route(request)
-    return await planning.plan(routed, {name: readings(text) for name, text in there.items()}, {})
+    routed = await planner.route(request)
+    return await planner.plan(routed, {name: readings(text) for name, text in there.items()}, {})
 
 
 async def test_a_thread_is_asked_where_there_is_something_to_search_and_says_what_the_planner_does() -> None:
@@ -243,8 +243,8 @@ async def test_a_thread_is_asked_where_there_is_something_to_search_and_says_wha
     noted = Noted()
     for desk, what, there, steps, asked in (
         (two, "ocs1:1A-3B", {"ocs1": ""}, False, []),
-        (two, "ocs1:1A-3B", {"ocs1": ""}, True, ["plan"]),
-        (banyan, "sel:1A-4B", REST, False, ["route", "plan"]),
+        (two, "ocs1:1A-3B", {"ocs1": ""}, True, ["plan_at_once"]),
+        (banyan, "sel:1A-4B", REST, False, ["route", "plan_at_once"]),
     ):
         noted.asked.clear()
         assert await planned(desk, noted, what, there, steps=steps) == desk.plan(what, there, steps=steps), what

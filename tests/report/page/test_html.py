@@ -15,8 +15,7 @@ from hwd.model.recorded_run import RunOutcome
 from hwd.model.run_facts import RunStarted, RunStep
 from hwd.report.conditions import RunTimings
 from hwd.report.figures.waterfall import typical
-from hwd.report.page.html import html
-from hwd.report.page.markup import escape
+from hwd.report.page.html import escape, html
 from hwd.report.run_report import of_documents
 from hwd.report.switch_commands import SwitchCommands
 from hwd.timeline import StageName

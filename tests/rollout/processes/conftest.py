@@ -20,7 +20,7 @@ from hwd.config.run_files.places import RackPlace
 from hwd.model.program import ProgramOutput, RunningProgram
 from hwd.model.testbed import Host, HostTwin
 from hwd.rollout.processes.host_processes import HostProcesses
-from hwd.rollout.processes.supervised_program import SUPERVISOR, boot, socket_name, wanted_attach
+from hwd.rollout.processes.supervised_program import SUPERVISOR, attach_request, boot
 from hwd.twin.kernel import Keeper
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import RandomIds
@@ -81,7 +81,7 @@ class Relay:
 
     @classmethod
     async def attach(cls, keep: str, *, user: int | None = None) -> "Relay":
-        return await cls.start(wanted_attach(socket_name(keep, "h0"), None), user=user)
+        return await cls.start(attach_request(keep, "h0", taken=None), user=user)
 
     def say(self, **line: object) -> None:
         self.input.write(json.dumps(line).encode() + b"\n")

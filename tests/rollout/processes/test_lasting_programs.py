@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from hwd.model.program import ProgramEnd, RunningProgram
-from hwd.rollout.processes.supervised_program import socket_name, start_request
+from hwd.rollout.processes.supervised_program import ProgramRequest
 from hwd.twin.kernel import Keeper
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError, UnknownError
 from hwd_drivers.core.ids import RandomIds
@@ -69,23 +69,21 @@ STARTER = """
 import asyncio, getpass, json, sys
 from pathlib import Path
 from hwd.model.ssh import SshPlace
+from hwd.rollout.processes.supervised_program import ProgramRequest
 from hwd_drivers.core.clock import SystemClock
 
 async def main():
     where, script, keep = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
-    command, user = ["/bin/sh", "-c", script], getpass.getuser()
+    user = getpass.getuser()
+    request = ProgramRequest(command=["/bin/sh", "-c", script], user=user, within_s=30, keep=keep)
     if "keeper" in where:
         from hwd.rollout.processes.twin_processes import start_in_namespace
         from hwd_drivers.core.offload import InlineOffload
-        program = await start_in_namespace(
-            "h0", Path(where["keeper"]), command, offload=InlineOffload(), user=user, within_s=30, keep=keep
-        )
+        program = await start_in_namespace("h0", Path(where["keeper"]), request, offload=InlineOffload())
     else:
         from hwd.rollout.processes.ssh_processes import start_over_ssh
         place = SshPlace(address="127.0.0.1", port=where["port"], user=user)
-        program = await start_over_ssh(
-            "h0", place, command, user=user, within_s=30, keep=keep, clock=SystemClock(), home=Path(where["home"])
-        )
+        program = await start_over_ssh("h0", place, request, clock=SystemClock(), home=Path(where["home"]))
     async for piece in program.output():
         print(program.taken, piece.data.hex(), flush=True)
 
@@ -313,10 +311,8 @@ async def test_environment_is_added_to_the_usual_one_and_a_program_without_an_id
 
 
 def asked(keep: str, script: str, **more: object) -> str:
-    line = start_request(
-        ["/bin/sh", "-c", script], user=getpass.getuser(), within_s=WITHIN_S, keep=socket_name(keep, "h0")
-    )
-    return json.dumps({**json.loads(line), **more})
+    command = ["/bin/sh", "-c", script]
+    return ProgramRequest(command=command, user=getpass.getuser(), within_s=WITHIN_S, keep=keep).text("h0", **more)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from hwd.model.program import ProgramEnd, RunningProgram
-from hwd.rollout.processes.supervised_program import SupervisedProgram, start_request
+from hwd.rollout.processes.supervised_program import ProgramRequest, SupervisedProgram
 from hwd.twin.kernel import Crossbar, Keeper
 from hwd_agents.sources.kernel.sockets import ANSWER_TIMEOUT_S
 from hwd_drivers.core.clock import SystemClock
@@ -147,7 +147,9 @@ async def test_program_that_has_become_another_user_is_named_and_left() -> None:
         become = Path(folder) / "setpriv"
         shutil.copy("/usr/bin/setpriv", become)
         become.chmod(0o4755)
-        line = start_request([str(become), "--reuid=0", "/bin/sleep", "1000"], user="nobody", within_s=1)
+        line = ProgramRequest(
+            command=[str(become), "--reuid=0", "/bin/sleep", "1000"], user="nobody", within_s=1
+        ).text()
         relay = await Relay.start(line, user=pwd.getpwnam("nobody").pw_uid)
         first = await relay.line()
         assert [*first] == ["started"], first
@@ -160,7 +162,7 @@ async def test_program_that_has_become_another_user_is_named_and_left() -> None:
 
 
 async def test_supervisor_that_hears_nothing_ends_its_program() -> None:
-    asked = json.loads(start_request(["/bin/sleep", "1000"], user=getpass.getuser(), within_s=WITHIN_S))
+    asked = json.loads(ProgramRequest(command=["/bin/sleep", "1000"], user=getpass.getuser(), within_s=WITHIN_S).text())
     line = json.dumps({**asked, "silent_s": 0.4})
     relay = await Relay.start(line)
     _, *beats, end = (await relay.end()).splitlines()
@@ -214,6 +216,7 @@ async def test_program_on_a_twin_host_has_the_interfaces_of_that_host(keeper: Ke
 WITHOUT_ROOT = """
 import asyncio, getpass, sys
 from pathlib import Path
+from hwd.rollout.processes.supervised_program import ProgramRequest
 from hwd.rollout.processes.twin_processes import attach_in_namespace, start_in_namespace
 from hwd.twin.kernel import Keeper
 from hwd_drivers.core.offload import InlineOffload
@@ -224,9 +227,8 @@ async def main():
         command = ["/bin/sh", "-c", "id -un; grep CapEff /proc/self/status; grep -c : /proc/net/dev"]
         more = {"offload": InlineOffload()}
         for keep in (None, sys.argv[2]):
-            program = await start_in_namespace(
-                "h0", keeper.path, command, user=getpass.getuser(), within_s=30, keep=keep, **more
-            )
+            request = ProgramRequest(command=command, user=getpass.getuser(), within_s=30, keep=keep)
+            program = await start_in_namespace("h0", keeper.path, request, **more)
             if keep:
                 await program.leave()
                 program = await attach_in_namespace("h0", keeper.path, keep, **more)
@@ -328,7 +330,7 @@ def children() -> set[int]:
 
 NAMELESS = """
 import os, sys
-from hwd.rollout.onhost.supervisor import start
+from hwd.rollout.onhost.child import start
 child = start({"command": ["/bin/sh", "-c", "id -u; echo $USER $HOME"], "user": sys.argv[1], "environment": {}})
 os.waitpid(child.pid, 0)
 for pipe in child.pipes:

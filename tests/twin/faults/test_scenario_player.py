@@ -5,7 +5,8 @@ import logging
 
 import pytest
 
-from hwd.config.scenario import read_scenario
+from hwd.config.scenario import load_scenario
+from hwd.config.yaml.tree import parse_tree
 from hwd.model.fault import Fault
 from hwd.twin.faults.scenario_player import play
 from hwd_drivers.core.errors import RefusedError
@@ -38,7 +39,7 @@ class Told:
 
 def run(text: str, faults: Told, *, for_s: float = 100.0) -> None:
     async def main() -> None:
-        scenario = read_scenario(text, file="s.yaml", switch="ocs1").require()
+        scenario = load_scenario(parse_tree(text, file="s.yaml"), switch="ocs1").require()
         try:
             async with asyncio.timeout(for_s):
                 await play(scenario, faults)

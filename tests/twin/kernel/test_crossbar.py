@@ -48,14 +48,15 @@ class Wires:
             networks[plug.host].add_address(plug, IPv4Interface(f"{ip}/32"))
             if port != "a":
                 networks[plug.host].add_address(plug, IPv4Interface(f"{SHARED_IP}/32"))
-                networks[plug.host].reach(plug, {IPv4Address(IPS["a"]): crossbar.plugs["a"].address})
+                networks[plug.host].know(plug, {IPv4Address(IPS["a"]): crossbar.plugs["a"].address})
+                networks[plug.host].route({IPv4Address(IPS["a"]): (plug, None)})
             end = keeper.socket(plug.host, socket.AF_INET, socket.SOCK_DGRAM)
             end.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, port.encode())
             end.bind(("0.0.0.0", PORT))
             self.ends[port] = end
-        networks["h0"].reach(
-            crossbar.plugs["a"], dict.fromkeys((IPv4Address(IPS["b"]), IPv4Address(IPS["c"]), SHARED_IP), same)
-        )
+        others = (IPv4Address(IPS["b"]), IPv4Address(IPS["c"]), SHARED_IP)
+        networks["h0"].know(crossbar.plugs["a"], dict.fromkeys(others, same))
+        networks["h0"].route(dict.fromkeys(others, (crossbar.plugs["a"], None)))
         for network in networks.values():
             network.close()
         crossbar.apply([Carrier(port=port, up=True) for port in IPS])

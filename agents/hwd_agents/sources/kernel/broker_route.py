@@ -7,7 +7,7 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pyroute2.netlink import NLM_F_DUMP
 from pyroute2.netlink.rtnl import RTM_GETLINK, RTM_GETROUTE, rt_type
@@ -26,14 +26,6 @@ _FIB_MATCH: Final = 0x2000  # return the matched entry of the table instead of t
 _TABLE_MAIN: Final = 254
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-
-class Way(Protocol):
-    """Knows how the agent reaches its broker."""
-
-    async def check(self, interface: str, setting: Setting, value: Json) -> None:
-        """Raises RefusedError when `value` at `interface` would cut it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +50,7 @@ class _Way:
 
 
 class BrokerWay:
-    """A Way on the network that `sockets` opens into.
+    """The way of the agent to its broker, on the network that `sockets` opens into.
 
     `addresses` returns those of the broker; none when the agent reaches it by a Unix socket of this machine.
 
@@ -71,6 +63,7 @@ class BrokerWay:
         self._addresses = addresses
 
     async def check(self, interface: str, setting: Setting, value: Json) -> None:
+        """Raises RefusedError when `value` at `interface` would cut it."""
         for text in await self._addresses():
             way = await self._offload(self._find, ipaddress.ip_address(text.partition("%")[0]))
             if way is not None and (why := _cuts(way, interface, setting, value)):

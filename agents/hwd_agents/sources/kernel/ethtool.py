@@ -114,7 +114,6 @@ class Ethtool:
         return received, sent
 
     def link_state(self, interface: str) -> LinkState:
-        """Whether the link is up, and why not."""
         found = self._get(interface, "read the state of the link", messages.LinkState(), messages.MSG_LINKSTATE_GET)
         return LinkState(
             link=found.get_attr("LINK"),

@@ -1,7 +1,7 @@
 """IpCounters: the IP datagrams that a host has received, and those of them that it passed on to other hosts."""
 
 import os
-from typing import Final, Protocol
+from typing import Final
 
 from hwd_drivers.core.errors import LinkError, ProtocolError
 from hwd_drivers.core.reason import reason_of
@@ -12,20 +12,8 @@ _READ_BYTES: Final = 65536
 """More than either file has: the kernel writes a file of statistics at once, as one reading takes it."""
 
 
-class IpCounterSource(Protocol):
-    """IP counters of one host."""
-
-    def read_ip(self) -> tuple[int, int]:
-        """Datagrams received since the network was made, and those of them forwarded, IPv4 and IPv6 together, on all
-        interfaces. A datagram that arrived in parts which the kernel joined (GRO) counts once in both.
-
-        Takes 0.1 ms, and does not wait. Raises LinkError, ProtocolError.
-        """
-        ...
-
-
 class KernelIpCounters:
-    """An IpCounterSource on the network of `files`: RFC 4293, ipSystemStatsInReceives and OutForwDatagrams, which Linux
+    """IP counters of the network of `files`: RFC 4293, ipSystemStatsInReceives and OutForwDatagrams, which Linux
     calls `Ip: InReceives ForwDatagrams` in /proc/net/snmp and `Ip6InReceives`, `Ip6OutForwDatagrams` in snmp6.
     """
 
@@ -34,6 +22,11 @@ class KernelIpCounters:
         self._open: dict[str, int] = {}
 
     def read_ip(self) -> tuple[int, int]:
+        """Datagrams received since the network was made, and those of them forwarded, IPv4 and IPv6 together, on all
+        interfaces. A datagram that arrived in parts which the kernel joined (GRO) counts once in both.
+
+        Takes 0.1 ms, and does not wait. Raises LinkError, ProtocolError.
+        """
         try:
             received, forwarded = parse_ip(self._read("snmp"))
             try:

@@ -96,12 +96,10 @@ class ToolPhys:
                 )
 
     def observe(self, interface: str, on: bool) -> None:
-        """Look often, or seldom."""
         observed = self._observed[interface]
         (observed.set if on else observed.clear)()
 
     def why_not(self, interface: str) -> str:
-        """Why a PHY cannot be seen; empty when it can."""
         return self.note.why_not or self._why_not.get(interface, "")
 
     async def _poll(

@@ -123,7 +123,6 @@ class NetlinkRequests:
         self.close()
 
     def close(self) -> None:
-        """Close the socket."""
         self._netlink.close()
         self._socket.close()  # pyroute2 does not close a socket that it did not open
 

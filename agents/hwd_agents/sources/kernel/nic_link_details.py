@@ -4,7 +4,7 @@ The numbers are those of linux/ethtool.h and ethtool_netlink.h.
 """
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from pyroute2.netlink import NETLINK_GENERIC
 
@@ -65,24 +65,18 @@ DETAIL: Final[Mapping[str, tuple[str, ...]]] = {
 """The words for enum ethtool_link_ext_substate_..., by their numbers from 1."""
 
 
-class LinkDetailSource(Protocol):
-    """Link details of one host.
-
-    Raises LinkError when the interface does not exist, RefusedError when its driver reports nothing.
-    """
-
-    async def read_details(self, interface: str) -> LinkStateData: ...
-
-
 class KernelLinkDetails:
-    """A LinkDetailSource on the network that `sockets` opens into. It reads in a thread: firmware may be slow."""
+    """Link details of the host on whose network `sockets` opens. They are read in a thread: firmware may be slow."""
 
     def __init__(self, sockets: Sockets, offload: Offload) -> None:
         self._sockets = sockets
         self._offload = offload
 
     async def read_details(self, interface: str) -> LinkStateData:
-        """Read all values; one that the NIC does not support is None."""
+        """Read all values; one that the NIC does not support is None.
+
+        Raises LinkError when the interface does not exist, RefusedError when its driver reports nothing.
+        """
         return await self._offload(self._read, interface)
 
     def _read(self, interface: str) -> LinkStateData:

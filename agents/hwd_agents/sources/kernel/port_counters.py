@@ -1,4 +1,4 @@
-"""PortCounters: the kernel's counters of a port: bytes, packets, drops, errors, pause frames.
+"""The kernel's counters of a port: bytes, packets, drops, errors, pause frames.
 
 TCP retransmissions of the host are read here, too.
 """
@@ -8,12 +8,13 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Protocol
 
-import msgspec
 from pyroute2.netlink import NETLINK_GENERIC
 from pyroute2.netlink.rtnl import RTM_GETLINK, RTM_GETSTATS
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ifstatsmsg import ifstatsmsg
 
+from hwd_agents.wire import PortBytes
+from hwd_agents.wire.events import CounterData
 from hwd_drivers.core.errors import LinkError, ProtocolError, RefusedError
 from hwd_drivers.core.offload import Offload
 
@@ -29,26 +30,13 @@ IFLA_STATS_LINK_64: Final = 1
 _ABSENT: Final = frozenset({errno.ENODEV})
 
 
-class PortCounters(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters since the interface was created. Pause frames are None when the NIC does not count them."""
-
-    rx_bytes: int
-    tx_bytes: int
-    rx_packets: int
-    tx_packets: int
-    rx_errors: int
-    tx_errors: int
-    rx_dropped: int
-    tx_dropped: int
-    rx_pause: int | None
-    tx_pause: int | None
-
-
 class CounterSource(Protocol):
     """Counters of one host."""
 
-    async def read_counters(self, interface: str) -> PortCounters:
-        """Raises LinkError when the interface does not exist."""
+    async def read_counters(self, interface: str) -> CounterData:
+        """Counters since the interface was created, without retransmissions. Pause frames are None when the NIC does
+        not count them. Raises LinkError when the interface does not exist.
+        """
         ...
 
     async def read_retransmissions(self) -> int | None:
@@ -59,32 +47,9 @@ class CounterSource(Protocol):
         ...
 
 
-class InterfaceBytes(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes that an interface has received and sent since it was created. `ifindex`: a new one counts from 0 on."""
-
-    ifindex: int
-    rx: int
-    tx: int
-
-
-class ByteSource(Protocol):
-    """Bytes that interfaces of one host have received and sent, read at once."""
-
-    def read_bytes(self, interfaces: Collection[str]) -> dict[str, InterfaceBytes]:
-        """Read the bytes of interfaces by name; one that does not exist is not there. Takes 0.1 ms, and does not wait.
-
-        Raises LinkError.
-        """
-        ...
-
-    def close(self) -> None:
-        """The next reading opens it again."""
-        ...
-
-
 class KernelBytes:
-    """A ByteSource on the network that `sockets` opens into: RTM_GETSTATS (linux/rtnetlink.h), a third of the time of
-    RTM_GETLINK, on one socket.
+    """Bytes that the interfaces of the network which `sockets` opens into have received and sent, read at once:
+    RTM_GETSTATS (linux/rtnetlink.h), a third of the time of RTM_GETLINK, on one socket.
     """
 
     def __init__(self, sockets: Sockets) -> None:
@@ -92,7 +57,11 @@ class KernelBytes:
         self._netlink: NetlinkRequests | None = None
         self._index: dict[str, int] = {}
 
-    def read_bytes(self, interfaces: Collection[str]) -> dict[str, InterfaceBytes]:
+    def read_bytes(self, interfaces: Collection[str]) -> dict[str, PortBytes]:
+        """Read the bytes of interfaces by name; one that does not exist is not there. Takes 0.1 ms, and does not wait.
+
+        Raises LinkError.
+        """
         try:
             found = self._read(interfaces)
             if absent := {*interfaces} - found.keys():  # new ones, or made anew with another index
@@ -104,11 +73,12 @@ class KernelBytes:
         return found
 
     def close(self) -> None:
+        """The next reading opens it again."""
         netlink, self._netlink = self._netlink, None
         if netlink is not None:
             netlink.close()
 
-    def _read(self, interfaces: Collection[str]) -> dict[str, InterfaceBytes]:
+    def _read(self, interfaces: Collection[str]) -> dict[str, PortBytes]:
         names = {index: name for name, index in self._index.items() if name in interfaces}
         requests = [
             Request(says=f"read the bytes of {name}", data=encode(_of_index(index), RTM_GETSTATS), accepted=_ABSENT)
@@ -119,7 +89,7 @@ class KernelBytes:
             stats = answer.get_attr("IFLA_STATS_LINK_64")
             index = answer["ifindex"]
             if stats is not None and index in names:
-                found[names[index]] = InterfaceBytes(ifindex=index, rx=stats["rx_bytes"], tx=stats["tx_bytes"])
+                found[names[index]] = PortBytes(interface=index, rx=stats["rx_bytes"], tx=stats["tx_bytes"])
         return found
 
     def _find(self, interfaces: Collection[str]) -> None:
@@ -159,7 +129,7 @@ class KernelCounters:
         self._offload = offload
         self._snmp = snmp
 
-    async def read_counters(self, interface: str) -> PortCounters:
+    async def read_counters(self, interface: str) -> CounterData:
         return await self._offload(self._read, interface)
 
     async def read_retransmissions(self) -> int | None:
@@ -170,7 +140,7 @@ class KernelCounters:
         except OSError as error:
             raise LinkError(f"{self._snmp}: cannot read the retransmissions: {error.strerror}") from error
 
-    def _read(self, interface: str) -> PortCounters:
+    def _read(self, interface: str) -> CounterData:
         with NetlinkRequests(self._sockets) as kernel:
             try:
                 (link,) = kernel.ask(f"read the counters of {interface}", _named(interface), RTM_GETLINK)
@@ -180,7 +150,7 @@ class KernelCounters:
         if stats is None:
             raise ProtocolError(f"{interface}: the kernel answered without counters")
         rx_pause, tx_pause = self._pause(interface)
-        return PortCounters(
+        return CounterData(
             rx_bytes=stats["rx_bytes"],
             tx_bytes=stats["tx_bytes"],
             rx_packets=stats["rx_packets"],

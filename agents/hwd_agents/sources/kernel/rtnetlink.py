@@ -157,7 +157,6 @@ class RtnetlinkLinks:
                 await asyncio.sleep(0)  # the answer came within the question
 
     async def close(self) -> None:
-        """Stop listening."""
         opened, self._socket = self._socket, None
         if opened is None:
             return
@@ -174,7 +173,6 @@ class RtnetlinkLinks:
             await asyncio.gather(recovery, return_exceptions=True)
 
     async def _ask(self, origin: Origin, interface: str | None = None) -> None:
-        """Read one interface, or all."""
         async with self._asking:
             while True:
                 if self._socket is None:
@@ -343,18 +341,7 @@ class RtnetlinkLinks:
         held_ns = self._held_ns.pop(ifindex, earliest_ns)
         if before is None:
             return
-        self._report(
-            msgspec.structs.replace(
-                before,
-                present=False,
-                admin_up=False,
-                carrier=False,
-                operstate=OperState.NOT_PRESENT,
-                origin=origin,
-                at_ns=at_ns,
-                earliest_ns=max(held_ns, earliest_ns),
-            )
-        )
+        self._report(before.gone(origin=origin, at_ns=at_ns, earliest_ns=max(held_ns, earliest_ns)))
 
     def _end_question(self, question: _Question, at_ns: int) -> None:
         if question.interface is None and not question.interrupted:

@@ -41,13 +41,11 @@ class HostSockets:
     """Sockets and files of the network that this process is in."""
 
     def open(self, family: int, kind: int, proto: int = 0) -> socket.socket:
-        """A plain non-blocking socket."""
         opened = socket.socket(family, kind, proto)
         opened.setblocking(False)
         return opened
 
     def open_file(self, name: str) -> int:
-        """A descriptor of `/proc/net/NAME`."""
         return os.open(f"/proc/net/{name}", os.O_RDONLY | os.O_CLOEXEC)
 
 
@@ -115,7 +113,6 @@ class KeeperRequest:
 
 
 def encode_request(request: KeeperRequest) -> bytes:
-    """The bytes of a request."""
     return json.dumps(asdict(request)).encode()
 
 

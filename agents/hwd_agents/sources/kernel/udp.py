@@ -67,7 +67,6 @@ class InterfaceDatagrams:
         self._clock = clock
 
     async def open(self, interface: str, ip: str, port: int, on_datagram: OnDatagram) -> "InterfacePort":
-        """A port on `interface`."""
         return InterfacePort(self._sockets, self._clock, interface, ip, port, on_datagram)
 
 
@@ -90,12 +89,10 @@ class InterfacePort:
 
     @property
     def port(self) -> int:
-        """Its UDP port."""
         return self._port
 
     @property
     def last_failure(self) -> str:
-        """Why the latest send or reopen returned False."""
         return self._last_failure
 
     def send(self, payload: bytes, address: tuple[str, int]) -> bool:
@@ -115,7 +112,6 @@ class InterfacePort:
         return True if error is None else self._failed(f"cannot send to {address[0]}:{address[1]}: {error.strerror}")
 
     def reopen(self) -> bool:
-        """Bind again."""
         if self._closed:
             return self._failed("the port is closed")
         self._drop()
@@ -126,7 +122,6 @@ class InterfacePort:
         return True
 
     def close(self) -> None:
-        """Stop the port."""
         self._closed = True
         self._drop()
 

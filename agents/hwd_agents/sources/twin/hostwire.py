@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from hwd_agents.sources.link_source import OperState
+from hwd_agents.sources.link_source import LinkState
 from hwd_agents.wire import SourceNote
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of
@@ -23,20 +23,6 @@ FRAME_LIMIT_BYTES: Final = 1 << 20
 """The longest frame; the longest real one, a datagram of 64 KiB in base64, is below 100 KiB."""
 
 _LENGTH: Final = struct.Struct(">I")
-
-
-class LinkState(msgspec.Struct, frozen=True, kw_only=True):
-    """One network interface of a twin host as it is now."""
-
-    interface: str
-    ifindex: int
-    admin_up: bool
-    carrier: bool
-    operstate: OperState
-    carrier_changes: int
-    carrier_ups: int
-    carrier_downs: int
-    mtu: int = 1500
 
 
 class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):

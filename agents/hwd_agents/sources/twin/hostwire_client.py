@@ -102,7 +102,6 @@ class HostWireClient(asyncio.Protocol):
             self._transport.write(hostwire.encode_frame(frame))
 
     def close(self) -> None:
-        """Hang up."""
         self._end(LinkError(f"{self._host}: we disconnected from its twin"))
 
     def _take(self, frame: hostwire.FromTwin) -> None:

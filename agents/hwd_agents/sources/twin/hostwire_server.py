@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from typing_extensions import override
 
+from hwd_agents.sources.link_source import LinkState
 from hwd_agents.sources.setting_source import Setting, parse_setting
 from hwd_agents.sources.twin.hostwire import (
     VERSION,
@@ -23,7 +24,6 @@ from hwd_agents.sources.twin.hostwire import (
     FromTwin,
     Hello,
     LinkReport,
-    LinkState,
     Module,
     Opened,
     OpenPort,

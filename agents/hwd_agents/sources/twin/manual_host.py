@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 from typing_extensions import override
 
-from hwd_agents.sources.link_source import OperState
+from hwd_agents.sources.link_source import LinkState, OperState
 from hwd_agents.sources.modules.sff8636 import build_memory
 from hwd_agents.sources.setting_source import Setting, subject
-from hwd_agents.sources.twin.hostwire import LinkState
 from hwd_agents.sources.twin.hostwire_server import HostWireServer, TwinHost
 from hwd_agents.sources.verbs.gid import gid_of
 from hwd_agents.wire import SourceNote
@@ -70,7 +69,6 @@ class ManualHost(TwinHost):
             wire.tell_link(self._links[interface])
 
     def unplug(self, interface: str) -> None:
-        """Remove it."""
         link = self._links.pop(interface)
         for wire in self._wires:
             wire.tell_link(link, present=False)
@@ -123,7 +121,6 @@ class ManualHost(TwinHost):
             wire.tell_clock_step(self.clock_step_s)
 
     def hang_up(self) -> None:
-        """Close all wires."""
         for wire in list(self._wires):
             wire.close()
 

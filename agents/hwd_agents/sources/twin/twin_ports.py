@@ -56,13 +56,11 @@ class TwinDatagrams:
             await self._ask(interface, self._ports[interface, number].ip, number)
 
     def take(self, frame: hostwire.Datagram) -> None:
-        """A datagram came."""
         port = self._ports.get((frame.interface, frame.target[1]))
         if port is not None:
             port.on_datagram(frame.payload, frame.source, self._clock.from_kernel_ns(frame.stamp_ns))
 
     def forget(self, port: "TwinPort") -> None:
-        """Forget a port that was closed."""
         self._ports.pop((port.interface, port.port), None)
 
     async def _ask(self, interface: str, ip: str, port: int) -> int:
@@ -96,7 +94,6 @@ class TwinPort:
         return self._last_failure
 
     def send(self, payload: bytes, address: tuple[str, int]) -> bool:
-        """Send to (ip, port). False while the rack is away."""
         frame = hostwire.Datagram(
             interface=self.interface, source=(self.ip, self._port), target=address, payload=payload
         )
@@ -107,7 +104,6 @@ class TwinPort:
         return self._done(not self._closed and not self._twin.why_not)
 
     def close(self) -> None:
-        """Stop the port."""
         if not self._closed:
             self._closed = True
             self._owner.forget(self)

@@ -37,7 +37,6 @@ class TwinSettings:
 
 
 def _wanted(setting: Setting, value: Any, now: Any) -> Json:
-    """The state that a value asks for."""
     match setting:
         case Setting.AUTONEG if isinstance(now, Mapping):
             return {**now, "autoneg": value}

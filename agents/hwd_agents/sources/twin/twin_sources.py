@@ -8,16 +8,16 @@ from typing import Final, TypeVar
 import msgspec
 
 from hwd_agents.sources.kernel.interface_drivers import DriverSource
-from hwd_agents.sources.kernel.ip_counters import IpCounterSource
-from hwd_agents.sources.kernel.port_counters import ByteSource
+from hwd_agents.sources.kernel.ip_counters import KernelIpCounters
+from hwd_agents.sources.kernel.port_counters import KernelBytes
 from hwd_agents.sources.kernel.udp import DatagramSource
-from hwd_agents.sources.link_source import LinkReading, LinkSource, OperState, Origin
+from hwd_agents.sources.link_source import LinkReading, LinkSource, Origin
 from hwd_agents.sources.readings import FileReading, ModuleReading
 from hwd_agents.sources.setting_source import SettingSource
 from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.twin import hostwire
-from hwd_agents.sources.twin.distant_phys import DistantPhys
 from hwd_agents.sources.twin.hostwire_client import HostWireClient, Report
+from hwd_agents.sources.twin.twin_phys import DistantPhys, TwinPhys
 from hwd_agents.sources.twin.twin_ports import TwinDatagrams
 from hwd_agents.sources.twin.twin_settings import TwinSettings
 from hwd_agents.wire import SourceNote
@@ -68,7 +68,7 @@ class TwinSources:
         self.datagrams = TwinDatagrams(self, clock)
         self.modules = TwinModules(self, clock)
         self.files = TwinFiles(self, clock)
-        self.phys: TwinPhys | DistantPhys = TwinPhys(clock) if same_clock else DistantPhys(self._ask_for_phys, clock)
+        self.phys = TwinPhys(clock) if same_clock else DistantPhys(self._ask_for_phys, clock)
         self.settings = TwinSettings(self)
         self._note_all({})
 
@@ -79,7 +79,6 @@ class TwinSources:
 
     @property
     def why_not(self) -> str:
-        """Why the twin cannot be reached; empty when it can."""
         return self._why_not
 
     def sources(
@@ -89,8 +88,8 @@ class TwinSources:
         datagrams: tuple[DatagramSource, SourceNote] | None = None,
         settings: SettingSource | None = None,
         drivers: DriverSource | None = None,
-        bytes: ByteSource | None = None,
-        ip_counters: IpCounterSource | None = None,
+        bytes: KernelBytes | None = None,
+        ip_counters: KernelIpCounters | None = None,
     ) -> Sources:
         """All sources of the host. A source passed in replaces the twin's; a kernel twin has its kernel's drivers and
         counters.
@@ -131,15 +130,13 @@ class TwinSources:
             raise LinkError(self._why_not)
         asked_ns = self._clock.monotonic_ns()
         answer = await self._wire.ask(make, expected, deadline_s=self._deadline_s)
-        if isinstance(self.phys, DistantPhys):
-            self.phys.answered(asked_ns)
+        self.phys.answered(asked_ns)
         return answer
 
     async def _ask_for_phys(self) -> None:
         await self.ask(lambda number: hostwire.Refresh(id=number), hostwire.SnapshotEnd)
 
     def tell(self, frame: hostwire.FromAgent) -> bool:
-        """Send to the twin; False when it is away."""
         if self._wire is None:
             return False
         self._wire.send(frame)
@@ -244,11 +241,9 @@ class TwinLinks:
         self.end_snapshot()
 
     async def close(self) -> None:
-        """Report nothing after this."""
         self._on_reading = None
 
     def take(self, frame: hostwire.LinkReport) -> None:
-        """Take the twin's report of a link."""
         at_ns = self._clock.monotonic_ns()
         interface = frame.link.interface
         held_ns = self._held_ns.get(interface)
@@ -260,24 +255,17 @@ class TwinLinks:
             earliest_ns = stamp_ns if held_ns is None else max(held_ns, stamp_ns)
         self._held_ns[interface] = stamp_ns if held_ns is None else max(held_ns, stamp_ns)
         origin = Origin.DUMP if frame.snapshot else Origin.NOTICE
-        self._tell(_reading(frame.link, frame.present, origin, at_ns, earliest_ns))
+        state = msgspec.structs.asdict(frame.link)
+        reading = LinkReading(**state, present=True, origin=origin, at_ns=at_ns, earliest_ns=earliest_ns)
+        self._tell(reading if frame.present else reading.gone(origin=origin, at_ns=at_ns, earliest_ns=earliest_ns))
 
     def end_snapshot(self) -> None:
         """Every interface that exists has been reported: any other is gone."""
         at_ns = self._clock.monotonic_ns()
         for interface, known in list(self._known.items()):
             if known.present and interface not in self._snapshot:
-                gone = msgspec.structs.replace(
-                    known,
-                    present=False,
-                    admin_up=False,
-                    carrier=False,
-                    operstate=OperState.NOT_PRESENT,
-                    origin=Origin.DUMP,
-                    at_ns=at_ns,
-                    earliest_ns=self._held_ns[interface],
-                )
-                self._tell(gone)
+                held_ns = self._held_ns[interface]
+                self._tell(known.gone(origin=Origin.DUMP, at_ns=at_ns, earliest_ns=held_ns))
         self._snapshot.clear()
         self._have_snapshot.set()
 
@@ -310,43 +298,6 @@ class _AfterWelcome:
         await self._inner.close()
 
 
-class TwinPhys:
-    """PhySource; the bounds of a change are those of `TwinLinks`."""
-
-    note: SourceNote
-    polled = False
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._on_change: Callable[[str, bool, int, int], None] | None = None
-        self._known: dict[str, tuple[bool, int, int]] = {}  # by interface: up, earliest_ns, at_ns
-        self._held_ns: dict[str, int] = {}
-
-    def observe(self, interface: str, on: bool) -> None:
-        """Nothing to do: it reports each change anyway."""
-
-    def why_not(self, interface: str) -> str:
-        """The reason in its note: the twin reports all PHYs or none."""
-        return self.note.why_not
-
-    async def open_phy(self, on_change: Callable[[str, bool, int, int], None], on_note: Callable[[], None]) -> None:
-        """Report each PHY as it is now, then each change. `run` of TwinSources reports a change of the note."""
-        self._on_change = on_change
-        for interface, (up, earliest_ns, at_ns) in self._known.items():
-            on_change(interface, up, earliest_ns, at_ns)
-
-    def take(self, frame: hostwire.PhyReport) -> None:
-        """Take the twin's report of a PHY."""
-        at_ns = self._clock.monotonic_ns()
-        stamp_ns = min(at_ns, self._clock.kernel_bounds_ns(frame.stamp_ns)[0])
-        held_ns = self._held_ns.get(frame.interface, stamp_ns)
-        earliest_ns = held_ns if frame.snapshot else max(held_ns, stamp_ns)
-        self._held_ns[frame.interface] = max(held_ns, stamp_ns)
-        self._known[frame.interface] = (frame.up, earliest_ns, at_ns)
-        if self._on_change is not None:
-            self._on_change(frame.interface, frame.up, earliest_ns, at_ns)
-
-
 class TwinModules:
     """ModuleSource."""
 
@@ -357,7 +308,6 @@ class TwinModules:
         self._clock = clock
 
     async def read_module(self, interface: str) -> ModuleReading:
-        """Read the module of `interface`; the read clears its latched flags."""
         before_ns = self._clock.monotonic_ns()
         answer = await self._twin.ask(
             lambda number: hostwire.ReadModule(id=number, interface=interface), hostwire.Module
@@ -376,28 +326,7 @@ class TwinFiles:
         self._clock = clock
 
     async def read_file(self, path: str) -> FileReading:
-        """Read one file."""
         before_ns = self._clock.monotonic_ns()
         answer = await self._twin.ask(lambda number: hostwire.ReadFile(id=number, path=path), hostwire.File)
         after_ns = self._clock.monotonic_ns()
         return FileReading(path=path, text=answer.text, before_ns=before_ns, after_ns=after_ns)
-
-
-def _reading(
-    link: hostwire.LinkState, present: bool, origin: Origin, at_ns: int, earliest_ns: int | None
-) -> LinkReading:
-    return LinkReading(
-        interface=link.interface,
-        ifindex=link.ifindex,
-        present=present,
-        admin_up=link.admin_up and present,
-        carrier=link.carrier and present,
-        operstate=link.operstate if present else OperState.NOT_PRESENT,
-        carrier_changes=link.carrier_changes,
-        carrier_ups=link.carrier_ups,
-        carrier_downs=link.carrier_downs,
-        mtu=link.mtu,
-        origin=origin,
-        at_ns=at_ns,
-        earliest_ns=earliest_ns,
-    )

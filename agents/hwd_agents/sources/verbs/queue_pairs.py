@@ -103,7 +103,6 @@ class UdPair:
         return True
 
     def send(self, payload: bytes, address: VerbsAddress) -> bool:
-        """Send one."""
         if len(payload) > SLOT_BYTES:
             return self._failed(f"{len(payload)} bytes are over the {SLOT_BYTES} of a UD datagram")
         if not self.reaches(address):
@@ -130,7 +129,6 @@ class UdPair:
         return True
 
     def completed(self, one: WorkCompletion) -> None:
-        """Process a completion of this pair."""
         if one.id & _SEND:
             self._free.append(one.id & ~_SEND)
             if one.why:
@@ -143,7 +141,6 @@ class UdPair:
             self._on_datagram(payload, one.at_ns)
 
     def close(self) -> None:
-        """Close the queue pair and free its resources."""
         ways = [way for _, way in self._ways.values()]
         give_back(self._verbs, self._pair, *ways, self._sends, self._receives)
 
@@ -173,7 +170,6 @@ class RcPair:
             self.qpn = int(self._pair.qp_num)
 
     def connect(self, gid: str, qpn: int) -> bool:
-        """Connect it to the peer's; False when the peer's link-layer address is not known yet. Raises LinkError."""
         if neighbour(self._place.neighbours, gid) is None:
             return False
         attributes = self._verbs.qp.QPAttr(port_num=self._place.port)
@@ -219,7 +215,6 @@ class RcPair:
                 self._offer(one.id)
 
     def close(self) -> None:
-        """Close the queue pair and free its resources."""
         if not self._closed:
             self._closed = True
             self._waiting.clear()

@@ -39,7 +39,6 @@ class RdmaDevices:
         self._verbs: Verbs | None = None
 
     def open(self, device: str, ip: str | None, on_event: OnEvent, on_datagram: OnDatagram) -> "OpenPort":
-        """Open a port. Raises LinkError."""
         name, _, number = device.partition("/")
         if number and not number.isdecimal():
             raise LinkError(f"{device}: not a port of an RDMA device; write {name} or {name}/2")
@@ -114,7 +113,6 @@ class OpenPort:
         self._read(self._completions, self._take_completions)
 
     def connection(self, retries: Retries) -> RcPair:
-        """A new RC queue pair. Raises LinkError."""
         pair = RcPair(self._verbs, self._place(), retries, self._forget)
         self._takers[pair.qpn] = pair.completed
         self._pairs.append(pair)
@@ -125,7 +123,6 @@ class OpenPort:
         self._takers.pop(pair.qpn, None)
 
     def drain(self) -> None:
-        """Report the events and completions that are waiting."""
         self._take_events()
         self._take_completions()
 
@@ -146,7 +143,6 @@ class OpenPort:
         return self._gone
 
     def close(self) -> None:
-        """Close the device and free all resources of the port."""
         if self._closed:
             return
         self._closed = True

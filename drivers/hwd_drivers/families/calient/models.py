@@ -1,6 +1,7 @@
 """What Calient switches there are, and the declarations of their drivers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from hwd_drivers.core.errors import ConfigError
@@ -50,7 +51,6 @@ MODELS: Final = {
     "calient-s160": s_series("calient-s160", 160),
     "calient-s320": s_series("calient-s320", 320),
 }
-SIZES: Final = dict.fromkeys(MODELS, "8")
 
 tl1_driver: Final = DriverSpec(
     name="calient-tl1",
@@ -60,16 +60,14 @@ tl1_driver: Final = DriverSpec(
     models=MODELS,
     twin="hwd_drivers.families.calient.twin:TL1_TWIN",
     default_port=TL1_PORT,
-    sizes=SIZES,
+    sizes=dict.fromkeys(MODELS, "8"),
 )
 
-rest_driver: Final = DriverSpec(
+rest_driver: Final = replace(
+    tl1_driver,
     name="calient-rest",
     open=CalientRestSwitch.open,
-    check=check_login,
     options=CalientRestOptions,
-    models=MODELS,
     twin="hwd_drivers.families.calient.twin:REST_TWIN",
     default_port=REST_PORT,
-    sizes=SIZES,
 )

@@ -6,18 +6,18 @@ models its light.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from functools import partial
 from typing import Final, Literal
 
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.core.values import Capabilities, Crossconnect, CrossconnectState, PortSide, Side
 from hwd_drivers.families.calient.options import TwinOptions
 from hwd_drivers.families.calient.ports import PortMap, identifier, one_way
 from hwd_drivers.twins.faults import Faults
 from hwd_drivers.twins.mirror import Mirror
-from hwd_drivers.twins.timing import SwitchTiming
+from hwd_drivers.twins.timing import Settling, SwitchTiming
 
 FIRMWARE: Final = "6.0-3"
 """A version that was seen on a real unit."""
@@ -25,33 +25,6 @@ GROUP: Final = "SYSTEM"
 PORTS_PER_MODULE: Final = 8
 NAME_LIMIT: Final = 64
 """Most characters of a connection's or a group's name: the limit of real units is not documented."""
-
-
-class Wrong(StrEnum):
-    """Why a unit refuses a wish; each protocol has its own code for it."""
-
-    PORT = "port"
-    """Unknown port."""
-    IN_USE = "in-use"
-    """A port is in a connection already."""
-    NAME = "name"
-    """No connection has this name, or one has it already."""
-    STATE = "state"
-    """Not allowed in the state of the connection."""
-    VALUE = "value"
-    """A value outside the unit's limits."""
-    FAULT = "fault"
-    """A fault makes it refuse: `code` has the text."""
-
-
-class UnitError(HwdError):
-    """A wish that the unit refuses."""
-
-    def __init__(self, wrong: Wrong, text: str, *, code: str = "") -> None:
-        super().__init__(text)
-        self.wrong = wrong
-        self.text = text
-        self.code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,11 +174,7 @@ class Unit:
         with_light = [path for connection in connections for path in connection.paths]
         for connection in connections:
             connection.active = True
-        self._busy = True
-        settling = self.mirror.connect(with_light, self.clock.monotonic_ns(), move=True)
-        self._busy = False
-        self._follow(self.clock.monotonic_ns())
-        return settling.answer_s if self.options.answer == "timing" else 0.0
+        return self._move(partial(self.mirror.connect, with_light, move=True))
 
     def deactivate(self, connection: Connection) -> float:
         """Deactivate a connection; it keeps its ports."""
@@ -242,12 +211,19 @@ class Unit:
         power_dbm = self.mirror.power(PortSide(port=str(number), side=side), self.clock.monotonic_ns())
         return self.options.dark_dbm if power_dbm is None else power_dbm
 
+    def close(self) -> None:
+        """Nothing happens by itself."""
+
     # --- inside
 
     def _dark(self, connections: Sequence[Connection]) -> float:
-        self._busy = True
         paths = [path for connection in connections for path in connection.paths]
-        settling = self.mirror.disconnect(paths, self.clock.monotonic_ns())
+        return self._move(partial(self.mirror.disconnect, paths))
+
+    def _move(self, change: Callable[..., Settling]) -> float:
+        """Change the light, then update the records; returns the seconds until the answer."""
+        self._busy = True
+        settling = change(now_ns=self.clock.monotonic_ns())
         self._busy = False
         self._follow(self.clock.monotonic_ns())
         return settling.answer_s if self.options.answer == "timing" else 0.0

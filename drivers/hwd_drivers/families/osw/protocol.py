@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hwd_drivers.core.errors import ProtocolError
-from hwd_drivers.transports.serial_line import SerialLine
 
-LINE: Final = SerialLine(baud=9600)
 COUNT_MOST: Final = 64
 """Most selectors of one controller."""
 CHANNELS_MOST: Final = 99
@@ -53,10 +51,6 @@ class Word:
     """Another answer: `OK`, or a refusal."""
 
     text: str
-
-    @property
-    def refuses(self) -> bool:
-        return self.text != "OK"
 
 
 Command = Query | TypeQuery | Type | Positions | Word

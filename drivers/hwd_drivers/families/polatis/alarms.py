@@ -1,13 +1,14 @@
 """Alarms: limits of the light at the monitors of a Polatis unit, and the alarms that they raise."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.families.polatis.numbering import Numbering, UnitError, Wrong
+from hwd_drivers.core.unit_error import UnitError, Wrong
+from hwd_drivers.families.polatis.numbering import Numbering
 from hwd_drivers.families.polatis.power import PowerMonitors
-from hwd_drivers.families.polatis.settings import AlarmMode, AlarmType, Edge, Threshold
+from hwd_drivers.families.polatis.settings import AlarmMode, AlarmType, Edge, Threshold, changed
 from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.watch import Crossing, Watch
 
@@ -69,16 +70,15 @@ class Alarms:
                 raise UnitError(
                     Wrong.VALUE, f"Limit {limit_dbm:g} dBm is not between {LIMITS_DBM[0]:g} and {LIMITS_DBM[1]:g}"
                 )
+        values = {
+            "mode": mode,
+            "edge": edge,
+            "high_dbm": high_dbm,
+            "low_dbm": low_dbm,
+            "clears_after_s": clears_after_s,
+        }
         for port in ports:
-            before = self._thresholds.get((port, type), _DEFAULT)
-            self._thresholds[port, type] = replace(
-                before,
-                mode=before.mode if mode is None else mode,
-                edge=before.edge if edge is None else edge,
-                high_dbm=before.high_dbm if high_dbm is None else high_dbm,
-                low_dbm=before.low_dbm if low_dbm is None else low_dbm,
-                clears_after_s=before.clears_after_s if clears_after_s is None else clears_after_s,
-            )
+            self._thresholds[port, type] = changed(self._thresholds.get((port, type), _DEFAULT), values)
             self._watch(port, type)
 
     def clear(self, ports: Sequence[int], type: AlarmType) -> None:

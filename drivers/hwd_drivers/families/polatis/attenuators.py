@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.core.values import AttenuationMode, PortSide, Side
-from hwd_drivers.families.polatis.numbering import Numbering, UnitError, Wrong
+from hwd_drivers.families.polatis.numbering import Numbering
 from hwd_drivers.families.polatis.settings import VoaSetting
 from hwd_drivers.twins.mirror import Mirror
 
@@ -50,16 +51,8 @@ class Voas:
             self._converged.discard(port)
             end = self._numbering.end(port)
             self._held.pop(end, None)
-            now_ns = self._clock.monotonic_ns()
-            match setting.mode:
-                case AttenuationMode.NONE:
-                    self._mirror.attenuate(end, None, now_ns)
-                case AttenuationMode.FIXED:
-                    self._mirror.attenuate(end, self._mirror.attenuation_db(end), now_ns)
-                case AttenuationMode.MAXIMUM:
-                    self._mirror.attenuate(end, MOST_DB, now_ns)
-                case _:
-                    self._mirror.attenuate(end, None, now_ns)
+            db = {AttenuationMode.FIXED: self._mirror.attenuation_db(end), AttenuationMode.MAXIMUM: MOST_DB}
+            self._mirror.attenuate(end, db.get(setting.mode), self._clock.monotonic_ns())
         self.settle(self._clock.monotonic_ns())
 
     def check(self, ports: Sequence[int]) -> None:

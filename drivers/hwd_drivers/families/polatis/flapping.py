@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from hwd_drivers.families.polatis.numbering import UnitError, Wrong
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.families.polatis.settings import FlapProgramme, FlapState
 
 OFF_MS: Final = (10, 10_000)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hwd_drivers.families.polatis.numbering import Numbering, UnitError, Wrong
+from hwd_drivers.core.unit_error import UnitError, Wrong
+from hwd_drivers.families.polatis.numbering import Numbering
 
 NAME_LIMIT: Final = 64
 """Most characters of a group's name; no source documents the limit."""

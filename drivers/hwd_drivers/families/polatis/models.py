@@ -66,6 +66,7 @@ def _matrix(size: str | None, *, ports_most: int) -> Capabilities:
         input_max_dbm=20.0,
         monitored=far or near,
         blockable=near + far,
+        reports_before=True,
     )
 
 
@@ -85,11 +86,6 @@ def _ends(size: str | None, ports_most: int) -> tuple[tuple[PortSide, ...], tupl
     return near, tuple(PortSide(port=str(port), side=Side.B) for port in range(1, outputs + 1))
 
 
-def _before(model: Callable[[str | None], Capabilities]) -> Callable[[str | None], Capabilities]:
-    """The model behind a protocol that reports the state before each change."""
-    return lambda size: replace(model(size), reports_before=True)
-
-
 def _without_attenuators(model: Callable[[str | None], Capabilities]) -> Callable[[str | None], Capabilities]:
     """The model behind a protocol whose commands for attenuators are not known."""
     return lambda size: replace(model(size), attenuated=())
@@ -101,8 +97,6 @@ MODELS: Final[Mapping[str, Callable[[str | None], Capabilities]]] = {
     "polatis-vst": with_attenuators,
     "polatis-instrument": instrument,
 }
-MODELS_REPORTING_BEFORE: Final = {name: _before(model) for name, model in MODELS.items()}
-"""MODELS behind a protocol that reports the state before each change."""
 SIZES: Final = {"polatis-6000": "8x8", "polatis-7000": "12x12", "polatis-vst": "8x8", "polatis-instrument": "16"}
 
 tl1_driver: Final = DriverSpec(
@@ -110,7 +104,7 @@ tl1_driver: Final = DriverSpec(
     open=PolatisSwitch.open,
     check=check_login,
     options=PolatisOptions,
-    models=MODELS_REPORTING_BEFORE,
+    models=MODELS,
     twin="hwd_drivers.families.polatis.twin:TL1_TWIN",
     default_port=DEFAULT_PORT,
     sizes=SIZES,
@@ -121,19 +115,18 @@ scpi_driver: Final = DriverSpec(
     name="polatis-scpi",
     open=PolatisScpiSwitch.open,
     options=PolatisScpiOptions,
-    models={name: _without_attenuators(model) for name, model in MODELS_REPORTING_BEFORE.items()},
+    models={name: _without_attenuators(model) for name, model in MODELS.items()},
     twin="hwd_drivers.families.polatis.twin:SCPI_TWIN",
     default_port=SCPI_PORT,
     sizes=SIZES,
 )
 
-restconf_driver: Final = DriverSpec(
+restconf_driver: Final = replace(
+    tl1_driver,
     name="polatis-restconf",
     open=PolatisRestconfSwitch.open,
-    check=check_login,
     options=RestconfOptions,
-    models=MODELS_REPORTING_BEFORE,
     twin="hwd_drivers.families.polatis.twin:RESTCONF_TWIN",
     default_port=RESTCONF_PORT,
-    sizes=SIZES,
+    usual=False,
 )

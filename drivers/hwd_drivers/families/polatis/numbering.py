@@ -1,45 +1,12 @@
-"""Port numbers of a Polatis unit, the same in all of its protocols, and reasons of its refusals."""
+"""Port numbers of a Polatis unit, the same in all of its protocols."""
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
-from hwd_drivers.core.errors import ConfigError, HwdError
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.core.values import Crossconnect, PortSide, Side
-
-
-class Wrong(StrEnum):
-    """Why a unit refuses a wish; each protocol has its own code for it."""
-
-    PORT = "port"
-    """Unknown port."""
-    SIDE = "side"
-    """Both ports are on the same side."""
-    LIST = "list"
-    """A port is twice in a list, or the lists differ in length."""
-    IN_USE = "in-use"
-    """A port has another crossconnect, and this unit does not move it."""
-    HARDWARE = "hardware"
-    """The unit, or the port, lacks the monitor or attenuator."""
-    VALUE = "value"
-    """A value outside the unit's limits."""
-    NAME = "name"
-    """Unknown name."""
-    STATE = "state"
-    """Not allowed in the unit's present state."""
-    FAULT = "fault"
-    """A fault makes it refuse: `code` has the text."""
-
-
-class UnitError(HwdError):
-    """A wish that the unit refuses; `code` is that of one protocol, where a fault sets it."""
-
-    def __init__(self, wrong: Wrong, text: str = "", *, code: str = "") -> None:
-        super().__init__(text or wrong)
-        self.wrong = wrong
-        self.text = text
-        self.code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

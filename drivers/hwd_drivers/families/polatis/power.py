@@ -1,14 +1,14 @@
 """PowerMonitors: power monitors of a Polatis unit, with wavelength, offset and averaging time for each port."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.core.values import Side
-from hwd_drivers.families.polatis.numbering import Numbering, UnitError, Wrong
+from hwd_drivers.families.polatis.numbering import Numbering
 from hwd_drivers.families.polatis.options import TwinOptions
-from hwd_drivers.families.polatis.settings import MonitorConfig
+from hwd_drivers.families.polatis.settings import MonitorConfig, changed
 from hwd_drivers.twins.mirror import Mirror
 
 WAVELENGTHS_NM: Final = (1260.0, 1640.0)
@@ -80,14 +80,9 @@ class PowerMonitors:
             raise UnitError(Wrong.VALUE, f"Offset {offset_db:g} dB is over {OFFSET_LIMIT_DB:g}")
         if averaging_code is not None and not 1 <= averaging_code <= len(AVERAGING_STEPS_S):
             raise UnitError(Wrong.VALUE, f"Averaging time code {averaging_code} is not 1 to {len(AVERAGING_STEPS_S)}")
+        values = {"wavelength_nm": wavelength_nm, "offset_db": offset_db, "averaging_code": averaging_code}
         for port in ports:
-            before = self._configs.get(port, _DEFAULT)
-            self._configs[port] = replace(
-                before,
-                wavelength_nm=before.wavelength_nm if wavelength_nm is None else wavelength_nm,
-                offset_db=before.offset_db if offset_db is None else offset_db,
-                averaging_code=before.averaging_code if averaging_code is None else averaging_code,
-            )
+            self._configs[port] = changed(self._configs.get(port, _DEFAULT), values)
 
     def check(self, ports: Sequence[int]) -> None:
         """Raises UnitError for a unit without monitors, for an unknown port, and for one without a monitor."""

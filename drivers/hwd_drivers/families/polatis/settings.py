@@ -1,9 +1,13 @@
 """Settings of the ports of a Polatis unit, the same in all of its protocols: plain values."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from hwd_drivers.core.values import AttenuationMode
+
+SettingT = TypeVar("SettingT", "Threshold", "MonitorConfig")
 
 
 class AlarmType(StrEnum):
@@ -87,3 +91,8 @@ class FlapProgramme:
     off_ms: int
     on_ms: int
     cycles: int
+
+
+def changed(before: SettingT, values: Mapping[str, Any]) -> SettingT:
+    """A setting with those values that are not None."""
+    return replace(before, **{name: value for name, value in values.items() if value is not None})

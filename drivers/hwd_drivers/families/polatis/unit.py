@@ -5,19 +5,19 @@ Ports are the unit's own numbers. The clock is passed in; methods that take time
 
 import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Capabilities, Crossconnect, PortSide
+from hwd_drivers.core.unit_error import UnitError, Wrong
+from hwd_drivers.core.values import Capabilities, Crossconnect, Identity, PortSide
 from hwd_drivers.families.polatis.alarms import Alarms
 from hwd_drivers.families.polatis.attenuators import Voas
 from hwd_drivers.families.polatis.flapping import Flapping
 from hwd_drivers.families.polatis.groups import Groups
-from hwd_drivers.families.polatis.numbering import Numbering, UnitError, Wrong
+from hwd_drivers.families.polatis.numbering import Numbering
 from hwd_drivers.families.polatis.options import TwinOptions
 from hwd_drivers.families.polatis.power import REMEMBERS_S, PowerMonitors
 from hwd_drivers.families.polatis.settings import VoaSetting
@@ -30,16 +30,6 @@ USUAL_LOGINS: Final = (("admin", "root"), ("root", "root"))
 LABEL_LIMIT: Final = 64
 """Most characters of a port's label; no source documents the limit."""
 KEPT_CROSSCONNECTS: Final = 4096
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
-    """Identity of a unit."""
-
-    vendor: str
-    code: str
-    serial: str
-    firmware: str
 
 
 class PortState(StrEnum):
@@ -213,17 +203,11 @@ class Unit:
         return PortState.DISABLED if port in self._disabled else PortState.ENABLED
 
     def enable(self, ports: Sequence[int]) -> None:
-        self.check(ports)
-        self._raise_denial()
-        self._disabled.difference_update(ports)
-        self._hold()
+        self._set_ports(ports, self._disabled, on=False)
 
     def disable(self, ports: Sequence[int]) -> None:
         """Disable ports: no light passes; their crossconnects stay."""
-        self.check(ports)
-        self._raise_denial()
-        self._disabled.update(ports)
-        self._hold()
+        self._set_ports(ports, self._disabled, on=True)
 
     def is_shut(self, port: int) -> bool:
         """Whether its shutter is closed."""
@@ -232,16 +216,10 @@ class Unit:
 
     def shut(self, ports: Sequence[int]) -> None:
         """Close the shutters of these ports; their crossconnects stay."""
-        self.check(ports)
-        self._raise_denial()
-        self._shut.update(ports)
-        self._hold()
+        self._set_ports(ports, self._shut, on=True)
 
     def open(self, ports: Sequence[int]) -> None:
-        self.check(ports)
-        self._raise_denial()
-        self._shut.difference_update(ports)
-        self._hold()
+        self._set_ports(ports, self._shut, on=False)
 
     @property
     def boot(self) -> BootMode:
@@ -256,7 +234,7 @@ class Unit:
     def attenuate(self, ports: Sequence[int], setting: VoaSetting) -> None:
         """Set the attenuators of all these ports."""
         self.voas.check(ports)
-        self._raise_denial()
+        self.raise_denial()
         self.voas.set(ports, setting)
 
     def powers(self, ports: Sequence[int]) -> list[tuple[int, float | None]]:
@@ -270,8 +248,15 @@ class Unit:
 
     # --- inside
 
-    def _raise_denial(self) -> None:
-        """Check a change of ports: raises UnitError where the faults deny the next change."""
+    def _set_ports(self, ports: Sequence[int], dark: set[int], *, on: bool) -> None:
+        """Add ports to those that are dark for one reason, or remove them."""
+        self.check(ports)
+        self.raise_denial()
+        (dark.update if on else dark.difference_update)(ports)
+        self._hold()
+
+    def raise_denial(self) -> None:
+        """Raises UnitError where the faults deny the next change; called before a change of ports or groups."""
         if (denial := self.faults.take_denial()) is not None:
             raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
 
@@ -353,12 +338,12 @@ def _deny_twice(pairs: Sequence[tuple[int, int]]) -> None:
         seen.add(port)
 
 
-def _product(capabilities: Capabilities, numbering: Numbering, serial: int, options: TwinOptions) -> Product:
+def _product(capabilities: Capabilities, numbering: Numbering, serial: int, options: TwinOptions) -> Identity:
     """A product code as real units have it: N-OST-24x24-LA1-DMHNS, N-VST with attenuators, I-OST without monitors."""
     kind = "N-VST" if capabilities.attenuated else "N-OST" if capabilities.monitored else "I-OST"
-    return Product(
+    return Identity(
         vendor=options.vendor,
-        code=options.product_code or f"{kind}-{numbering}-LA1-TWIN",
+        model=options.product_code or f"{kind}-{numbering}-LA1-TWIN",
         serial=options.serial or f"T{serial:06d}",
         firmware=options.firmware,
     )

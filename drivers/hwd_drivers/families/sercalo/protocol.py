@@ -11,11 +11,8 @@ from enum import IntEnum
 from typing import Final
 
 from hwd_drivers.core.errors import ProtocolError
-from hwd_drivers.transports.serial_line import SerialLine
+from hwd_drivers.core.values import NOT_REPORTED, Identity
 
-LINE: Final = SerialLine(baud=115_200)
-CHANNELS_MOST: Final = 255
-"""Highest channel of one byte, from 1."""
 BROADCAST: Final = 0xFF
 """The address in commands: any module."""
 _TO_MODULE: Final = b"\xef\xef"
@@ -66,17 +63,6 @@ class Answer:
     address: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Info:
-    """Information that a module reports."""
-
-    vendor: str
-    type: str
-    hardware: str
-    firmware: str
-    serial: str
-
-
 def encode_command(command: Command) -> bytes:
     return _frame(_TO_MODULE, bytes([BROADCAST, command.code]) + command.data)
 
@@ -90,21 +76,22 @@ def is_info(data: bytes) -> bool:
     return len(data) >= _INFO_BYTES and data[:20].isascii() and data[_INFO_BYTES:].isascii()
 
 
-def read_info(data: bytes) -> Info:
+def read_info(data: bytes) -> Identity:
     """Raises ProtocolError for data that is shorter than its fixed part, or has other bytes where text belongs."""
     if not is_info(data):
         raise ProtocolError(f"{data.hex(' ')}: not information, which has texts and {_INFO_BYTES} bytes at least")
     vendor, kind, serial = (part.decode().strip("; \0") for part in (data[:10], data[10:20], data[_INFO_BYTES:]))
-    return Info(
-        vendor=vendor, type=kind, hardware=f"{data[21]}.{data[22]}", firmware=f"{data[23]}.{data[24]}", serial=serial
+    return Identity(
+        vendor=vendor or "Sercalo",
+        model=kind or NOT_REPORTED,
+        serial=serial or NOT_REPORTED,
+        firmware=f"{data[23]}.{data[24]}",
     )
 
 
-def write_info(info: Info) -> bytes:
-    """Texts are padded with semicolons, and the date with zeros."""
-    versions = [int(part) for version in (info.hardware, info.firmware) for part in version.split(".")]
-    texts = info.vendor.encode()[:10].ljust(10, b";") + info.type.encode()[:10].ljust(10, b";")
-    return texts + bytes([0, *versions, 0, 0, 0, 0]) + info.serial.encode()
+def write_info(kind: str, serial: str) -> bytes:
+    """Information of a unit with hardware 1.0 and firmware 1.2: padded with semicolons, its date with zeros."""
+    return b"Sercalo;;;" + kind.encode().ljust(10, b";") + bytes([0, 1, 0, 1, 2, 0, 0, 0, 0]) + serial.encode()
 
 
 class AnswerDecoder:

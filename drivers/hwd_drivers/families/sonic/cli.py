@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from hwd_drivers.core.errors import ConfigError
@@ -39,7 +40,7 @@ class CommandLine:
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
-        self._commands: dict[tuple[str, ...], Callable[[Sequence[str]], LineOutput]] = {
+        shows = {
             ("show", "ocs", "port-mapping"): self._show_port_mapping,
             ("show", "ocs", "cross-connect", "config"): self._show_config,
             ("show", "ocs", "cross-connect", "status"): self._show_status,
@@ -47,6 +48,9 @@ class CommandLine:
             ("show", "ocs", "port", "status"): self._show_port_status,
             ("show", "ocs", "factory-insertion-loss"): self._show_losses,
             ("show", "version"): self._show_version,
+        }
+        self._commands: dict[tuple[str, ...], Callable[[Sequence[str]], LineOutput]] = {
+            **{path: partial(_show, show) for path, show in shows.items()},
             ("config", "ocs", "cross-connect", "add"): self._add,
             ("config", "ocs", "cross-connect", "delete"): self._delete,
             ("config", "ocs", "port", "state"): self._set_state,
@@ -98,25 +102,21 @@ class CommandLine:
 
     # --- show
 
-    def _show_config(self, words: Sequence[str]) -> LineOutput:
-        _expect(words, 0)
+    def _show_config(self) -> str:
         rows = [(pair, pair.a, pair.b) for pair in self._unit.configured]
-        return LineOutput(out=protocol.write_table(protocol.CONFIG_COLUMNS, rows))
+        return protocol.write_table(protocol.CONFIG_COLUMNS, rows)
 
-    def _show_status(self, words: Sequence[str]) -> LineOutput:
-        _expect(words, 0)
+    def _show_status(self) -> str:
         rows = [(row.pair, row.pair.a, row.pair.b, row.a_state, row.b_state) for row in self._unit.rows()]
-        return LineOutput(out=protocol.write_table(protocol.STATUS_COLUMNS, rows))
+        return protocol.write_table(protocol.STATUS_COLUMNS, rows)
 
-    def _show_port_config(self, words: Sequence[str]) -> LineOutput:
-        _expect(words, 0)
+    def _show_port_config(self) -> str:
         unit = self._unit
         names = {override: word for word, override in protocol.OVERRIDES.items()}
         rows = [(end, unit.labels.get(end, ""), names[unit.override(end)]) for end in self._ends()]
-        return LineOutput(out=protocol.write_table(protocol.PORT_CONFIG_COLUMNS, rows))
+        return protocol.write_table(protocol.PORT_CONFIG_COLUMNS, rows)
 
-    def _show_port_status(self, words: Sequence[str]) -> LineOutput:
-        _expect(words, 0)
+    def _show_port_status(self) -> str:
         found = {end: row for row in self._unit.rows() for end in row.pair.ends}
         rows = []
         for end in self._ends():
@@ -124,10 +124,9 @@ class CommandLine:
             other = "" if row is None else row.pair.b if end == row.pair.a else row.pair.a
             state = "blocked" if row is None else row.a_state if end == row.pair.a else row.b_state
             rows.append((end, self._unit.options.connector, "2" if end.side == "A" else "1", other, state))
-        return LineOutput(out=protocol.write_table(protocol.PORT_STATUS_COLUMNS, rows))
+        return protocol.write_table(protocol.PORT_STATUS_COLUMNS, rows)
 
-    def _show_losses(self, words: Sequence[str]) -> LineOutput:
-        _expect(words, 0)
+    def _show_losses(self) -> str:
         ends = self._unit.capabilities.ends
         near, far = ([end for end in ends if end.side == side] for side in "AB")
         mirror = self._unit.mirror
@@ -136,14 +135,12 @@ class CommandLine:
             for other in far:
                 pair = Crossconnect.of(one, other)
                 rows.append((pair, *LOSS_AT, f"{mirror.loss_db(pair):.2f}", "0.1"))
-        return LineOutput(out=protocol.write_table(protocol.LOSS_COLUMNS, rows))
+        return protocol.write_table(protocol.LOSS_COLUMNS, rows)
 
-    def _show_port_mapping(self, words: Sequence[str]) -> LineOutput:
-        _expect(words, 0)
-        return LineOutput(out=protocol.write_port_mapping(len(self._unit.capabilities.ends) // 2))
+    def _show_port_mapping(self) -> str:
+        return protocol.write_port_mapping(len(self._unit.capabilities.ends) // 2)
 
-    def _show_version(self, words: Sequence[str]) -> LineOutput:
-        _expect(words, 0)
+    def _show_version(self) -> str:
         half = len(self._unit.capabilities.ends) // 2
         lines = {
             "SONiC Software Version": SOFTWARE,
@@ -153,7 +150,7 @@ class CommandLine:
             "Serial Number": self._unit.serial,
             "Uptime": protocol.write_uptime(self._unit.uptime_s),
         }
-        return LineOutput(out="\n" + "".join(f"{name}: {value}\n" for name, value in lines.items()))
+        return "\n" + "".join(f"{name}: {value}\n" for name, value in lines.items())
 
     # --- config
 
@@ -218,6 +215,11 @@ def _expect(words: Sequence[str], least: int, most: int | None = None) -> None:
         raise CommandRefused("Missing argument.", status=MISUSED)
     if len(words) > (least if most is None else most):
         raise CommandRefused(f"Got unexpected extra argument ({words[-1][:80]})", status=MISUSED)
+
+
+def _show(table: Callable[[], str], words: Sequence[str]) -> LineOutput:
+    _expect(words, 0)
+    return LineOutput(out=table())
 
 
 def _pairs(text: str) -> list[Crossconnect]:

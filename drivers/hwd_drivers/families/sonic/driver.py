@@ -91,8 +91,9 @@ class SonicSwitch:
         return cls(context, options, ssh)
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        output = await self._show(protocol.SHOW_VERSION, deadline_s)
-        version = self._read(protocol.SHOW_VERSION, output, lambda lines: protocol.read_version("\n".join(lines)))
+        version = await self._show(
+            protocol.SHOW_VERSION, lambda lines: protocol.read_version("\n".join(lines)), deadline_s
+        )
         return Identity(
             vendor="SONiC",
             model=version.hardware,
@@ -103,8 +104,7 @@ class SonicSwitch:
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
         """Capabilities of the configured model. Raises ConfigError where the switch has other ports."""
-        output = await self._show(protocol.SHOW_PORT_CONFIG, deadline_s)
-        found = self._read(protocol.SHOW_PORT_CONFIG, output, protocol.read_overrides)
+        found = await self._show(protocol.SHOW_PORT_CONFIG, protocol.read_overrides, deadline_s)
         stated = self._context.capabilities
         if found.keys() != set(stated.ends):
             raise ConfigError(
@@ -167,8 +167,7 @@ class SonicSwitch:
     async def read_overrides(self, ends: Sequence[PortSide], *, deadline_s: float) -> Mapping[PortSide, PortOverride]:
         if not ends:
             return {}
-        output = await self._show(protocol.SHOW_PORT_CONFIG, deadline_s)
-        found = self._read(protocol.SHOW_PORT_CONFIG, output, protocol.read_overrides)
+        found = await self._show(protocol.SHOW_PORT_CONFIG, protocol.read_overrides, deadline_s)
         if missing := [end for end in ends if end not in found]:
             raise ProtocolError(f"{self.name}: {protocol.SHOW_PORT_CONFIG}: no {', '.join(missing)} in the table")
         overrides: dict[PortSide, PortOverride] = {}
@@ -186,7 +185,7 @@ class SonicSwitch:
         """Set the state of ports, one command each on one command line."""
         if ends:
             line = " && ".join(self._by_sudo(protocol.set_port(end, to)) for end in ends)
-            await self._show(line, deadline_s)
+            await self._run(line, deadline_s)
 
     async def lost(self) -> Exception:
         return await self._ssh.lost()
@@ -246,7 +245,7 @@ class SonicSwitch:
             rows = tables.rows
             if failed := [pair for pair in made if pair in rows and rows[pair].state is CrossconnectState.FAILED]:
                 raise FailedError(
-                    f"{self.name}: the switch says that {_list(failed)} failed. Check its ports and fibres"
+                    f"{self.name}: the switch says that {', '.join(failed)} failed. Check its ports and fibres"
                 )
             left = [pair for pair in gone if pair in rows or pair in tables.configured]
             if not waiting and not left:
@@ -277,9 +276,7 @@ class SonicSwitch:
 
     async def _tables(self, deadline_s: float) -> Tables:
         line = f"{protocol.SHOW_CONFIG}; {protocol.SHOW_STATUS}"
-        output = await self._ssh.run(line, deadline_s=deadline_s)
-        if output.status != 0:
-            raise self._denied(line, output, [])
+        output = await self._run(line, deadline_s)
 
         def read(lines: Sequence[str]) -> Tables:
             configured, rest = protocol.read_config(lines)
@@ -293,11 +290,14 @@ class SonicSwitch:
 
         return self._read(line, output.out, read)
 
-    async def _show(self, line: str, deadline_s: float) -> bytes:
+    async def _run(self, line: str, deadline_s: float) -> SshOutput:
         output = await self._ssh.run(line, deadline_s=deadline_s)
         if output.status != 0:
             raise self._denied(line, output, [])
-        return output.out
+        return output
+
+    async def _show(self, line: str, reader: Callable[[Sequence[str]], T], deadline_s: float) -> T:
+        return self._read(line, (await self._run(line, deadline_s)).out, reader)
 
     def _read(self, what: str, output: bytes, reader: Callable[[Sequence[str]], T]) -> T:
         """The result of `reader`; its ProtocolError ends the session."""
@@ -326,10 +326,6 @@ class _SentLines:
     first_ns: int = 0
     before: tuple[Crossconnect, ...] | None = None
     commands: int = 0
-
-
-def _list(pairs: Iterable[Crossconnect]) -> str:
-    return ", ".join(pairs)
 
 
 def _some(ends: Iterable[PortSide]) -> str:

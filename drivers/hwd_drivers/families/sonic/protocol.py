@@ -27,8 +27,6 @@ DOES_NOT_EXIST: Final = "does not exist"
 SHOW_CONFIG: Final = "show ocs cross-connect config"
 SHOW_STATUS: Final = "show ocs cross-connect status"
 SHOW_PORT_CONFIG: Final = "show ocs port config"
-SHOW_PORT_STATUS: Final = "show ocs port status"
-SHOW_LOSS: Final = "show ocs factory-insertion-loss"
 SHOW_VERSION: Final = "show version"
 
 CONFIG_COLUMNS: Final = ("id", "a_side", "b_side")

@@ -69,7 +69,7 @@ class Tables:
         if pair not in self.configured:
             return f"{state}, and in no configuration"
         if beside := self._others_at(pair):
-            return f"{state}, beside {_list(beside)} at the same port"
+            return f"{state}, beside {', '.join(beside)} at the same port"
         return state
 
     def remarks(self) -> tuple[str, ...]:
@@ -152,7 +152,3 @@ def _apart(pairs: Iterable[Crossconnect]) -> list[list[Crossconnect]]:
         else:
             lists.append(([pair], set(pair.ends)))
     return [together for together, _ in lists]
-
-
-def _list(pairs: Iterable[Crossconnect]) -> str:
-    return ", ".join(pairs)

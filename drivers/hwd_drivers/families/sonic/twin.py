@@ -3,25 +3,22 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Final
+from functools import partial
+from typing import ClassVar, Final
 
 from typing_extensions import override
 
-from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Json
-from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Capabilities
 from hwd_drivers.families.sonic.cli import LINE_LIMIT, CommandLine, LineOutput
 from hwd_drivers.families.sonic.options import TwinOptions
 from hwd_drivers.families.sonic.unit import Unit
-from hwd_drivers.transports.dial import Dialer
+from hwd_drivers.transports.dial import Acceptor
 from hwd_drivers.transports.ssh.channel import ChannelTransport
 from hwd_drivers.transports.ssh.keys import public_line, twin_host_key
 from hwd_drivers.transports.ssh.server import SshAcceptor
 from hwd_drivers.twins.faults import Denial
-from hwd_drivers.twins.registry import TwinSpec, options_of
+from hwd_drivers.twins.registry import TwinSpec
 from hwd_drivers.twins.server import TwinServer, TwinSession
-from hwd_drivers.twins.timing import SwitchTiming
+from hwd_drivers.twins.unit_twin import Front, UnitTwin
 
 INTERRUPTED: Final = 130
 """Exit status of a shell after Ctrl-C."""
@@ -29,68 +26,44 @@ INTERRUPTED: Final = 130
 log = logging.getLogger(__name__)
 
 
-class SonicTwin:
-    """A twin of one switch; `host_key` is its line for a known_hosts file."""
+class SonicFront(Front[Unit]):
+    """SSH server of a unit; `host_key` is its line for a known_hosts file, after the start."""
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        capabilities: Capabilities,
-        timing: SwitchTiming,
-        draws: Draws,
-        clock: Clock,
-        dialer: Dialer,
-        address: str,
-        options: Mapping[str, Json],
-    ) -> None:
-        self.options = options_of(TwinOptions, name, options)
-        self.unit = Unit(
-            name=name, capabilities=capabilities, timing=timing, draws=draws, clock=clock, options=self.options
-        )
-        self.mirror = self.unit.mirror
-        self.faults = self.unit.faults
-        self.command_line = CommandLine(self.unit)
-        key = twin_host_key(draws.stream(f"twin/{name}/host-key"))
+    host_key = ""
+
+    @override
+    def acceptor(self) -> Acceptor:
+        key = twin_host_key(self.unit.host_key_draws)
         self.host_key = public_line(key)
-        acceptor = SshAcceptor(
-            dialer,
-            name=f"twin {name}",
+        return SshAcceptor(
+            self.dialer,
+            name=f"twin {self.unit.name}",
             host_key=key,
             check_login=self.unit.takes,
             commands=True,
-            connections_max=self.options.sessions_max,
+            connections_max=self.unit.options.sessions_max,
         )
-        self._server = TwinServer(
-            mirror=self.mirror,
-            clock=clock,
-            dialer=acceptor,
-            address=address,
-            make_session=lambda server: _Session(self, server),
-            faults=self.faults,
-        )
-        self._addresses: Mapping[str, str] = {}
 
-    @property
-    def addresses(self) -> Mapping[str, str]:
-        return self._addresses
+    @override
+    def make_session(self, server: TwinServer) -> "_Session":
+        return _Session(self.unit, server)
 
-    async def start(self) -> str:
-        listening = await self._server.start()
-        self._addresses = {"ssh": listening}
-        return listening
 
-    async def close(self) -> None:
-        await self._server.close()
-        self._addresses = {}
+class SonicTwin(UnitTwin[Unit, TwinOptions]):
+    """A twin of one switch."""
+
+    unit_type = Unit
+    options_type = TwinOptions
+    front_types: ClassVar[Mapping[str, type[Front[Unit]]]] = {"ssh": SonicFront}
 
 
 class _Session(TwinSession):
     """One command, or one shell: lines are run as they come, and answered one after the other."""
 
-    def __init__(self, twin: SonicTwin, server: TwinServer) -> None:
+    def __init__(self, unit: Unit, server: TwinServer) -> None:
         super().__init__(server)
-        self._twin = twin
+        self._unit = unit
+        self._command_line = CommandLine(unit)
         self._channel: ChannelTransport | None = None
         self._pty = False
         self._line = bytearray()
@@ -157,7 +130,7 @@ class _Session(TwinSession):
     def _keep(self, byte: int) -> None:
         self._line.append(byte)
         if len(self._line) > LINE_LIMIT:
-            log.warning("twin %s: a line of over %d bytes; ending the session", self._twin.unit.name, LINE_LIMIT)
+            log.warning("twin %s: a line of over %d bytes; ending the session", self._unit.name, LINE_LIMIT)
             self.abort()
 
     def _enter(self, line: str) -> None:
@@ -171,8 +144,8 @@ class _Session(TwinSession):
 
     def _run(self, line: str) -> LineOutput:
         if self.server.faults.take_wrong():
-            return self._twin.command_line.run("show version")
-        printed = self._twin.command_line.run(line, status=self._status)
+            return self._command_line.run("show version")
+        printed = self._command_line.run(line, status=self._status)
         self._status = printed.status
         return printed
 
@@ -213,7 +186,7 @@ class _Session(TwinSession):
         """Only at a terminal, as in bash."""
         if self._pty and self._channel is not None:
             user = self._channel.get_extra_info("user")
-            self._channel.write(f"{user}@{self._twin.options.hostname}:~$ ".encode())
+            self._channel.write(f"{user}@{self._unit.options.hostname}:~$ ".encode())
 
     def _end(self) -> None:
         """Called when all lines have been answered."""
@@ -226,4 +199,6 @@ class _Session(TwinSession):
             self._channel.finish(self._status)
 
 
-TWIN: Final = TwinSpec(make=SonicTwin, options=TwinOptions, denial=Denial(code="1", text="told to say no"))
+TWIN: Final = TwinSpec(
+    make=partial(SonicTwin, "ssh"), options=TwinOptions, denial=Denial(code="1", text="told to say no")
+)

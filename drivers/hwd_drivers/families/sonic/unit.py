@@ -45,6 +45,7 @@ class Unit:
         self.name = name
         self.capabilities = capabilities
         self.options = options
+        self.host_key_draws = draws.stream(f"twin/{name}/host-key")
         self.serial = f"T{draws.stream(f'twin/{name}/serial').randrange(10**6):06d}"
         self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
         self.faults = Faults(mirror=self.mirror, clock=clock)
@@ -154,6 +155,9 @@ class Unit:
     def uptime_s(self) -> float:
         """Seconds since its last start."""
         return (self._clock.monotonic_ns() - self._up_since_ns) / 1e9
+
+    def close(self) -> None:
+        """Nothing happens by itself."""
 
     def _rebooted(self) -> None:
         """Restore the stored configuration when the unit is up."""

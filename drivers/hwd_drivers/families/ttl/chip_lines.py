@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError
 from hwd_drivers.core.offload import Offload
-from hwd_drivers.families.ttl.lines import Order
-from hwd_drivers.families.ttl.protocol import Bank
+from hwd_drivers.families.ttl.protocol import Bank, Pulse, Set
 
 if TYPE_CHECKING:
     import gpiod
@@ -38,9 +37,10 @@ class Use:
 
 
 class ChipLines:
-    """A `LineBank`; open it with `ChipLines.open`.
+    """Lines by their numbers, with levels as on the wire; open it with `ChipLines.open`.
 
-    A killed process leaves the lines as they are, even inside a pulse.
+    A pulse that has started ends, even if its caller is cancelled. A killed process leaves the lines as they are, even
+    inside a pulse.
     """
 
     def __init__(self, name: str, path: str, chip: "_Chip", offload: Offload, clock: Clock) -> None:
@@ -80,12 +80,18 @@ class ChipLines:
     async def read(self, lines: Sequence[int], *, deadline_s: float) -> Mapping[int, bool]:
         return await self._do(f"read {','.join(map(str, lines))}", deadline_s, self._chip.read, tuple(lines))
 
-    async def carry_out(self, order: Order, *, deadline_s: float, on_sent: Callable[[int], None] | None = None) -> int:
-        """Do it in one call in one thread: a pulse keeps its width on a busy loop, and ends even after cancellation."""
+    async def carry_out(
+        self, orders: Sequence[Set | Pulse], *, deadline_s: float, on_sent: Callable[[int], None] | None = None
+    ) -> int:
+        """Do all in one call in one thread: a pulse keeps its width on a busy loop, and ends even after cancellation.
+
+        Returns `Clock.monotonic_ns` of just before its start, as passed to `on_sent`. Nothing is done after the
+        deadline.
+        """
         sent_ns = self._clock.monotonic_ns()
         if on_sent is not None and not self._lost.done() and deadline_s > asyncio.get_running_loop().time():
             on_sent(sent_ns)
-        await self._do("move", deadline_s, self._chip.carry_out, order)
+        await self._do("move", deadline_s, self._chip.carry_out, tuple(orders))
         return sent_ns
 
     async def lost(self) -> Exception:
@@ -152,15 +158,15 @@ class _Chip:
         values = self._request.get_values(list(lines))
         return {number: value == self._active for number, value in zip(lines, values, strict=True)}
 
-    def carry_out(self, order: Order) -> None:
-        if order.hold:
-            self._set(order.hold)
-        for width_us, levels in order.pulses.items():
+    def carry_out(self, orders: tuple[Set | Pulse, ...]) -> None:
+        for order in orders:
             try:
-                self._set(levels)
-                threading.Event().wait(width_us / 1e6)
+                self._set(order.levels)
+                if isinstance(order, Pulse):
+                    threading.Event().wait(order.width_us / 1e6)
             finally:
-                self._set({number: not level for number, level in levels.items()})
+                if isinstance(order, Pulse):
+                    self._set({number: not level for number, level in order.levels.items()})
 
     def release(self) -> None:
         self._request.release()

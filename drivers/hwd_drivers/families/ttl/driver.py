@@ -5,21 +5,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from pydantic import Field
+from typing_extensions import override
 
-from hwd_drivers.core.errors import BugError, DeadlineError
+from hwd_drivers.core.errors import DeadlineError
 from hwd_drivers.core.offload import ThreadOffload
-from hwd_drivers.core.values import (
-    Capabilities,
-    Crossconnect,
-    CrossconnectReading,
-    CrossconnectState,
-    Exchange,
-    Identity,
-)
-from hwd_drivers.devices.elements import Elements
+from hwd_drivers.core.values import CrossconnectReading, CrossconnectState, Exchange, Identity
+from hwd_drivers.devices.element_switch import ElementDevice
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.ttl.chip_lines import ChipLines, Use
-from hwd_drivers.families.ttl.lines import LineBank, Order
+from hwd_drivers.families.ttl.protocol import Pulse, Set
 from hwd_drivers.families.ttl.socket_lines import SocketLines
 from hwd_drivers.families.ttl.wiring import Part, Wiring
 
@@ -35,17 +29,17 @@ class TtlOptions(Wiring):
     connect_within_s: float = Field(default=5.0, gt=0, description="limit for getting the lines")
 
 
-class TtlSwitch:
+class TtlSwitch(ElementDevice):
     """One session with the parts of one bank; open it with `TtlSwitch.open`."""
 
-    def __init__(self, context: OpenContext, wiring: Wiring, bank: LineBank, offload: ThreadOffload | None) -> None:
-        self.name = context.name
-        self._context = context
+    def __init__(
+        self, context: OpenContext, wiring: Wiring, bank: ChipLines | SocketLines, offload: ThreadOffload | None
+    ) -> None:
+        super().__init__(context)
         self._wiring = wiring
         self._bank = bank
         self._offload = offload
         self._parts = wiring.parts_of(context.name, context.capabilities)
-        self._elements = Elements(context.capabilities)
         self._last_set: dict[int, int] = {}
         """The last state of each part that this session set."""
 
@@ -80,9 +74,7 @@ class TtlSwitch:
         bank = await self._bank.identify(deadline_s=deadline_s)
         return Identity(vendor="line bank", model=bank.label, serial=bank.serial, firmware=bank.version)
 
-    async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        return self._context.capabilities
-
+    @override
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
         """Wait while contacts show that a part moves, then read.
 
@@ -94,24 +86,18 @@ class TtlSwitch:
         )
         return tuple(reading for place in places for reading in self._readings(place, seen))
 
-    async def change_crossconnects(
-        self,
-        *,
-        remove: Sequence[Crossconnect],
-        add: Sequence[Crossconnect],
-        deadline_s: float,
-        on_commanded: Callable[[int], None] | None = None,
+    @override
+    async def _move(
+        self, targets: Mapping[int, int], deadline_s: float, on_commanded: Callable[[int], None] | None
     ) -> Exchange:
         """Returns when the contacts confirm it, or, without them, when the part's time has passed.
 
-        Raises RefusedError where `add` leaves a part in none of its states, DeadlineError where pulses and `settle_s`
-        would exceed the deadline: then nothing moved. Also raises DeadlineError where contacts do not confirm it.
+        Raises DeadlineError where pulses and `settle_s` would exceed the deadline: then nothing moved; and where
+        contacts do not confirm it.
         """
-        targets = self._elements.targets(self.name, remove=remove, add=add)
-        if not targets:
-            raise BugError(f"{self.name}: asked to change no crossconnect")
-        order, settle_s = self._order(targets), max(self._parts[place].settle_s for place in targets)
-        takes_s, left_s = sum(order.pulses) / 1e6 + settle_s, deadline_s - asyncio.get_running_loop().time()
+        orders, settle_s = self._orders(targets), max(self._parts[place].settle_s for place in targets)
+        pulses_us = sum(order.width_us for order in orders if isinstance(order, Pulse))
+        takes_s, left_s = pulses_us / 1e6 + settle_s, deadline_s - asyncio.get_running_loop().time()
         if takes_s >= left_s:
             raise DeadlineError(
                 f"{self.name}: nothing moved: pulses and settle_s take {takes_s:.3g} s, "
@@ -119,12 +105,12 @@ class TtlSwitch:
             )
         for place in targets:
             self._last_set.pop(place, None)  # unknown until it is done
-        sent_ns = await self._bank.carry_out(order, deadline_s=deadline_s, on_sent=on_commanded)
+        sent_ns = await self._bank.carry_out(orders, deadline_s=deadline_s, on_sent=on_commanded)
         self._last_set |= targets
         return Exchange(
             commanded_ns=sent_ns,
             acknowledged_ns=await self._arrive(targets, settle_s, deadline_s),
-            commands=bool(order.hold) + len(order.pulses),
+            commands=len(orders),
         )
 
     async def lost(self) -> Exception:
@@ -136,7 +122,8 @@ class TtlSwitch:
         if self._offload is not None:
             self._offload.close()
 
-    def _order(self, targets: Mapping[int, int]) -> Order:
+    def _orders(self, targets: Mapping[int, int]) -> list[Set | Pulse]:
+        """Lines to hold, in one step, and to pulse, in one step for each width."""
         hold: dict[int, bool] = {}
         pulses: dict[int, dict[int, bool]] = {}
         for place, state in targets.items():
@@ -146,7 +133,8 @@ class TtlSwitch:
                 pulses.setdefault(round(part.pulse_s * 1e6), {})[coil] = self._wiring.level(coil, True)
             elif part.level is not None:
                 hold[part.level] = self._wiring.level(part.level, state == 1)
-        return Order(hold=hold, pulses=pulses)
+        holds = [Set(levels=hold)] if hold else []
+        return [*holds, *(Pulse(levels=levels, width_us=width_us) for width_us, levels in pulses.items())]
 
     async def _arrive(self, targets: Mapping[int, int], settle_s: float, deadline_s: float) -> int:
         """Wait until the parts' times have passed and their contacts confirm the states; returns when."""
@@ -179,13 +167,13 @@ class TtlSwitch:
         """
         loop = asyncio.get_running_loop()
         started_s, pause_s = loop.time(), LOOK_S
-        lines = tuple(line for place in places for line in _contacts_or_level(self._parts[place]))
+        lines = tuple(line for place in places for line in self._parts[place].shown_by)
         while True:
             seen = await self._bank.read(lines, deadline_s=deadline_s) if lines else {}
             waiting = [
                 self._parts[place]
                 for place in places
-                if _contacts_or_level(self._parts[place]) and not there(place, self._state(place, seen))
+                if self._parts[place].shown_by and not there(place, self._state(place, seen))
             ]
             until_s = min(deadline_s, started_s + max((part.moves_within_s for part in waiting), default=0.0))
             if not waiting or loop.time() + pause_s >= until_s:
@@ -196,7 +184,7 @@ class TtlSwitch:
     def _state(self, place: int, seen: Mapping[int, bool]) -> int | None:
         """The state that its lines show; None for an undefined one."""
         part = self._parts[place]
-        levels = [self._wiring.level(line, seen[line]) for line in _contacts_or_level(part)]
+        levels = [self._wiring.level(line, seen[line]) for line in part.shown_by]
         match levels:
             case [True, False]:
                 return 0
@@ -217,12 +205,6 @@ class TtlSwitch:
             return ()
         pairs = self._context.capabilities.elements[place].states[state]
         return tuple(CrossconnectReading(crossconnect=pair, state=says) for pair in pairs)
-
-
-def _contacts_or_level(part: Part) -> tuple[int, ...]:
-    if part.contacts is not None:
-        return part.contacts
-    return () if part.level is None else (part.level,)
 
 
 def _use(parts: Sequence[Part], wiring: Wiring) -> Use:

@@ -1,13 +1,12 @@
 """What parts on lines there are, and the declaration of their driver."""
 
 import re
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.values import Capabilities, Element, PortSide
-from hwd_drivers.devices.elements import selector, selectors, two_by_twos
+from hwd_drivers.core.values import Capabilities
+from hwd_drivers.devices.elements import part_capabilities, selector, selectors, two_by_twos
 from hwd_drivers.devices.registry import DriverSpec, Evidence, SwitchSettings
 from hwd_drivers.families.ttl.driver import TtlOptions, TtlSwitch
 
@@ -26,32 +25,13 @@ def _parts(size: str | None, *, model: str, latching: bool) -> Capabilities:
     count = int(size or 1)
     if count > PARTS_MAX:
         raise ConfigError(f"size {size}: {count} parts are over the {PARTS_MAX} of one bank")
-    ends, elements = _MADE[model](count)
-    return Capabilities(
-        ends=ends,
-        two_sided=bool(ends[0].side),
-        reciprocal=True,
-        latching=latching,
-        atomic_batches=False,
-        moves_in_use=True,
-        settle_s=0.008,
-        loss_db_typical=0.8,
-        loss_db_max=1.0,
-        elements=elements,
+    if model == "2x2":
+        made = two_by_twos(count)
+    else:
+        made = selectors(count, 2) if count > 1 else selector(2)
+    return part_capabilities(
+        *made, loss_db_typical=0.8, loss_db_max=1.0, latching=latching, atomic_batches=False, reports_before=False
     )
-
-
-def _one_by_two(count: int) -> tuple[tuple[PortSide, ...], tuple[Element, ...]]:
-    if count > 1:
-        return selectors(count, 2)
-    ends, element = selector(2)
-    return ends, (element,)
-
-
-_MADE: Final[dict[str, Callable[[int], tuple[tuple[PortSide, ...], tuple[Element, ...]]]]] = {
-    "1x2": _one_by_two,
-    "2x2": two_by_twos,
-}
 
 
 def _check(settings: SwitchSettings) -> None:

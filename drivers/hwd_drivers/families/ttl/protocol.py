@@ -118,11 +118,27 @@ class AnswerDecoder:
 
 
 def encode_request(request: Request) -> bytes:
-    return f"{_request_text(request)}\n".encode()
+    match request:
+        case Info():
+            return b"info\n"
+        case Read(lines=lines):
+            return f"read {','.join(map(str, lines))}\n".encode()
+        case Set(levels=levels):
+            return f"set {_levels(levels)}\n".encode()
+        case Pulse(levels=levels, width_us=width_us):
+            return f"pulse {_levels(levels)} {width_us}\n".encode()
 
 
 def encode_answer(answer: Answer) -> bytes:
-    return f"{_answer_text(answer)}\n".encode()
+    match answer:
+        case Bank(lines=lines, label=label, version=version, serial=serial):
+            return f"ok lines={lines} label={label} version={version} serial={serial}\n".encode()
+        case Levels(levels=levels):
+            return f"ok {_levels(levels)}\n".encode()
+        case Done():
+            return b"ok\n"
+        case Refusal(code=code, text=said):
+            return f"error {code} {said}".rstrip().encode() + b"\n"
 
 
 def parse_request(line: str) -> Request:
@@ -157,30 +173,6 @@ def parse_answer(line: str) -> Answer:
     raise ProtocolError(f"line bank: {line[:40]!r} is not an answer")
 
 
-def _request_text(request: Request) -> str:
-    match request:
-        case Info():
-            return "info"
-        case Read(lines=lines):
-            return f"read {','.join(map(str, lines))}"
-        case Set(levels=levels):
-            return f"set {_levels(levels)}"
-        case Pulse(levels=levels, width_us=width_us):
-            return f"pulse {_levels(levels)} {width_us}"
-
-
-def _answer_text(answer: Answer) -> str:
-    match answer:
-        case Bank(lines=lines, label=label, version=version, serial=serial):
-            return f"ok lines={lines} label={label} version={version} serial={serial}"
-        case Levels(levels=levels):
-            return f"ok {_levels(levels)}"
-        case Done():
-            return "ok"
-        case Refusal(code=code, text=said):
-            return f"error {code} {said}".rstrip()
-
-
 def _parse_bank(text: str) -> Bank:
     fields = dict(part.partition("=")[::2] for part in text.split(" "))
     if fields.keys() != {"lines", "label", "version", "serial"} or not _NUMBER.fullmatch(fields["lines"]):
@@ -195,10 +187,15 @@ def _levels(levels: Mapping[int, bool]) -> str:
     return ",".join(f"{line}={level:d}" for line, level in levels.items())
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _parts(text: str) -> list[str]:
     parts = text.split(",")
     if len(parts) > LINES_MAX:
         raise ProtocolError(f"line bank: {len(parts)} lines are over the {LINES_MAX} of one request")
+    return parts
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    parts = _parts(text)
     for part in parts:
         if not _NUMBER.fullmatch(part):
             raise ProtocolError(f"line bank: {part[:20]!r} is not the number of a line")
@@ -206,11 +203,8 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _parse_levels(text: str) -> dict[int, bool]:
-    parts = text.split(",")
-    if len(parts) > LINES_MAX:
-        raise ProtocolError(f"line bank: {len(parts)} lines are over the {LINES_MAX} of one request")
     levels: dict[int, bool] = {}
-    for part in parts:
+    for part in _parts(text):
         line, _, level = part.partition("=")
         if not _NUMBER.fullmatch(line) or level not in ("0", "1") or int(line) in levels:
             raise ProtocolError(f"line bank: {part[:20]!r} is not the level of a line, or its line is named twice")

@@ -2,21 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.errors import DeviceError, ProtocolError
+from hwd_drivers.core.errors import DeviceError
 from hwd_drivers.devices.ordered import Answered, OrderedConnection, Request
 from hwd_drivers.families.ttl import protocol
-from hwd_drivers.families.ttl.lines import Order
-from hwd_drivers.families.ttl.protocol import Answer, Bank, Done, Levels, Refusal
+from hwd_drivers.families.ttl.protocol import Answer, Bank, Done, Levels, Pulse, Refusal, Set
 from hwd_drivers.transports.dial import Dialer
-
-AnswerT = TypeVar("AnswerT", Bank, Levels, Done)
 
 
 class SocketLines:
-    """A `LineBank`; open it with `SocketLines.open`."""
+    """Lines by their numbers, as `ChipLines`; open it with `SocketLines.open`."""
 
     def __init__(self, name: str, connection: OrderedConnection[Answer]) -> None:
         self._name = name
@@ -35,24 +31,23 @@ class SocketLines:
         return cls(name, connection)
 
     async def identify(self, *, deadline_s: float) -> Bank:
-        answered = await self._ask(protocol.Info(), deadline_s=deadline_s)
-        return self._take(Bank, protocol.Info(), answered.messages[0])
+        (bank,) = (await self._ask(protocol.Info(), deadline_s=deadline_s)).messages
+        assert isinstance(bank, Bank)  # as `_fits` has it
+        return bank
 
     async def read(self, lines: Sequence[int], *, deadline_s: float) -> Mapping[int, bool]:
-        request = protocol.Read(lines=tuple(lines))
-        answered = await self._ask(request, deadline_s=deadline_s)
-        return self._take(Levels, request, answered.messages[0]).levels
+        (found,) = (await self._ask(protocol.Read(lines=tuple(lines)), deadline_s=deadline_s)).messages
+        assert isinstance(found, Levels)
+        return found.levels
 
-    async def carry_out(self, order: Order, *, deadline_s: float, on_sent: Callable[[int], None] | None = None) -> int:
-        """Send all in one write; a bank executes one request after the other."""
-        requests: list[protocol.Request] = []
-        if order.hold:
-            requests.append(protocol.Set(levels=order.hold))
-        requests += [protocol.Pulse(levels=levels, width_us=width_us) for width_us, levels in order.pulses.items()]
-        answered = await self._ask(*requests, deadline_s=deadline_s, on_sent=on_sent)
-        for request, answer in zip(requests, answered.messages, strict=True):
-            self._take(Done, request, answer)
-        return answered.sent_ns
+    async def carry_out(
+        self, orders: Sequence[Set | Pulse], *, deadline_s: float, on_sent: Callable[[int], None] | None = None
+    ) -> int:
+        """Send all in one write; a bank executes one request after the other. Returns as `ChipLines.carry_out`.
+
+        Raises DeviceError where the bank refuses.
+        """
+        return (await self._ask(*orders, deadline_s=deadline_s, on_sent=on_sent)).sent_ns
 
     async def lost(self) -> Exception:
         return await self._connection.lost()
@@ -63,29 +58,22 @@ class SocketLines:
     async def _ask(
         self, *requests: protocol.Request, deadline_s: float, on_sent: Callable[[int], None] | None = None
     ) -> Answered[Answer]:
-        return await self._connection.request(
-            *(
-                Request(data=protocol.encode_request(one), what=_words(one), fits=partial(_fits, one))
-                for one in requests
-            ),
-            deadline_s=deadline_s,
-            on_sent=on_sent,
-        )
-
-    def _take(self, kind: type[AnswerT], request: protocol.Request, answer: Answer) -> AnswerT:
         """Raises DeviceError for a refusal."""
-        if isinstance(answer, kind):
-            return answer
-        what = _words(request)
-        if isinstance(answer, Refusal):
-            raise DeviceError(
-                f"{self._name}: {what}: the line bank answered {answer.code} ({answer.text}). Check options.parts",
-                device=self._name,
-                command=what,
-                code=answer.code,
-                text=answer.text,
-            )
-        raise ProtocolError(f"{self._name}: {what}: {answer!r} is not an answer to it")
+        sent = [
+            Request(data=protocol.encode_request(one), what=_words(one), fits=partial(_fits, one)) for one in requests
+        ]
+        answered = await self._connection.request(*sent, deadline_s=deadline_s, on_sent=on_sent)
+        for request, answer in zip(sent, answered.messages, strict=True):
+            if isinstance(answer, Refusal):
+                what = request.what
+                raise DeviceError(
+                    f"{self._name}: {what}: the line bank answered {answer.code} ({answer.text}). Check options.parts",
+                    device=self._name,
+                    command=what,
+                    code=answer.code,
+                    text=answer.text,
+                )
+        return answered
 
 
 def _fits(request: protocol.Request, answer: Answer) -> bool:

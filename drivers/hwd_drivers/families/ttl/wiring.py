@@ -4,19 +4,18 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Capabilities
+from hwd_drivers.devices.registry import Options
 
 LINES_A_PART: Final = 4
 """Without a wiring, part n has so many lines from 4(n-1) on: two to move it and two contacts."""
 
 
-class Part(BaseModel):
+class Part(Options):
     """One 1x2 or 2x2. Its first state is `in-1` or bar, its second `in-2` or cross."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     level: int | None = Field(
         default=None, ge=0, description="a line that is held: low in the first state, high in the second"
@@ -50,11 +49,16 @@ class Part(BaseModel):
     def lines(self) -> tuple[int, ...]:
         return (*self.driven, *(self.contacts or ()))
 
+    @property
+    def shown_by(self) -> tuple[int, ...]:
+        """The lines that show its state: its contacts, or else the line that holds it."""
+        if self.contacts is not None:
+            return self.contacts
+        return () if self.level is None else (self.level,)
 
-class Wiring(BaseModel):
+
+class Wiring(Options):
     """The parts of one bank, in the order of the elements of the switch."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     parts: tuple[Part, ...] = Field(
         default=(),

@@ -1,4 +1,4 @@
-"""The line protocol without I/O: frozen requests and answers <-> lines of ASCII that end in a line feed.
+"""The line protocol without I/O: what we send and read; lines of ASCII that end in a line feed.
 
     ID                   ->  ID <vendor>,<model>,<serial>,<firmware>
     SIZE                 ->  SIZE <inputs>x<outputs>
@@ -6,189 +6,50 @@
     SET [-i>o] [+i>o] .. ->  OK
     anything it refuses  ->  NO <code> <text>
 
-A `SET` removes all pairs after a minus, then makes all pairs after a plus: all of them or none.
+A `SET` removes all pairs after a minus, then makes all pairs after a plus: all of them or none. Readers raise
+ProtocolError on any other line.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
-from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.codecs.lines import parse_line
+from hwd_drivers.core.values import Identity
 
-DEFAULT_PORT: Final = 5000
 LINE_MAX: Final = 16_384
 """Limit of a line in bytes: a `SET` of 384 crossconnects, with reserve."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskIdentity:
-    """ID"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskSize:
-    """SIZE"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskMap:
-    """MAP: all crossconnects, as pairs of input and output."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """SET"""
-
-    remove: tuple[tuple[int, int], ...]
-    add: tuple[tuple[int, int], ...]
-
-
-Request = AskIdentity | AskSize | AskMap | Change
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """ID"""
-
-    vendor: str
-    model: str
-    serial: str
-    firmware: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """SIZE"""
-
-    inputs: int
-    outputs: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Map:
-    """MAP"""
-
-    pairs: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """OK"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """NO, with a code and a text of the device's own."""
-
-    code: str
-    text: str
-
-
-Answer = Identity | Size | Map | Done | Refusal
-
-
-class LineDecoder:
-    """Cuts bytes into lines. Raises ProtocolError for a line over `LINE_MAX` bytes and for one that is not ASCII."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    def feed(self, data: bytes) -> list[str]:
-        *lines, rest = data.split(b"\n")
-        if lines:
-            lines[0] = bytes(self._rest) + lines[0]
-            self._rest.clear()
-        self._rest += rest
-        if max(map(len, (*lines, self._rest))) > LINE_MAX:
-            raise ProtocolError(f"a line of more than {LINE_MAX} bytes")
-        try:
-            return [line.removesuffix(b"\r").decode("ascii") for line in lines]
-        except UnicodeDecodeError as error:
-            raise ProtocolError(f"a line that is not ASCII: {error}") from error
-
-
-class AnswerDecoder:
-    """Turns the bytes of a device into answers."""
-
-    def __init__(self) -> None:
-        self._lines = LineDecoder()
-
-    def feed(self, data: bytes) -> list[Answer]:
-        return [parse_answer(line) for line in self._lines.feed(data)]
-
-
-def encode_request(request: Request) -> bytes:
-    match request:
-        case AskIdentity():
-            return b"ID\n"
-        case AskSize():
-            return b"SIZE\n"
-        case AskMap():
-            return b"MAP\n"
-        case Change(remove=remove, add=add):
-            words = ["SET", *(f"-{a}>{b}" for a, b in remove), *(f"+{a}>{b}" for a, b in add)]
-            return f"{' '.join(words)}\n".encode()
-
-
-def parse_request(line: str) -> Request:
-    """Raises ProtocolError for an unknown command."""
-    match line.split():
-        case ["ID"]:
-            return AskIdentity()
-        case ["SIZE"]:
-            return AskSize()
-        case ["MAP"]:
-            return AskMap()
-        case ["SET", *words] if words:
-            signed = [(word[:1], _pair(word[1:])) for word in words]
-            if all(sign in ("-", "+") for sign, _ in signed):
-                gone = tuple(pair for sign, pair in signed if sign == "-")
-                return Change(remove=gone, add=tuple(pair for sign, pair in signed if sign == "+"))
-    raise ProtocolError(f"{line[:40]!r} is not a command")
-
-
-def encode_answer(answer: Answer) -> bytes:
-    return f"{_line(answer)}\n".encode("ascii", errors="replace")
-
-
-def parse_answer(line: str) -> Answer:
-    """Raises ProtocolError for a line that is not an answer."""
-    verb, _, rest = line.partition(" ")
-    match verb:
-        case "ID" if len(parts := rest.split(",")) == 4 and all(parts):
-            return Identity(vendor=parts[0], model=parts[1], serial=parts[2], firmware=parts[3])
-        case "SIZE" if found := _SIZE.fullmatch(rest):
-            return Size(inputs=int(found[1]), outputs=int(found[2]))
-        case "MAP":
-            return Map(pairs=tuple(map(_pair, rest.split())))
-        case "OK" if not rest:
-            return Done()
-        case "NO" if rest:
-            code, _, text = rest.partition(" ")
-            return Refusal(code=code, text=text)
-    raise ProtocolError(f"{line[:40]!r} is not an answer")
-
-
-def _line(answer: Answer) -> str:
-    match answer:
-        case Identity(vendor=vendor, model=model, serial=serial, firmware=firmware):
-            return f"ID {vendor},{model},{serial},{firmware}"
-        case Size(inputs=inputs, outputs=outputs):
-            return f"SIZE {inputs}x{outputs}"
-        case Map(pairs=pairs):
-            return " ".join(["MAP", *(f"{a}>{b}" for a, b in pairs)])
-        case Done():
-            return "OK"
-        case Refusal(code=code, text=text):
-            return f"NO {code} {text}".rstrip()
-
+Pairs = list[tuple[int, int]]
+"""Input and output of each crossconnect."""
 
 _PAIR: Final = re.compile(r"([0-9]{1,5})>([0-9]{1,5})")
-_SIZE: Final = re.compile(r"([0-9]{1,5})x([0-9]{1,5})")
+_MAP: Final = re.compile(r"MAP( .*)?")
+_SIZE: Final = re.compile(r"SIZE ([0-9]{1,5})x([0-9]{1,5})")
+_IDENTITY: Final = re.compile(r"ID ([^,]+),([^,]+),([^,]+),([^,]+)")
 
 
-def _pair(word: str) -> tuple[int, int]:
-    found = _PAIR.fullmatch(word)
-    if found is None:
-        raise ProtocolError(f"{word[:20]!r} is not input>output")
+def change(remove: Pairs, add: Pairs) -> str:
+    return " ".join(["SET", *(f"-{a}>{b}" for a, b in remove), *(f"+{a}>{b}" for a, b in add)])
+
+
+def read_identity(line: str) -> Identity:
+    found = parse_line(_IDENTITY, line, "an identity")
+    return Identity(vendor=found[1], model=found[2], serial=found[3], firmware=found[4])
+
+
+def read_size(line: str) -> tuple[int, int]:
+    found = parse_line(_SIZE, line, "a size")
     return int(found[1]), int(found[2])
+
+
+def read_pair(word: str) -> tuple[int, int]:
+    found = parse_line(_PAIR, word, "input>output")
+    return int(found[1]), int(found[2])
+
+
+def read_map(line: str) -> Pairs:
+    return [read_pair(word) for word in (parse_line(_MAP, line, "a map")[1] or "").split()]
+
+
+def read_done(line: str) -> None:
+    parse_line(re.compile("OK"), line, "OK")

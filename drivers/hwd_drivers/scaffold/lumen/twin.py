@@ -1,27 +1,20 @@
 """The twin: the same lines on the mirror model."""
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
-from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, ProtocolError, RefusedError
-from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Capabilities, Crossconnect, PortSide, Side
-from hwd_drivers.transports.dial import Dialer
-from hwd_drivers.twins.faults import Denial, Faults
-from hwd_drivers.twins.mirror import Mirror
-from hwd_drivers.twins.registry import TwinSpec, options_of
-from hwd_drivers.twins.server import TwinServer, TwinSession
-from hwd_drivers.twins.timing import SwitchTiming
+from hwd_drivers.core.values import Side
+from hwd_drivers.devices.matrix_switch import crossconnect, numbers
+from hwd_drivers.twins.faults import Denial
+from hwd_drivers.twins.registry import TwinSpec
+from hwd_drivers.twins.sequential import SequentialTwin
 
-from . import protocol
-
-log = logging.getLogger(__name__)
+from .driver import LumenSwitch
+from .protocol import Pairs, read_pair
 
 BAD_COMMAND: Final = "1"
 BAD_PORT: Final = "2"
@@ -36,109 +29,61 @@ class TwinOptions(BaseModel):
     firmware: str = Field(default="1.0", description="what ID says of it")
 
 
-class LumenTwin:
+class LumenTwin(SequentialTwin[str, TwinOptions]):
     """A twin of one unit; `mirror` is its optics, `faults` its faults."""
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        capabilities: Capabilities,
-        timing: SwitchTiming,
-        draws: Draws,
-        clock: Clock,
-        dialer: Dialer,
-        address: str,
-        options: Mapping[str, Json],
-    ) -> None:
-        self.options = options_of(TwinOptions, name, options)
-        self.name = name
-        self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
-        self.outputs = sum(end.side is Side.B for end in capabilities.ends)
-        self.inputs = len(capabilities.ends) - self.outputs
-        self._server = TwinServer(
-            mirror=self.mirror,
-            clock=clock,
-            dialer=dialer,
-            address=address,
-            make_session=lambda server: _Session(self, server),
-        )
-        self.faults: Faults = self._server.faults
-        self._addresses: Mapping[str, str] = {}
-
-    @property
-    def addresses(self) -> Mapping[str, str]:
-        return self._addresses
-
-    async def start(self) -> str:
-        listening = await self._server.start()
-        self._addresses = {"lines": listening}
-        return listening
-
-    async def close(self) -> None:
-        await self._server.close()
-
-
-class _Session(TwinSession):
-    """One client. Commands are executed as they come; answers leave in order, each after its own delay."""
-
-    def __init__(self, twin: LumenTwin, server: TwinServer) -> None:
-        super().__init__(server)
-        self._twin = twin
-        self._lines = protocol.LineDecoder()
+    protocol = "lines"
+    options_type = TwinOptions
 
     @override
-    def data_received(self, data: bytes) -> None:
-        try:
-            lines = self._lines.feed(data)
-        except ProtocolError as error:
-            log.warning("twin %s: %s; ending the session", self._twin.name, error)
-            self.abort()
-            return
-        for line in filter(None, lines):
-            answer, delay_s = self._do("ID" if self.server.faults.take_wrong() else line)
-            self.reply(protocol.encode_answer(answer), delay_s=delay_s)
+    def decoder(self) -> Callable[[bytes], Sequence[str]]:
+        return LumenSwitch.decoder().feed
 
-    def _do(self, line: str) -> tuple[protocol.Answer, float]:
-        """The answer and the time until it is sent."""
+    @override
+    def answer(self, command: str) -> tuple[bytes, float]:
         try:
-            request = protocol.parse_request(line)
+            line, delay_s = self._do(command)
         except ProtocolError as error:
-            return protocol.Refusal(code=BAD_COMMAND, text=str(error)), 0.0
-        match request:
-            case protocol.AskIdentity():
-                firmware = self._twin.options.firmware
-                return protocol.Identity(vendor="Lumen", model="LS-TWIN", serial="0001", firmware=firmware), 0.0
-            case protocol.AskSize():
-                return protocol.Size(inputs=self._twin.inputs, outputs=self._twin.outputs), 0.0
-            case protocol.AskMap():
-                pairs = self._twin.mirror.crossconnects()
-                return protocol.Map(pairs=tuple((int(pair.a.port), int(pair.b.port)) for pair in pairs)), 0.0
-            case protocol.Change(remove=remove, add=add):
-                return self._change(remove, add)
+            line, delay_s = f"NO {BAD_COMMAND} {error}", 0.0
+        return f"{line}\n".encode("ascii", errors="replace"), delay_s
 
-    def _change(
-        self, remove: tuple[tuple[int, int], ...], add: tuple[tuple[int, int], ...]
-    ) -> tuple[protocol.Answer, float]:
-        faults, mirror, now_ns = self.server.faults, self._twin.mirror, self.server.clock.monotonic_ns()
+    @override
+    def another(self, command: str) -> bytes:
+        return self.answer("ID")[0]
+
+    def _do(self, line: str) -> tuple[str, float]:
+        """The answer and the time until it is sent. Raises ProtocolError for an unknown command."""
+        match line.split():
+            case ["ID"]:
+                return f"ID Lumen,LS-TWIN,0001,{self.options.firmware}", 0.0
+            case ["SIZE"]:
+                half = sum(end.side is Side.B for end in self.capabilities.ends)
+                return f"SIZE {len(self.capabilities.ends) - half}x{half}", 0.0
+            case ["MAP"]:
+                return " ".join(["MAP", *(f"{a}>{b}" for a, b in numbers(self.mirror.crossconnects()))]), 0.0
+            case ["SET", *words] if words:
+                pairs = [(word[0], read_pair(word[1:])) for word in words]
+                gone, made = [[pair for sign, pair in pairs if sign == wanted] for wanted in "-+"]
+                if len(gone) + len(made) == len(words):
+                    return self._change(gone, made)
+        raise ProtocolError(f"{line[:40]!r} is not a command")
+
+    def _change(self, remove: Pairs, add: Pairs) -> tuple[str, float]:
+        now_ns = self.clock.monotonic_ns()
         try:
-            gone, made = [list(map(_crossconnect, pairs)) for pairs in (remove, add)]
+            gone, made = [[crossconnect(*pair) for pair in pairs] for pairs in (remove, add)]
             free = {end for pair in gone for end in pair.ends}
             for end in (end for pair in made for end in pair.ends):
-                if end not in free and mirror.crossconnect_at(end) not in (None, *made):
-                    return protocol.Refusal(code=IN_USE, text=f"{end} is in use"), 0.0
-            changes, denial = faults.take_change([*gone, *made])
-            mirror.disconnect([pair for pair in gone if pair in changes], now_ns)
-            settling = mirror.connect([pair for pair in made if pair in changes], now_ns, move=True)
+                if end not in free and self.mirror.crossconnect_at(end) not in (None, *made):
+                    return f"NO {IN_USE} {end} is in use", 0.0
+            changes, denial = self.faults.take_change([*gone, *made])
+            self.mirror.disconnect([pair for pair in gone if pair in changes], now_ns)
+            settling = self.mirror.connect([pair for pair in made if pair in changes], now_ns, move=True)
         except (ConfigError, RefusedError) as error:
-            return protocol.Refusal(code=BAD_PORT, text=str(error)), 0.0
+            return f"NO {BAD_PORT} {error}", 0.0
         if denial is not None:
-            return protocol.Refusal(code=denial.code, text=denial.text), 0.0
-        return protocol.Done(), settling.answer_s
-
-
-def _crossconnect(pair: tuple[int, int]) -> Crossconnect:
-    return Crossconnect.of(PortSide(port=str(pair[0]), side=Side.A), PortSide(port=str(pair[1]), side=Side.B))
+            return f"NO {denial.code} {denial.text}", 0.0
+        return "OK", settling.answer_s
 
 
 TWIN: Final = TwinSpec(make=LumenTwin, options=TwinOptions, denial=Denial(code="3", text="told to say no"))

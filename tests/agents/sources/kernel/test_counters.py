@@ -81,7 +81,7 @@ async def test_counters_and_bytes_of_a_namespace_are_its_own_and_follow_an_inter
     crossbar.unplug("p0")
     assert source.read_bytes(["eth0"]) == {}
     crossbar.plug("p0", host="h0", interface="eth0")
-    assert source.read_bytes(["eth0"])["eth0"].ifindex != found["eth0"].ifindex
+    assert source.read_bytes(["eth0"])["eth0"].interface != found["eth0"].interface
     source.close()
 
 

@@ -36,7 +36,8 @@ class Wire:
         network.prepare()
         network.add_address(self.crossbar.plugs[host], IPv4Interface(IPS[host]))
         other = OTHER[host]
-        network.reach(self.crossbar.plugs[host], {IPS[other]: self.crossbar.plugs[other].address})
+        network.know(self.crossbar.plugs[host], {IPS[other]: self.crossbar.plugs[other].address})
+        network.route({IPS[other]: (self.crossbar.plugs[host], None)})
         network.close()
 
     def light(self) -> None:
@@ -132,7 +133,8 @@ async def test_datagram_by_another_interface_is_not_taken(
     await until_up("h0.1", "h1.1")
     network = HostNetwork(keeper, "h0")
     network.add_address(wire.crossbar.plugs["h0.1"], IPv4Interface("10.1.0.3/32"))
-    network.reach(wire.crossbar.plugs["h0.1"], {IPS["h1"]: wire.crossbar.plugs["h1.1"].address})
+    network.know(wire.crossbar.plugs["h0.1"], {IPS["h1"]: wire.crossbar.plugs["h1.1"].address})
+    network.route({IPS["h1"]: (wire.crossbar.plugs["h0.1"], None)})
     network.close()
     inbox = Inbox()
     beside = await InterfaceDatagrams(keeper.sockets("h1"), clock).open(

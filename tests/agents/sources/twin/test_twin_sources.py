@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hwd_agents.sources.link_source import LinkReading
-from hwd_agents.sources.twin.distant_phys import ASK_EVERY_S
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_agents.sources.twin.manual_host import ManualHost
+from hwd_agents.sources.twin.twin_phys import ASK_EVERY_S
 from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_drivers.core.clock import ShiftedClock
 from hwd_drivers.core.errors import LinkError

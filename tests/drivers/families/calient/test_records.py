@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hwd_drivers.core.errors import ConfigError, ProtocolError, RefusedError
 from hwd_drivers.core.values import Crossconnect, PortSide
 from hwd_drivers.families.calient.ports import PortMap, one_way
-from hwd_drivers.families.calient.records import Record, plan, readings
+from hwd_drivers.families.calient.record import Record
+from hwd_drivers.families.calient.records import plan, readings
 
 from ....answers import check_answers
 

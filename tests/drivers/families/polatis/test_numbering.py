@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.core.values import Crossconnect, PortSide, Side
-from hwd_drivers.families.polatis.numbering import Numbering, UnitError, Wrong
+from hwd_drivers.families.polatis.numbering import Numbering
 
 numbering = Numbering(inputs=8, outputs=8)
 

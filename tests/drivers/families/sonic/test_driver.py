@@ -187,7 +187,7 @@ async def test_host_keys(stage: Stage) -> None:
     twin = await stage.start()
     with pytest.raises(ConfigError, match="host key"):
         await stage.open(host_key="SHA256:wrong")
-    await stage.open(host_key=twin.host_key)
+    await stage.open(host_key=twin.fronts["ssh"].host_key)
 
 
 async def test_an_answer_that_cannot_be_read_ends_the_session_and_counts(

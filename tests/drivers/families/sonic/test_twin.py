@@ -50,7 +50,7 @@ async def twin() -> AsyncIterator[Any]:
 
 
 async def ssh(twin: Any, home: Path, *words: str, password: str = PASSWORD, **more: Any) -> tuple[int | None, str, str]:
-    return await openssh(twin.addresses["ssh"], twin.host_key, home, *words, password=password, **more)
+    return await openssh(twin.addresses["ssh"], twin.fronts["ssh"].host_key, home, *words, password=password, **more)
 
 
 async def test_single_commands_have_their_exit_status_and_a_wrong_password_is_refused(
@@ -82,7 +82,7 @@ async def test_a_shell_at_a_terminal_prompts_echoes_and_edits(twin: Any, tmp_pat
     @pytest.mark.skipif(shutil.which("expect") is None, reason="expect is not installed")
     async def test_it_is_driven_by_expect_as_test_programs_drive_real_ones(twin: Any, tmp_path: Path) -> None:
         host, port = twin.addresses["ssh"].split(":")
-        (tmp_path / "known_hosts").write_text(f"[{host}]:{port} {twin.host_key}\n")
+        (tmp_path / "known_hosts").write_text(f"[{host}]:{port} {twin.fronts['ssh'].host_key}\n")
         script = tmp_path / "drive.exp"
         script.write_text(
             f"""set timeout 15

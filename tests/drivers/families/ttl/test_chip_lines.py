@@ -15,7 +15,7 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import DeadlineError, LinkError
 from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.families.ttl.chip_lines import ChipLines, Use
-from hwd_drivers.families.ttl.lines import Order
+from hwd_drivers.families.ttl.protocol import Pulse
 from hwd_drivers.transports.dial import TcpDialer
 
 from ...stage import Stage
@@ -147,7 +147,9 @@ async def test_a_pulse_whose_caller_is_cancelled_ends_all_the_same(kernel: Kerne
     kernel.done.clear()
     begun = asyncio.Event()
     pulse = asyncio.create_task(
-        lines.carry_out(Order(pulses={50_000: {5: True}}), deadline_s=soon(), on_sent=lambda at_ns: begun.set())
+        lines.carry_out(
+            [Pulse(levels={5: True}, width_us=50_000)], deadline_s=soon(), on_sent=lambda at_ns: begun.set()
+        )
     )
     await begun.wait()
     pulse.cancel()
@@ -161,7 +163,7 @@ async def test_a_pulse_that_goes_wrong_still_tries_to_end(kernel: Kernel, offloa
     lines = await open_lines(Use(held=(), idle={5: False}, inputs=()), offload)
     kernel.failing = OSError(errno.ENODEV, "No such device")
     with pytest.raises(LinkError, match=r"ocs1: move: /dev/gpiochip7: No such device. The chip was removed"):
-        await lines.carry_out(Order(pulses={1000: {5: True}}), deadline_s=soon())
+        await lines.carry_out([Pulse(levels={5: True}, width_us=1000)], deadline_s=soon())
     assert isinstance(await lines.lost(), LinkError)
     assert not kernel.held
     with pytest.raises(LinkError, match="No such device"):
@@ -174,7 +176,7 @@ async def test_nothing_is_moved_after_its_deadline(kernel: Kernel, offload: Thre
     kernel.done.clear()
     told: list[int] = []
     with pytest.raises(DeadlineError, match="not done, its deadline is over"):
-        await lines.carry_out(Order(pulses={1000: {5: True}}), deadline_s=soon(-1), on_sent=told.append)
+        await lines.carry_out([Pulse(levels={5: True}, width_us=1000)], deadline_s=soon(-1), on_sent=told.append)
     assert (kernel.done, told) == ([], [])
     await lines.close()
 

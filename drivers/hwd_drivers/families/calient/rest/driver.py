@@ -6,27 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from pydantic import Field
+from typing_extensions import override
 
 from hwd_drivers.codecs.http import phrase, shorten_body
 from hwd_drivers.codecs.tl1_words import shorten
-from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, LoginError, ProtocolError
-from hwd_drivers.core.values import (
-    Capabilities,
-    Crossconnect,
-    CrossconnectReading,
-    Exchange,
-    Identity,
-    PortSide,
-    PowerReading,
-    Side,
-)
+from hwd_drivers.core.errors import ConfigError, DeviceError, LoginError, ProtocolError
+from hwd_drivers.core.values import Crossconnect, Exchange, Identity, PortSide, PowerReading
 from hwd_drivers.devices.registry import OpenContext
-from hwd_drivers.families.calient import records
 from hwd_drivers.families.calient.ports import PortMap
-from hwd_drivers.families.calient.records import Patience, Record
+from hwd_drivers.families.calient.record import Record
+from hwd_drivers.families.calient.records import Patience
 from hwd_drivers.families.calient.rest import protocol
+from hwd_drivers.families.calient.switch import ListedSwitch
 from hwd_drivers.transports.http_client import HttpAnswer, HttpClient
-from hwd_drivers.transports.keepalive import KeepAlive
 from hwd_drivers.transports.tls import TlsOptions
 
 T = TypeVar("T")
@@ -49,18 +41,19 @@ class CalientRestOptions(TlsOptions):
     dark_dbm: float = Field(default=-60.0, description="readings up to this are no light")
 
 
-class CalientRestSwitch:
+class CalientRestSwitch(ListedSwitch):
     """One connection to one switch; open it with `CalientRestSwitch.open`."""
 
     def __init__(self, context: OpenContext, options: CalientRestOptions, client: HttpClient) -> None:
-        self.name = context.name
-        self._context = context
-        self._options = options
+        super().__init__(
+            context,
+            client,
+            patience=Patience(poll_s=options.poll_s, fail_after_s=options.fail_after_s),
+            dark_dbm=options.dark_dbm,
+            keep_alive_s=options.keep_alive_s,
+        )
         self._client = client
         self._group = "" if options.group == DEFAULT_GROUP else options.group
-        self._ports = PortMap(names=())
-        self._numbers: dict[str, int] = {}
-        self._keep_alive: KeepAlive | None = None
 
     @classmethod
     async def open(cls, context: OpenContext) -> "CalientRestSwitch":
@@ -80,32 +73,16 @@ class CalientRestSwitch:
         )
         switch = cls(context, options, client)
         try:
-            await switch._list_ports(deadline_s)
+            await switch.begin(deadline_s)
         except BaseException:
             await client.close()
             raise
-        switch._keep_alive = KeepAlive(name=context.name, every_s=options.keep_alive_s, ping=switch._ping)
         return switch
 
     async def identify(self, *, deadline_s: float) -> Identity:
         version = await self._get("info", protocol.read_version, deadline_s, id="softwareversion")
         serial, part = await self._get("node", protocol.read_serial, deadline_s, id="summary", detail="SYSCFG")
         return Identity(vendor="Calient", model=part, serial=serial, firmware=version)
-
-    async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Capabilities of the configured model. Raises ConfigError where the switch has another number of ports."""
-        await self._list_ports(deadline_s)
-        stated = len(self._context.capabilities.ends) // 2
-        if len(self._ports.names) != stated:
-            raise ConfigError(
-                f"{self.name}: the switch has {len(self._ports.names)} ports, the testbed says {stated}. "
-                "Correct its size in the testbed file"
-            )
-        return self._context.capabilities
-
-    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
-        found, _ = await self._records(deadline_s)
-        return records.readings(found)
 
     async def change_crossconnects(
         self,
@@ -120,85 +97,51 @@ class CalientRestSwitch:
         The unit answers for each connection: where some fail, the DeviceError has the unit's words for each, and the
         others are done.
         """
-        if not remove and not add:
-            raise BugError(f"{self.name}: asked to change no crossconnect")
-        wanted = [
-            protocol.WantedConnection(
-                source=self._ports.name(pair.a), destination=self._ports.name(pair.b), group=self._group
-            )
-            for pair in add
-        ]
-        for pair in remove:
-            for end in pair.ends:
-                self._ports.name(end)
-        found, read_ns = await self._records(deadline_s)
-        steps = records.plan(found, remove=remove, add=add, name=self.name)
+        steps, before, read_ns = await self._plan(remove, add, deadline_s)
         answers: list[HttpAnswer] = []
         if steps.delete:
             names = [(record.name, "" if record.group == DEFAULT_GROUP else record.group) for record in steps.delete]
             texts = [f"DEL {record.name}" for record in steps.delete]
             answers.append(await self._bulk("bdel", protocol.write_names(names), texts, deadline_s, on_commanded))
         if steps.enter:
-            entered = set(steps.enter)
-            body = protocol.write_wanted([each for each, pair in zip(wanted, add, strict=True) if pair in entered])
+            body = protocol.write_wanted(map(self._port_names, steps.enter), group=self._group)
             texts = [f"ADD {pair}" for pair in steps.enter]
             tell = None if answers else on_commanded
             answers.append(await self._bulk("badd", body, texts, deadline_s, tell))
         acknowledged_ns = answers[-1].received_ns if answers else read_ns
         if add:
-            acknowledged_ns = await records.in_service(
-                functools.partial(self._records, deadline_s),
-                add,
-                name=self.name,
-                command=f"badd {', '.join(add)}",
-                patience=Patience(poll_s=self._options.poll_s, fail_after_s=self._options.fail_after_s),
-                deadline_s=deadline_s,
-                activate=functools.partial(self._activate, answers, deadline_s),
-            )
+            activate = functools.partial(self._activate, answers, deadline_s)
+            acknowledged_ns = await self._in_service(add, f"badd {', '.join(add)}", deadline_s, activate)
         return Exchange(
             commanded_ns=answers[0].sent_ns if answers else read_ns,
             acknowledged_ns=acknowledged_ns,
             commands=len(answers),
-            before=records.crossconnects(found),
+            before=before,
         )
 
     async def read_power(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[PowerReading, ...]:
         """One request for each port."""
-        names = [self._ports.name(end) for end in ends]
         powers: dict[str, tuple[float | None, float | None]] = {}
-        for name in dict.fromkeys(names):
+        for name in dict.fromkeys(self._ports.name(end) for end in ends):
             powers[name] = await self._get("ports", protocol.read_powers, deadline_s, id="detail", port=name)
-        readings = []
-        for end, name in zip(ends, names, strict=True):
-            power_dbm = powers[name][0 if end.side is Side.A else 1]
-            lit = power_dbm is not None and power_dbm > self._options.dark_dbm
-            readings.append(PowerReading(end=end, power_dbm=power_dbm if lit else None))
-        return tuple(readings)
+        return self._powers(ends, powers)
 
-    async def lost(self) -> Exception:
-        return await self._client.lost()
+    @override
+    async def _read_port_names(self, deadline_s: float) -> PortMap:
+        return await self._get("ports", lambda body: PortMap.of(protocol.read_ports(body)), deadline_s, id="summary")
 
-    async def close(self) -> None:
-        if self._keep_alive is not None:
-            await self._keep_alive.stop()
-        await self._client.close()
-
-    async def _list_ports(self, deadline_s: float) -> None:
-        self._ports = await self._get(
-            "ports", lambda body: PortMap.of(protocol.read_ports(body)), deadline_s, id="summary"
-        )
-        self._numbers = self._ports.numbers()
-
+    @override
     async def _ping(self, deadline_s: float) -> None:
         await self._client.request("GET", protocol.path("info", id="restversion"), deadline_s=deadline_s)
 
+    @override
     async def _records(self, deadline_s: float) -> tuple[tuple[Record, ...], int]:
         """All connections; where the unit's list has no states, the details of each are read."""
         answer = await self._ask("GET", protocol.path("crossconnects", id="list"), deadline_s)
         rows = self._client.read(answer, protocol.read_rows)
         whole = []
         for row in rows:
-            if not row.has_states:
+            if row.states is None:
                 answer = await self._ask("GET", protocol.path("crossconnects", id="detail", conn=row.name), deadline_s)
                 row = self._client.read(answer, functools.partial(_same, row))
             whole.append(self._client.read(answer, functools.partial(self._record, row)))
@@ -209,7 +152,7 @@ class CalientRestSwitch:
             source, destination = (self._numbers[port] for port in row.ports)
         except KeyError as error:
             raise ProtocolError(f"{row.name} has port {error.args[0]}, which the unit did not list") from None
-        admin, operation, capability = row.states
+        admin, operation, capability = row.states or ("", "", "")
         return Record(
             name=row.name,
             group=row.group or DEFAULT_GROUP,
@@ -289,6 +232,6 @@ class CalientRestSwitch:
 
 def _same(row: protocol.Row, body: bytes) -> protocol.Row:
     found = protocol.read_rows(body)
-    if len(found) != 1 or found[0].ports != row.ports or not found[0].has_states:
+    if len(found) != 1 or found[0].ports != row.ports or found[0].states is None:
         raise ProtocolError(f"details of {row.name}: {shorten_body(body)}")
     return found[0]

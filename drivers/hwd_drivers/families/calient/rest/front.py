@@ -6,17 +6,21 @@ Behaviour that no source documents is an option in `TwinOptions`; its default is
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from typing_extensions import override
+
 from hwd_drivers.codecs.http import HttpRequest, HttpResponse
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.core.values import Crossconnect, Side
 from hwd_drivers.families.calient.rest import protocol
-from hwd_drivers.families.calient.unit import FIRMWARE, Connection, States, Unit, UnitError, Wish, Wrong
+from hwd_drivers.families.calient.unit import FIRMWARE, Connection, States, Unit, Wish
 from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.transports.tls import serving
 from hwd_drivers.twins.http_session import HttpSession
 from hwd_drivers.twins.server import TwinServer
+from hwd_drivers.twins.unit_twin import Front
 
 REST_VERSION: Final = "1.0"
 COOKIE: Final = "SESSIONID"
@@ -27,32 +31,17 @@ ItemT = TypeVar("ItemT")
 Results = list[dict[str, str]]
 
 
-class RestFront:
+class RestFront(Front[Unit]):
     """REST server of a unit."""
 
     def __init__(self, unit: Unit, *, dialer: Dialer, clock: Clock, address: str) -> None:
-        self.unit = unit
+        super().__init__(unit, dialer=serving(dialer, unit.options.rest_tls_pem), clock=clock, address=address)
         self._tokens = Draws(0).stream(f"rest/{unit.serial}")  # not secret: this is a twin
         self._cookies: list[str] = []
-        self._server = TwinServer(
-            mirror=unit.mirror,
-            clock=clock,
-            dialer=serving(dialer, unit.options.rest_tls_pem),
-            address=address,
-            make_session=lambda server: HttpSession(server, self.handle),
-            faults=unit.faults,
-        )
 
-    @property
-    def sessions(self) -> int:
-        """The number of present connections."""
-        return len(self._server.sessions)
-
-    async def start(self) -> str:
-        return await self._server.start()
-
-    async def close(self) -> None:
-        await self._server.close()
+    @override
+    def make_session(self, server: TwinServer) -> HttpSession:
+        return HttpSession(server, self.handle)
 
     def handle(self, request: HttpRequest) -> HttpResponse:
         """The answer to any request."""

@@ -7,7 +7,7 @@ JSON of another form.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote
@@ -37,57 +37,21 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Half:
-    """One way of a connection, `1.1.1>1.1.2`; states are empty where the unit does not report them here."""
-
-    conn: str
-    admin: str = ""
-    operation: str = ""
-    capability: str = ""
-    in_dbm: float | None = None
-    out_dbm: float | None = None
-    alarm: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One connection of the list; one half, or two where it is bidirectional."""
+    """One connection of the list.
+
+    `ports`: source and destination. `states`: AS, OS and OC of the half in the worse state; None where the unit does
+    not report them here.
+    """
 
     name: str
     group: str
     two_way: bool
-    halves: tuple[Half, ...]
-
-    @property
-    def ports(self) -> tuple[str, str]:
-        """Source and destination."""
-        source, _, destination = self.halves[0].conn.partition(">")
-        return source, destination
-
-    @property
-    def has_states(self) -> bool:
-        return all(half.admin and half.operation and half.capability for half in self.halves)
-
-    @property
-    def states(self) -> tuple[str, str, str]:
-        """AS, OS and OC of the half in the worse state."""
-        worst = next(
-            (half for half in self.halves if (half.admin, half.operation, half.capability) != WELL), self.halves[0]
-        )
-        failed = next((half for half in self.halves if half.capability == "FAIL"), worst)
-        return failed.admin, failed.operation, failed.capability
+    ports: tuple[str, str]
+    states: tuple[str, str, str] | None
 
 
 WELL: Final = ("IS", "IS", "OK")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedConnection:
-    """A one-way connection to add; the unit chooses an empty group."""
-
-    source: str
-    destination: str
-    group: str = ""
 
 
 def path(what: str, **parameters: str) -> str:
@@ -96,14 +60,10 @@ def path(what: str, **parameters: str) -> str:
     return f"{BASE}{what}/" + (f"?{query}" if query else "")
 
 
-def write_wanted(wanted: Sequence[WantedConnection]) -> bytes:
-    """The body of `badd`."""
-    return dump(
-        [
-            {"in": one.source, "out": one.destination, "dir": "uni"} | ({"group": one.group} if one.group else {})
-            for one in wanted
-        ]
-    )
+def write_wanted(ports: Iterable[tuple[str, str]], *, group: str = "") -> bytes:
+    """The body of `badd`: one-way connections, by source and destination; the unit chooses an empty group."""
+    more = {"group": group} if group else {}
+    return dump([{"in": source, "out": destination, "dir": "uni"} | more for source, destination in ports])
 
 
 def write_names(names: Sequence[tuple[str, str]]) -> bytes:
@@ -228,38 +188,32 @@ def _result(item: Any) -> Result:
 
 
 def _row(row: Mapping[str, Any]) -> Row:
-    halves = tuple(_half(_object(row[key])) for key in ("half1", "half2") if _is_present(row, key))
+    halves = [_object(row[key]) for key in ("half1", "half2") if row.get(key) and _object(row[key]).get("conn")]
     if not halves:
         raise ProtocolError(f"connection {shorten(repr(row))}: no half1 with its conn")
-    source, destination = halves[0].conn.split(">")
+    conns = [_text(half, "conn") for half in halves]
+    for conn in conns:
+        if not _CONN.fullmatch(conn):
+            raise ProtocolError(f"conn {shorten(conn)}: not in>out")
+    source, destination = conns[0].split(">")
     two_way = len(halves) == 2
-    default = f"{source}-{destination}" if two_way else halves[0].conn
+    default = f"{source}-{destination}" if two_way else conns[0]
     return Row(
         name=str(row.get("name") or row.get("connid") or default),
         group=str(row.get("group") or ""),
         two_way=two_way,
-        halves=halves,
+        ports=(source, destination),
+        states=_states(halves),
     )
 
 
-def _is_present(row: Mapping[str, Any], key: str) -> bool:
-    return bool(row.get(key)) and bool(_object(row[key]).get("conn"))
-
-
-def _half(half: Mapping[str, Any]) -> Half:
-    conn = _text(half, "conn")
-    if not _CONN.fullmatch(conn):
-        raise ProtocolError(f"conn {shorten(conn)}: not in>out")
-    fields = {key: str(half.get(key) or "") for key in ("as", "os", "oc", "alarm")}
-    return Half(
-        conn=conn,
-        admin=fields["as"],
-        operation=fields["os"],
-        capability=fields["oc"],
-        in_dbm=_power(str(half.get("inp") or "")),
-        out_dbm=_power(str(half.get("outp") or "")),
-        alarm=fields["alarm"],
-    )
+def _states(halves: Sequence[Mapping[str, Any]]) -> tuple[str, str, str] | None:
+    """The states of the half that failed, or else is not in service; None where one half has not all of them."""
+    states = [(str(half.get("as") or ""), str(half.get("os") or ""), str(half.get("oc") or "")) for half in halves]
+    if not all(map(all, states)):
+        return None
+    bad = [each for each in states if each != WELL]
+    return next((each for each in states if each[2] == "FAIL"), (bad or states)[0])
 
 
 def _power(text: str) -> float | None:

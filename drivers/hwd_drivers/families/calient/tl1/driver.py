@@ -1,33 +1,23 @@
 """The driver of Calient switches over TL1: one session that reads and changes connections and reads power."""
 
 import asyncio
-import functools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import override
 
-from hwd_drivers.codecs.tl1_messages import Answer, Completion
-from hwd_drivers.core.errors import BugError, ConfigError, LoginError, ProtocolError
-from hwd_drivers.core.values import (
-    Capabilities,
-    Crossconnect,
-    CrossconnectReading,
-    Exchange,
-    Identity,
-    PortSide,
-    PowerReading,
-    Side,
-)
-from hwd_drivers.devices.connection import Answered
+from hwd_drivers.codecs.tl1_messages import Answer, Command
+from hwd_drivers.core.errors import ConfigError, ProtocolError
+from hwd_drivers.core.values import Crossconnect, Exchange, Identity, PortSide, PowerReading
 from hwd_drivers.devices.registry import OpenContext
-from hwd_drivers.devices.tl1_client import Tl1Client, comment, words
-from hwd_drivers.families.calient import records
+from hwd_drivers.devices.tl1_client import Tl1Client
 from hwd_drivers.families.calient.ports import PortMap
-from hwd_drivers.families.calient.records import Patience, Record
-from hwd_drivers.families.calient.tl1 import lines, protocol
+from hwd_drivers.families.calient.record import Record
+from hwd_drivers.families.calient.records import Patience
+from hwd_drivers.families.calient.switch import ListedSwitch
+from hwd_drivers.families.calient.tl1 import protocol
 from hwd_drivers.families.calient.tl1.sender import Sender
-from hwd_drivers.transports.keepalive import KeepAlive
 
 T = TypeVar("T")
 
@@ -54,17 +44,19 @@ class CalientOptions(BaseModel):
     dark_dbm: float = Field(default=-60.0, description="readings up to this are no light; units report NONE")
 
 
-class CalientSwitch:
+class CalientSwitch(ListedSwitch):
     """One session with one switch; open it with `CalientSwitch.open`."""
 
     def __init__(self, context: OpenContext, options: CalientOptions, client: Tl1Client) -> None:
-        self.name = context.name
-        self._context = context
+        super().__init__(
+            context,
+            client,
+            patience=Patience(poll_s=options.poll_s, fail_after_s=options.fail_after_s),
+            dark_dbm=options.dark_dbm,
+            keep_alive_s=options.keep_alive_s,
+        )
         self._options = options
         self._client = client
-        self._ports = PortMap(names=())
-        self._numbers: dict[str, int] = {}
-        self._keep_alive: KeepAlive | None = None
 
     @classmethod
     async def open(cls, context: OpenContext) -> "CalientSwitch":
@@ -83,32 +75,15 @@ class CalientSwitch:
         )
         switch = cls(context, options, client)
         try:
-            await switch._log_in(context.user, context.password, deadline_s)
-            await switch._list_ports(deadline_s)
+            await client.log_in(context.user, context.password, deadline_s=deadline_s, accepted="already logged in")
+            await switch.begin(deadline_s)
         except BaseException:
             await client.close()
             raise
-        switch._keep_alive = KeepAlive(name=context.name, every_s=options.keep_alive_s, ping=switch._ping)
         return switch
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        element = await self._get(protocol.RetrieveElement(), "RTRV-NE", lines.read_element, deadline_s)
-        return Identity(vendor="Calient", model=element.chassis, serial=element.serial, firmware=element.firmware)
-
-    async def capabilities(self, *, deadline_s: float) -> Capabilities:
-        """Capabilities of the configured model. Raises ConfigError where the switch has another number of ports."""
-        await self._list_ports(deadline_s)
-        stated = len(self._context.capabilities.ends) // 2
-        if len(self._ports.names) != stated:
-            raise ConfigError(
-                f"{self.name}: the switch has {len(self._ports.names)} ports, the testbed says {stated}. "
-                "Correct its size in the testbed file"
-            )
-        return self._context.capabilities
-
-    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
-        found, _ = await self._records(deadline_s)
-        return records.readings(found)
+        return await self._get(protocol.RETRIEVE_ELEMENT, protocol.read_element, deadline_s)
 
     async def change_crossconnects(
         self,
@@ -119,105 +94,68 @@ class CalientSwitch:
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
         """CANC-CRS and DLT-CRS to remove, ENT-CRS and ACT-CRS to add, then RTRV-CRS until all are in service."""
-        if not remove and not add:
-            raise BugError(f"{self.name}: asked to change no crossconnect")
-        for pair in (*remove, *add):
-            for end in pair.ends:
-                self._ports.name(end)
-        found, read_ns = await self._records(deadline_s)
-        steps = records.plan(found, remove=remove, add=add, name=self.name)
+        steps, before, read_ns = await self._plan(remove, add, deadline_s)
         sender = Sender(
-            self._ask, self._client, in_flight=self._options.in_flight, deadline_s=deadline_s, on_commanded=on_commanded
+            self._client, in_flight=self._options.in_flight, deadline_s=deadline_s, on_commanded=on_commanded
         )
-        gone = [(_named(record, self._ports), record.name) for record in steps.delete]
-        active = [each for each, record in zip(gone, steps.delete, strict=True) if record.active]
-        await sender.all([(protocol.CancelConnection(which=which), f"CANC-CRS {name}") for which, name in active])
-        await sender.all([(protocol.DeleteConnection(which=which), f"DLT-CRS {name}") for which, name in gone])
-        await sender.all([(self._enter(pair), f"ENT-CRS {pair}") for pair in steps.enter])
-        denied = await sender.denials([(self._activate(pair), f"ACT-CRS {pair}") for pair in steps.enter])
+        group = self._options.group
+        made = [(pair, *self._port_names(pair)) for pair in steps.enter]
+        await sender.all([self._named("CANC-CRS", record) for record in steps.delete if record.active])
+        await sender.all([self._named("DLT-CRS", record) for record in steps.delete])
+        await sender.all([(protocol.enter(one, other, group), f"ENT-CRS {pair}") for pair, one, other in made])
+        denied = await sender.denials(
+            [(protocol.activate(one, other, group), f"ACT-CRS {pair}") for pair, one, other in made]
+        )
         acknowledged_ns = sender.received_ns or read_ns
         if steps.enter:
             if denied:
                 await self._check_denied(denied, steps.enter, deadline_s)
-            acknowledged_ns = await records.in_service(
-                functools.partial(self._records, deadline_s),
-                add,
-                name=self.name,
-                command=f"ACT-CRS {', '.join(steps.enter)}",
-                patience=Patience(poll_s=self._options.poll_s, fail_after_s=self._options.fail_after_s),
-                deadline_s=deadline_s,
-            )
+            acknowledged_ns = await self._in_service(add, f"ACT-CRS {', '.join(steps.enter)}", deadline_s)
         return Exchange(
             commanded_ns=sender.sent_ns or read_ns,
             acknowledged_ns=acknowledged_ns,
             commands=sender.commands,
-            before=records.crossconnects(found),
+            before=before,
         )
 
     async def read_power(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[PowerReading, ...]:
         if not ends:
             return ()
-        names = [self._ports.name(end) for end in ends]
-        request = protocol.RetrieveSummary(name=names[0] if len(set(names)) == 1 else None)
-        found = await self._get(
-            request, "RTRV-PORT-SUM", lambda answer: _with_all(lines.read_summary(answer), names), deadline_s
-        )
-        powers = []
-        for end, name in zip(ends, names, strict=True):
-            power_dbm = found[name].in_dbm if end.side is Side.A else found[name].out_dbm
-            lit = power_dbm is not None and power_dbm > self._options.dark_dbm
-            powers.append(PowerReading(end=end, power_dbm=power_dbm if lit else None))
-        return tuple(powers)
+        names = dict.fromkeys(self._ports.name(end) for end in ends)
 
-    async def lost(self) -> Exception:
-        return await self._client.lost()
+        def read(answer: Answer) -> dict[str, tuple[float | None, float | None]]:
+            found = protocol.read_powers(answer)
+            if missing := [self._ports.name(end) for end in ends if self._ports.name(end) not in found]:
+                raise ProtocolError(f"RTRV-PORT-SUM: no reading of {', '.join(missing)} in the answer")
+            return found
 
+        command = protocol.retrieve_summary(*names) if len(names) == 1 else protocol.retrieve_summary(None)
+        return self._powers(ends, await self._get(command, read, deadline_s))
+
+    @override
     async def close(self) -> None:
         """Log out, since a unit may allow few sessions, and close."""
         if self._keep_alive is not None:
             await self._keep_alive.stop()
-        await self._client.close(protocol.to_command(protocol.Logout(user=self._context.user or "")))
+        await self._client.close(self._context.user)
 
-    async def _log_in(self, user: str, password: str, deadline_s: float) -> None:
-        (answer,) = (await self._ask(protocol.Login(user=user, password=password), deadline_s=deadline_s)).messages
-        if answer.code is not Completion.COMPLD and "already logged in" not in comment(answer).lower():
-            text = f"{self.name}: the switch refuses the login of {user}: {words(answer)}. Check user and password"
-            raise LoginError(text, device=self.name, command="ACT-USER", code=answer.error, text=comment(answer))
-
-    async def _list_ports(self, deadline_s: float) -> None:
-        self._ports = await self._get(
-            protocol.RetrievePorts(), "RTRV-PORT", lambda answer: PortMap.of(lines.read_ports(answer)), deadline_s
+    @override
+    async def _read_port_names(self, deadline_s: float) -> PortMap:
+        return await self._get(
+            protocol.RETRIEVE_PORTS, lambda answer: PortMap.of(protocol.read_ports(answer)), deadline_s
         )
-        self._numbers = self._ports.numbers()
 
+    @override
     async def _ping(self, deadline_s: float) -> None:
-        await self._ask(protocol.Ping(), deadline_s=deadline_s)
+        await self._client.ask(protocol.PING, deadline_s=deadline_s)
 
+    @override
     async def _records(self, deadline_s: float) -> tuple[tuple[Record, ...], int]:
-        answered = await self._ask(protocol.RetrieveConnections(), deadline_s=deadline_s)
-        found = self._client.read("RTRV-CRS", answered.messages[0], self._read_records)
-        return found, answered.received_ns
-
-    def _read_records(self, answer: Answer) -> tuple[Record, ...]:
-        return tuple(map(self._record, lines.read_connections(answer)))
-
-    def _record(self, line: lines.ConnectionLine) -> Record:
-        try:
-            source, destination = self._numbers[line.source], self._numbers[line.destination]
-        except KeyError as error:
-            raise ProtocolError(
-                f"RTRV-CRS: {line.name} has port {error.args[0]}, which RTRV-PORT did not list"
-            ) from None
-        return Record(
-            name=line.name,
-            group=line.group,
-            source=source,
-            destination=destination,
-            two_way=line.two_way,
-            admin=line.admin,
-            operation=line.operation,
-            capability=line.capability,
+        answered = await self._client.ask(protocol.RETRIEVE_CONNECTIONS, deadline_s=deadline_s)
+        found = self._client.read(
+            "RTRV-CRS", answered.messages[0], lambda answer: protocol.read_connections(answer, self._numbers)
         )
+        return found, answered.received_ns
 
     async def _check_denied(
         self, denied: dict[int, tuple[str, Answer]], entered: Sequence[Crossconnect], deadline_s: float
@@ -229,35 +167,12 @@ class CalientSwitch:
             if entered[place] not in active:
                 self._client.done(what, answer)
 
-    def _enter(self, pair: Crossconnect) -> protocol.EnterConnection:
-        source, destination = (self._ports.name(end) for end in pair.ends)
-        return protocol.EnterConnection(
-            source=source, destination=destination, two_way=False, group=self._options.group
-        )
+    def _named(self, verb: str, record: Record) -> tuple[Command, str]:
+        """A command for an existing connection, and its text for errors."""
+        source, destination = self._ports.names[record.source - 1], self._ports.names[record.destination - 1]
+        command = protocol.of_connection(verb, source, destination, group=record.group, name=record.name)
+        return command, f"{verb} {record.name}"
 
-    def _activate(self, pair: Crossconnect) -> protocol.ActivateConnection:
-        source, destination = (self._ports.name(end) for end in pair.ends)
-        return protocol.ActivateConnection(
-            which=protocol.NamedConnection(
-                name=f"{source}>{destination}", group=self._options.group, source=source, destination=destination
-            )
-        )
-
-    async def _get(self, request: protocol.Request, what: str, reader: Callable[[Answer], T], deadline_s: float) -> T:
-        return self._client.read(what, (await self._ask(request, deadline_s=deadline_s)).messages[0], reader)
-
-    async def _ask(
-        self, *requests: protocol.Request, deadline_s: float, on_sent: Callable[[int], None] | None = None
-    ) -> Answered[Answer]:
-        return await self._client.ask(*map(protocol.to_command, requests), deadline_s=deadline_s, on_sent=on_sent)
-
-
-def _named(record: Record, ports: PortMap) -> protocol.NamedConnection:
-    source, destination = ports.names[record.source - 1], ports.names[record.destination - 1]
-    return protocol.NamedConnection(name=record.name, group=record.group, source=source, destination=destination)
-
-
-def _with_all(found: dict[str, lines.SummaryLine], names: Sequence[str]) -> dict[str, lines.SummaryLine]:
-    if missing := [name for name in names if name not in found]:
-        raise ProtocolError(f"RTRV-PORT-SUM: no reading of {', '.join(missing)} in the answer")
-    return found
+    async def _get(self, command: Command, reader: Callable[[Answer], T], deadline_s: float) -> T:
+        answered = await self._client.ask(command, deadline_s=deadline_s)
+        return self._client.read(command.verb, answered.messages[0], reader)

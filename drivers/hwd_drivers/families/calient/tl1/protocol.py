@@ -1,245 +1,137 @@
-"""Calient TL1 without I/O: frozen requests from and to TL1 commands. `lines` has the data lines of answers.
+"""Calient TL1 without I/O: the commands that we send, and the data lines of their answers, as in captured answers.
 
 Verbs as in published programs for real units (README.md names each). Ports have the unit's own names, such as `3.2.8`.
+Readers raise ProtocolError on a line of another form.
 """
 
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping
 from typing import Final
 
-from hwd_drivers.codecs.tl1_messages import Command
-from hwd_drivers.codecs.tl1_words import quote, unquote
+from hwd_drivers.codecs.tl1_messages import Answer, Command
+from hwd_drivers.codecs.tl1_words import shorten
 from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.values import Identity
+from hwd_drivers.families.calient.record import Record
 
 DEFAULT_PORT: Final = 3083
 PROMPT: Final = "agent>"
 """Printed when the unit is ready, and after every answer."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
-    """ACT-USER"""
-
-    user: str
-    password: str = field(repr=False)
+PING: Final = Command(verb="RTRV-HDR")
+"""Prevents the disconnect of an idle session."""
+RETRIEVE_ELEMENT: Final = Command(verb="RTRV-NE")
+RETRIEVE_PORTS: Final = Command(verb="RTRV-PORT", aid="0")
+RETRIEVE_CONNECTIONS: Final = Command(verb="RTRV-CRS", aid=",")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logout:
-    """CANC-USER"""
-
-    user: str
+# --- commands
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ping:
-    """RTRV-HDR: prevents the disconnect of an idle session."""
+def retrieve_summary(name: str | None) -> Command:
+    """Power of one port, or of all (None)."""
+    return Command(verb="RTRV-PORT-SUM", aid=name or "0")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrieveElement:
-    """RTRV-NE: identity of the unit."""
+def enter(source: str, destination: str, group: str) -> Command:
+    return Command(verb="ENT-CRS", aid=f"{source},{destination}", positional=(group, "1WAY"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievePorts:
-    """RTRV-PORT of one port, of all whose names begin so (`1.1`), or of all (None)."""
-
-    name: str | None = None
+def activate(source: str, destination: str, group: str) -> Command:
+    """Activate the connection that `enter` has made."""
+    return Command(verb="ACT-CRS", aid=f"{source},{destination}", positional=(f"{source}>{destination}", group))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrieveSummary:
-    """RTRV-PORT-SUM of one port, or of all (None): power and connections."""
-
-    name: str | None = None
+def of_connection(verb: str, source: str, destination: str, *, group: str, name: str) -> Command:
+    """CANC-CRS, which deactivates a connection (it keeps its ports), or DLT-CRS."""
+    return Command(verb=verb, aid=f"{source},{destination}", positional=("", group, name))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnterConnection:
-    """ENT-CRS; the unit chooses an empty group or name."""
-
-    source: str
-    destination: str
-    two_way: bool
-    group: str = ""
-    name: str = ""
+# --- data lines
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedConnection:
-    """One connection: by its name, by its ports, or by both."""
-
-    name: str = ""
-    group: str = ""
-    source: str = ""
-    destination: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrieveConnections:
-    """RTRV-CRS of one connection, or of all (None)."""
-
-    which: NamedConnection | None = None
+def read_element(answer: Answer) -> Identity:
+    fields = _fields(answer.lines[0].partition(":")[2]) if answer.lines else {}
+    try:
+        serial, firmware, chassis = (fields[name] for name in ("SERIALNUMBER", "SWPACKAGE", "CHASSISTYPE"))
+    except KeyError as error:
+        raise ProtocolError(f"RTRV-NE: no {error.args[0]} in data lines {shorten(repr(answer.lines))}") from None
+    return Identity(vendor="Calient", model=chassis, serial=serial, firmware=firmware)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivateConnection:
-    """ACT-CRS"""
-
-    which: NamedConnection
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelConnection:
-    """CANC-CRS: deactivate; the connection keeps its ports."""
-
-    which: NamedConnection
+def read_ports(answer: Answer) -> tuple[str, ...]:
+    """Names of the ports of `"6.1.1:WX,TRANSIT,TRANSIT:INAS=IS,..."` lines."""
+    for line in answer.lines:
+        if line.count(":") < 2:
+            raise ProtocolError(f"RTRV-PORT: data line {shorten(line)} is not port:owners:states")
+    return tuple(line.partition(":")[0] for line in answer.lines)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteConnection:
-    """DLT-CRS"""
+def read_powers(answer: Answer) -> dict[str, tuple[float | None, float | None]]:
+    """Power of the IN and the OUT fibre in dBm, None for no light, by port.
 
-    which: NamedConnection
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteAll:
-    """DLT-CRS-ALL"""
-
-
-Request = (
-    Login
-    | Logout
-    | Ping
-    | RetrieveElement
-    | RetrievePorts
-    | RetrieveSummary
-    | RetrieveConnections
-    | EnterConnection
-    | ActivateConnection
-    | CancelConnection
-    | DeleteConnection
-    | DeleteAll
-)
+    `"1.1.1:ALIAS=NONE,INPWR=-3.4,OUTPWR=NONE,CONNNAME1=1.1.1>1.1.2,CONNSTATE1=ACT,..."`
+    """
+    found = {}
+    for line in answer.lines:
+        port, _, rest = line.partition(":")
+        fields = _fields(rest)
+        if not {"INPWR", "OUTPWR"} <= fields.keys():
+            raise ProtocolError(f"RTRV-PORT-SUM: no INPWR or OUTPWR in data line {shorten(line)}")
+        found[port] = _power(fields["INPWR"]), _power(fields["OUTPWR"])
+    return found
 
 
-class DenyError(ProtocolError):
-    """A command that a unit answers with DENY: its code and comment."""
+def read_connections(answer: Answer, numbers: Mapping[str, int]) -> tuple[Record, ...]:
+    """Read the lines of RTRV-CRS; `numbers`: our number of each port.
 
-    def __init__(self, code: str, text: str = "") -> None:
-        super().__init__(f"{code} {text}".rstrip())
-        self.code = code
-        self.text = text
-
-
-def to_command(request: Request) -> Command:
-    match request:
-        case Login(user=user, password=password):
-            return Command(verb="ACT-USER", aid=quote(user), positional=(password,))
-        case Logout(user=user):
-            return Command(verb="CANC-USER", aid=quote(user))
-        case Ping():
-            return Command(verb="RTRV-HDR")
-        case RetrieveElement():
-            return Command(verb="RTRV-NE")
-        case RetrievePorts(name=name):
-            return Command(verb="RTRV-PORT", aid=name or "0")
-        case RetrieveSummary(name=name):
-            return Command(verb="RTRV-PORT-SUM", aid=name or "0")
-        case RetrieveConnections(which=which):
-            if which is None:
-                return Command(verb="RTRV-CRS", aid=",")
-            return Command(verb="RTRV-CRS", aid=_ends(which), positional=_words(which.name))
-        case EnterConnection(source=source, destination=destination, two_way=two_way, group=group, name=name):
-            how = (group, "2WAY" if two_way else "1WAY")
-            return Command(
-                verb="ENT-CRS", aid=f"{source},{destination}", positional=(*how, name, "", "") if name else how
-            )
-        case ActivateConnection(which=which):
-            return Command(verb="ACT-CRS", aid=_ends(which), positional=_words(which.name, which.group))
-        case CancelConnection(which=which):
-            return Command(verb="CANC-CRS", aid=_ends(which), positional=_words("", which.group, which.name))
-        case DeleteConnection(which=which):
-            return Command(verb="DLT-CRS", aid=_ends(which), positional=_words("", which.group, which.name))
-        case DeleteAll():
-            return Command(verb="DLT-CRS-ALL")
+    "1.1.1>1.1.2:SRCPORT=1.1.1,DSTPORT=1.1.2,GRPNAME=SYSTEM,CONNNAME=1.1.1>1.1.2,CONNTYPE=1WAY,AS=IS,OS=IS,..."
+    """
+    lines = []
+    for line in answer.lines:
+        begin = line.find(":SRCPORT=")
+        fields = _fields(line[begin + 1 :])
+        try:
+            two_way = {"1WAY": False, "2WAY": True}[fields["CONNTYPE"]]
+            lines.append((two_way, {name: fields[name] for name in _CONNECTION}))
+        except KeyError as error:
+            raise ProtocolError(f"RTRV-CRS: data line {shorten(line)}: no {error.args[0]}") from None
+    return tuple(_record(fields, numbers, two_way=two_way) for two_way, fields in lines)
 
 
-def from_command(command: Command) -> Request:
-    """Raises DenyError with the code for a wrong command."""
-    aid = unquote(command.aid)
-    match command.verb:
-        case "ACT-USER":
-            return Login(user=aid, password=command.positional[0] if command.positional else "")
-        case "CANC-USER":
-            return Logout(user=aid)
-        case "RTRV-HDR":
-            return Ping()
-        case "RTRV-NE":
-            return RetrieveElement()
-        case "RTRV-PORT":
-            return RetrievePorts(name=None if aid in ("", "0") else aid)
-        case "RTRV-PORT-SUM":
-            return RetrieveSummary(name=None if aid in ("", "0") else aid)
-        case "RTRV-CRS":
-            return RetrieveConnections(which=_wanted(command))
-        case "ENT-CRS":
-            return _enter(command)
-        case "ACT-CRS":
-            return ActivateConnection(which=_which(command))
-        case "CANC-CRS":
-            return CancelConnection(which=_which(command))
-        case "DLT-CRS":
-            return DeleteConnection(which=_which(command))
-        case "DLT-CRS-ALL":
-            return DeleteAll()
-    raise DenyError("IICM")
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,4}(?:\.[0-9]{1,9})?")
+_FIELD = re.compile(r"(?:^|,)\s*([A-Z][A-Z0-9]*)=")
+_CONNECTION = ("CONNNAME", "GRPNAME", "SRCPORT", "DSTPORT", "AS", "OS", "OC")
 
 
-def _ends(which: NamedConnection) -> str:
-    return f"{which.source},{which.destination}" if which.source else ""
+def _fields(text: str) -> dict[str, str]:
+    """`NAME=value,...`; a value, such as a port's alias, may hold commas."""
+    begins = list(_FIELD.finditer(text))
+    ends = [*(begin.start() for begin in begins[1:]), len(text)]
+    return {begin[1]: text[begin.end() : end].strip() for begin, end in zip(begins, ends, strict=False)}
 
 
-def _words(*words: str) -> tuple[str, ...]:
-    return words if any(words) else ()
-
-
-def _ports(command: Command) -> tuple[str, str]:
-    source, _, destination = unquote(command.aid).partition(",")
-    return source.strip(), destination.strip()
-
-
-def _enter(command: Command) -> EnterConnection:
-    source, destination = _ports(command)
-    if not source or not destination:
-        raise DenyError("IIAC", "Invalid AID - source and destination port are needed")
-    group, kind, name = (*command.positional, "", "", "")[:3]
-    if kind.upper() not in ("1WAY", "2WAY"):
-        raise DenyError("IPNV", "Invalid Parameter - 1WAY or 2WAY is needed")
-    return EnterConnection(
-        source=source, destination=destination, two_way=kind.upper() == "2WAY", group=group, name=name
+def _record(fields: Mapping[str, str], numbers: Mapping[str, int], *, two_way: bool) -> Record:
+    name = fields["CONNNAME"]
+    try:
+        source, destination = numbers[fields["SRCPORT"]], numbers[fields["DSTPORT"]]
+    except KeyError as error:
+        raise ProtocolError(f"RTRV-CRS: {name} has port {error.args[0]}, which RTRV-PORT did not list") from None
+    return Record(
+        name=name,
+        group=fields["GRPNAME"],
+        source=source,
+        destination=destination,
+        two_way=two_way,
+        admin=fields["AS"],
+        operation=fields["OS"],
+        capability=fields["OC"],
     )
 
 
-def _wanted(command: Command) -> NamedConnection | None:
-    """RTRV-CRS has the name alone or after an empty word. `ALL`, a comma alone and an empty block: all connections."""
-    source, destination = _ports(command)
-    name = next((word for word in reversed(command.positional) if word), unquote(command.general))
-    if name.upper() == "ALL" or not (name or source or destination):
+def _power(text: str) -> float | None:
+    if text.upper() in ("NONE", ""):
         return None
-    return NamedConnection(name=name, source=source, destination=destination)
-
-
-def _which(command: Command) -> NamedConnection:
-    """ACT-CRS has `name,group`, the others `,group,name` or the name; all accept the name alone in the block before."""
-    source, destination = _ports(command)
-    words = command.positional
-    if len(words) >= 3 and not words[0]:
-        group, name = words[1:3]
-    else:
-        name, group = (*words, "", "")[:2]
-    name = name or unquote(command.general)
-    if not name and not (source and destination):
-        raise DenyError("IIAC", "Invalid AID - a connection is needed")
-    return NamedConnection(name=name, group=group, source=source, destination=destination)
+    if not _DECIMAL.fullmatch(text):
+        raise ProtocolError(f"RTRV-PORT-SUM: {shorten(text)} is not a power in dBm")
+    return float(text)

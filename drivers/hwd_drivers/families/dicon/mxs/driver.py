@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from hwd_drivers.codecs.scpi import NO_ERROR
 from hwd_drivers.core.errors import BugError, ConfigError, DeadlineError, DeviceError, FailedError, ProtocolError
@@ -19,7 +19,7 @@ from hwd_drivers.core.values import (
     PortSide,
     Side,
 )
-from hwd_drivers.devices.registry import OpenContext
+from hwd_drivers.devices.registry import OpenContext, Options
 from hwd_drivers.devices.scpi_client import ScpiClient
 from hwd_drivers.families.dicon.mxs import protocol
 from hwd_drivers.families.dicon.mxs.protocol import OPEN, Status
@@ -31,10 +31,8 @@ UNWELL: Final = frozenset({Status.DISCONNECTED, Status.DEFECTIVE, Status.UNCONFI
 ReadT = TypeVar("ReadT")
 
 
-class MxsOptions(BaseModel):
+class MxsOptions(Options):
     """Options of an MXS-9100 in a testbed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     open_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and for its first answer")
     disconnect: Literal["open", "scan-0"] = Field(
@@ -81,8 +79,8 @@ class MxsSwitch:
         return switch
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        unit = (await self._read([protocol.IDENTITY], protocol.read_identity, deadline_s))[0]
-        return Identity(vendor=unit.vendor, model=unit.model, serial=unit.serial, firmware=unit.firmware)
+        (unit,) = await self._read([protocol.IDENTITY], protocol.read_identity, deadline_s)
+        return unit
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
         """Capabilities of the configured model: the unit is not known to report its size."""
@@ -110,8 +108,8 @@ class MxsSwitch:
         """
         if not remove and not add:
             raise BugError(f"{self.name}: asked to change no crossconnect")
-        freed = {pair: self._near(pair) for pair in remove}
-        connects = [protocol.connect(self._near(pair), self._far(pair)) for pair in add]
+        freed = {pair: self._number(pair.a, Side.A) for pair in remove}
+        connects = [protocol.connect(self._number(pair.a, Side.A), self._number(pair.b, Side.B)) for pair in add]
         before = await self._pairs(deadline_s) if self._options.read_before else None
         there = before if before is not None else await self._pairs(deadline_s, [*freed.values()])
         commands = [*(self._free(near) for pair, near in freed.items() if pair in there), *connects]
@@ -204,13 +202,8 @@ class MxsSwitch:
     def _free(self, near: int) -> str:
         return protocol.disconnect(near) if self._options.disconnect == "open" else protocol.connect(near, OPEN)
 
-    def _near(self, pair: Crossconnect) -> int:
-        return self._number(pair.a, Side.A, self._inputs)
-
-    def _far(self, pair: Crossconnect) -> int:
-        return self._number(pair.b, Side.B, self._outputs)
-
-    def _number(self, end: PortSide, side: Side, limit: int) -> int:
+    def _number(self, end: PortSide, side: Side) -> int:
+        limit = self._inputs if side is Side.A else self._outputs
         if end.side is not side or not end.port.isdecimal() or not 1 <= int(end.port) <= limit:
             raise ConfigError(f"{self.name}: port {end}: a unit of {self._inputs}x{self._outputs} has no such port")
         return int(end.port)

@@ -4,7 +4,8 @@ import re
 from typing import Final
 
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.values import Capabilities, PortSide, Side
+from hwd_drivers.core.values import Capabilities
+from hwd_drivers.devices.elements import matrix_ends
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 from hwd_drivers.families.dicon.mxs.driver import MxsOptions, MxsSwitch
 from hwd_drivers.families.dicon.mxs.protocol import DEFAULT_PORT
@@ -23,10 +24,8 @@ def mxs_9100(size: str | None) -> Capabilities:
     inputs, outputs = int(matrix[1]), int(matrix[2])
     if inputs + outputs > PORTS:
         raise ConfigError(f"size {size}: {inputs + outputs} ports are over the {PORTS} ports of this model")
-    near = tuple(PortSide(port=str(port), side=Side.A) for port in range(1, inputs + 1))
-    far = tuple(PortSide(port=str(port), side=Side.B) for port in range(1, outputs + 1))
     return Capabilities(
-        ends=near + far,
+        ends=matrix_ends(inputs, outputs),
         two_sided=True,
         reciprocal=True,
         latching=False,

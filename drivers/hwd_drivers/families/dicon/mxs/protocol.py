@@ -5,12 +5,12 @@ Inputs and outputs each count from 1. Readers raise ProtocolError on any other a
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from hwd_drivers.codecs.scpi import shorten
 from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.values import Identity
 from hwd_drivers.transports.serial_line import SerialLine
 
 DEFAULT_PORT: Final = 0
@@ -46,16 +46,6 @@ class Status(StrEnum):
     """The switch module does not work."""
     UNCONFIGURED = "UNCONFIGURED"
     """Not configured by the factory."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitIdentity:
-    """The answer to `*IDN?`."""
-
-    vendor: str
-    model: str
-    serial: str
-    firmware: str
 
 
 def connect(near: int, far: int) -> str:
@@ -96,11 +86,11 @@ def read_status(answer: str) -> Status | str:
     return Status(word) if word in {*Status} else f"in the state {shorten(answer)}, which is not known here"
 
 
-def read_identity(answer: str) -> UnitIdentity:
+def read_identity(answer: str) -> Identity:
     fields = [part.strip() for part in answer.split(",")]
     if len(fields) != 4:
         raise ProtocolError(f"{IDENTITY}: {shorten(answer)} is not vendor,model,serial,firmware")
-    return UnitIdentity(vendor=fields[0], model=fields[1], serial=fields[2], firmware=fields[3])
+    return Identity(vendor=fields[0], model=fields[1], serial=fields[2], firmware=fields[3])
 
 
 def read_outputs(answers: Sequence[str], outputs: int) -> tuple[int, ...]:

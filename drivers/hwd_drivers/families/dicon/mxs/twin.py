@@ -1,10 +1,10 @@
 """The twin of a DiCon MXS-9100: its SCPI on the mirror model."""
 
 import re
-from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+from typing_extensions import override
 
 from hwd_drivers.codecs.scpi import (
     DATA_TYPE_ERROR,
@@ -15,31 +15,25 @@ from hwd_drivers.codecs.scpi import (
     ScpiError,
     expect,
 )
-from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import RefusedError
-from hwd_drivers.core.ids import Draws
-from hwd_drivers.core.values import Capabilities, Crossconnect, PortSide, Side
+from hwd_drivers.core.values import Crossconnect, PortSide, Side
+from hwd_drivers.devices.registry import Options
 from hwd_drivers.families.dicon.mxs import protocol
 from hwd_drivers.families.dicon.mxs.protocol import OPEN, QUEUE_LIMIT, Status
-from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.twins.faults import Denial
-from hwd_drivers.twins.mirror import Mirror
-from hwd_drivers.twins.registry import TwinSpec, options_of
+from hwd_drivers.twins.registry import TwinSpec
 from hwd_drivers.twins.scpi_server import Call, Done, Handler, ScpiDialect, ScpiSession, common
 from hwd_drivers.twins.scpi_tree import ScpiTree
-from hwd_drivers.twins.server import Faults, TwinServer
-from hwd_drivers.twins.timing import SwitchTiming
+from hwd_drivers.twins.sequential import OneServerTwin
+from hwd_drivers.twins.server import TwinServer
 
 VERSION: Final = "1999.0"
 
 _NUMBER = re.compile(r"[0-9]{1,5}")
 
 
-class MxsTwinOptions(BaseModel):
+class MxsTwinOptions(Options):
     """Behaviour of the twin that is not in the manual's pages that we have."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     in_use: Literal["move", "deny"] = Field(default="move", description="what SCAN does with an output in use")
     saves: bool = Field(default=False, description="WEN at first: whether crossconnects are back after a power cut")
@@ -48,54 +42,22 @@ class MxsTwinOptions(BaseModel):
     )
 
 
-class MxsTwin:
-    """A twin of one unit; `mirror` is its optics, `faults` its faults."""
+class MxsTwin(OneServerTwin[MxsTwinOptions]):
+    """A twin of one unit; `switched` counts its changes."""
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        capabilities: Capabilities,
-        timing: SwitchTiming,
-        draws: Draws,
-        clock: Clock,
-        dialer: Dialer,
-        address: str,
-        options: Mapping[str, Json],
-    ) -> None:
-        self.options = options_of(MxsTwinOptions, name, options)
-        self.name = name
-        self.mirror = Mirror(name=name, capabilities=capabilities, timing=timing, draws=draws)
-        self.faults = Faults(mirror=self.mirror, clock=clock, restores=self.options.saves)
+    protocol = "scpi"
+    options_type = MxsTwinOptions
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.faults.restores = self.options.saves
         self.switched = 0
-        self._clock = clock
-        self._inputs = [end for end in capabilities.ends if end.side is Side.A]
-        self._outputs = [end for end in capabilities.ends if end.side is Side.B]
-        serial = draws.stream(f"twin/{name}/serial").randrange(10**6)
-        self._identity = f"DiCon,MXS-9100-{len(self._inputs)}x{len(self._outputs)},T{serial:06d},TWIN"
-        self._server = TwinServer(
-            mirror=self.mirror,
-            clock=clock,
-            dialer=dialer,
-            address=address,
-            make_session=self._make_session,
-            faults=self.faults,
-        )
-        self._addresses: Mapping[str, str] = {}
+        self._inputs = [end for end in self.capabilities.ends if end.side is Side.A]
+        self._outputs = [end for end in self.capabilities.ends if end.side is Side.B]
+        self._identity = f"DiCon,MXS-9100-{len(self._inputs)}x{len(self._outputs)},{self.serial},TWIN"
 
-    @property
-    def addresses(self) -> Mapping[str, str]:
-        return self._addresses
-
-    async def start(self) -> str:
-        listening = await self._server.start()
-        self._addresses = {"scpi": listening}
-        return listening
-
-    async def close(self) -> None:
-        await self._server.close()
-
-    def _make_session(self, server: TwinServer) -> ScpiSession:
+    @override
+    def session(self, server: TwinServer) -> ScpiSession:
         errors = ErrorQueue(limit=QUEUE_LIMIT)
         handlers: dict[str, Handler] = {
             **common(errors, identity=self._identity, reset=self._open_all),
@@ -136,7 +98,7 @@ class MxsTwin:
         return Done()
 
     def _open_all(self) -> float:
-        self.mirror.disconnect(self.mirror.crossconnects(), self._clock.monotonic_ns())
+        self.mirror.disconnect(self.mirror.crossconnects(), self.clock.monotonic_ns())
         return 0.0
 
     def _set_saves(self, call: Call) -> Done:
@@ -160,7 +122,7 @@ class MxsTwin:
             raise ScpiError(code, denial.text)
 
     def _move(self, present: Crossconnect | None, wanted: Crossconnect | None) -> None:
-        now_ns = self._clock.monotonic_ns()
+        now_ns = self.clock.monotonic_ns()
         self.switched += 1
         if wanted is None:
             self.mirror.disconnect([present] if present is not None else [], now_ns)

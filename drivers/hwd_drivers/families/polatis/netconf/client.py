@@ -19,10 +19,9 @@ T = TypeVar("T")
 
 
 class NetconfClient:
-    """Operations and their replies. Open it with `NetconfClient.open`; `on_notification` gets notifications."""
+    """Operations and their replies. Open it with `NetconfClient.open`."""
 
     def __init__(self, *, name: str, clock: Clock, ssh: SshSession) -> None:
-        self.on_notification: Callable[[Notification], None] | None = None
         self.capabilities: tuple[str, ...] = ()
         self._name = name
         self._ssh = ssh
@@ -45,16 +44,6 @@ class NetconfClient:
             await client.close()
             raise
         return client
-
-    @property
-    def garbled(self) -> int:
-        """Number of messages that could not be parsed."""
-        return self._connection.garbled
-
-    @property
-    def late(self) -> int:
-        """Number of replies that came after their operation was abandoned."""
-        return self._connection.late
 
     async def ask(
         self, *operations: tuple[str, Element], deadline_s: float, on_sent: Callable[[int], None] | None = None
@@ -132,8 +121,7 @@ class NetconfClient:
                     if not self._greeting.done():
                         self._greeting.set_result(message)
                 case Notification():
-                    if self.on_notification is not None:
-                        self.on_notification(message)
+                    pass  # the driver subscribes to none
                 case Rpc():
                     raise ProtocolError("NETCONF: the device sent an rpc")
         return replies

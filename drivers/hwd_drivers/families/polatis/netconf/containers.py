@@ -143,7 +143,7 @@ class Containers:
         container = Element(f"{{{OPSW}}}product-information")
         xml.leaf(container, "manufacturer", product.vendor)
         xml.leaf(container, "serial-number", product.serial)
-        xml.leaf(container, "model-name", product.code)
+        xml.leaf(container, "model-name", product.model)
         xml.leaf(container, "software-version", product.firmware)
         return container
 

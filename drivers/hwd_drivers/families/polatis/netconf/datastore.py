@@ -4,17 +4,20 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from hwd_drivers.core.unit_error import UnitError
 from hwd_drivers.families.polatis.attenuators import LEVELLED
 from hwd_drivers.families.polatis.groups import GROUPS_LIMIT, Group
 from hwd_drivers.families.polatis.netconf import xml
 from hwd_drivers.families.polatis.netconf.containers import Containers, port_entry
 from hwd_drivers.families.polatis.netconf.messages import BASE
-from hwd_drivers.families.polatis.netconf.old_ports import OldPorts
+from hwd_drivers.families.polatis.netconf.old_ports import OldPorts, label_setter
 from hwd_drivers.families.polatis.netconf.protocol import OPSW, VOA_MODES, to_level
 from hwd_drivers.families.polatis.netconf.refusals import refusal_of, refuse
-from hwd_drivers.families.polatis.numbering import UnitError, Wrong
 from hwd_drivers.families.polatis.settings import AlarmMode, AlarmType, Edge, VoaSetting
 from hwd_drivers.families.polatis.unit import BootMode, Unit
+
+Step = Callable[[], float | None]
+"""Does one part of an edit; returns the seconds until the answer, None for none."""
 
 OPERATIONS: Final = frozenset({"merge", "replace", "create", "delete", "remove", "none"})
 STARTUP_MODES: Final = {"MODE_VOLATILE": BootMode.DARK, "MODE_PRESERVE": BootMode.RESTORE}
@@ -66,11 +69,11 @@ class Datastore:
         """Do the edits of `config`, all or none; returns the seconds until the answer. Raises RefusedRpc."""
         try:
             steps = [self._plan(part, _operation(part, default)) for part in config]
-            return max([step() for step in steps], default=0.0)
+            return max([step() or 0.0 for step in steps], default=0.0)
         except UnitError as error:
             raise refusal_of(error) from error
 
-    def _plan(self, part: Element, operation: str) -> Callable[[], float]:
+    def _plan(self, part: Element, operation: str) -> Step:
         """The action of one part, checked as far as possible in advance."""
         match xml.name(part):
             case "cross-connects":
@@ -86,7 +89,7 @@ class Datastore:
 
     # --- crossconnects
 
-    def _plan_crossconnects(self, part: Element, operation: str) -> Callable[[], float]:
+    def _plan_crossconnects(self, part: Element, operation: str) -> Step:
         unit = self._unit
         present = dict(unit.pairs())
         if operation in ("delete", "remove"):
@@ -139,7 +142,7 @@ class Datastore:
         """delete-group-cross-connect: returns the seconds until the answer."""
         return self._unit.groups.disconnect(_word(given, "group-name"))
 
-    def _plan_groups(self, part: Element, operation: str) -> Callable[[], float]:
+    def _plan_groups(self, part: Element, operation: str) -> Step:
         groups = self._unit.groups
         kept = {} if operation in ("replace", "delete", "remove") else {each.name: each for each in groups.all()}
         if operation == "delete" and not groups.all():
@@ -167,23 +170,19 @@ class Datastore:
         if len(kept) > GROUPS_LIMIT:
             raise refuse("operation-failed", f"Over {GROUPS_LIMIT} groups", path="/groups")
 
-        def do() -> float:
-            if (denial := self._unit.faults.take_denial()) is not None:
-                raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
+        def do() -> None:
+            self._unit.raise_denial()
             for each in groups.all():
                 if each.name not in kept:
                     groups.remove(each.name)
             for group in kept.values():
                 groups.define(group)
-            return 0.0
 
         return do
 
     # --- lists of ports
 
-    def _plan_ports(
-        self, part: Element, operation: str, setter: Callable[[int, Element], Callable[[], None]]
-    ) -> Callable[[], float]:
+    def _plan_ports(self, part: Element, operation: str, setter: Callable[[int, Element], Callable[[], None]]) -> Step:
         steps = []
         for entry in part:
             if xml.name(entry) != "port":
@@ -196,12 +195,10 @@ class Datastore:
                 entry = _defaults(xml.name(part), port)
             steps.append(setter(port, entry))
 
-        def do() -> float:
-            if (denial := self._unit.faults.take_denial()) is not None:
-                raise UnitError(Wrong.FAULT, denial.text, code=denial.code)
+        def do() -> None:
+            self._unit.raise_denial()
             for step in steps:
                 step()
-            return 0.0
 
         return do
 
@@ -209,15 +206,7 @@ class Datastore:
         if xml.child(entry, "status") is not None:
             raise refuse("invalid-value", "status cannot be set", bad_element="status")
         self._unit.check((port,))
-        label, peer = xml.child(entry, "label"), xml.child(entry, "peer-port")
-
-        def do() -> None:
-            if label is not None:
-                self._unit.label(port, xml.text(label))
-            if peer is not None:
-                self._peers[port] = xml.text(peer)
-
-        return do
+        return label_setter(self._unit, self._peers, port, entry, "label")
 
     def _set_monitor(self, port: int, entry: Element) -> Callable[[], None]:
         wavelength = _number(entry, "wavelength")
@@ -263,7 +252,7 @@ class Datastore:
 
     # --- the unit
 
-    def _plan_system(self, part: Element) -> Callable[[], float]:
+    def _plan_system(self, part: Element) -> Step:
         for each in part:
             if xml.name(each) != "startup-mode":
                 raise refuse("unknown-element", f"{xml.name(each)} in system-config", bad_element=xml.name(each))
@@ -271,11 +260,7 @@ class Datastore:
         if word not in STARTUP_MODES:
             raise refuse("invalid-value", f"startup-mode {word[:80]}", bad_element="startup-mode")
 
-        def do() -> float:
-            self._unit.boot = STARTUP_MODES[word]
-            return 0.0
-
-        return do
+        return lambda: setattr(self._unit, "boot", STARTUP_MODES[word])
 
 
 def _word(parent: Element, name: str) -> str:

@@ -2,15 +2,15 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from xml.etree.ElementTree import Element
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, ProtocolError
+from hwd_drivers.core.errors import BugError, ConfigError
 from hwd_drivers.core.values import (
     Attenuation,
     Capabilities,
@@ -26,9 +26,11 @@ from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.families.polatis.netconf import protocol
 from hwd_drivers.families.polatis.netconf.client import NetconfClient
 from hwd_drivers.families.polatis.netconf.messages import Reply
-from hwd_drivers.families.polatis.numbering import Numbering, UnitError
+from hwd_drivers.families.polatis.switch import NumberedSwitch
 from hwd_drivers.transports.ssh.keys import HostTrust
 from hwd_drivers.transports.ssh.session import SshLogin
+
+T = TypeVar("T")
 
 BLOCKED: Final = ("DISABLED", "PC_DISABLED")
 """Port states in which a port is dark by command, in new modules and in old ones."""
@@ -60,15 +62,13 @@ class NetconfOptions(BaseModel):
     )
 
 
-class PolatisNetconfSwitch:
+class PolatisNetconfSwitch(NumberedSwitch):
     """One session with one switch; open it with `PolatisNetconfSwitch.open`."""
 
     def __init__(self, context: OpenContext, options: NetconfOptions, client: NetconfClient) -> None:
-        self.name = context.name
-        self._context = context
+        super().__init__(context, client, dark_dbm=options.dark_dbm)
         self._options = options
         self._client = client
-        self._numbering = Numbering.of(context.capabilities.ends)
         self._entry = protocol.list_name(client.capabilities)
         self._old = self._entry == "pairs"
         self._ingress: dict[Crossconnect, int] = {}
@@ -94,12 +94,8 @@ class PolatisNetconfSwitch:
         return cls(context, options, client)
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        operation = "get product-information", protocol.get(protocol.part("product-information"))
-        (reply,) = (await self._client.ask(operation, deadline_s=deadline_s)).messages
-        product = self._client.read(operation[0], reply, protocol.read_product)
-        return Identity(
-            vendor=product.manufacturer, model=product.model, serial=product.serial, firmware=product.software
-        )
+        what = "get product-information"
+        return await self._read(what, protocol.part("product-information"), protocol.read_product, deadline_s)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
         """Capabilities of the configured model, with the existing monitors and attenuators.
@@ -137,9 +133,7 @@ class PolatisNetconfSwitch:
         )
 
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
-        operation = self._get_pairs()
-        answered = await self._client.ask(operation, deadline_s=deadline_s)
-        pairs = self._client.read(operation[0], answered.messages[0], self._read_pairs)
+        pairs = await self._read("get cross-connects", protocol.part("cross-connects"), self._read_pairs, deadline_s)
         return tuple(CrossconnectReading(crossconnect=pair) for pair in pairs)
 
     async def change_crossconnects(
@@ -151,9 +145,10 @@ class PolatisNetconfSwitch:
         on_commanded: Callable[[int], None] | None = None,
     ) -> Exchange:
         """One edit-config: pairs of `add` are merged, which moves ports in use; the rest of `remove` is deleted."""
-        made = [self._pair(pair) for pair in add]
+        made = self._numbers(add)
         reused = {port for pair in made for port in pair} if self._moves_in_use else set()
-        gone = [self._as_reported(pair) for pair in remove if reused.isdisjoint(self._pair(pair))]
+        removed = zip(remove, self._numbers(remove), strict=True)
+        gone = [self._as_reported(pair, *ports) for pair, ports in removed if reused.isdisjoint(ports)]
         if not made and not gone:
             raise BugError(f"{self.name}: asked to change no crossconnect")
         words = [f"delete {', '.join(remove)}"] * bool(gone) + [f"merge {', '.join(add)}"] * bool(made)
@@ -161,146 +156,85 @@ class PolatisNetconfSwitch:
             f"edit-config cross-connects: {'; '.join(words)}",
             protocol.edit(protocol.crossconnects(gone, made, entry=self._entry)),
         )
-        before = [self._get_pairs()] if self._options.read_before else []
+        look = "get cross-connects", protocol.get(protocol.part("cross-connects"))
+        before = [look] if self._options.read_before else []
         answered = await self._client.ask(*before, change, deadline_s=deadline_s, on_sent=on_commanded)
         self._client.read(change[0], answered.messages[-1], protocol.read_ok)
         return Exchange(
             commanded_ns=answered.sent_ns,
             acknowledged_ns=answered.received_ns,
             commands=1,
-            before=self._client.read(before[0][0], answered.messages[0], self._read_pairs) if before else None,
+            before=self._client.read(look[0], answered.messages[0], self._read_pairs) if before else None,
         )
 
     async def read_power(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[PowerReading, ...]:
-        if not ends:
-            return ()
-        ports = [self._numbering.number(end) for end in ends]
-        wanted = protocol.old_ports(ports, "opm/power") if self._old else protocol.part("opm-power", ports)
-        operation = "get power", protocol.get(wanted)
-        answered = await self._client.ask(operation, deadline_s=deadline_s)
         reader = protocol.read_old_powers if self._old else protocol.read_powers
-        powers = self._client.read(operation[0], answered.messages[0], reader)
-        self._expect_all(operation[0], ends, powers.keys())
-        dark_dbm = self._options.dark_dbm
-        return tuple(
-            PowerReading(end=end, power_dbm=powers[port] if powers[port] > dark_dbm else None)
-            for port, end in zip(ports, ends, strict=True)
-        )
+        where = "ports/opm/power" if self._old else "opm-power"
+        return self._powers(ends, await self._read_ports("get power", where, ends, reader, deadline_s))
 
     async def read_overrides(self, ends: Sequence[PortSide], *, deadline_s: float) -> Mapping[PortSide, PortOverride]:
-        if not ends:
-            return {}
-        ports = [self._numbering.number(end) for end in ends]
-        wanted = protocol.old_ports(ports, "port-state") if self._old else protocol.part("port-config", ports)
-        operation = "get port states", protocol.get(wanted)
-        answered = await self._client.ask(operation, deadline_s=deadline_s)
         reader = protocol.read_old_states if self._old else protocol.read_statuses
-        states = self._client.read(operation[0], answered.messages[0], reader)
-        self._expect_all(operation[0], ends, states.keys())
+        where = "ports/port-state" if self._old else "port-config"
+        states = await self._read_ports("get port states", where, ends, reader, deadline_s)
         return {
-            end: PortOverride.FORCE_BLOCKED if states[port] in BLOCKED else PortOverride.NORMAL
-            for end, port in zip(ends, ports, strict=True)
+            end: PortOverride.FORCE_BLOCKED if states[self._number(end)] in BLOCKED else PortOverride.NORMAL
+            for end in ends
         }
 
     async def override(self, ends: Sequence[PortSide], to: PortOverride, *, deadline_s: float) -> None:
         """Set by port-set-state, with old modules by the state in the configuration: a disabled port is dark."""
-        ports = [self._numbering.number(end) for end in ends]
+        ports = [self._number(end) for end in ends]
         block = to is PortOverride.FORCE_BLOCKED
         if self._old:
-            operation = (
-                f"edit-config ports {_list(ends)}",
-                protocol.edit(protocol.set_old_states(ports, protocol.OLD_STATES[block])),
-            )
-        elif block:
-            operation = f"port-set-state port-disab {_list(ends)}", protocol.set_states(disable=ports)
+            edit = protocol.edit(protocol.set_old_states(ports, protocol.OLD_STATES[block]))
+            await self._do(f"edit-config ports {','.join(ends)}", edit, deadline_s)
         else:
-            operation = f"port-set-state port-enab {_list(ends)}", protocol.set_states(enable=ports)
-        answered = await self._client.ask(operation, deadline_s=deadline_s)
-        self._client.read(operation[0], answered.messages[0], protocol.read_ok)
+            word = "port-disab" if block else "port-enab"
+            await self._do(f"port-set-state {word} {','.join(ends)}", protocol.set_states(word, ports), deadline_s)
 
     async def read_attenuation(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[Attenuation, ...]:
-        if not ends:
-            return ()
-        operation = "get voa", protocol.get(protocol.part("voa", map(self._numbering.number, ends)))
-        answered = await self._client.ask(operation, deadline_s=deadline_s)
-        entries = self._client.read(operation[0], answered.messages[0], protocol.read_voa)
-        self._expect_all(operation[0], ends, entries.keys())
-        found = [(end, entries[self._numbering.number(end)]) for end in ends]
-        return tuple(
-            Attenuation(
-                end=end,
-                mode=entry.mode,
-                level=entry.level,
-                reference=None if entry.reference is None else self._end(entry.reference),
-            )
-            for end, entry in found
-        )
+        return self._attenuations(ends, await self._read_ports("get voa", "voa", ends, protocol.read_voa, deadline_s))
 
     async def attenuate(self, wanted: Sequence[Attenuation], *, deadline_s: float) -> None:
-        entries = [
-            protocol.VoaEntry(
-                port=self._numbering.number(each.end),
-                mode=each.mode,
-                level=each.level,
-                reference=None if each.reference is None else self._numbering.number(each.reference),
-            )
-            for each in wanted
-        ]
-        operation = f"edit-config voa {_list(each.end for each in wanted)}", protocol.edit(protocol.voa(entries))
-        answered = await self._client.ask(operation, deadline_s=deadline_s)
-        self._client.read(operation[0], answered.messages[0], protocol.read_ok)
+        what = f"edit-config voa {','.join(each.end for each in wanted)}"
+        await self._do(what, protocol.edit(protocol.voa(self._settings(wanted))), deadline_s)
 
     @property
     def _moves_in_use(self) -> bool:
         return self._options.moves_in_use and self._context.capabilities.moves_in_use
 
-    async def lost(self) -> Exception:
-        return await self._client.lost()
+    async def _do(self, what: str, operation: Element, deadline_s: float) -> None:
+        (reply,) = (await self._client.ask((what, operation), deadline_s=deadline_s)).messages
+        self._client.read(what, reply, protocol.read_ok)
 
-    async def close(self) -> None:
-        await self._client.close()
+    async def _read(self, what: str, part: Element, reader: Callable[[Reply], T], deadline_s: float) -> T:
+        (reply,) = (await self._client.ask((what, protocol.get(part)), deadline_s=deadline_s)).messages
+        return self._client.read(what, reply, reader)
 
-    def _get_pairs(self) -> tuple[str, Element]:
-        return "get cross-connects", protocol.get(protocol.part("cross-connects"))
+    async def _read_ports(
+        self,
+        what: str,
+        where: str,
+        ends: Sequence[PortSide],
+        reader: Callable[[Reply], dict[int, T]],
+        deadline_s: float,
+    ) -> dict[int, T]:
+        """What `reader` finds for each port of these ends. `where`: a container, for old modules with a leaf of it."""
+        if not ends:
+            return {}
+        ports = [self._number(end) for end in ends]
+        container, _, leaf = where.partition("/")
+        part = protocol.old_ports(ports, leaf) if leaf else protocol.part(container, ports)
+        found = await self._read(what, part, reader, deadline_s)
+        self._expect_all(what, ends, found.keys())
+        return found
 
     def _read_pairs(self, reply: Reply) -> tuple[Crossconnect, ...]:
         """Read the pairs, and store the ingress of each: without sides, that may be either port."""
-        try:
-            pairs = {
-                self._numbering.crossconnect(*pair): pair[0] for pair in protocol.read_pairs(reply, entry=self._entry)
-            }
-        except UnitError as error:
-            raise ProtocolError(f"the switch reports a crossconnect that it cannot have: {error}") from error
-        self._ingress = pairs
-        return tuple(sorted(pairs, key=Crossconnect.sort_key))
+        pairs = protocol.read_pairs(reply, entry=self._entry)
+        self._ingress = {self._crossconnect(*pair): pair[0] for pair in pairs}
+        return tuple(sorted(self._ingress, key=Crossconnect.sort_key))
 
-    def _pair(self, pair: Crossconnect) -> tuple[int, int]:
-        return self._numbering.number(pair.a), self._numbering.number(pair.b)
-
-    def _as_reported(self, pair: Crossconnect) -> tuple[int, int]:
+    def _as_reported(self, pair: Crossconnect, one: int, other: int) -> tuple[int, int]:
         """The pair as the unit last reported it, its ingress first."""
-        one, other = self._pair(pair)
         return (other, one) if self._ingress.get(pair) == other else (one, other)
-
-    def _end(self, port: int) -> PortSide:
-        try:
-            return self._numbering.end(port)
-        except UnitError as error:
-            raise ProtocolError(f"{self.name}: the switch names a port that it cannot have: {error}") from error
-
-    def _expect_all(self, what: str, ends: Sequence[PortSide], found: Iterable[int]) -> None:
-        """Raise where the answer lacks an end: a unit omits ports without the part."""
-        there = set(found)
-        if missing := [end for end in ends if self._numbering.number(end) not in there]:
-            text = f"nothing of {', '.join(missing)} in the answer"
-            raise DeviceError(
-                f"{self.name}: {what}: {text}. Does the unit have that there?",
-                device=self.name,
-                command=what,
-                code="data-missing",
-                text=text,
-            )
-
-
-def _list(ends: Iterable[PortSide]) -> str:
-    return ",".join(ends)

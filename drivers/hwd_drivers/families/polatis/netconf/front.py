@@ -18,6 +18,7 @@ from typing_extensions import override
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.unit_error import UnitError
 from hwd_drivers.families.polatis.alarms import PortAlarm
 from hwd_drivers.families.polatis.netconf import protocol, xml
 from hwd_drivers.families.polatis.netconf.datastore import Datastore
@@ -35,11 +36,11 @@ from hwd_drivers.families.polatis.netconf.messages import (
 )
 from hwd_drivers.families.polatis.netconf.refusals import RefusedRpc, refusal_of, refuse
 from hwd_drivers.families.polatis.netconf.subtree import select
-from hwd_drivers.families.polatis.numbering import UnitError
 from hwd_drivers.families.polatis.settings import AlarmType
 from hwd_drivers.families.polatis.unit import Unit
-from hwd_drivers.transports.dial import Dialer
+from hwd_drivers.transports.dial import Acceptor, Dialer
 from hwd_drivers.twins.server import TwinServer, TwinSession
+from hwd_drivers.twins.unit_twin import Front
 
 SUBSYSTEM: Final = "netconf"
 STREAMS: Final = ("Polatis", "NETCONF")
@@ -57,61 +58,46 @@ EVENTS: Final = {
     (AlarmType.DEGRADED, False): "port-power-warn-clear",
 }
 
+Done = Element | float | None
+"""Result of an operation: the content of the reply, or the seconds until ok is sent; None is ok at once."""
+
 log = logging.getLogger(__name__)
 
 
-class NetconfFront:
+class NetconfFront(Front[Unit]):
     """NETCONF server of a unit. `host_key` is its line for a known_hosts file, after the start."""
 
     def __init__(self, unit: Unit, *, dialer: Dialer, clock: Clock, address: str) -> None:
-        self.unit = unit
+        super().__init__(unit, dialer=dialer, clock=clock, address=address, sessions_max=unit.options.sessions_max)
         self.datastore = Datastore(unit)
         self.host_key = ""
         self.locked_by: int | None = None
         self.clock_ahead_ns = 0
-        self._dialer = dialer
-        self._clock = clock
-        self._address = address
         self._numbers = itertools.count(1)
-        self._server: TwinServer | None = None
         unit.alarms.subscribers.append(self._notify)
 
-    async def start(self) -> str:
+    @override
+    def acceptor(self) -> Acceptor:
         from hwd_drivers.transports.ssh.keys import public_line, twin_host_key
         from hwd_drivers.transports.ssh.server import SshAcceptor
 
         unit = self.unit
         key = twin_host_key(Draws(unit.number).stream(f"twin/{unit.name}/host-key"))
         self.host_key = public_line(key)
-        acceptor = SshAcceptor(
-            self._dialer,
+        return SshAcceptor(
+            self.dialer,
             name=f"twin {unit.name}",
             host_key=key,
             check_login=lambda user, password: unit.takes(user, password or ""),
             subsystems=(SUBSYSTEM,),
         )
-        self._server = TwinServer(
-            mirror=unit.mirror,
-            clock=self._clock,
-            dialer=acceptor,
-            address=self._address,
-            make_session=lambda server: _Session(self, server, next(self._numbers)),
-            faults=unit.faults,
-            sessions_max=unit.options.sessions_max,
-        )
-        return await self._server.start()
 
-    async def close(self) -> None:
-        if self._server is not None:
-            await self._server.close()
-
-    @property
-    def sessions(self) -> int:
-        """The number of present sessions."""
-        return len(self._sessions())
+    @override
+    def make_session(self, server: TwinServer) -> "_Session":
+        return _Session(self, server, next(self._numbers))
 
     def session(self, number: int) -> "_Session | None":
-        return next((each for each in self._sessions() if each.number == number), None)
+        return next((each for each in self._netconf_sessions() if each.number == number), None)
 
     def capabilities(self) -> tuple[str, ...]:
         """Its hello message."""
@@ -129,20 +115,19 @@ class NetconfFront:
 
     def set_clock(self, unix_s: float) -> None:
         """Set the clock of the unit, which its notifications have."""
-        self.clock_ahead_ns = round(unix_s * 1e9) - self._clock.wall_ns()
+        self.clock_ahead_ns = round(unix_s * 1e9) - self.clock.wall_ns()
 
-    def _sessions(self) -> "list[_Session]":
-        sessions = [] if self._server is None else self._server.sessions
-        return [each for each in sessions if isinstance(each, _Session)]
+    def _netconf_sessions(self) -> "list[_Session]":
+        return [each for each in self.sessions if isinstance(each, _Session)]
 
     def _notify(self, alarm: PortAlarm) -> None:
         """Send a notification of an alarm to every subscribed session."""
         event = Element(f"{{{protocol.PLTS}}}{EVENTS[alarm.type, alarm.raised]}")
         xml.leaf(event, "port-id", alarm.port)
         xml.leaf(event, "port-label", self.unit.labels.get(alarm.port, ""))
-        at_ns = self._clock.wall_ns() + self.clock_ahead_ns
+        at_ns = self.clock.wall_ns() + self.clock_ahead_ns
         at = datetime.fromtimestamp(at_ns / 1e9, tz=UTC).isoformat(timespec="milliseconds")
-        for session in self._sessions():
+        for session in self._netconf_sessions():
             session.tell(Notification(time=at.replace("+00:00", "Z"), event=event))
 
 
@@ -157,28 +142,21 @@ class _Session(TwinSession):
         self._decoder = MessageDecoder(base_1_1=front.unit.options.netconf_base == "1.1")
         self._subscribed = False
         self._due_s = 0.0
-        self._operations: dict[tuple[str, str], Callable[[Element], tuple[tuple[Element, ...], float]]] = {
+        self._operations: dict[tuple[str, str], Callable[[Element], Done]] = {
             (BASE, "get"): lambda operation: self._get(operation, state=True),
             (BASE, "get-config"): self._get_config,
             (BASE, "edit-config"): self._edit_config,
             (BASE, "lock"): self._lock,
             (BASE, "unlock"): self._unlock,
-            (BASE, "close-session"): lambda operation: (_OK, 0.0),
+            (BASE, "close-session"): lambda operation: None,
             (BASE, "kill-session"): self._kill_session,
             (NOTIFICATION, "create-subscription"): self._subscribe,
             (SYSTEM, "set-current-datetime"): self._set_clock,
         }
         if not front.datastore.old:
-            unit = front.unit
-            store = front.datastore
-            self._operations[protocol.PLTS, "add-group-cross-connect"] = lambda given: (
-                _OK,
-                store.connect_groups(given),
-            )
-            self._operations[protocol.PLTS, "delete-group-cross-connect"] = lambda given: (
-                _OK,
-                store.disconnect_group(given),
-            )
+            unit, store = front.unit, front.datastore
+            self._operations[protocol.PLTS, "add-group-cross-connect"] = store.connect_groups
+            self._operations[protocol.PLTS, "delete-group-cross-connect"] = store.disconnect_group
             self._operations[protocol.OPSW, "port-set-state"] = partial(self._set_states, unit.enable, unit.disable)
             if unit.options.netconf_shutters:
                 self._operations[protocol.PLTS, "port-shutter-set-state"] = partial(
@@ -225,8 +203,9 @@ class _Session(TwinSession):
             if do is None:
                 name = xml.name(operation)
                 raise refuse("operation-not-supported", f"{name[:80]} is not supported", type="protocol")
-            content, delay_s = do(operation)
-            reply = Reply(attributes=rpc.attributes, content=content)
+            done = do(operation)
+            delay_s = done if isinstance(done, float) else 0.0
+            reply = Reply(attributes=rpc.attributes, content=(done if isinstance(done, Element) else _OK,))
         except RefusedRpc as refusal:
             reply = Reply(attributes=rpc.attributes, errors=(refusal.error,))
         except UnitError as error:
@@ -236,7 +215,7 @@ class _Session(TwinSession):
             reply = Reply(attributes=rpc.attributes, content=(wrong,))
         self._answer(reply, delay_s)
         if xml.name(operation) == "close-session":
-            self.later(self._after_last() + self.server.faults.slow_s, lambda _: self._close(), b"")
+            self.later(self._after_last() + self.server.faults.slow_s, lambda _: self.hang_up(), b"")
 
     def _answer(self, reply: Reply, delay_s: float) -> None:
         now_s = asyncio.get_running_loop().time()
@@ -247,29 +226,25 @@ class _Session(TwinSession):
         """The time when the last reply has left."""
         return max(0.0, self._due_s - asyncio.get_running_loop().time()) + NEXT_S
 
-    def _close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+    # --- operations
 
-    # --- operations: content of the reply, and the seconds until it is sent
-
-    def _get(self, operation: Element, *, state: bool) -> tuple[tuple[Element, ...], float]:
+    def _get(self, operation: Element, *, state: bool) -> Done:
         wanted = xml.child(operation, "filter")
         if wanted is None:
-            return (_data(self._front.datastore.read(None, state=state)),), 0.0
+            return _data(self._front.datastore.read(None, state=state))
         kind = wanted.get("type", wanted.get(f"{{{BASE}}}type", "subtree"))
         if kind != "subtree":
             raise refuse(
                 "bad-attribute", f"filter {kind[:80]}", type="protocol", bad_attribute="type", bad_element="filter"
             )
         names = frozenset(map(xml.name, wanted))
-        return (_data(select(wanted, self._front.datastore.read(names, state=state))),), 0.0
+        return _data(select(wanted, self._front.datastore.read(names, state=state)))
 
-    def _get_config(self, operation: Element) -> tuple[tuple[Element, ...], float]:
+    def _get_config(self, operation: Element) -> Done:
         _expect_running(operation, "source")
         return self._get(operation, state=False)
 
-    def _edit_config(self, operation: Element) -> tuple[tuple[Element, ...], float]:
+    def _edit_config(self, operation: Element) -> Done:
         _expect_running(operation, "target")
         if self._front.locked_by not in (None, self.number):
             raise refuse("in-use", f"running is locked by session {self._front.locked_by}", type="protocol")
@@ -281,32 +256,29 @@ class _Session(TwinSession):
         config = xml.child(operation, "config")
         if config is None:
             raise refuse("missing-element", "edit-config without config", type="protocol", bad_element="config")
-        return _OK, self._front.datastore.edit(config, default)
+        return self._front.datastore.edit(config, default)
 
-    def _lock(self, operation: Element) -> tuple[tuple[Element, ...], float]:
+    def _lock(self, operation: Element) -> None:
         _expect_running(operation, "target")
         holder = self._front.locked_by
         if holder is not None:
             raise refuse("lock-denied", f"Session {holder} holds the lock", type="protocol", session_id=str(holder))
         self._front.locked_by = self.number
-        return _OK, 0.0
 
-    def _unlock(self, operation: Element) -> tuple[tuple[Element, ...], float]:
+    def _unlock(self, operation: Element) -> None:
         _expect_running(operation, "target")
         if self._front.locked_by != self.number:
             raise refuse("operation-failed", "This session does not hold the lock", type="protocol")
         self._front.locked_by = None
-        return _OK, 0.0
 
-    def _kill_session(self, operation: Element) -> tuple[tuple[Element, ...], float]:
+    def _kill_session(self, operation: Element) -> None:
         word = xml.text(xml.child(operation, "session-id"))
         victim = self._front.session(int(word)) if word.isascii() and word.isdigit() and len(word) <= 10 else None
         if victim is None or victim is self:
             raise refuse("invalid-value", f"session-id {word[:80]}", type="protocol", bad_element="session-id")
         victim.abort()
-        return _OK, 0.0
 
-    def _subscribe(self, operation: Element) -> tuple[tuple[Element, ...], float]:
+    def _subscribe(self, operation: Element) -> None:
         stream = xml.text(xml.child(operation, "stream")) or "NETCONF"
         if stream not in STREAMS:
             raise refuse("invalid-value", f"There is no stream {stream[:80]}", bad_element="stream")
@@ -316,9 +288,8 @@ class _Session(TwinSession):
         if self._subscribed:
             raise refuse("operation-failed", "This session has subscribed before", type="protocol")
         self._subscribed = True
-        return _OK, 0.0
 
-    def _set_clock(self, operation: Element) -> tuple[tuple[Element, ...], float]:
+    def _set_clock(self, operation: Element) -> None:
         """RFC 7317, 3.3; a unit without NTP."""
         name = "current-datetime"
         given = xml.child(operation, name)
@@ -332,11 +303,10 @@ class _Session(TwinSession):
         if not 0 <= unix_s < CLOCK_END_S:
             raise refuse("invalid-value", f"{word[:80]} is no time of this clock", bad_element=name)
         self._front.set_clock(unix_s)
-        return _OK, 0.0
 
     def _set_states(
         self, enable: Callable[[list[int]], None], disable: Callable[[list[int]], None], operation: Element
-    ) -> tuple[tuple[Element, ...], float]:
+    ) -> None:
         wanted: dict[str, list[int]] = {"port-enab": [], "port-disab": []}
         for each in operation:
             word = xml.text(each)
@@ -352,10 +322,9 @@ class _Session(TwinSession):
             disable(wanted["port-disab"])
         if wanted["port-enab"]:
             enable(wanted["port-enab"])
-        return _OK, 0.0
 
 
-_OK: Final = (Element(f"{{{BASE}}}ok"),)
+_OK: Final = Element(f"{{{BASE}}}ok")
 
 
 def _data(containers: list[Element]) -> Element:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from hwd_drivers.devices.registry import DriverSpec, Evidence, check_login
-from hwd_drivers.families.polatis.models import MODELS_REPORTING_BEFORE, SIZES
+from hwd_drivers.families.polatis.models import MODELS, SIZES
 from hwd_drivers.families.polatis.netconf.driver import NetconfOptions, PolatisNetconfSwitch
 from hwd_drivers.families.polatis.netconf.protocol import DEFAULT_PORT
 
@@ -12,7 +12,7 @@ driver: Final = DriverSpec(
     open=PolatisNetconfSwitch.open,
     check=check_login,
     options=NetconfOptions,
-    models=MODELS_REPORTING_BEFORE,
+    models=MODELS,
     twin="hwd_drivers.families.polatis.twin:NETCONF_TWIN",
     default_port=DEFAULT_PORT,
     sizes=SIZES,

@@ -55,14 +55,24 @@ class OldPorts:
         state = xml.text(xml.child(entry, "port-state"))
         if state not in ("", *OLD_STATES):
             raise refuse("invalid-value", f"port-state {state[:80]}", bad_element="port-state")
-        label, peer = xml.child(entry, "port-label"), xml.child(entry, "peer-port")
+        set_label = label_setter(unit, self._peers, port, entry, "port-label")
 
         def do() -> None:
-            if label is not None:
-                unit.label(port, xml.text(label))
-            if peer is not None:
-                self._peers[port] = xml.text(peer)
+            set_label()
             if state:
                 (unit.disable if state == DISABLED else unit.enable)((port,))
 
         return do
+
+
+def label_setter(unit: Unit, peers: dict[int, str], port: int, entry: Element, leaf: str) -> Callable[[], None]:
+    """Sets the label, which is in `leaf`, and the note on the far end of a port, where an entry has them."""
+    label, peer = xml.child(entry, leaf), xml.child(entry, "peer-port")
+
+    def do() -> None:
+        if label is not None:
+            unit.label(port, xml.text(label))
+        if peer is not None:
+            peers[port] = xml.text(peer)
+
+    return do

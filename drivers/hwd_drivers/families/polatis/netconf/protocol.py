@@ -5,14 +5,14 @@ sources). Ports are the unit's own numbers here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
 from hwd_drivers.core.errors import ProtocolError
-from hwd_drivers.core.values import AttenuationMode
+from hwd_drivers.core.values import AttenuationMode, Identity
 from hwd_drivers.families.polatis.netconf import xml
 from hwd_drivers.families.polatis.netconf.messages import BASE, BASE_1_0, BASE_1_1, Reply, capability_names
+from hwd_drivers.families.polatis.settings import VoaSetting
 
 DEFAULT_PORT: Final = 830
 OPSW: Final = "http://www.polatis.com/yang/optical-switch"
@@ -26,42 +26,7 @@ OLD_REVISION: Final = "2017-02-09"
 OLD_STATES: Final = ("PC_ENABLED", "PC_DISABLED")
 CLIENT_CAPABILITIES: Final = (BASE_1_0, BASE_1_1)
 
-VOA_MODES: Final[Mapping[AttenuationMode, str]] = {
-    AttenuationMode.NONE: "VOA_MODE_NONE",
-    AttenuationMode.FIXED: "VOA_MODE_FIXED",
-    AttenuationMode.MAXIMUM: "VOA_MODE_MAXIMUM",
-    AttenuationMode.ABSOLUTE: "VOA_MODE_ABSOLUTE",
-    AttenuationMode.RELATIVE: "VOA_MODE_RELATIVE",
-    AttenuationMode.CONVERGED: "VOA_MODE_CONVERGED",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
-    """product-information"""
-
-    manufacturer: str
-    model: str
-    serial: str
-    software: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortEntry:
-    """One port of port-config; `status` is ENABLED, DISABLED, FAILED, UNSUPPORTED or empty."""
-
-    port: int
-    status: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoaEntry:
-    """One port of voa."""
-
-    port: int
-    mode: AttenuationMode
-    level: float | None
-    reference: int | None
+VOA_MODES: Final[Mapping[AttenuationMode, str]] = {mode: f"VOA_MODE_{mode.name}" for mode in AttenuationMode}
 
 
 def list_name(capabilities: Sequence[str]) -> str:
@@ -97,11 +62,11 @@ def close_session() -> Element:
     return Element(f"{{{BASE}}}close-session")
 
 
-def part(name: str, ports: Iterable[int] = (), *, entry: str = "port", key: str = "port-id") -> Element:
-    """A container, or some entries of its list."""
+def part(name: str, ports: Iterable[int] = ()) -> Element:
+    """A container, or some entries of its list of ports."""
     element = Element(f"{{{OPSW}}}{name}")
     for port in ports:
-        xml.leaf(SubElement(element, f"{{{OPSW}}}{entry}"), key, port)
+        xml.leaf(SubElement(element, f"{{{OPSW}}}port"), "port-id", port)
     return element
 
 
@@ -125,50 +90,47 @@ def crossconnects(remove: Sequence[tuple[int, int]], add: Sequence[tuple[int, in
     return element
 
 
-def old_ports(ports: Iterable[int], *leaves: str) -> Element:
-    """Some leaves of entries of the old modules' container; all entries by default.
+def old_ports(ports: Iterable[int], leaf: str) -> Element:
+    """One leaf of entries of the old modules' container; all entries by default.
 
     `opm/power` is in a subcontainer.
     """
-    element = Element(f"{{{OPSW}}}ports")
-    for port in [str(port) for port in ports] or [""]:
-        entry = SubElement(element, f"{{{OPSW}}}port")
-        xml.leaf(entry, "port-id", port)
-        for leaf in leaves:
-            inner = entry
-            for name in leaf.split("/"):
-                inner = SubElement(inner, f"{{{OPSW}}}{name}")
+    element = part("ports", ports)
+    if not len(element):
+        xml.leaf(SubElement(element, f"{{{OPSW}}}port"), "port-id", "")
+    for entry in element:
+        inner = entry
+        for name in leaf.split("/"):
+            inner = SubElement(inner, f"{{{OPSW}}}{name}")
     return element
 
 
 def set_old_states(ports: Iterable[int], state: str) -> Element:
-    element = Element(f"{{{OPSW}}}ports")
-    for port in ports:
-        entry = SubElement(element, f"{{{OPSW}}}port")
-        xml.leaf(entry, "port-id", port)
+    element = part("ports", ports)
+    for entry in element:
         xml.leaf(entry, "port-state", state)
     return element
 
 
-def set_states(*, enable: Sequence[int] = (), disable: Sequence[int] = ()) -> Element:
+def set_states(word: str, ports: Iterable[int]) -> Element:
+    """port-set-state; `word` is port-enab or port-disab."""
     operation = Element(f"{{{OPSW}}}port-set-state")
-    for port in enable:
-        xml.leaf(operation, "port-enab", port)
-    for port in disable:
-        xml.leaf(operation, "port-disab", port)
+    for port in ports:
+        xml.leaf(operation, word, port)
     return operation
 
 
-def voa(entries: Sequence[VoaEntry]) -> Element:
+def voa(settings: Iterable[tuple[int, VoaSetting]]) -> Element:
+    """The settings of attenuators, by port."""
     element = Element(f"{{{OPSW}}}voa")
-    for entry in entries:
-        port = SubElement(element, f"{{{OPSW}}}port")
-        xml.leaf(port, "port-id", entry.port)
-        xml.leaf(port, "atten-mode", VOA_MODES[entry.mode])
-        if entry.level is not None:
-            xml.leaf(port, "atten-level", f"{to_level(entry.mode, entry.level):.2f}")
-        if entry.reference is not None:
-            xml.leaf(port, "reference-port", entry.reference)
+    for port, setting in settings:
+        entry = SubElement(element, f"{{{OPSW}}}port")
+        xml.leaf(entry, "port-id", port)
+        xml.leaf(entry, "atten-mode", VOA_MODES[setting.mode])
+        if setting.level is not None:
+            xml.leaf(entry, "atten-level", f"{to_level(setting.mode, setting.level):.2f}")
+        if setting.reference is not None:
+            xml.leaf(entry, "reference-port", setting.reference)
     return element
 
 
@@ -190,7 +152,7 @@ def read_data(reply: Reply, *asked: str) -> dict[str, Element]:
     return found
 
 
-def read_product(reply: Reply) -> Product:
+def read_product(reply: Reply) -> Identity:
     product = read_data(reply, "product-information").get("product-information")
     if product is None:
         raise ProtocolError("NETCONF: no product-information")
@@ -200,11 +162,11 @@ def read_product(reply: Reply) -> Product:
             raise ProtocolError(f"NETCONF: product-information without {name}")
         return found
 
-    return Product(
-        manufacturer=word("manufacturer"),
+    return Identity(
+        vendor=word("manufacturer"),
         model=word("model-name"),
         serial=word("serial-number"),
-        software=word("software-version"),
+        firmware=word("software-version"),
     )
 
 
@@ -220,43 +182,38 @@ def read_ports(container: Element | None) -> list[int]:
 
 
 def read_powers(reply: Reply) -> dict[int, float]:
-    ports = _entries(read_data(reply, "opm-power").get("opm-power"), "port")
-    return {_port(each, "port-id"): _decimal(each, "power") for each in ports}
+    return {_port(each, "port-id"): _decimal(each, "power") for each in _ports(reply, "opm-power")}
 
 
 def read_old_powers(reply: Reply) -> dict[int, float]:
     """Powers of the ports with a monitor."""
-    ports = _entries(read_data(reply, "ports").get("ports"), "port")
-    monitors = [(each, monitor) for each in ports if (monitor := xml.child(each, "opm")) is not None]
+    monitors = [(each, monitor) for each in _ports(reply, "ports") if (monitor := xml.child(each, "opm")) is not None]
     return {_port(each, "port-id"): _decimal(monitor, "power") for each, monitor in monitors}
 
 
 def read_old_states(reply: Reply) -> dict[int, str]:
-    ports = _entries(read_data(reply, "ports").get("ports"), "port")
-    return {_port(each, "port-id"): xml.text(xml.child(each, "port-state")) for each in ports}
+    return {_port(each, "port-id"): xml.text(xml.child(each, "port-state")) for each in _ports(reply, "ports")}
 
 
 def read_statuses(reply: Reply) -> dict[int, str]:
-    ports = _entries(read_data(reply, "port-config").get("port-config"), "port")
-    return {_port(each, "port-id"): xml.text(xml.child(each, "status")) for each in ports}
+    return {_port(each, "port-id"): xml.text(xml.child(each, "status")) for each in _ports(reply, "port-config")}
 
 
-def read_voa(reply: Reply) -> dict[int, VoaEntry]:
-    entries = {}
-    for each in _entries(read_data(reply, "voa").get("voa"), "port"):
+def read_voa(reply: Reply) -> dict[int, VoaSetting]:
+    settings = {}
+    for each in _ports(reply, "voa"):
         word = xml.text(xml.child(each, "atten-mode"))
         mode = next((mode for mode, text in VOA_MODES.items() if text == word), None)
         if mode is None:
             raise ProtocolError(f"NETCONF: atten-mode {word[:80]!r}")
         port = _port(each, "port-id")
         reference = xml.text(xml.child(each, "reference-port"))
-        entries[port] = VoaEntry(
-            port=port,
+        settings[port] = VoaSetting(
             mode=mode,
             level=to_level(mode, _decimal(each, "atten-level")) if xml.child(each, "atten-level") is not None else None,
             reference=_port(each, "reference-port") if reference and reference != "0" else None,
         )
-    return entries
+    return settings
 
 
 def _entries(container: Element | None, entry: str) -> list[Element]:
@@ -265,6 +222,11 @@ def _entries(container: Element | None, entry: str) -> list[Element]:
     if others := [each for each in container if xml.name(each) != entry]:
         raise ProtocolError(f"NETCONF: {_names(others)} in {xml.name(container)}, not {entry}")
     return list(container)
+
+
+def _ports(reply: Reply, name: str) -> list[Element]:
+    """The entries of a container with a list of ports, the only one that was asked for."""
+    return _entries(read_data(reply, name).get(name), "port")
 
 
 def _port(parent: Element, name: str) -> int:

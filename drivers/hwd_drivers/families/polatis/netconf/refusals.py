@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.families.polatis.netconf.messages import RpcError
-from hwd_drivers.families.polatis.numbering import UnitError, Wrong
 
 TAGS: Final[Mapping[Wrong, str]] = {
     Wrong.PORT: "invalid-value",

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hwd_drivers.codecs.http import phrase
 from hwd_drivers.codecs.tl1_words import shorten
-from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, LoginError, ProtocolError
+from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, LoginError
 from hwd_drivers.core.values import (
     Attenuation,
     Capabilities,
@@ -22,8 +22,9 @@ from hwd_drivers.core.values import (
     PowerReading,
 )
 from hwd_drivers.devices.registry import OpenContext
-from hwd_drivers.families.polatis.numbering import Numbering, UnitError
 from hwd_drivers.families.polatis.restconf import protocol
+from hwd_drivers.families.polatis.settings import VoaSetting
+from hwd_drivers.families.polatis.switch import NumberedSwitch
 from hwd_drivers.transports.http_client import HttpAnswer, HttpClient
 from hwd_drivers.transports.keepalive import KeepAlive
 from hwd_drivers.transports.tls import TlsOptions
@@ -54,15 +55,15 @@ class RestconfOptions(TlsOptions):
     )
 
 
-class PolatisRestconfSwitch:
+class PolatisRestconfSwitch(NumberedSwitch):
     """One connection to one switch; open it with `PolatisRestconfSwitch.open`."""
 
+    missing_command = "GET {}"
+
     def __init__(self, context: OpenContext, options: RestconfOptions, client: HttpClient) -> None:
-        self.name = context.name
-        self._context = context
+        super().__init__(context, client, dark_dbm=options.dark_dbm)
         self._options = options
         self._client = client
-        self._numbering = Numbering.of(context.capabilities.ends)
         self._patches = options.lists == "patch"
         self._keep_alive: KeepAlive | None = None
 
@@ -92,10 +93,7 @@ class PolatisRestconfSwitch:
         return switch
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        product = await self._get(protocol.PRODUCT, protocol.read_product, deadline_s)
-        return Identity(
-            vendor=product.manufacturer, model=product.model, serial=product.serial, firmware=product.software
-        )
+        return await self._get(protocol.PRODUCT, protocol.read_product, deadline_s)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
         """Capabilities of the configured model, with the existing monitors, attenuators and states of ports.
@@ -109,7 +107,7 @@ class PolatisRestconfSwitch:
                 "Correct its size in the testbed file"
             )
         powers = await self._get(protocol.OPM_POWER, protocol.read_powers, deadline_s, absent=dict[int, float]())
-        voa = await self._get(protocol.VOA, protocol.read_voa, deadline_s, absent=dict[int, protocol.VoaEntry]())
+        voa = await self._get(protocol.VOA, protocol.read_voa, deadline_s, absent=dict[int, VoaSetting]())
         return replace(
             self._context.capabilities,
             monitored=tuple(self._end(port) for port in sorted(powers)),
@@ -134,9 +132,10 @@ class PolatisRestconfSwitch:
         Where the unit does not move ports in use after all, the rest of `remove` is deleted too, and `add` is tried
         once more.
         """
-        made = [self._numbers(pair) for pair in add]
+        made = self._numbers(add)
         reused = {port for pair in made for port in pair} if self._context.capabilities.moves_in_use else set()
-        gone = [pair for pair in remove if reused.isdisjoint(self._numbers(pair))]
+        removed = zip(remove, self._numbers(remove), strict=True)
+        gone = [pair for pair, ports in removed if reused.isdisjoint(ports)]
         if not add and not remove:
             raise BugError(f"{self.name}: asked to change no crossconnect")
         before = await self._pairs(deadline_s) if self._options.read_before else None
@@ -159,24 +158,15 @@ class PolatisRestconfSwitch:
         )
 
     async def read_power(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[PowerReading, ...]:
-        if not ends:
-            return ()
-        powers = await self._get(protocol.OPM_POWER, protocol.read_powers, deadline_s)
-        self._expect_all("opm-power", ends, powers)
-        found = [(end, powers[self._numbering.number(end)]) for end in ends]
-        dark_dbm = self._options.dark_dbm
-        return tuple(PowerReading(end=end, power_dbm=power if power > dark_dbm else None) for end, power in found)
+        return self._powers(ends, await self._read_ports("opm-power", ends, protocol.read_powers, deadline_s))
 
     async def read_overrides(self, ends: Sequence[PortSide], *, deadline_s: float) -> Mapping[PortSide, PortOverride]:
-        if not ends:
-            return {}
-        found = await self._get(protocol.PORT_CONFIG, protocol.read_statuses, deadline_s)
-        statuses = {port: status for port, status in found.items() if status}
-        self._expect_all("port-config", ends, statuses)
+        def stated(body: bytes) -> dict[int, str]:
+            return {port: status for port, status in protocol.read_statuses(body).items() if status}
+
+        statuses = await self._read_ports("port-config", ends, stated, deadline_s)
         return {
-            end: PortOverride.FORCE_BLOCKED
-            if statuses[self._numbering.number(end)] == "DISABLED"
-            else PortOverride.NORMAL
+            end: PortOverride.FORCE_BLOCKED if statuses[self._number(end)] == "DISABLED" else PortOverride.NORMAL
             for end in ends
         }
 
@@ -184,51 +174,31 @@ class PolatisRestconfSwitch:
         """Set by port-set-state: a disabled port is dark."""
         if not ends:
             return
-        ports = [self._numbering.number(end) for end in ends]
-        body = (
-            protocol.write_states(disable=ports)
-            if to is PortOverride.FORCE_BLOCKED
-            else protocol.write_states(enable=ports)
-        )
+        word = "port-disab" if to is PortOverride.FORCE_BLOCKED else "port-enab"
+        body = protocol.write_states(word, [self._number(end) for end in ends])
         await self._done("POST", protocol.SET_STATE, deadline_s, body=body)
 
     async def read_attenuation(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[Attenuation, ...]:
-        if not ends:
-            return ()
-        entries = await self._get(protocol.VOA, protocol.read_voa, deadline_s)
-        self._expect_all("voa", ends, entries)
-        found = [(end, entries[self._numbering.number(end)]) for end in ends]
-        return tuple(
-            Attenuation(
-                end=end,
-                mode=entry.mode,
-                level=entry.level,
-                reference=None if entry.reference is None else self._end(entry.reference),
-            )
-            for end, entry in found
-        )
+        return self._attenuations(ends, await self._read_ports("voa", ends, protocol.read_voa, deadline_s))
 
     async def attenuate(self, wanted: Sequence[Attenuation], *, deadline_s: float) -> None:
-        if not wanted:
-            return
-        entries = [
-            protocol.VoaEntry(
-                port=self._numbering.number(each.end),
-                mode=each.mode,
-                level=each.level,
-                reference=None if each.reference is None else self._numbering.number(each.reference),
-            )
-            for each in wanted
-        ]
-        await self._done("PATCH", protocol.VOA, deadline_s, body=protocol.write_voa(entries))
-
-    async def lost(self) -> Exception:
-        return await self._client.lost()
+        if wanted:
+            await self._done("PATCH", protocol.VOA, deadline_s, body=protocol.write_voa(self._settings(wanted)))
 
     async def close(self) -> None:
         if self._keep_alive is not None:
             await self._keep_alive.stop()
         await self._client.close()
+
+    async def _read_ports(
+        self, name: str, ends: Sequence[PortSide], reader: Callable[[bytes], dict[int, T]], deadline_s: float
+    ) -> dict[int, T]:
+        """What `reader` finds for each port of these ends in a container."""
+        if not ends:
+            return {}
+        found = await self._get(f"{protocol.DATA}{protocol.MODULE}:{name}", reader, deadline_s)
+        self._expect_all(name, ends, found)
+        return found
 
     async def _ping(self, deadline_s: float) -> None:
         await self._client.request("GET", protocol.PRODUCT, deadline_s=deadline_s)
@@ -241,10 +211,7 @@ class PolatisRestconfSwitch:
         return await self._get(protocol.CROSS_CONNECTS, self._read_pairs, deadline_s, absent=dict[Crossconnect, int]())
 
     def _read_pairs(self, body: bytes) -> dict[Crossconnect, int]:
-        try:
-            pairs = {self._numbering.crossconnect(*pair): pair[0] for pair in protocol.read_pairs(body)}
-        except UnitError as error:
-            raise ProtocolError(f"the switch reports a crossconnect that it cannot have: {error}") from error
+        pairs = {self._crossconnect(*pair): pair[0] for pair in protocol.read_pairs(body)}
         return {pair: pairs[pair] for pair in sorted(pairs, key=Crossconnect.sort_key)}
 
     async def _delete(
@@ -252,7 +219,7 @@ class PolatisRestconfSwitch:
     ) -> None:
         """Delete a pair. A missing one is no error; another pair that has replaced it stays."""
         for pair in pairs:
-            ingress = self._numbers(pair)[0] if before is None else before.get(pair)
+            ingress = self._number(pair.a) if before is None else before.get(pair)
             if ingress is None:
                 continue
             answer = await sender.send("DELETE", protocol.pair_path(ingress))
@@ -311,27 +278,6 @@ class PolatisRestconfSwitch:
         raise DeviceError(
             f"{finding}. Read its state to see what was done", device=self.name, command=command, code=code, text=text
         )
-
-    def _numbers(self, pair: Crossconnect) -> tuple[int, int]:
-        return self._numbering.number(pair.a), self._numbering.number(pair.b)
-
-    def _end(self, port: int) -> PortSide:
-        try:
-            return self._numbering.end(port)
-        except UnitError as error:
-            raise ProtocolError(f"{self.name}: the switch names a port that it cannot have: {error}") from error
-
-    def _expect_all(self, what: str, ends: Sequence[PortSide], found: Mapping[int, object]) -> None:
-        """Raise where the answer lacks an end: a unit omits ports without the part."""
-        if missing := [end for end in ends if self._numbering.number(end) not in found]:
-            text = f"nothing of {', '.join(missing)} in the answer"
-            raise DeviceError(
-                f"{self.name}: {what}: {text}. Does the unit have that there?",
-                device=self.name,
-                command=f"GET {what}",
-                code="data-missing",
-                text=text,
-            )
 
 
 class _Sender:

@@ -9,15 +9,17 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
+from typing_extensions import override
+
 from hwd_drivers.codecs.http import HttpRequest, HttpResponse
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.unit_error import UnitError
 from hwd_drivers.families.polatis.netconf import xml
 from hwd_drivers.families.polatis.netconf.datastore import Datastore
 from hwd_drivers.families.polatis.netconf.messages import BASE, RpcError
 from hwd_drivers.families.polatis.netconf.protocol import OPSW, PLTS
 from hwd_drivers.families.polatis.netconf.refusals import RefusedRpc, refusal_of, refuse
-from hwd_drivers.families.polatis.numbering import UnitError
 from hwd_drivers.families.polatis.restconf import protocol, resources
 from hwd_drivers.families.polatis.restconf.resources import Step
 from hwd_drivers.families.polatis.unit import Unit
@@ -25,6 +27,7 @@ from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.transports.tls import serving
 from hwd_drivers.twins.http_session import HttpSession
 from hwd_drivers.twins.server import TwinServer
+from hwd_drivers.twins.unit_twin import Front
 
 STATUSES: Final[Mapping[str, int]] = {
     "in-use": 409,
@@ -48,20 +51,12 @@ LABELS: Final = {("ports", "port-label"): ("port-config", "label")}
 OPERATION: Final = f"{{{BASE}}}operation"
 
 
-class RestconfFront:
+class RestconfFront(Front[Unit]):
     """RESTCONF server of a unit."""
 
     def __init__(self, unit: Unit, *, dialer: Dialer, clock: Clock, address: str) -> None:
-        self.unit = unit
+        super().__init__(unit, dialer=serving(dialer, unit.options.restconf_tls_pem), clock=clock, address=address)
         self.datastore = Datastore(unit)
-        self._server = TwinServer(
-            mirror=unit.mirror,
-            clock=clock,
-            dialer=serving(dialer, unit.options.restconf_tls_pem),
-            address=address,
-            make_session=lambda server: HttpSession(server, self.handle),
-            faults=unit.faults,
-        )
         self._writes: Mapping[str, Callable[[tuple[Step, ...], HttpRequest], tuple[int, float]]] = {
             "PUT": self._put,
             "PATCH": self._patch,
@@ -74,18 +69,15 @@ class RestconfFront:
             "polatis-switch:delete-group-cross-connect": self.datastore.disconnect_group,
         }
 
-    @property
-    def sessions(self) -> int:
-        """The number of present connections."""
-        return len(self._server.sessions)
+    @override
+    def make_session(self, server: TwinServer) -> HttpSession:
+        return HttpSession(server, self.handle)
 
-    async def start(self) -> str:
-        return await self._server.start()
-
+    @override
     async def close(self) -> None:
         for timer in self._fading:
             timer.cancel()
-        await self._server.close()
+        await super().close()
 
     def handle(self, request: HttpRequest) -> HttpResponse:
         """The answer to any request."""

@@ -7,15 +7,16 @@ decimals as text, and which form units use is not known. All readers raise Proto
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from hwd_drivers.codecs.http import shorten_body
 from hwd_drivers.codecs.tl1_words import shorten
 from hwd_drivers.core.errors import ProtocolError
-from hwd_drivers.core.values import AttenuationMode
-from hwd_drivers.families.polatis.netconf.protocol import to_level
+from hwd_drivers.core.values import Identity
+from hwd_drivers.families.polatis.netconf.protocol import VOA_MODES, to_level
+from hwd_drivers.families.polatis.settings import VoaSetting
 
 DEFAULT_PORT: Final = 8008
 DATA: Final = "/api/data/"
@@ -30,8 +31,6 @@ SET_STATE: Final = f"{OPERATIONS}{MODULE}:port-set-state"
 JSON_TYPE: Final = "application/yang-data+json"
 XML_TYPE: Final = "application/yang-data+xml"
 
-VOA_MODES: Final[Mapping[AttenuationMode, str]] = {mode: f"VOA_MODE_{mode.name}" for mode in AttenuationMode}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
@@ -44,26 +43,6 @@ class Failure:
     @property
     def words(self) -> str:
         return " ".join(filter(None, (self.tag, self.message and f"({self.message})", self.path and f"at {self.path}")))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
-    """product-information"""
-
-    manufacturer: str
-    model: str
-    serial: str
-    software: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoaEntry:
-    """One port of voa."""
-
-    port: int
-    mode: AttenuationMode
-    level: float | None
-    reference: int | None
 
 
 def pair_path(ingress: int) -> str:
@@ -80,22 +59,24 @@ def write_pairs(pairs: Sequence[tuple[int, int]]) -> bytes:
     return dump({f"{MODULE}:cross-connects": {"pair": [{"ingress": one, "egress": other} for one, other in pairs]}})
 
 
-def write_states(*, enable: Sequence[int] = (), disable: Sequence[int] = ()) -> bytes:
-    """Body of POST for port-set-state. `input` has no module prefix, as in published programs."""
-    lists = {"port-enab": list(enable), "port-disab": list(disable)}
-    return dump({"input": {name: ports for name, ports in lists.items() if ports}})
+def write_states(word: str, ports: Sequence[int]) -> bytes:
+    """Body of POST for port-set-state; `word` is port-enab or port-disab.
+
+    `input` has no module prefix, as in published programs.
+    """
+    return dump({"input": {word: list(ports)}})
 
 
-def write_voa(entries: Sequence[VoaEntry]) -> bytes:
+def write_voa(settings: Iterable[tuple[int, VoaSetting]]) -> bytes:
     """Body of PATCH for the container."""
     ports = []
-    for entry in entries:
-        port: dict[str, object] = {"port-id": entry.port, "atten-mode": VOA_MODES[entry.mode]}
-        if entry.level is not None:
-            port["atten-level"] = f"{to_level(entry.mode, entry.level):.2f}"
-        if entry.reference is not None:
-            port["reference-port"] = entry.reference
-        ports.append(port)
+    for port, setting in settings:
+        entry: dict[str, object] = {"port-id": port, "atten-mode": VOA_MODES[setting.mode]}
+        if setting.level is not None:
+            entry["atten-level"] = f"{to_level(setting.mode, setting.level):.2f}"
+        if setting.reference is not None:
+            entry["reference-port"] = setting.reference
+        ports.append(entry)
     return dump({f"{MODULE}:voa": {"port": ports}})
 
 
@@ -111,13 +92,13 @@ def load(body: bytes) -> Any:
         raise ProtocolError(f"{shorten_body(body)} is not JSON: {error}") from None
 
 
-def read_product(body: bytes) -> Product:
+def read_product(body: bytes) -> Identity:
     found = _container(body, "product-information")
-    return Product(
-        manufacturer=_text(found, "manufacturer"),
+    return Identity(
+        vendor=_text(found, "manufacturer"),
         model=_text(found, "model-name"),
         serial=_text(found, "serial-number"),
-        software=_text(found, "software-version"),
+        firmware=_text(found, "software-version"),
     )
 
 
@@ -139,21 +120,20 @@ def read_powers(body: bytes) -> dict[int, float]:
     return {_port(each, "port-id"): _decimal(each, "power") for each in ports}
 
 
-def read_voa(body: bytes) -> dict[int, VoaEntry]:
-    entries = {}
+def read_voa(body: bytes) -> dict[int, VoaSetting]:
+    settings = {}
     for each in _entries(_container(body, "voa"), "port"):
         word = _text(each, "atten-mode")
         mode = next((mode for mode, text in VOA_MODES.items() if text == word), None)
         if mode is None:
             raise ProtocolError(f"atten-mode {shorten(word)}: unknown")
         port = _port(each, "port-id")
-        entries[port] = VoaEntry(
-            port=port,
+        settings[port] = VoaSetting(
             mode=mode,
             level=to_level(mode, _decimal(each, "atten-level")) if each.get("atten-level") not in (None, "") else None,
             reference=_port(each, "reference-port") if each.get("reference-port") not in (None, "", 0, "0") else None,
         )
-    return entries
+    return settings
 
 
 def read_failures(body: bytes) -> tuple[Failure, ...]:

@@ -9,7 +9,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from hwd_drivers.codecs.scpi import NO_ERROR, format_channels
-from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, FailedError, ProtocolError
+from hwd_drivers.core.errors import BugError, DeviceError, FailedError, ProtocolError
+from hwd_drivers.core.unit_error import UnitError
 from hwd_drivers.core.values import (
     Capabilities,
     Crossconnect,
@@ -22,8 +23,8 @@ from hwd_drivers.core.values import (
 )
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.devices.scpi_client import ScpiClient
-from hwd_drivers.families.polatis.numbering import Numbering, UnitError
 from hwd_drivers.families.polatis.scpi import protocol
+from hwd_drivers.families.polatis.switch import NumberedSwitch
 
 ReadT = TypeVar("ReadT")
 
@@ -48,18 +49,16 @@ class PolatisScpiOptions(BaseModel):
     )
 
 
-class PolatisScpiSwitch:
+class PolatisScpiSwitch(NumberedSwitch):
     """One session with one switch; open it with `PolatisScpiSwitch.open`. There is no login.
 
     Set commands have no answer, so a query on the same line shows that they are done, and their result.
     """
 
     def __init__(self, context: OpenContext, options: PolatisScpiOptions, client: ScpiClient) -> None:
-        self.name = context.name
-        self._context = context
+        super().__init__(context, client, dark_dbm=options.dark_dbm)
         self._options = options
         self._client = client
-        self._numbering = Numbering.of(context.capabilities.ends)
 
     @classmethod
     async def open(cls, context: OpenContext) -> "PolatisScpiSwitch":
@@ -84,8 +83,7 @@ class PolatisScpiSwitch:
         return cls(context, options, client)
 
     async def identify(self, *, deadline_s: float) -> Identity:
-        unit = await self._read(protocol.IDENTITY, protocol.read_identity, deadline_s)
-        return Identity(vendor=unit.vendor, model=unit.code, serial=unit.serial, firmware=unit.firmware)
+        return await self._read(protocol.IDENTITY, protocol.read_identity, deadline_s)
 
     async def capabilities(self, *, deadline_s: float) -> Capabilities:
         """Capabilities of the configured model, without monitors if the unit refuses to read one.
@@ -93,12 +91,7 @@ class PolatisScpiSwitch:
         Raises ConfigError where the switch has another size.
         """
         stated = self._context.capabilities
-        found = await self._read(protocol.SIZE, protocol.read_size, deadline_s)
-        if found != self._numbering:
-            raise ConfigError(
-                f"{self.name}: the switch has {found} ports, the testbed says {self._numbering}. "
-                "Correct its size in the testbed file"
-            )
+        self._check_size(await self._read(protocol.SIZE, protocol.read_size, deadline_s))
         monitored = stated.monitored
         if monitored:
             try:
@@ -124,8 +117,7 @@ class PolatisScpiSwitch:
         Ports in use are freed first, so that it does not matter whether the unit would move them. Raises DeviceError
         with the text of the error queue, where something was not done and the queue has a reason.
         """
-        gone = [(self._numbering.number(pair.a), self._numbering.number(pair.b)) for pair in remove]
-        made = [(self._numbering.number(pair.a), self._numbering.number(pair.b)) for pair in add]
+        gone, made = self._numbers(remove), self._numbers(add)
         if not gone and not made:
             raise BugError(f"{self.name}: asked to change no crossconnect")
         line = [protocol.CONNECTIONS] if self._options.read_before else []
@@ -157,17 +149,13 @@ class PolatisScpiSwitch:
         )
 
     async def read_power(self, ends: Sequence[PortSide], *, deadline_s: float) -> tuple[PowerReading, ...]:
-        ports = [self._numbering.number(end) for end in ends]
+        ports = [self._number(end) for end in ends]
         powers: dict[int, float] = {}
         for start in range(0, len(ports), protocol.POWERS_LIMIT):
             some = ports[start : start + protocol.POWERS_LIMIT]
             line = f"{protocol.POWER} {format_channels(some)}"
             powers |= await self._read(line, partial(protocol.read_powers, ports=some), deadline_s)
-        dark_dbm = self._options.dark_dbm
-        return tuple(
-            PowerReading(end=end, power_dbm=powers[port] if powers[port] > dark_dbm else None)
-            for port, end in zip(ports, ends, strict=True)
-        )
+        return self._powers(ends, powers)
 
     async def read_overrides(self, ends: Sequence[PortSide], *, deadline_s: float) -> Mapping[PortSide, PortOverride]:
         """A disabled port is blocked; a failed one is not. Raises FailedError for a state that is not known here."""
@@ -175,8 +163,7 @@ class PolatisScpiSwitch:
             return {}
         states = await self._states("", ends, deadline_s)
         return {
-            end: PortOverride.FORCE_BLOCKED if states[self._numbering.number(end)] == "D" else PortOverride.NORMAL
-            for end in ends
+            end: PortOverride.FORCE_BLOCKED if states[self._number(end)] == "D" else PortOverride.NORMAL for end in ends
         }
 
     async def override(self, ends: Sequence[PortSide], to: PortOverride, *, deadline_s: float) -> None:
@@ -184,21 +171,15 @@ class PolatisScpiSwitch:
             return
         blocks = to is PortOverride.FORCE_BLOCKED
         header = protocol.DISABLE if blocks else protocol.ENABLE
-        ports = format_channels(map(self._numbering.number, ends))
+        ports = format_channels(map(self._number, ends))
         states = await self._states(f"{header} {ports};", ends, deadline_s)
         if any((state == "D") != blocks for state in states.values()):
             error = await self._client.error(deadline_s=deadline_s)
             if error.code != NO_ERROR:
                 raise self._client.refused(f"{header} {', '.join(ends)}", error)
 
-    async def lost(self) -> Exception:
-        return await self._client.lost()
-
-    async def close(self) -> None:
-        await self._client.close()
-
     async def _states(self, command: str, ends: Sequence[PortSide], deadline_s: float) -> dict[int, str]:
-        ports = [self._numbering.number(end) for end in ends]
+        ports = [self._number(end) for end in ends]
         line = f"{command}{protocol.PORT_STATES} {format_channels(ports)}"
         states = await self._read(line, partial(protocol.read_states, ports=ports), deadline_s)
         for port, state in states.items():

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from typing_extensions import override
+
 from hwd_drivers.codecs.scpi import (
     DATA_TYPE_ERROR,
     EXECUTION_ERROR,
@@ -20,7 +22,7 @@ from hwd_drivers.codecs.scpi import (
     parse_channels,
 )
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.families.polatis.numbering import UnitError, Wrong
+from hwd_drivers.core.unit_error import UnitError, Wrong
 from hwd_drivers.families.polatis.scpi import protocol
 from hwd_drivers.families.polatis.unit import BootMode, PortState, Unit
 from hwd_drivers.transports.dial import Dialer
@@ -28,6 +30,7 @@ from hwd_drivers.transports.serial_line import PREFIX
 from hwd_drivers.twins.scpi_server import Call, Done, Handler, ScpiDialect, ScpiSession, common
 from hwd_drivers.twins.scpi_tree import ScpiTree
 from hwd_drivers.twins.server import TwinServer
+from hwd_drivers.twins.unit_twin import Front
 
 QUEUE_LIMIT: Final = 16
 """Size of the error queue: no source documents it."""
@@ -44,39 +47,26 @@ CODES: Final = {
 }
 """Codes of the standard, since no source documents those of real units."""
 STATES: Final = {PortState.ENABLED: "E", PortState.DISABLED: "D", PortState.FAILED: "F"}
+ADDRESS: Final = 'IP="127.0.0.1" Gateway="0.0.0.0" Mask="255.0.0.0" Broadcast="127.255.255.255"'
 ENDS: Final = {"crlf": "\r\n", "lf": "\n", "cr": "\r"}
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-class ScpiFront:
+class ScpiFront(Front[Unit]):
     """SCPI server of a unit."""
 
     def __init__(self, unit: Unit, *, dialer: Dialer, clock: Clock, address: str) -> None:
-        self.unit = unit
+        super().__init__(unit, dialer=dialer, clock=clock, address=address, sessions_max=unit.options.sessions_max)
         self._serial = address.startswith(PREFIX)
         self._shared = ErrorQueue(limit=QUEUE_LIMIT)
-        self._server = TwinServer(
-            mirror=unit.mirror,
-            clock=clock,
-            dialer=dialer,
-            address=address,
-            make_session=self._make_session,
-            faults=unit.faults,
-            sessions_max=unit.options.sessions_max,
-        )
 
-    async def start(self) -> str:
-        return await self._server.start()
-
-    async def close(self) -> None:
-        await self._server.close()
-
-    def _make_session(self, server: TwinServer) -> ScpiSession:
+    @override
+    def make_session(self, server: TwinServer) -> ScpiSession:
         options = self.unit.options
         errors = self._shared if options.scpi_errors == "unit" else ErrorQueue(limit=QUEUE_LIMIT)
         product = self.unit.product
-        identity = f"{product.vendor},{product.code},{product.serial},{product.firmware}"
+        identity = f"{product.vendor},{product.model},{product.serial},{product.firmware}"
         handlers = {header: _with_refusals(handler) for header, handler in Commands(self.unit).table().items()}
         return ScpiSession(
             server,
@@ -100,7 +90,7 @@ class Commands:
     def table(self) -> dict[str, Handler]:
         unit = self._unit
         return {
-            "OXC:SWITch:SIZE?": self._size,
+            "OXC:SWITch:SIZE?": lambda call: Done(answer=f"{unit.numbering.inputs},{unit.numbering.outputs}"),
             "OXC:SWITch:CONNect:ADD": lambda call: Done(busy_s=unit.connect(_pairs(call))),
             "OXC:SWITch:CONNect:ONLY": lambda call: Done(busy_s=unit.connect_only(_pairs(call))),
             "OXC:SWITch:CONNect:SUBtract": self._subtract,
@@ -113,11 +103,8 @@ class Commands:
             "OXC:BOOT:MODE": self._set_boot,
             "OXC:BOOT:MODE?": lambda call: Done(answer=unit.boot),
             "PMON:POWer?": self._powers,
-            "SYSTem:COMMunicate:NETWork:ADDRess?": self._address,
+            "SYSTem:COMMunicate:NETWork:ADDRess?": lambda call: Done(answer=ADDRESS),
         }
-
-    def _size(self, call: Call) -> Done:
-        return Done(answer=f"{self._unit.numbering.inputs},{self._unit.numbering.outputs}")
 
     def _subtract(self, call: Call) -> Done:
         """Remove pairs, or the crossconnects of ports: `(@1,2),(@)`."""
@@ -162,11 +149,9 @@ class Commands:
         ports = parse_channels(call.parameters[0]) if call.parameters else sorted(self._unit.monitors.ports)
         if len(ports) > protocol.POWERS_LIMIT:
             raise ScpiError(TOO_MUCH_DATA, f"{len(ports)} ports, limit {protocol.POWERS_LIMIT}")
-        powers = self._unit.powers(ports)
-        return Done(answer=protocol.write_powers(powers, dark_dbm=self._unit.options.dark_dbm))
-
-    def _address(self, call: Call) -> Done:
-        return Done(answer='IP="127.0.0.1" Gateway="0.0.0.0" Mask="255.0.0.0" Broadcast="127.255.255.255"')
+        dark_dbm = self._unit.options.dark_dbm
+        powers = (dark_dbm if power is None else max(power, dark_dbm) for _, power in self._unit.powers(ports))
+        return Done(answer=f"({','.join(f'{power:.2f}' for power in powers)})")
 
 
 def _pairs(call: Call) -> list[tuple[int, int]]:

@@ -5,12 +5,12 @@ raise ProtocolError on an answer of another form.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
 from hwd_drivers.codecs.scpi import format_channels, parse_channels, shorten, split
 from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.values import Identity
 from hwd_drivers.families.polatis.numbering import Numbering
 from hwd_drivers.transports.serial_line import SerialLine
 
@@ -33,16 +33,6 @@ POWER: Final = ":pmon:pow?"
 IDENTITY: Final = "*IDN?"
 
 Pairs = Sequence[tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitIdentity:
-    """The answer to `*IDN?`."""
-
-    vendor: str
-    code: str
-    serial: str
-    firmware: str
 
 
 def format_pairs(pairs: Pairs) -> str:
@@ -77,11 +67,11 @@ def read_states(answer: str, ports: Sequence[int]) -> dict[int, str]:
     return dict(zip(ports, states, strict=True))
 
 
-def read_identity(answer: str) -> UnitIdentity:
+def read_identity(answer: str) -> Identity:
     fields = [part.strip() for part in answer.split(",")]
     if len(fields) != 4:
         raise ProtocolError(f"{IDENTITY}: {shorten(answer)} is not vendor,product code,serial,firmware")
-    return UnitIdentity(vendor=fields[0], code=fields[1], serial=fields[2], firmware=fields[3])
+    return Identity(vendor=fields[0], model=fields[1], serial=fields[2], firmware=fields[3])
 
 
 def read_size(answer: str) -> Numbering:
@@ -90,11 +80,6 @@ def read_size(answer: str) -> Numbering:
     if found is None:
         raise ProtocolError(f"{SIZE}: {shorten(answer)} is not inputs,outputs")
     return Numbering(inputs=int(found[1]), outputs=int(found[2]))
-
-
-def write_powers(powers_dbm: Iterable[tuple[int, float | None]], *, dark_dbm: float) -> str:
-    values = (dark_dbm if power is None else max(power, dark_dbm) for _, power in powers_dbm)
-    return f"({','.join(f'{value:.2f}' for value in values)})"
 
 
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,4}(?:\.[0-9]{1,9})?")

@@ -1,337 +1,176 @@
-"""Polatis TL1 without I/O: frozen requests from and to TL1 commands.
+"""Polatis TL1 without I/O: the commands that we send, and the data lines of their answers, as seen from real units.
 
-Verbs as published programs for real units use them (README.md names each). `lines` has the data lines of the answers.
+Verbs as published programs for real units use them (README.md names each). Readers raise ProtocolError on a line of
+another form. Ports are the unit's own numbers.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from enum import StrEnum
-from typing import Final, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from hwd_drivers.codecs.tl1_messages import Command
-from hwd_drivers.codecs.tl1_words import format_group, parse_group, quote, unquote
-from hwd_drivers.core.errors import BugError, ProtocolError
-from hwd_drivers.families.polatis.settings import AlarmMode, AlarmType, Edge
-from hwd_drivers.families.polatis.tl1 import requests as ask
-from hwd_drivers.families.polatis.tl1.lines import MODE_WORDS, MODES
-from hwd_drivers.families.polatis.tl1.requests import Request
+from hwd_drivers.codecs.tl1_messages import Answer, Command
+from hwd_drivers.codecs.tl1_words import format_group, shorten
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.values import AttenuationMode
+from hwd_drivers.families.polatis.numbering import Numbering
+from hwd_drivers.families.polatis.settings import VoaSetting
 
 DEFAULT_PORT: Final = 3082
 
+MODE_WORDS: Final[Mapping[AttenuationMode, str]] = {
+    AttenuationMode.NONE: "NONE",
+    AttenuationMode.FIXED: "FIX",
+    AttenuationMode.MAXIMUM: "MAX",
+    AttenuationMode.ABSOLUTE: "ABS",
+    AttenuationMode.CONVERGED: "CONV",
+    AttenuationMode.RELATIVE: "REL",
+}
+MODES: Final[Mapping[str, AttenuationMode]] = {word: mode for mode, word in MODE_WORDS.items()}
 
-class DenyError(ProtocolError):
-    """A command that a unit answers with DENY: its code and comment."""
-
-    def __init__(self, code: str, text: str = "") -> None:
-        super().__init__(f"{code} {text}".rstrip())
-        self.code = code
-        self.text = text
-
-
-class ListError(DenyError):
-    """Lists that do not match; no source documents the code, so that it is an option of the twin."""
-
-
-def to_command(request: Request, *, ctag: str = "", tid: str = "") -> Command:
-    verb, aid, positional, named = _blocks(request)
-    return Command(verb=verb, tid=tid, aid=aid, ctag=ctag, positional=positional, named=named)
+RETRIEVE_PATCHES: Final = Command(verb="RTRV-PATCH")
+RETRIEVE_TYPE: Final = Command(verb="RTRV-NETYPE")
+"""Vendor, model, type, version."""
+RETRIEVE_INVENTORY: Final = Command(verb="RTRV-INV", aid="OCS")
+"""The serial number."""
+RETRIEVE_SIZE: Final = Command(verb="RTRV-EQPT", aid="SYSTEM", named=(("PARAMETER", "SIZE"),))
+RETRIEVE_MONITORS: Final = Command(verb="RTRV-EQPT", aid="PMON", named=(("PARAMETER", "CONFIG"),))
+"""Ports with a power monitor."""
+RETRIEVE_ATTENUATORS: Final = Command(verb="RTRV-EQPT", aid="ATTEN", named=(("PARAMETER", "CONFIG"),))
+"""Abilities of the attenuators."""
 
 
-def from_command(command: Command) -> Request:
-    """Raises DenyError with the code for a wrong command."""
-    parameters = {name.upper(): value for name, value in command.named}
-    aid = unquote(command.aid)
-    match command.verb:
-        case "RTRV-PATCH":
-            return ask.RetrievePatch(ports=None if aid.upper() in ("", "ALL") else _ports(aid))
-        case "ENT-PATCH":
-            return ask.EnterPatch(pairs=_pairs(aid), forced=_forced(command))
-        case "DLT-PATCH":
-            return ask.DeletePatch(ports=None if aid.upper() == "ALL" else _ports(aid), forced=_forced(command))
-        case "RTRV-PORT-POWER" | "RTRV-PORT-REVPOWER":
-            return ask.RetrievePower(ports=_ports(aid), reverse=command.verb == "RTRV-PORT-REVPOWER")
-        case "ACT-USER":
-            return ask.Login(user=aid, password=command.positional[0] if command.positional else "")
-        case "CANC-USER":
-            return ask.Logout(user=aid)
-        case "RTRV-HDR":
-            return ask.Ping()
-        case "RTRV-NETYPE":
-            return ask.RetrieveType()
-        case "RTRV-INV" if aid.upper() == "OCS":
-            return ask.RetrieveInventory()
-        case "OPR-ARC-EQPT" if aid.upper() == "REPMGR":
-            return ask.MuteReports()
-        case "ED-EQPT":
-            return _edited(aid.upper(), parameters)
-        case "RTRV-EQPT":
-            return _equipment(aid.upper(), parameters.get("PARAMETER", "").upper())
-        case "OPR-PORT-SHUTTER":
-            return ask.CloseShutter(ports=_ports(aid))
-        case "RLS-PORT-SHUTTER":
-            return ask.OpenShutter(ports=_ports(aid))
-        case "RTRV-PORT-SHUTTER":
-            return ask.RetrieveShutter(ports=_ports(aid))
-        case "RTRV-PORT-LABEL":
-            return ask.RetrieveLabel(ports=_ports(aid))
-        case "ED-PORT-LABEL":
-            if "LABEL" not in parameters:
-                raise DenyError("IPNV", "LABEL is missing")
-            return ask.EditLabel(ports=_ports(aid), label=parameters["LABEL"])
-        case "RTRV-INV" | "OPR-ARC-EQPT":
-            raise DenyError("IIAC")
-        case "ENT-PORT-FLAP" | "OPR-PORT-FLAP" | "RLS-PORT-FLAP" | "RTRV-PORT-FLAP":
-            return _flap(command, aid)
-        case "RTRV-PORT-ATTEN":
-            return ask.RetrieveAttenuation(ports=_ports(aid))
-        case "SET-PORT-ATTEN":
-            return _attenuation(aid, parameters)
-        case _ if command.verb.endswith("-PMON"):
-            return _monitor(command.verb, aid, parameters)
-    raise DenyError("IICM")
+# --- commands
+
+
+def enter_patches(pairs: Iterable[tuple[int, int]]) -> Command:
+    """Connect the ports of each pair; ports in use are moved.
+
+    One by one: a range of one list may not be one in the other, and this form was seen most.
+    """
+    pairs = list(pairs)
+    return Command(verb="ENT-PATCH", aid=f"{_list(one for one, _ in pairs)},{_list(other for _, other in pairs)}")
+
+
+def delete_patches(ports: Iterable[int]) -> Command:
+    """Remove the connections of these ports, each named by either end."""
+    return Command(verb="DLT-PATCH", aid=_list(ports))
+
+
+def of_ports(verb: str, ports: Sequence[int]) -> Command:
+    """A command that has ports and no parameters."""
+    return Command(verb=verb, aid=format_group(ports))
+
+
+def set_attenuation(port: int, setting: VoaSetting) -> Command:
+    named = [("MODE", MODE_WORDS[setting.mode])]
+    if setting.level is not None:
+        named.append(("LEVEL", f"({setting.level:g})"))
+    if setting.reference is not None:
+        named.append(("REFS", str(setting.reference)))
+    return Command(verb="SET-PORT-ATTEN", aid=str(port), named=tuple(named))
+
+
+# --- data lines
+
+
+def read_patch(line: str) -> tuple[int, int]:
+    """Port numbers of a `"1,49"` line."""
+    found = _PAIR.fullmatch(line)
+    if found is None:
+        raise ProtocolError(f"RTRV-PATCH: data line {shorten(line)} is not in,out")
+    return int(found[1]), int(found[2])
+
+
+def read_powers(answer: Answer) -> dict[int, float]:
+    """dBm by port number from `"49:-3.21"` lines."""
+    powers = {}
+    for line in answer.lines:
+        port, _, power = line.partition(":")
+        if not _NUMBER.fullmatch(port) or not _DECIMAL.fullmatch(power):
+            raise ProtocolError(f"RTRV-PORT-POWER: data line {shorten(line)} is not port:dBm")
+        powers[int(port)] = float(power)
+    return powers
+
+
+def read_type(answer: Answer) -> tuple[str, str, str, str]:
+    """Vendor, model, type and version."""
+    fields = [part.strip() for part in answer.lines[0].split(",")] if answer.lines else []
+    if len(fields) != 4:
+        raise ProtocolError(f"RTRV-NETYPE: data lines {shorten(repr(answer.lines))} are not vendor,model,type,version")
+    return fields[0], fields[1], fields[2], fields[3]
+
+
+def read_serial(answer: Answer) -> str:
+    found = _SERIAL.search("\n".join(answer.lines))
+    if found is None:
+        raise ProtocolError(f"RTRV-INV: no SN= in data lines {shorten(repr(answer.lines))}")
+    return found[1]
+
+
+def read_size(answer: Answer) -> Numbering:
+    found = _SIZE.search("\n".join(answer.lines))
+    if found is None:
+        raise ProtocolError(f"RTRV-EQPT SIZE: no SIZE=INxOUT in data lines {shorten(repr(answer.lines))}")
+    return Numbering(inputs=int(found[1]), outputs=int(found[2]))
+
+
+def read_monitors(answer: Answer) -> tuple[int, ...]:
+    """Port numbers of `"PMON::PORT=25,MODE=OUTPUT"` lines."""
+    ports = []
+    for line in answer.lines:
+        found = _MONITOR.search(line)
+        if found is None:
+            raise ProtocolError(f"RTRV-EQPT PMON: data line {shorten(line)} has no PORT=")
+        ports.append(int(found[1]))
+    return tuple(ports)
+
+
+def read_shutters(answer: Answer) -> dict[int, str]:
+    """The word of each port, from `"9:OPEN"` lines."""
+    words = {}
+    for line in answer.lines:
+        port, colon, word = line.partition(":")
+        if not colon or not _NUMBER.fullmatch(port) or not word.strip():
+            raise ProtocolError(f"RTRV-PORT-SHUTTER: data line {shorten(line)} is not port:word")
+        words[int(port)] = word.strip()
+    return words
+
+
+def read_attenuators(answer: Answer) -> frozenset[str]:
+    """The abilities of the attenuators, from `"ATTEN::MODE=ABSOLUTE"` lines; empty for NONE."""
+    words = {word for line in answer.lines for word in _WORD.findall(line.rpartition("=")[2])}
+    return frozenset(words) - {"NONE"}
+
+
+def read_attenuation(answer: Answer) -> dict[int, VoaSetting]:
+    """Settings by port, from `"33:ABS,-3.0,"` lines; level and reference may be empty."""
+    settings = {}
+    for line in answer.lines:
+        port, _, rest = line.partition(":")
+        mode, level, reference = [*(part.strip().strip("()") for part in rest.split(",")), "", ""][:3]
+        if (
+            not _NUMBER.fullmatch(port)
+            or mode.upper() not in MODES
+            or not (level == "" or _DECIMAL.fullmatch(level))
+            or not (reference == "" or _NUMBER.fullmatch(reference))
+        ):
+            raise ProtocolError(f"RTRV-PORT-ATTEN: data line {shorten(line)} is not port:mode,level,reference")
+        settings[int(port)] = VoaSetting(
+            mode=MODES[mode.upper()],
+            level=float(level) if level else None,
+            reference=int(reference) if reference else None,
+        )
+    return settings
 
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
-_LIST = re.compile(r"[0-9]{1,9}(?:&[0-9]{1,9})*")
-_DECIMAL = re.compile(r"\(?([+-]?[0-9]{1,6}(?:\.[0-9]{1,9})?)\)?")
-_Blocks = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]]
-_WordT = TypeVar("_WordT", bound=StrEnum)
-
-
-def _edited(aid: str, parameters: Mapping[str, str]) -> Request:
-    if aid != "TIMEOUT" or not _NUMBER.fullmatch(seconds := parameters.get("ADMIN", "")):
-        raise DenyError("IPNV")
-    return ask.SetIdleTimeout(timeout_s=int(seconds))
-
-
-def _equipment(aid: str, parameter: str) -> Request:
-    match aid, parameter:
-        case "SYSTEM", "SIZE":
-            return ask.RetrieveSize()
-        case "PMON" | "REVPMON", "CONFIG":
-            return ask.RetrieveMonitors(reverse=aid == "REVPMON")
-        case "ATTEN", "CONFIG":
-            return ask.RetrieveAttenuators()
-    raise DenyError("IIAC")
-
-
-def _monitor(verb: str, aid: str, parameters: Mapping[str, str]) -> Request:
-    match verb:
-        case "RTRV-PORT-PMON":
-            return ask.RetrieveMonitorConfig(ports=_ports(aid))
-        case "SET-PORT-PMON":
-            code = parameters.get("ATIME")
-            if code is not None and not _NUMBER.fullmatch(code):
-                raise DenyError("IPNV", "ATIME is not a number")
-            return ask.SetMonitorConfig(
-                ports=_ports(aid),
-                wavelength_nm=_number(parameters, "WAVE"),
-                offset_db=_number(parameters, "OFFSET"),
-                averaging_code=None if code is None else int(code),
-            )
-        case "RTRV-TH-PMON":
-            return ask.RetrieveThreshold(ports=_ports(aid), type=_type(parameters))
-        case "SET-TH-PMON":
-            return ask.SetThreshold(
-                ports=_ports(aid),
-                type=_type(parameters),
-                mode=_word(parameters, "MODE", AlarmMode),
-                edge=_word(parameters, "EDGE", Edge),
-                high_dbm=_number(parameters, "HIGH"),
-                low_dbm=_number(parameters, "LOW"),
-            )
-        case "RTRV-STATE-PMON":
-            return ask.RetrieveAlarm(ports=_ports(aid), type=_type(parameters))
-        case "SET-STATE-PMON":
-            return ask.ClearAlarm(ports=_ports(aid), type=_type(parameters))
-    raise DenyError("IICM")
-
-
-def _flap(command: Command, aid: str) -> Request:
-    match command.verb:
-        case "OPR-PORT-FLAP":
-            return ask.StartFlap(ports=_ports(aid))
-        case "RLS-PORT-FLAP":
-            return ask.StopFlap(ports=_ports(aid))
-        case "RTRV-PORT-FLAP":
-            return ask.RetrieveFlap(ports=_ports(aid) if aid else None)
-    values = command.positional if len(command.positional) != 1 else tuple(command.positional[0].split("&"))
-    if len(values) != 3 or not all(map(_NUMBER.fullmatch, values)):
-        raise DenyError("IPNV", "Three numbers are needed: block ms, restore ms, cycles")
-    off_ms, on_ms, cycles = map(int, values)
-    return ask.EnterFlap(ports=_ports(aid), off_ms=off_ms, on_ms=on_ms, cycles=cycles)
-
-
-def _attenuation(aid: str, parameters: Mapping[str, str]) -> Request:
-    word = parameters.get("MODE", "").upper()
-    if word not in MODES:
-        raise DenyError("IPNV", "MODE is not one of " + " ".join(MODES))
-    ports = _ports(aid)
-    references = _ports(parameters["REFS"]) if parameters.get("REFS") else ()
-    if len(references) not in (0, len(ports)):
-        raise ListError("IIAC", f"Port lists differ in length: {len(ports)} and {len(references)}")
-    return ask.SetAttenuation(ports=ports, mode=MODES[word], level=_number(parameters, "LEVEL"), references=references)
-
-
-def _type(parameters: Mapping[str, str]) -> AlarmType:
-    """The alarm type of a command; loss of signal by default."""
-    return _word(parameters, "TYPE", AlarmType) or AlarmType.LOS
-
-
-def _word(parameters: Mapping[str, str], name: str, words: type[_WordT]) -> _WordT | None:
-    if name not in parameters:
-        return None
-    try:
-        return words(parameters[name].upper())
-    except ValueError:
-        raise DenyError("IPNV", f"{name} is not one of {' '.join(words)}") from None
-
-
-def _number(parameters: Mapping[str, str], name: str) -> float | None:
-    """A number; negative ones are in parentheses, others may be."""
-    if name not in parameters:
-        return None
-    found = _DECIMAL.fullmatch(parameters[name].strip())
-    if found is None:
-        raise DenyError("IPNV", f"{name} is not a number")
-    return float(found[1])
-
-
-def _format(value: float) -> str:
-    return f"({value:g})" if value < 0 else f"{value:g}"
-
-
-def _named(**values: str | None) -> tuple[tuple[str, str], ...]:
-    """Parameters that are not None."""
-    return tuple((name, value) for name, value in values.items() if value is not None)
-
-
-def _blocks(request: Request) -> _Blocks:
-    """Verb, AID, positional and named parameters."""
-    match request:
-        case ask.RetrievePatch(ports=ports):
-            return "RTRV-PATCH", "" if ports is None else format_group(ports), (), ()
-        case ask.EnterPatch(pairs=pairs, forced=forced):
-            aid = f"{_list(one for one, _ in pairs)},{_list(other for _, other in pairs)}"
-            return "ENT-PATCH", aid, ("frcd",) if forced else (), ()
-        case ask.DeletePatch(ports=ports, forced=forced):
-            return "DLT-PATCH", "ALL" if ports is None else _list(ports), ("frcd",) if forced else (), ()
-        case ask.RetrievePower(ports=ports, reverse=reverse):
-            return "RTRV-PORT-REVPOWER" if reverse else "RTRV-PORT-POWER", format_group(ports), (), ()
-        case ask.Login(user=user, password=password):
-            return "ACT-USER", quote(user), (password,), ()
-        case ask.Logout(user=user):
-            return "CANC-USER", quote(user), (), ()
-        case ask.Ping():
-            return "RTRV-HDR", "", (), ()
-        case ask.MuteReports():
-            return "OPR-ARC-EQPT", "REPMGR", ("IND",), ()
-        case ask.SetIdleTimeout(timeout_s=timeout_s):
-            return "ED-EQPT", "TIMEOUT", (), (("ADMIN", str(timeout_s)),)
-        case ask.RetrieveType():
-            return "RTRV-NETYPE", "", (), ()
-        case ask.RetrieveInventory():
-            return "RTRV-INV", "OCS", (), ()
-        case ask.RetrieveSize():
-            return "RTRV-EQPT", "SYSTEM", (), (("PARAMETER", "SIZE"),)
-        case ask.RetrieveMonitors(reverse=reverse):
-            return "RTRV-EQPT", "REVPMON" if reverse else "PMON", (), (("PARAMETER", "CONFIG"),)
-        case ask.RetrieveAttenuators():
-            return "RTRV-EQPT", "ATTEN", (), (("PARAMETER", "CONFIG"),)
-        case _:
-            return _port_blocks(request)
-
-
-def _port_blocks(request: Request) -> _Blocks:
-    """Blocks of commands that set and read port settings."""
-    match request:
-        case ask.RetrieveMonitorConfig(ports=ports):
-            return "RTRV-PORT-PMON", format_group(ports), (), ()
-        case ask.SetMonitorConfig(ports=ports):
-            named = _named(
-                WAVE=_maybe(request.wavelength_nm),
-                OFFSET=_maybe(request.offset_db),
-                ATIME=None if request.averaging_code is None else str(request.averaging_code),
-            )
-            return "SET-PORT-PMON", format_group(ports), (), named
-        case ask.RetrieveThreshold(ports=ports, type=kind):
-            return "RTRV-TH-PMON", format_group(ports), (), (("TYPE", kind),)
-        case ask.SetThreshold(ports=ports, type=kind):
-            named = _named(
-                TYPE=kind,
-                MODE=request.mode,
-                EDGE=request.edge,
-                LOW=_maybe(request.low_dbm),
-                HIGH=_maybe(request.high_dbm),
-            )
-            return "SET-TH-PMON", format_group(ports), (), named
-        case ask.RetrieveAlarm(ports=ports, type=kind):
-            return "RTRV-STATE-PMON", format_group(ports), (), (("TYPE", kind),)
-        case ask.ClearAlarm(ports=ports, type=kind):
-            return "SET-STATE-PMON", format_group(ports), (), (("TYPE", kind),)
-        case ask.CloseShutter(ports=ports):
-            return "OPR-PORT-SHUTTER", format_group(ports), (), ()
-        case ask.OpenShutter(ports=ports):
-            return "RLS-PORT-SHUTTER", format_group(ports), (), ()
-        case ask.RetrieveShutter(ports=ports):
-            return "RTRV-PORT-SHUTTER", format_group(ports), (), ()
-        case ask.RetrieveLabel(ports=ports):
-            return "RTRV-PORT-LABEL", format_group(ports), (), ()
-        case ask.EditLabel(ports=ports, label=label):
-            return "ED-PORT-LABEL", format_group(ports), (), (("LABEL", label),)
-        case ask.EnterFlap(ports=ports):
-            times = (str(request.off_ms), str(request.on_ms), str(request.cycles))
-            return "ENT-PORT-FLAP", format_group(ports), times, ()
-        case ask.StartFlap(ports=ports):
-            return "OPR-PORT-FLAP", format_group(ports), (), ()
-        case ask.StopFlap(ports=ports):
-            return "RLS-PORT-FLAP", format_group(ports), (), ()
-        case ask.RetrieveFlap(ports=ports):
-            return "RTRV-PORT-FLAP", "" if ports is None else format_group(ports), (), ()
-        case ask.RetrieveAttenuation(ports=ports):
-            return "RTRV-PORT-ATTEN", format_group(ports), (), ()
-        case ask.SetAttenuation(ports=ports, references=references):
-            named = _named(
-                MODE=MODE_WORDS[request.mode],
-                LEVEL=None if request.level is None else f"({request.level:g})",
-                REFS="&".join(map(str, references)) or None,
-            )
-            return "SET-PORT-ATTEN", _list(ports) if references else format_group(ports), (), named
-        case _:
-            raise BugError(f"{type(request).__name__}: no TL1 command is made of it")
-
-
-def _maybe(value: float | None) -> str | None:
-    return None if value is None else _format(value)
+_PAIR = re.compile(r"([0-9]{1,9}),([0-9]{1,9})")
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,4}(?:\.[0-9]{1,9})?")
+_SERIAL = re.compile(r"\bSN=([^\s,;\"]+)")
+_SIZE = re.compile(r"\bSIZE=([0-9]{1,5})x([0-9]{1,5})\b")
+_MONITOR = re.compile(r"\bPORT=([0-9]{1,9})\b")
+_WORD = re.compile(r"[A-Z]+")
 
 
 def _list(ports: Iterable[int]) -> str:
-    """Ports of a change one by one: a range of one list may not be one in the other, and this form was seen most."""
     return "&".join(map(str, ports))
-
-
-def _ports(aid: str) -> tuple[int, ...]:
-    if _LIST.fullmatch(aid):
-        return tuple(map(int, aid.split("&")))
-    try:
-        members = parse_group(aid)
-    except ProtocolError as error:
-        raise DenyError("IIAC", str(error).replace(";", "")) from None
-    for member in members:
-        if not _NUMBER.fullmatch(member):
-            raise DenyError("IIAC", f"Invalid OXC port: {member[:12]}")
-    return tuple(map(int, members))
-
-
-def _pairs(aid: str) -> tuple[tuple[int, int], ...]:
-    left, comma, right = aid.partition(",")
-    if not comma:
-        raise DenyError("IIAC", "Two port lists are needed")
-    ones, others = _ports(left), _ports(right)
-    if len(ones) != len(others):
-        raise ListError("IIAC", f"Port lists differ in length: {len(ones)} and {len(others)}")
-    return tuple(zip(ones, others, strict=True))
-
-
-def _forced(command: Command) -> bool:
-    return "frcd" in map(str.lower, command.positional)

@@ -32,13 +32,12 @@ def test_connections_are_read_with_both_halves() -> None:
         False,
         ("IS", "IS", "OK"),
     )
-    assert (one.halves[0].in_dbm, one.halves[0].out_dbm) == (-3.4, -5.2)
     assert (both.name, both.two_way, both.states) == ("2.1.1-2.2.1", True, ("IS", "OOS", "FAIL")), "the worse half"
 
 
 def test_a_list_of_names_has_no_states_and_default_names() -> None:
     (row,) = protocol.read_rows(CAPTURES["names"])
-    assert (row.name, row.has_states) == ("1.1.1>1.2.1", False)
+    assert (row.name, row.states) == ("1.1.1>1.2.1", None)
 
 
 def test_results_stand_alone_or_under_response() -> None:
@@ -79,14 +78,9 @@ def test_requests_have_the_bytes_of_published_programs() -> None:
         protocol.path("crossconnects", id="detail", conn="1.1.1>1.2.1")
         == "/rest/crossconnects/?id=detail&conn=1.1.1%3E1.2.1"
     )
-    wanted = [
-        protocol.WantedConnection(source="1.1.1", destination="1.2.1"),
-        protocol.WantedConnection(source="1.1.2", destination="1.2.2", group="LAB"),
-    ]
-    assert json.loads(protocol.write_wanted(wanted)) == [
-        {"in": "1.1.1", "out": "1.2.1", "dir": "uni"},
-        {"in": "1.1.2", "out": "1.2.2", "dir": "uni", "group": "LAB"},
-    ]
+    wanted = [("1.1.1", "1.2.1")]
+    assert json.loads(protocol.write_wanted(wanted)) == [{"in": "1.1.1", "out": "1.2.1", "dir": "uni"}]
+    assert json.loads(protocol.write_wanted(wanted, group="LAB"))[0]["group"] == "LAB"
     assert json.loads(protocol.write_names([("a", ""), ("b", "LAB")])) == [{"conn": "a"}, {"conn": "b", "group": "LAB"}]
 
 

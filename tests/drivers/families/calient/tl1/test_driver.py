@@ -184,7 +184,7 @@ async def test_a_session_is_kept_alive_where_nothing_else_is_said(stage: Stage) 
     assert await switch.read() == []
     await switch.close()
     await asyncio.sleep(1)
-    assert twin.fronts["tl1"].sessions == 0
+    assert twin.fronts["tl1"].sessions == []
 
 
 async def test_power_is_of_the_in_and_of_the_out_fibre(stage: Stage) -> None:

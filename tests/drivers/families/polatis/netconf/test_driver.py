@@ -117,7 +117,7 @@ async def test_an_answer_that_cannot_be_read_ends_the_session_and_counts(
     with pytest.raises(ProtocolError):
         await device.read()
     assert isinstance(await asyncio.wait_for(device.lost(), 30), ProtocolError)
-    assert device.device._client.garbled == 1
+    assert device.device._client._connection.garbled == 1
     assert "cannot parse" in caplog.text
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from hwd_drivers.core.errors import ProtocolError
-from hwd_drivers.core.values import AttenuationMode
+from hwd_drivers.core.values import AttenuationMode, Identity
 from hwd_drivers.families.polatis.netconf import xml
 from hwd_drivers.families.polatis.netconf.protocol import OPSW
 from hwd_drivers.families.polatis.restconf import protocol, resources
+from hwd_drivers.families.polatis.settings import VoaSetting
 
 from .....answers import check_golden
 
@@ -33,8 +34,8 @@ def test_powers_are_numbers_or_text() -> None:
 
 
 def test_the_product_is_read() -> None:
-    assert protocol.read_product(CAPTURES["product"]) == protocol.Product(
-        manufacturer="Polatis", model="N-OST-8x8-LA1-DMHNS", serial="1234", software="6.7.3.9"
+    assert protocol.read_product(CAPTURES["product"]) == Identity(
+        vendor="Polatis", model="N-OST-8x8-LA1-DMHNS", serial="1234", firmware="6.7.3.9"
     )
 
 
@@ -48,9 +49,9 @@ def test_errors_are_read_and_other_bodies_have_none() -> None:
 def test_requests_are_as_in_published_programs() -> None:
     assert protocol.pair_path(7) == "/api/data/optical-switch:cross-connects/pair=7"
     assert json.loads(protocol.write_pair(1, 9)) == json.loads(CAPTURES["put-json"])
-    assert json.loads(protocol.write_states(disable=[1, 2])) == {"input": {"port-disab": [1, 2]}}
-    entry = protocol.VoaEntry(port=9, mode=AttenuationMode.ABSOLUTE, level=-3.0, reference=None)
-    assert protocol.read_voa(protocol.write_voa([entry])) == {9: entry}
+    assert json.loads(protocol.write_states("port-disab", [1, 2])) == {"input": {"port-disab": [1, 2]}}
+    setting = VoaSetting(mode=AttenuationMode.ABSOLUTE, level=-3.0)
+    assert protocol.read_voa(protocol.write_voa([(9, setting)])) == {9: setting}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""The witness of a simulated world, and what it watches by families of rules."""
