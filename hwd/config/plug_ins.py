@@ -34,18 +34,17 @@ class PlugIns(Generic[T]):
         return self._found[name]
 
     def distribution(self, name: str) -> str:
-        """The name of the package that declares it, which is not loaded. Raises ConfigError where there is none."""
-        dist = self._point(name).dist
+        """The name of the package that declares it now, which is not loaded. Raises ConfigError where there is none."""
+        dist = self._named(name, self._scanned()).dist
         return "" if dist is None else dist.name
 
-    def _point(self, name: str) -> EntryPoint:
-        point = self._points.get(name)
-        if point is None:
-            raise ConfigError(f"{self._noun} {name!r}: unknown; {nearest(name, self._points)}")
+    def _named(self, name: str, points: Mapping[str, EntryPoint]) -> EntryPoint:
+        if (point := points.get(name)) is None:
+            raise ConfigError(f"{self._noun} {name!r}: unknown; {nearest(name, points)}")
         return point
 
     def _load(self, name: str) -> T:
-        point = self._point(name)
+        point = self._named(name, self._points)
         package = point.dist.name if point.dist is not None else "its package"
         about = f"{self._noun} {name!r}: entry point {point.value} of {package}"
         try:
@@ -58,6 +57,9 @@ class PlugIns(Generic[T]):
 
     @cached_property
     def _points(self) -> Mapping[str, EntryPoint]:
+        return self._scanned()
+
+    def _scanned(self) -> Mapping[str, EntryPoint]:
         found: dict[str, EntryPoint] = {}
         for point in sorted(entry_points(group=self._group), key=lambda one: one.name):
             if (other := found.get(point.name)) is not None and other.value != point.value:
