@@ -1,6 +1,7 @@
 """JobLight: what a job holds of the rack, and how its light goes from target to target. Under its lease, always."""
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -16,7 +17,8 @@ from hwd.model.plane import Target, View
 from hwd.model.prepared_set import BEFORE, FINISH, TARGETS_MOST, PreparedSetStatus
 from hwd.model.request import Request
 from hwd.model.testbed import Testbed
-from hwd.ports.rules import Reason
+from hwd.ports.ledger import Asker
+from hwd.ports.rules import PortAction, Reason
 from hwd.ports.testbed_ports import all_ports
 from hwd.reconfigure.applies import Applies
 from hwd.reconfigure.leases.leases import Leases
@@ -32,6 +34,9 @@ MARGIN_S: Final = 600.0
 SETTLED_WITHIN_S: Final = 60.0
 LOOK_S: Final = 0.2
 """Between two looks at what a restart of the daemon has left open."""
+
+
+log = logging.getLogger(__name__)
 
 
 class JobLight:
@@ -83,6 +88,7 @@ class JobLight:
         wanted = {id: what for id, target in targets.items() if (what := what_of(target))}
         if not 0 < len(wanted) <= TARGETS_MOST or any(target.ports for target in targets.values()):
             return ""
+        await self._end_light_of_nobody()
         body = PrepareBody(
             targets={id: TargetBody(what=what) for id, what in wanted.items()},
             lease=self._job.record.lease,
@@ -91,6 +97,27 @@ class JobLight:
             by=str(self._job),
         )
         return (await self._applies.prepare(body)).id
+
+    async def _end_light_of_nobody(self) -> None:
+        """End what joins a port of its lease to one beyond it, where nobody holds that: light that a job before has
+        left. A set has both ends of what it changes, so it could not be prepared; and neither drift nor a restore is to
+        bring that light back.
+        """
+        own, now = self.ports, self._job.clock.wall_ns()
+        asker, freed = Asker(lease=self._job.record.lease), []
+        for switch, readings in self._reconfigurer.observed.items():
+            for one in readings:
+                ends = {f"{switch}.{end.port}": end for end in one.crossconnect.ends}
+                if len(inside := own & ends.keys()) != 1 or len(ends) == 1:
+                    continue
+                if not any(self._leases.ledger.refusals(asker, ends, PortAction.CHANGE, now_wall_ns=now)):
+                    freed.append(f"{switch}:{ends[next(iter(inside))]}-none")
+        if freed:
+            what = " ".join(freed)
+            log.info("%s: takes light that stands on its ports and is nobody's: %s", self._job, what)
+            await self._applies.apply(
+                ReconfigurationBody(what=what, lease=self._job.record.lease, by=str(self._job.record))
+            )
 
     async def wait_until_known(self, target: Target) -> None:
         """Wait until it is known what hosts send, and where the switches of its set are: a restart of the daemon leaves

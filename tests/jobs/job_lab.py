@@ -134,12 +134,12 @@ async def start(lab: Lab, is_so: Callable[[JobStatus], object] = lambda status: 
     return job
 
 
-async def when(lab: Lab, job: str, is_so: Callable[[JobStatus], object]) -> JobStatus:
+async def when(lab: sim_lab.Lab, job: str, is_so: Callable[[JobStatus], object]) -> JobStatus:
     while True:
         if is_so(status := await lab.service.jobs.job(job)):
             return status
         await asyncio.sleep(0.1)
 
 
-async def ended(lab: Lab, job: str) -> JobStatus:
+async def ended(lab: sim_lab.Lab, job: str) -> JobStatus:
     return await when(lab, job, lambda status: status.ended)
