@@ -35,10 +35,9 @@ def rack(folder: Path) -> str:
     path.write_text(RANK)
     command = f"command: [{sys.executable}, {path}, goes], user: {getpass.getuser()}"
     jobs = f"  neighbour: {{{command}, hosts: [h2, h3], plane: static topology=ring}}\n"
-    for act in SAID:
-        jobs += (
-            f"  {act}: {{{command}, hosts: [h0, h1], plane: bad act={act}, {LIMITS.get(act, 'plane_within_s: 30')}}}\n"
-        )
+    for act in (*SAID, "sleep"):
+        limits = LIMITS.get(act, PATIENT)
+        jobs += f"  {act}: {{{command}, hosts: [h0, h1], plane: bad act={act}, {limits}}}\n"
     return rack_of(4, jobs)
 
 
