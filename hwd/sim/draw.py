@@ -58,6 +58,7 @@ def draw_plan(seed: int) -> plan.WorldPlan:
     add(_claims(draws.stream("claims"), rack, first=len(steps), times=times))
     add(_transfers(draws.stream("transfers"), rack, first=len(steps), times=times))
     add(_jobs(draws.stream("jobs"), rack, first=len(steps)))
+    add(_killed_planes(draws.stream("planes"), steps))
     steps.sort(key=lambda step: (step.at_s, step.number))
     return plan.WorldPlan(seed=seed, rack=rack.name, steps=tuple(steps), one_in=draw.choice(ONE_IN))
 
@@ -246,6 +247,12 @@ def _jobs(draw: random.Random, rack: Rack, *, first: int) -> list[tuple[float, p
             kill = plan.Kill(node=node, callbacks=draw.randint(1, 200), away_s=draw.choice((0.0, 0.5, 3.0, 6.0)))
             acts.append((at_s + draw.uniform(0.0, 3.0), kill))
     return acts
+
+
+def _killed_planes(draw: random.Random, steps: Iterable[plan.Step]) -> list[tuple[float, plan.AnyAct]]:
+    """Kill the planes of some of the jobs, while they run."""
+    jobs = [step for step in steps if isinstance(step.act, plan.RunJob) and draw.random() < 0.2]
+    return [(job.at_s + draw.uniform(0.0, 4.0), plan.KillPlane(of=job.number)) for job in jobs]
 
 
 def _select(draw: random.Random, rack: Rack) -> plan.Select:

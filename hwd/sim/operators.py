@@ -140,6 +140,8 @@ class Operators:
                 self.jobs[step.number] = (await self._call(step.number, service.jobs.start(body, None))).id
             case plan.StopJob(of=of) if of in self.jobs:
                 await self._call(step.number, _stop(service, self.jobs[of]))
+            case plan.KillPlane(of=of) if of in self.jobs:
+                self._world.planes.kill(self.jobs[of])
             case plan.Select():
                 await self._select(step.number, step.act)
             case plan.TakeBackSwitch(switch=switch):

@@ -169,6 +169,12 @@ class StopJob(Deed, frozen=True, kw_only=True):
     of: int
 
 
+class KillPlane(Deed, frozen=True, kw_only=True):
+    """The process of the plane of a job is killed, as the system does where memory is short."""
+
+    of: int
+
+
 class Trouble(Act, frozen=True, kw_only=True):
     """A fault."""
 
@@ -243,6 +249,7 @@ AnyAct = (
     | EndTransfer
     | RunJob
     | StopJob
+    | KillPlane
     | Kill
     | StopBroker
     | CutClient

@@ -15,19 +15,17 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from hwd.config.planes import installed as planes
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import opener
 from hwd.model.bodies import RunBody
 from hwd.model.fault import Fault
-from hwd.model.job import JobRecord
 from hwd.model.testbed import Testbed
-from hwd.planes.runner import InlinePlane
 from hwd.playbook.twin_faults import SetFault
 from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
 from hwd.records.records_file import DatabaseUrl
+from hwd.sim.planes import SimPlanes
 from hwd.sim.programs import Program, SimProcesses
 from hwd.sim.records_disk import RecordsDisk
 from hwd.twin.agent_config import agent_config
@@ -133,6 +131,7 @@ class World:
         self._process = process
         self._sampling = SamplingConfig(light_fast_s=light_every_s)
         self.processes = SimProcesses(self.nodes, programs)
+        self.planes = SimPlanes()
         self._records: Records | None = None
         self._cuts = self.draws.stream("power cuts")
         self._cuts_of_jobs = self.draws.stream("power cuts of job events")
@@ -249,7 +248,7 @@ class World:
                 ids=self._ids(DAEMON),
                 draws=self.draws,
                 offload=InlineOffload(),
-                plane=inline_plane,
+                plane=self.planes,
                 virtual_time=True,
             ),
             storage=Storage(
@@ -353,8 +352,3 @@ def agent_node(host: str) -> str:
 def host_of(node: str) -> str:
     """The host of an agent's node."""
     return node.removeprefix("agent ")
-
-
-def inline_plane(job: JobRecord) -> InlinePlane:
-    """Raises ConfigError for one that is not installed."""
-    return InlinePlane(lambda: planes.make(job.plane, job.plane_arguments), demand_s=planes.find(job.plane).demand_s)

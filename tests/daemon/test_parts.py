@@ -20,7 +20,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.model.daemon import BusUp, DaemonStopped, LimitReached
 from hwd.model.limit import Limit
 from hwd.model.testbed import Switch
-from hwd.sim.world import inline_plane
+from hwd.sim.planes import SimPlanes
 from hwd_agents.process.systemd import Notifier
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document, Sink
@@ -179,7 +179,7 @@ async def test_a_reload_that_comes_while_sessions_end_begins_none(virtual_loop: 
 
     clock = VirtualClock(virtual_loop, wall_start_ns=0)
     machine = Machine(
-        clock=clock, ids=SeededIds(1), draws=Draws(1), offload=InlineOffload(), plane=inline_plane, virtual_time=True
+        clock=clock, ids=SeededIds(1), draws=Draws(1), offload=InlineOffload(), plane=SimPlanes(), virtual_time=True
     )
     before, after = (load_text(text, file="desk.yaml").require() for text in (TEXT, WITH_OCS3))
     switches = DrivenSwitches(before, open_switch, machine=machine, sink=lambda document: None)

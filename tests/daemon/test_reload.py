@@ -38,8 +38,8 @@ from hwd.model.request import Caller
 from hwd.model.switch import SwitchDrift
 from hwd.model.testbed import Switch, Testbed
 from hwd.records.records import Records
+from hwd.sim.planes import SimPlanes
 from hwd.sim.records_disk import RecordsDisk
-from hwd.sim.world import inline_plane
 from hwd.web.service import Service
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_drivers.core.disk import MemoryDisk
@@ -182,7 +182,7 @@ async def desk(virtual_loop: VirtualLoop, recorded: list[Document]) -> AsyncIter
                 ids=SeededIds(1),
                 draws=draws,
                 offload=InlineOffload(),
-                plane=inline_plane,
+                plane=SimPlanes(),
                 virtual_time=True,
             ),
             storage=Storage(records=records, journal=MemoryDisk(), job_events=MemoryDisk()),

@@ -34,7 +34,7 @@ from hwd.model.testbed import Host
 from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records
 from hwd.rollout.processes.host_processes import HostProcesses
-from hwd.sim.world import inline_plane
+from hwd.sim.planes import SimPlanes
 from hwd.twin.kernel import Keeper
 from hwd.web.app import make_app
 from hwd.web.server import HttpServer, listen
@@ -124,7 +124,7 @@ async def desk(tmp_path: Path, rack: dict[str, RackPlace]) -> AsyncIterator[Desk
             ids=RandomIds(),
             draws=Draws(1),
             offload=InlineOffload(),
-            plane=inline_plane,
+            plane=SimPlanes(),
         ),
         storage=Storage(records=Records("sqlite://", InlineOffload()), journal=MemoryDisk(), job_events=MemoryDisk()),
         rack=RackAccess(

@@ -18,7 +18,7 @@ from hwd.daemon.switch_opener import opener
 from hwd.model.fault import Fault
 from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records
-from hwd.sim.world import inline_plane
+from hwd.sim.planes import SimPlanes
 from hwd.web.app import make_app
 from hwd.web.server import HttpServer, listen
 from hwd.web.stream import EventStream
@@ -124,7 +124,7 @@ async def desk(tmp_path: Path, tokens: frozenset[str], testbed_text: str) -> Asy
             ids=RandomIds(),
             draws=draws,
             offload=InlineOffload(),
-            plane=inline_plane,
+            plane=SimPlanes(),
         ),
         storage=Storage(records=Records("sqlite://", InlineOffload()), journal=MemoryDisk(), job_events=MemoryDisk()),
         rack=RackAccess(
