@@ -47,7 +47,9 @@ log = logging.getLogger(__name__)
 
 
 class JobRun:
-    """`ranks` makes the processes. `is_new`: nothing of it was done before. `run` is its task, to its end."""
+    """The run of one job. `ranks` makes the processes. `is_new`: nothing of it was done before. `run` is its task, to
+    its end.
+    """
 
     def __init__(
         self,
