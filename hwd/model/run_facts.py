@@ -26,7 +26,7 @@ class RunStarted(RunFact, frozen=True, kw_only=True):
 
 
 class RunStep(RunFact, frozen=True, kw_only=True):
-    """A run's step; `state`: started, done, failed; `sweep`: {variable: value}; `expected_s`: what is left of the run."""
+    """A run's step; `state`: started, done, failed; `sweep`: {variable: value}; `expected_s`: what is left of it."""
 
     KIND: ClassVar = "run.step"
     step: int
