@@ -79,7 +79,7 @@ def check_plane(make: MakePlane, *, jobs: int = 60, seed: int = 0) -> int:
 
 @dataclass(slots=True)
 class _RankState:
-    """What one rank has still to do."""
+    """The state of one rank: what it has still to do."""
 
     operations: list[Operation]
     is_late_for_ever: bool = False
