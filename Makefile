@@ -1,6 +1,6 @@
 # Every target sets up what it needs and no more: in a fresh clone `make demo` or `make test` is the only command.
 # `make demo` and `make serve` need the packages that hwd itself needs; checks and tests those of developers, and programs to test against;
-# `make test-all` also what makes virtual machines, and a browser. `make setup` is all of it.
+# `make test-all` also what makes virtual machines, and a browser. `make setup` is all of it but PyTorch.
 # TESTS=tests/fabric runs a part of the tests; PYTEST_ARGS=-x goes to pytest.
 # PYTHON=python3.13 takes that Python: 3.11, 3.12 and 3.13 can stand beside each other.
 
@@ -61,7 +61,7 @@ help:
 	@echo "make crashes   KILLS=500 crashes of the real daemon, at the boundaries of its journal and at random"
 	@echo "make docs      what the reference pages repeat of the code, anew"
 	@echo "make serve     the daemon on $(TESTBED) (TESTBED=FILE for another)"
-	@echo "make setup     all that any of them needs; each brings its own share by itself; make clean takes it away again"
+	@echo "make setup     all that any of them needs but PyTorch; each brings its own share by itself; make clean takes it away again"
 
 .PHONY: setup
 setup: $(STAMP) system-machines

@@ -1,4 +1,4 @@
-"""`python -m bench`: run the measurements, print their table, write it into `results.json` and the README."""
+"""`python -m bench` runs the measurements, prints their table, writes it into `results.json` and the README."""
 
 import argparse
 import asyncio

@@ -52,7 +52,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """`busy`: processes that use all CPU time. `limited`: the carrier change has a limit too, not only the clock.
+    """A phase; `busy`: processes that use all CPU time. `limited`: the carrier change has a limit too, not only the
+    clock.
 
     Over the broker the error depends on the load, and has no limit; its bound must be true there too.
     """

@@ -1,4 +1,4 @@
-"""What an operation costs its rank: one that asks nobody, and one that asks the plane of its job in a daemon."""
+"""The cost of an operation for its rank: one that asks nobody, and one that asks the plane of its job in a daemon."""
 
 import asyncio
 import contextlib

@@ -37,7 +37,7 @@ TESTBED: Final = "testbed: bench\nswitches:\n" + "".join(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Recorded:
-    """What a recovery sent. `turns`: of each entry, with the number of its switch; `end_bytes`: of its end."""
+    """The bytes of a recovery. `turns`: of each entry, with the number of its switch; `end_bytes`: of its end."""
 
     turns: Sequence[tuple[int, Sequence[Turn]]]
     end_bytes: int

@@ -1,4 +1,4 @@
-"""`hwd report`: of a run like the demo's, and of a thousand reconfigurations of 64 links, its time and its memory."""
+"""The time and memory of `hwd report`, of a run like the demo's, and of a thousand reconfigurations of 64 links."""
 
 import random
 import sys

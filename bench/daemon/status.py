@@ -1,4 +1,4 @@
-"""`hwd status` from the shell with the demo's rack and its daemon, against bare Python and Python with httpx2."""
+"""The time of `hwd status` from the shell on the demo's rack, against bare Python and Python with httpx2."""
 
 import sys
 from pathlib import Path

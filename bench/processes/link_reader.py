@@ -1,4 +1,4 @@
-"""What an agent reads of the carriers of a twin host, in its loop: `python -m bench.processes.link_reader CONFIG`.
+"""The reader of an agent for carriers of a twin host, in its loop: `python -m bench.processes.link_reader CONFIG`.
 
 It prints a line when it listens, then one for each notice: interface, carrier (1 or 0), earliest and latest time, ns.
 """

@@ -1,5 +1,5 @@
-"""`hwd-agent` that notes when its spool has taken what: `python -m bench.processes.spooler CONFIG`; a line in, all
-notes out as JSON.
+"""An agent that notes when its spool has taken what: `python -m bench.processes.spooler CONFIG`; a line in, all notes
+out as JSON.
 
 Each note is [stamp in ns of CLOCK_MONOTONIC_RAW when the write had returned, `at_ns` of each event in it]. It is
 a complete agent with its real-time priority; only its files are of a class that stamps writes.

@@ -15,7 +15,7 @@ CHUNK_BYTES = 1 << 16
 
 @dataclass(slots=True)
 class Turn:
-    """What the client sent before it waited, and how many bytes came back until it sent again."""
+    """A turn of the client: what it sent before it waited, and how many bytes came back until it sent again."""
 
     sent: bytes
     received_bytes: int = 0

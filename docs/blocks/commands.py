@@ -13,8 +13,8 @@ _STATUS = re.compile(r"# (?:.*\b)?exit status (\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """`shown` is None where the page shows no output. `status` is None where any will do, as the next
-    command asks for it.
+    """A command of a page; `shown` is None where the page shows no output. `status` is None where any will do, as the
+    next command asks for it.
     """
 
     text: str

@@ -17,8 +17,8 @@ _FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>[\w-]*)$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """`line` is that of its first line of text. `not_run`: why it cannot run in the tests; empty where it can. `file`:
-    the name to save it under.
+    """A block of a page; `line` is that of its first line of text. `not_run`: why it cannot run in the tests; empty
+    where it can. `file`: the name to save it under.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""What each command prints with `--json`: the keys of its document, from the types that it prints."""
+"""The shapes of what commands print with `--json`: the keys of their documents, from the types that they print."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

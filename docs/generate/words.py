@@ -7,6 +7,8 @@ of words find what misses them for certain, and what they let pass may still be 
 - No docstring begins with "Of", "The same" or a pronoun ("It has ended.", "Those that wait."). A word that can stand
   before a noun too is a pronoun where a verb, a preposition or nothing follows ("Each agent" is fine, "Each in turn" is
   not). The subject of a question ("Whether ...", "Where ...") is no pronoun.
+- The docstring of a module or class begins with what it is: not with a parameter in backticks (a command that does
+  something may be), nor with "Its", "What", "Each" and the like (UNNAMED), nor with "Events" of a name.
 - A first sentence is more than one word. That of a function that returns nothing has a word that can be a verb.
 
 Noun phrases are allowed elsewhere: they say what a module, a class, an attribute or the value of a function is. The
@@ -46,6 +48,10 @@ NO_NOUNS = _words(
 """Words that follow a pronoun, and no article."""
 QUESTIONS = _words("whether where when what who which whose how why")
 ARTICLES = _words("the a an no nothing its every two") | PRONOUNS_OR_ARTICLES
+UNNAMED = _words("its their each both what whatever those they between")
+"""Words that put nothing in place of the noun of a module or class."""
+COMMAND = re.compile(r"`(?:python -m |hwd[ -])[^`]*` (?!as\b)[a-z]+s\b")
+"""A command, and the verb that says what it does."""
 VERB = re.compile(r"\b(?:is|are|was|were|has|have|had|may|can|must|do|came|\w+(?:[^s']s|ed))\b")
 """A word that can be a verb after a noun: plurals are among them."""
 
@@ -76,11 +82,13 @@ def first_sentence(docstring: str) -> str:
     return re.split(r"(?<=[.?!])(?<!\.\.\.)\s", " ".join(paragraph.split()))[0]
 
 
-def fault(sentence: str, *, attribute: bool = False, action: bool = False) -> str | None:
+def fault(sentence: str, *, attribute: bool = False, action: bool = False, noun: bool = False) -> str | None:
     """Why a first sentence is refused. `attribute`: it is of an attribute. `action`: of a function that returns
-    nothing.
+    nothing. `noun`: of a module or class.
     """
     words = re.findall(r"`[^`]*`|[\w'-]+|[,.:;]", sentence)
+    if noun and (why := _unnamed(sentence, words)):
+        return why
     spoken = [word for word in words if word not in (",", ".", ":", ";")]
     if not spoken or spoken[0].startswith("`") or spoken[0] not in (spoken[0].capitalize(), "None"):
         return None  # code, or an acronym
@@ -139,7 +147,8 @@ def findings(path: Path) -> list[Finding]:
     for node, text in docstrings(tree):
         sentence = first_sentence(str(text.value))
         attribute = isinstance(node, ast.Assign | ast.AnnAssign)
-        if why := fault(sentence, attribute=attribute, action=_returns_nothing(node)):
+        noun = isinstance(node, ast.Module | ast.ClassDef)
+        if why := fault(sentence, attribute=attribute, action=_returns_nothing(node), noun=noun):
             found.append(Finding(line=text.lineno, what=sentence, why=why))
     place = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
     for line, name in names(tree):
@@ -158,6 +167,16 @@ def main() -> int:
             sys.stdout.write(f"{path.relative_to(ROOT)}:{one.line}: {one.what}: {one.why}\n")
             bad = True
     return int(bad)
+
+
+def _unnamed(sentence: str, words: list[str]) -> str | None:
+    """Why the first sentence of a module or class does not say what it is; None where it may."""
+    if sentence.startswith("`"):
+        return None if COMMAND.match(sentence) else "begins with code: say what it is"
+    first, second = words[0].lower() if words else "", words[1] if len(words) > 1 else ""
+    if first in UNNAMED or (first == "events" and second.startswith("`")):
+        return f'begins with "{words[0]}": say what it is'
+    return None
 
 
 def _vague(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the daemon reads out of a birth, the MQTT message in which an agent describes its host."""
+"""The content of a birth, the MQTT message in which an agent describes its host, as the daemon reads it."""
 
 from hwd.model.host import HostSpool
 from hwd_agents.wire import Birth, SpoolNote, WallClock

@@ -13,8 +13,8 @@ again."""
 
 
 class Intake:
-    """`since_s`: when it was created, on the loop's clock; `clock`: the name of the clock that stamps its events, or
-    empty.
+    """The intake of one boot of an agent: it puts events in the order of their numbers. `since_s`: when it was created,
+    on the loop's clock; `clock`: the name of the clock that stamps its events, or empty.
 
     Without a call of `begin` it begins at the earliest event that waits when it is first read.
     """

@@ -15,7 +15,7 @@ ON_ITS_WAY_S: Final = 0.5
 
 @dataclass(slots=True, kw_only=True)
 class Rival:
-    """`asked_s`: when the current boot was first asked, on the loop's clock.
+    """A rival of a boot; `asked_s`: when the current boot was first asked, on the loop's clock.
 
     `refused`: the current boot answered, so the rival waits for the end of that boot, or for its own next birth.
     `logged`: the refusal is in the log.

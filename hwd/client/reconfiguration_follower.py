@@ -15,7 +15,8 @@ Tell = Callable[[ReconfigurationState | ReconfigurationStep], None]
 
 
 class ReconfigurationFollower:
-    """`tell` gets each step of a plan with steps as it begins and ends, and the present state where it is another one.
+    """A follower of one reconfiguration by its documents. `tell` gets each step of a plan with steps as it begins and
+    ends, and the present state where it is another one.
 
     `after`: the id of the last document before the call.
     """

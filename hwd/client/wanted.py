@@ -1,4 +1,4 @@
-"""What the calls `plan` and `apply` take, and the body that is sent for it."""
+"""The arguments of the calls `plan` and `apply`, and the body that is sent for them."""
 
 from collections.abc import Iterable
 from typing import Any, TypedDict, TypeVar
@@ -9,7 +9,7 @@ BodyT = TypeVar("BodyT", bound=PlanBody)
 
 
 class Waits(TypedDict, total=False):
-    """What an apply waits for, where a plan may leave that open."""
+    """The waits of an apply that a plan may leave open."""
 
     drain_within_s: float | None
     """How long to wait for the end of transfers on ports that it moves; None: they refuse it."""

@@ -1,4 +1,4 @@
-"""`hwd check`: finds the kind of each file, and all problems in it."""
+"""`hwd check` finds the kind of each file, and all problems in it."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -48,7 +48,7 @@ class _When(Entry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedFault:
-    """`source` is `file:line`."""
+    """A fault of a scenario, with the time of its injection and its `source`, `file:line`."""
 
     at_s: float
     fault: Fault
@@ -57,7 +57,7 @@ class TimedFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """`faults` are in the order of their times."""
+    """A named list of faults, in the order of their times."""
 
     name: str
     faults: tuple[TimedFault, ...]

@@ -15,7 +15,7 @@ A = TypeVar("A", bound=msgspec.Struct)
 
 
 class GatewayAgents:
-    """`hwd.reconfigure.reconfigurer.Agents` over a gateway."""
+    """The agents of a gateway, as `hwd.reconfigure.reconfigurer.Agents`."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway

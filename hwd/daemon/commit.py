@@ -17,7 +17,7 @@ GIT_WITHIN_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """`id`: a commit as `git describe --always --dirty` names it; None if unknown, with the reason in `why_not`."""
+    """The commit of the program; `id` as `git describe --always --dirty` names it; None if unknown, for `why_not`."""
 
     id: str | None = None
     why_not: str = "nobody asked"

@@ -48,7 +48,7 @@ class RackFinder:
 
 
 class RackProcess:
-    """`hwd twin up` in a session of its own: neither the daemon's end nor a Ctrl-C on its terminal ends it."""
+    """The process `hwd twin up` in a session of its own: the daemon's end and Ctrl-C on its terminal do not end it."""
 
     def __init__(self, pid: int, log: "RackLog", testbed_file: str) -> None:
         self.pid = pid

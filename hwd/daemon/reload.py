@@ -51,7 +51,8 @@ class UsesTestbed(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestbedFile:
-    """`name`: for messages. `read`: its bytes now. `load`: the testbed of its tree, and all that is wrong in it.
+    """The testbed file of the daemon, and how it is read. `name`: for messages. `read`: its bytes now. `load`: the
+    testbed of its tree, and all that is wrong in it.
 
     `offload`: where both are done. It may raise TimeoutError: what is at that path can be of a dead file server.
     """

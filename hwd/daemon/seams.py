@@ -62,7 +62,7 @@ class RackAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """What the daemon says about its own process. `boot`: with what the ids of its events begin, new at each start."""
+    """The daemon's own process, as it reports it. `boot`: with what the ids of its events begin, new at each start."""
 
     version: str
     data_dir: str

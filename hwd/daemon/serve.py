@@ -1,4 +1,4 @@
-"""`hwd serve`: the daemon as a process, from its command line to an orderly end."""
+"""`hwd serve` runs the daemon as a process, from its command line to an orderly end."""
 
 import asyncio
 import contextlib

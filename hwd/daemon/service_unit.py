@@ -86,7 +86,7 @@ WantedBy=multi-user.target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceUnit:
-    """What differs between services.
+    """A unit of systemd for one daemon, by what differs between services.
 
     `user`: an existing user; without one systemd makes a user for the time that the service runs (DynamicUser).
     `data` None: /var/lib/hwd/<testbed>, made by systemd. `steps`: systemd can lengthen its pauses (since 254).

@@ -12,7 +12,9 @@ from hwd_drivers.core.errors import FailedError, RefusedError
 
 
 class SetSwitchAsks:
-    """`switch` answers an ask once its switches are read back and confirmed. What began goes on after its expiry."""
+    """The handler of asks for switches of prepared sets; `switch` answers once they are read back and confirmed. What
+    began goes on after its expiry.
+    """
 
     def __init__(self, in_use: InUse, sets: SetCalls, reconfigurer: Reconfigurer) -> None:
         self._in_use = in_use

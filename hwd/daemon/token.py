@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """`path`: its file."""
+    """The token of a daemon, and the `path` of its file."""
 
     text: str = field(repr=False)
     path: Path

@@ -24,7 +24,7 @@ NO_SOURCE: Final = "this host has no source of it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndState:
-    """What is known of one end of a link now. None: not known, and `why_unknown` may say why, by stage.
+    """The known state of one end of a link now. None: not known, and `why_unknown` may say why, by stage.
 
     `missing`: why the agent finds no interface for it. `why_down`: what the NIC says of it.
     """
@@ -49,7 +49,7 @@ class EndState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfers:
-    """What is known of the first transfer while it is waited for: the ends that are ready, and at which another port
+    """The known state of the first transfer while it is waited for: the ends that are ready, and at which another port
     than the peer answered, with the text of it.
     """
 

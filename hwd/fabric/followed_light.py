@@ -17,7 +17,7 @@ Ways = dict[tuple[NicPortId, NicPortId], dict[int, Trace]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LightChange:
-    """`links`: those that came, went, or whose light was traced again; `went`: those of them that are lit no more."""
+    """The changed `links`: those that came, went, or were traced again; `went`: those of them that are lit no more."""
 
     links: frozenset[Link]
     went: frozenset[Link]

@@ -10,7 +10,7 @@ from hwd_drivers.core.values import FibreEnd, Side, sum_dbm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputPower:
-    """`power_dbm`: at the greatest stated transmit power and typical losses; None where no module states it.
+    """The power into an end, at the greatest stated transmit power and typical losses; None where none is stated.
 
     `sources`: the transmitters whose light it is. Makers do not state the least loss, so the typical one counts.
     """

@@ -1,4 +1,4 @@
-"""What differs between a mapping and the one that was seen before it."""
+"""The comparison of a mapping with the one that was seen before it."""
 
 from collections.abc import Iterable, Mapping
 from itertools import compress

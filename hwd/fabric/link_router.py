@@ -32,7 +32,7 @@ class LinkWays:
 
 
 class LinkRouter:
-    """`barred`: ends of switches that the testbed file sets aside, with the reason."""
+    """The router of links; `barred`: ends of switches that the testbed file sets aside, with the reason."""
 
     def __init__(self, testbed: Testbed, hops: Hops, barred: Mapping[FibreEnd, str]) -> None:
         self._testbed = testbed

@@ -27,7 +27,7 @@ MODULE_MONITOR_DB = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LightAt:
-    """What is known at one end of the link: whether all lanes have light, and the module's powers by lane.
+    """The light that is known at one end of the link: whether all lanes have it, and the module's powers by lane.
 
     None: not known. A lane of `sent_dbm` or `received_dbm` is None where its power is too low to be measured.
     """
@@ -39,9 +39,10 @@ class LightAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostLight:
-    """`why`, and the powers on the way that are known. `near`: the NIC port on whose fibre it is lost; None for a place
-    behind a switch. `certain`: a switch says by itself that it does not pass this light. `doubtful`: the module says
-    that it lost the light, and measured light on all lanes when it did: a short loss, or a late measurement.
+    """The place where light is lost: `why`, and the powers on the way that are known. `near`: the NIC port on whose
+    fibre it is lost; None for a place behind a switch. `certain`: a switch says by itself that it does not pass this
+    light. `doubtful`: the module says that it lost the light, and measured light on all lanes when it did: a short
+    loss, or a late measurement.
     """
 
     why: str

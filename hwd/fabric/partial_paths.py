@@ -50,7 +50,7 @@ Step = tuple[int, int, int]
 
 
 class PartialPaths:
-    """What is decided so far, and its consequences. Each change is on the trail, and `undo` reverts it."""
+    """The paths that are decided so far, and the consequences. Each change is on the trail, and `undo` reverts it."""
 
     def __init__(self, given: PathProblem, effort: Effort) -> None:
         inside = given.inside

@@ -1,1 +1,1 @@
-"""What hosts hold of the rack: the switches that they drive themselves, and the settings of their NIC ports."""
+"""The parts of the rack that hosts hold: switches that they drive themselves, and settings of their NIC ports."""

@@ -27,8 +27,8 @@ NO_MOTION: Final = Motion()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """`links`: the wanted ones, whether or not they move. `crossconnects`: the wanted ones, with those that come with
-    them, by switch and by composite. `after`: what each switch carries then.
+    """The plan that interlocks check. `links`: the wanted ones, whether or not they move. `crossconnects`: the wanted
+    ones, with those that come with them, by switch and by composite. `after`: what each switch carries then.
     """
 
     links: tuple[RoutedLink, ...]

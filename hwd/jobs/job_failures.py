@@ -21,7 +21,7 @@ Part = NicPortId | str
 
 
 class JobFailures:
-    """`failed`: the parts that its plane knows to have failed, also from an earlier process of the daemon.
+    """The failures of a job; `failed`: parts that its plane knows to have failed, also from an earlier daemon process.
 
     A port that lost its carrier has recovered when it has one again, which takes a target that lights it: without light
     on it nobody knows. One that was set aside, or whose switch was away, has when that is over.

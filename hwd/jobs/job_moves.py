@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 
 
 class JobMoves:
-    """`until_recorded` returns when the records have what the plane was told: else a power cut could take why its light
-    was moved. `tell` tells the plane how each move ended.
+    """The moves of light of one job. `until_recorded` returns when the records have what the plane was told: else a
+    power cut could take why its light was moved. `tell` tells the plane how each move ended.
     """
 
     def __init__(

@@ -46,8 +46,9 @@ class _FirstAsk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SendingRank:
-    """What a rank was let go for, over these `links` of its group where it says its parts. `by` and `transfer` None:
-    it did not get the answer yet. `asked`: before it was let go; None: of an earlier process of the daemon.
+    """A rank that was let go for an operation, over these `links` of its group where it says its parts. `by` and
+    `transfer` None: it did not get the answer yet. `asked`: before it was let go; None: of an earlier process of the
+    daemon.
     """
 
     operation: Operation

@@ -34,8 +34,9 @@ log = logging.getLogger(__name__)
 
 
 class JobRanks:
-    """`folder` gets the output of each rank, `rank0.log`: each byte once, also where the daemon is killed. Where output
-    was dropped, `rank0.ahead` has by how many bytes a place in the output is more than the size of its log.
+    """The processes of a job's ranks. `folder` gets the output of each rank, `rank0.log`: each byte once, also where
+    the daemon is killed. Where output was dropped, `rank0.ahead` has by how many bytes a place in the output is more
+    than the size of its log.
 
     `on_end` is awaited with each rank that has ended, before its end is taken from its host: a daemon that is killed in
     between hears of it again.

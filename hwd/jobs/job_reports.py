@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 
 class JobReports:
-    """Each answer is about a job by its id, or all jobs of a run, oldest first; so far where one runs. Raises
+    """The reports of a job by its id, or of all jobs of a run, oldest first; so far where one runs. Raises
     UnknownError.
 
     `events`: those of a job, in order. `recorded()`: returns when all documents so far are in the records, and raises

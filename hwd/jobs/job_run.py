@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class JobRun:
-    """`ranks` makes the processes. `is_new`: nothing of it was done before. `run` is its task, to its end."""
+    """A job's run. `ranks` makes the processes. `is_new`: nothing was done before. `run` is its task, to its end."""
 
     def __init__(
         self,

@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 
 
 class LightWatch:
-    """`actor()`: of the plane, None before that is open. While `is_held` the ranks of the job wait, and its plane hears
-    nothing: `hold` and `go_on` say when.
+    """The watch over the light of a job against moves by others. `actor()`: of the plane, None before that is open.
+    While `is_held` the ranks of the job wait, and its plane hears nothing: `hold` and `go_on` say when.
     """
 
     def __init__(

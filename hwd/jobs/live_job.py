@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 
 
 class LiveJob:
-    """`record`: the job as it is durable now. `outcome`: the state that it goes to, and why; None while it goes on.
-    `emit` takes what is recorded, `announce` what comes by the hundred and is not.
+    """A job that has not ended. `record`: the job as it is durable now. `outcome`: the state that it goes to, and why;
+    None while it goes on. `emit` takes what is recorded, `announce` what comes by the hundred and is not.
     """
 
     def __init__(self, record: JobRecord, parts: JobParts) -> None:

@@ -25,7 +25,7 @@ from hwd_drivers.core.values import natural_key
 
 
 class RankAsks:
-    """Each raises RefusedError, and DeadlineError where it is to be asked again."""
+    """The handler of asks of ranks; its methods raise RefusedError, and DeadlineError where it is to be asked again."""
 
     def __init__(self, jobs: Jobs, transfers: Transfers, ledger: Ledger, *, clock: Clock) -> None:
         self._jobs = jobs

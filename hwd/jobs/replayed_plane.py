@@ -51,7 +51,9 @@ class ReplayState:
 
 
 class ReplayedPlane:
-    """`at_s`: the latest time that it was told. `demand`: how it is told of demand; None: never."""
+    """A control plane that is replayed from the log of its job, then told what is new. `at_s`: the latest time that it
+    was told. `demand`: how it is told of demand; None: never.
+    """
 
     def __init__(
         self,

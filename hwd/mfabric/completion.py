@@ -28,8 +28,8 @@ NEVER = 1e9
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """`link_mbit_s`: of one optical link, above 0. `degrees`: optical NIC ports, `eps_mbit_s`: of all EPS ports, by
-    server.
+    """The capacity of the network between servers. `link_mbit_s`: of one optical link, above 0. `degrees`: optical NIC
+    ports, `eps_mbit_s`: of all EPS ports, by server.
     """
 
     link_mbit_s: float

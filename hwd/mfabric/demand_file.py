@@ -20,7 +20,7 @@ from hwd_drivers.core.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandTerms:
-    """What a caller says beside a file. `hosts`: the servers, in their order; empty where the file names hosts.
+    """The terms of a demand file. `hosts`: the servers, in their order; empty where the file names hosts.
 
     `experts_per_gpu`, `gpus_per_server`: both where the file is of experts, which are numbered GPU by GPU and server by
     server; else none. Raises ConfigError where they contradict each other.

@@ -16,8 +16,8 @@ from hwd_drivers.core.errors import ConfigError
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """`loads`: tokens, iterations x layers x experts. `transitions`: what was planted, layers - 1 x experts x experts,
-    columns sum to 1.
+    """A synthetic trace of the load of experts. `loads`: tokens, iterations x layers x experts. `transitions`: what was
+    planted, layers - 1 x experts x experts, columns sum to 1.
     """
 
     loads: NDArray[np.float64]

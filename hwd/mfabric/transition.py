@@ -43,7 +43,7 @@ class Solver(StrEnum):
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """`transition`: P, read-only. `objective`: the sum of w |Y - P X|^2, with weights that sum to 1.
+    """The fitted `transition` P, read-only. `objective`: the sum of w |Y - P X|^2, with weights that sum to 1.
 
     `gap`: how far `objective` is above the least one at most, as a share of the sum of w |Y|^2.
     """

@@ -37,7 +37,7 @@ class File(Body, frozen=True, kw_only=True):
 
 
 class PlanBody(Body, frozen=True, kw_only=True):
-    """What is wanted: `what` as on the command line, a topology `file`, the desired state of the ports in `restore` (a
+    """A wanted state: `what` as on the command line, a topology `file`, the desired state of the ports in `restore` (a
     switch, `ocs1.3`, `h0.eth0`; of all where it is empty), or the state `before` a reconfiguration of the history.
 
     `overrides`: interlocks that shall not refuse it, each with the reason, which is recorded. `epoch`: of the lease,
@@ -206,13 +206,15 @@ class LeaseBody(Body, frozen=True, kw_only=True):
 
 
 class EpochBody(Body, frozen=True, kw_only=True):
-    """`epoch`: of the lease, refused where another is in force."""
+    """A body with the `epoch` of a lease, refused where another is in force."""
 
     epoch: Epoch | None = None
 
 
 class ReleaseSetBody(EpochBody, frozen=True, kw_only=True):
-    """`epoch`: of the lease of the set, refused where another is in force. `override`, `by`: as of a switch of it."""
+    """The release of a set, with the `epoch` of its lease, refused where another is in force. `override`, `by`: as of a
+    switch of it.
+    """
 
     override: dict[OverrideOf, Reason] = field(default_factory=dict)
     by: Name | None = None
@@ -249,7 +251,7 @@ class FaultBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=False):
 
 
 class ReloadBody(Body, frozen=True, kw_only=True):
-    """`dry_run`: only say what the testbed file would change. `hash`: refused where the file has another by now.
+    """A reload, or with `dry_run` a report of what it would change. `hash`: refused where the file has another by now.
 
     `drain_s`: how long to wait for those who hold what changes. `by`: who asks, where no token says so.
     """

@@ -1,4 +1,4 @@
-"""What the daemon tells of itself: its process, its limits, its journal, its broker."""
+"""The daemon's reports of itself: its process, its limits, its journal, its broker."""
 
 from html import escape
 from typing import ClassVar, Final
@@ -105,7 +105,7 @@ class RecordsWritten(Fact, frozen=True, kw_only=True):
 
 
 class LimitReached(Fact, frozen=True, kw_only=True):
-    """`limit`: of `hwd.model.limit`. `count`: since the previous document. `detail`: of the latest time."""
+    """A limit of `hwd.model.limit` was reached. `count`: since the previous document. `detail`: of the latest time."""
 
     KIND: ClassVar = "limit.reached"
     limit: str

@@ -15,7 +15,7 @@ from hwd_drivers.switching.moves import SwitchMoves
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredEnd:
-    """What is wanted of one fibre end: this crossconnect, or none at all where it is None.
+    """The desired state of one fibre end: this crossconnect, or none at all where it is None.
 
     `by`: the reconfiguration that wanted it, or in words where it came from.
     """
@@ -126,7 +126,7 @@ def difference(
 
 
 class SwitchDesired(ApiValue, frozen=True, kw_only=True):
-    """What confirmed reconfigurations want of one switch, and how what it reports differs.
+    """The desired state of one switch by confirmed reconfigurations, and how what the switch reports differs.
 
     `crossconnects`: those that are wanted; `free`: ends that shall have none; all other ends nobody ever named, and
     nothing is wanted of them. `by`: the reconfiguration that wanted it, by end. `missing`: wanted and not there;

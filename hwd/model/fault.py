@@ -148,7 +148,7 @@ class Drift(SwitchFault, frozen=True, kw_only=True, tag="drift"):
 
 
 class Panel(SwitchFault, frozen=True, kw_only=True, tag="panel"):
-    """`1A-2B` in `remove` and `add`; what collides with `add` is removed."""
+    """A change at a switch's panel: `1A-2B` in `remove` and `add`; what collides with `add` is removed."""
 
     remove: tuple[str, ...] = ()
     add: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What is wrong with the fields of an object that somebody sent: every finding at once, each by its field.
+"""The findings about the fields of an object that somebody sent: every one at once, each by its field.
 
 findings({"ready_within_s": -1}, PlanBody)    # ["ready_within_s: must be greater than 0"]
 takes(Reboot)                                 # "switch (text), seconds (a number from 0 to 86400)"

@@ -42,14 +42,14 @@ class HostBirth(HostFact, frozen=True, kw_only=True):
 
 
 class HostUp(HostFact, frozen=True, kw_only=True):
-    """Its agent is connected."""
+    """The host's agent is connected."""
 
     KIND: ClassVar = "host.up"
     boot: str
 
 
 class HostDown(HostFact, frozen=True, kw_only=True):
-    """Its agent is disconnected."""
+    """The host's agent is disconnected."""
 
     KIND: ClassVar = "host.down"
     boot: str
@@ -120,7 +120,7 @@ class HostLost(HostFact, frozen=True, kw_only=True):
 
 
 class HostGarbage(HostFact, frozen=True, kw_only=True):
-    """`count`: since the previous document; `topic` and `why` are of the latest."""
+    """Messages of the host are unreadable; `count`: since the previous document; `topic` and `why`: of the latest."""
 
     KIND: ClassVar = "host.garbage"
     topic: str

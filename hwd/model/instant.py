@@ -10,8 +10,8 @@ from hwd_drivers.core.errors import BugError
 
 
 class InstantName(StrEnum):
-    """What happened, in the order that must hold (acknowledged has no order with dark and light; carrier and rdma have
-    none between them).
+    """An instant of a reconfiguration, in the order that must hold (acknowledged has no order with dark and light;
+    carrier and rdma have none between them).
     """
 
     COMMANDED = "commanded"

@@ -19,7 +19,7 @@ Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=REASON_LENGTH_MAX,
 
 
 class InterlockName(StrEnum):
-    """What is checked. The names are those of the testbed file, of overrides and of the metric."""
+    """An interlock, a check of a plan. The names are those of the testbed file, of overrides and of the metric."""
 
     INPUT_POWER = "input-power"
     """The light that enters a switch is not stronger than the switch bears."""
@@ -40,7 +40,7 @@ class InterlockName(StrEnum):
 
 
 class InterlockState(StrEnum):
-    """What a check found."""
+    """The result of a check."""
 
     HOLDS = "holds"
     """The figure is within the limit."""

@@ -32,7 +32,7 @@ _EVENTS = {type.__name__.lower(): type for type in (Intent, Done, Demand, Failur
 
 
 class JobState(StrEnum):
-    """What becomes of a job. The last three are ends."""
+    """The state of a job. The last three are ends."""
 
     STARTING = "starting"
     """Its lease is taken, its targets are prepared, its ranks are started."""
@@ -149,7 +149,7 @@ class OperationSent(Struct, frozen=True, kw_only=True):
 
 
 class JobEvent(Struct, frozen=True, kw_only=True):
-    """What its plane was told, and what it answered: enough to bring a second plane to where the first one was.
+    """An event that a job's plane was told, and its answer: enough to bring a second plane to where the first one was.
 
     `at_ns`: of the daemon's monotonic clock, in the process of that time. `wall_ns`: of its clock of the day.
     `ticked_s`: the last tick before it, which led to no action. `event`: `{"intent": {...}}`. `reconfiguration`: which
@@ -225,7 +225,7 @@ class JobFact(Fact, frozen=True, kw_only=True):
 
 
 class JobStarted(JobFact, frozen=True, kw_only=True):
-    """Its ranks are being started on `hosts`, one entry a rank. `prepared_set` is empty where each switch is
+    """The ranks of the job are being started on `hosts`, one entry a rank. `prepared_set` is empty where each switch is
     planned.
     """
 
@@ -252,7 +252,7 @@ class JobResumed(JobFact, frozen=True, kw_only=True):
 
 
 class JobRankRefused(JobFact, frozen=True, kw_only=True):
-    """What a process said as rank `rank` from `host` was refused, for `why`."""
+    """A message of a process as rank `rank` from `host` was refused, for `why`."""
 
     KIND: ClassVar = "job.rank-refused"
     rank: int
@@ -261,7 +261,7 @@ class JobRankRefused(JobFact, frozen=True, kw_only=True):
 
 
 class JobSwitched(JobFact, frozen=True, kw_only=True):
-    """Its plane brought the light to `target`, or could not, for `why`; `seconds` from its wish to the answer.
+    """The job's plane brought the light to `target`, or could not, for `why`; `seconds` from its wish to the answer.
 
     `fallback`: why its plane gave up its own light, of a target that is the fallback.
     """
@@ -290,9 +290,9 @@ class JobOverridden(JobFact, frozen=True, kw_only=True):
 
 
 class JobMoved(JobFact, frozen=True, kw_only=True):
-    """Its light was not at `target` any more, as `what` says, and not by the job: `by` says by whom, and why as far as
-    that is known. No rank is let go until it is back: `is_over`, after `seconds`, by `reconfiguration` where one was
-    needed.
+    """The job's light was not at `target` any more, as `what` says, and not by the job: `by` says by whom, and why as
+    far as that is known. No rank is let go until it is back: `is_over`, after `seconds`, by `reconfiguration` where one
+    was needed.
     """
 
     KIND: ClassVar = "job.moved"
@@ -305,8 +305,8 @@ class JobMoved(JobFact, frozen=True, kw_only=True):
 
 
 class JobFailure(JobFact, frozen=True, kw_only=True):
-    """Its plane was told that these NIC ports (`h0.eth0`), or hosts, cannot be counted on, for `why`; or, `is_over`,
-    that they can be used again.
+    """The job's plane was told that these NIC ports (`h0.eth0`), or hosts, cannot be counted on, for `why`; or,
+    `is_over`, that they can be used again.
     """
 
     KIND: ClassVar = "job.failure"
@@ -326,9 +326,9 @@ class JobGranted(JobFact, frozen=True, kw_only=True):
 
 
 class JobMeasured(JobFact, frozen=True, kw_only=True):
-    """Its efficiency over the `operations` between hosts that ended in the last minute, every 5 s; `left_out`: those of
-    which it cannot be told. `eta` = `gamma` x `delta` x `theta`; null where they cannot be told, for `why`. Not in the
-    records as a document: `hwd job efficiency` reads what it is measured from.
+    """The efficiency of the job over the `operations` between hosts that ended in the last minute, every 5 s;
+    `left_out`: those of which it cannot be told. `eta` = `gamma` x `delta` x `theta`; null where they cannot be told,
+    for `why`. Not in the records as a document: `hwd job efficiency` reads what it is measured from.
     """
 
     KIND: ClassVar = "job.measured"

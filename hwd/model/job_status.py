@@ -20,7 +20,7 @@ class JobRankStatus(ApiValue, frozen=True, kw_only=True):
 
 
 class JobOutput(ApiValue, frozen=True, kw_only=True):
-    """What a rank has written, both streams as they came, from byte `first` on; `next`: where to go on."""
+    """The output of a rank, both streams as they came, from byte `first` on; `next`: where to go on."""
 
     data: bytes
     first: int
@@ -224,7 +224,7 @@ class JobTraining(ApiValue, frozen=True, kw_only=True):
 
 
 class JobDemandMatrix(ApiValue, frozen=True, kw_only=True):
-    """What hosts had for each other in an all-to-all: `size_bytes[sender][receiver]`."""
+    """The demand of hosts for each other in an all-to-all: `size_bytes[sender][receiver]`."""
 
     group: str
     index: int

@@ -37,9 +37,9 @@ class LeaseRenewed(LeaseFact, frozen=True, kw_only=True):
 
 
 class LeaseReleased(LeaseFact, frozen=True, kw_only=True):
-    """`why`: released, expired, kicked, silent (its holder was not heard in time), unclaimed (not heard since the
-    grant). `by`: who kicked it; `reason`: why they did, in their words. Settings of a run that were kicked have no
-    expiry.
+    """The lease has ended. `why`: released, expired, kicked, silent (its holder was not heard in time), unclaimed (not
+    heard since the grant). `by`: who kicked it; `reason`: why they did, in their words. Settings of a run that were
+    kicked have no expiry.
     """
 
     KIND: ClassVar = "lease.released"
@@ -97,8 +97,8 @@ class LeaseWithdrawn(LeaseRequestFact, frozen=True, kw_only=True):
 
 
 class LeaseBaseline(LeaseFact, frozen=True, kw_only=True):
-    """What became of the baseline of a lease that ended. `reconfiguration`: the one that restored it; `why`: why it is
-    not restored.
+    """The baseline of a lease that ended was restored, or was not. `reconfiguration`: the one that restored it; `why`:
+    why it is not restored.
     """
 
     KIND: ClassVar = "lease.baseline"

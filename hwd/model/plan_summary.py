@@ -33,8 +33,7 @@ class PlanMoves(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanComposite(msgspec.Struct, frozen=True, kw_only=True):
-    """What one composite is asked to do, in its own crossconnects; the moves of its elements are those of their
-    switches.
+    """The moves of one composite, in its own crossconnects; the moves of its elements are those of their switches.
 
     `through`: the crossconnects of elements that each wanted one uses, such as `x1:1A-2B`. `moves`: elements that
     change for it; that number is minimal where it equals `moves_at_least`. `darkened`: other elements that lose what
@@ -166,7 +165,7 @@ def _why_dark(links: list[Link]) -> str:
 
 
 class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What moves, what goes dark, where the light goes.
+    """The summary of a plan: what moves, what goes dark, where the light goes.
 
     `empty`: nothing moves. `dark`: links that lose their light and are not wanted. `expected_s`: from command to ready;
     `expected_from` says how that is known. `ready_within_s` null: ready is not asked for. `confirm_within_s` null:

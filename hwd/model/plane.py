@@ -1,4 +1,4 @@
-"""What a control plane sees of a job and its rack, what it is told, and what it answers. Values only.
+"""The interface of a control plane: what it sees of a job and its rack, what it is told, and its answers. Values only.
 
     class Hold:
         def targets(self, job, view):
@@ -48,7 +48,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortView:
-    """What a plane knows of a NIC port; `gpus`: those of its host that use it, all where it is empty."""
+    """A NIC port as a plane knows it; `gpus`: those of its host that use it, all where it is empty."""
 
     rail: int | None = None
     numa: int | None = None
@@ -115,7 +115,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What the rank was granted has ended: nothing of it is in flight."""
+    """The operation that the rank was granted has ended: nothing of it is in flight."""
 
     rank: int
 
@@ -249,8 +249,8 @@ class Plane(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneKind:
-    """What a package declares. `arguments`: the names of those that `make` takes, as text. `demand_s`: it is told the
-    Demand so far at most so often; None: never.
+    """A kind of control plane, as a package declares it. `arguments`: the names of those that `make` takes, as text.
+    `demand_s`: it is told the Demand so far at most so often; None: never.
     """
 
     make: Callable[[Mapping[str, str]], Plane]

@@ -14,7 +14,7 @@ _NS_IN_S = 1e9
 
 
 class RcOutcome(StrEnum):
-    """What became of the send that was posted on an RC queue pair while the link was dark; the best first."""
+    """The outcome of the send that was posted on an RC queue pair while the link was dark; the best first."""
 
     COMPLETED = "completed"
     """The send got through."""

@@ -45,7 +45,7 @@ class StartedLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartedMove(msgspec.Struct, frozen=True, kw_only=True):
-    """What one switch is to do: crossconnects such as `1A-2B`. `lasting`: those whose earlier state it does not say."""
+    """The moves of one switch: crossconnects such as `1A-2B`. `lasting`: those whose earlier state it does not say."""
 
     switch: str
     remove: list[Crossconnect]
@@ -54,7 +54,7 @@ class StartedMove(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WantedSwitch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted of one switch: crossconnects such as `1A-2B`, and fibre ends that shall have none."""
+    """The wanted state of one switch: crossconnects such as `1A-2B`, and fibre ends that shall have none."""
 
     switch: str
     crossconnects: list[Crossconnect]
@@ -135,7 +135,8 @@ class ReconfigurationStep(ReconfigurationFact, frozen=True, kw_only=True):
 
 
 class ReconfigurationState(ReconfigurationFact, frozen=True, kw_only=True):
-    """`state`: journaled, driving, read-back, driven, waiting, awaiting-confirm, confirming, rolling-back.
+    """The reconfiguration is in this `state`: journaled, driving, read-back, driven, waiting, awaiting-confirm,
+    confirming, rolling-back.
 
     `awaiting-confirm` comes again at each start of the daemon that goes on waiting.
     """
@@ -145,7 +146,8 @@ class ReconfigurationState(ReconfigurationFact, frozen=True, kw_only=True):
 
 
 class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
-    """`outcome`: confirmed, rolled-back, failed. `hangs`: where its links hung when the wait for them ended.
+    """The reconfiguration has ended, with the `outcome` confirmed, rolled-back or failed. `hangs`: where its links hung
+    when the wait for them ended.
 
     `wanted`: the desired state from here on, of the fibre ends that it names; only of a confirmed one. `stale`:
     crossconnects of its switches, `ocs1:1A-2B`, at an end of which something else is desired; `unasked`: those that

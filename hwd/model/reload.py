@@ -1,4 +1,4 @@
-"""What a reload of the testbed file did, or would do."""
+"""The report of a reload of the testbed file: what it did, or would do."""
 
 from msgspec import field
 from typing_extensions import override
@@ -27,7 +27,7 @@ class TestbedChangeReport(ApiValue, frozen=True, kw_only=True):
 
 
 class ReloadReport(ApiValue, frozen=True, kw_only=True):
-    """What a reload changed, or with `done` false what it would change. `hash`: of the file's text.
+    """The report of what a reload changed, or with `done` false what it would change. `hash`: of the file's text.
 
     `hides`: links that are lit and that the new file knows no fibres for: their crossconnects stay, in words.
     `held`: who holds ports that it touches now, in words. `drained_s`: how long it waited for them.

@@ -46,7 +46,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What someone wants, from the API or from a step of a playbook to the planner.
+    """A request for light, from the API or from a step of a playbook to the planner.
 
     `body`: as the caller sent it, with the mode, the lease and the limits. `wanted`: its meaning on the testbed.
     """

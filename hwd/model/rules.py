@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class DriftPolicy(StrEnum):
-    """What the daemon does where a switch differs from the desired state, by no command of hwd."""
+    """The daemon's policy where a switch differs from the desired state, by no command of hwd."""
 
     REPORT = "report"
     """Say so, and do nothing."""

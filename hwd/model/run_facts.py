@@ -1,4 +1,4 @@
-"""What the daemon tells of runs."""
+"""The facts of runs that the daemon tells."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ class RunFact(Fact, frozen=True, kw_only=True):
 
 
 class RunStarted(RunFact, frozen=True, kw_only=True):
-    """`parameters`: {name: value}; `virtual_time`: it runs in a simulated world."""
+    """The run has started; `parameters`: {name: value}; `virtual_time`: it runs in a simulated world."""
 
     KIND: ClassVar = "run.started"
     playbook: str
@@ -26,7 +26,7 @@ class RunStarted(RunFact, frozen=True, kw_only=True):
 
 
 class RunStep(RunFact, frozen=True, kw_only=True):
-    """`state`: started, done, failed; `sweep`: {variable: value}; `expected_s`: what remains of the run."""
+    """A run's step; `state`: started, done, failed; `sweep`: {variable: value}; `expected_s`: what is left of it."""
 
     KIND: ClassVar = "run.step"
     step: int
@@ -96,7 +96,7 @@ class RunHost(RunFact, frozen=True, kw_only=True):
 
 
 class RunFault(RunFact, frozen=True, kw_only=True):
-    """`fault`: as it was injected; `clear` when the run ended."""
+    """A fault of the run, as it was injected; `clear` when the run ended."""
 
     KIND: ClassVar = "run.fault"
     fault: Fault
@@ -121,7 +121,7 @@ class RunOverdue(RunFact, frozen=True, kw_only=True):
 
 
 class RunEnded(RunFact, frozen=True, kw_only=True):
-    """`outcome`: succeeded, failed, aborted, crashed."""
+    """The run has ended; `outcome`: succeeded, failed, aborted, crashed."""
 
     KIND: ClassVar = "run.ended"
     outcome: str

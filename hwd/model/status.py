@@ -127,7 +127,7 @@ class Readiness(ApiValue, frozen=True, kw_only=True):
 
 
 class Status(ApiValue, frozen=True, kw_only=True):
-    """What `hwd status` shows: switches, hosts, links, leases, runs and reconfigurations.
+    """The state of daemon and rack that `hwd status` shows: switches, hosts, links, leases, runs, reconfigurations.
 
     `lit` is `links` in the JSON: the links that crossconnects make now. `reconfigurations`: those under way. `open`:
     interrupted ones; the daemon rolls each back as soon as nothing prevents it. `held`: settings of ended runs.

@@ -16,7 +16,7 @@ from hwd_drivers.devices.facts import SwitchFact
 
 
 class SwitchOverrun(SwitchFact, frozen=True, kw_only=True):
-    """`lost`: crossconnects that another client made between our read and our write, and that our write removed."""
+    """A write of ours removed crossconnects (`lost`) that another client made between our read and that write."""
 
     KIND: ClassVar = "switch.overrun"
     reconfiguration: str
@@ -39,7 +39,7 @@ class SwitchDrift(SwitchFact, frozen=True, kw_only=True):
 
 
 class SwitchAdopted(SwitchFact, frozen=True, kw_only=True):
-    """What was found at a switch is desired from here on: crossconnects, and fibre ends that shall have none."""
+    """The state found at a switch is desired from here on: crossconnects, and fibre ends that shall have none."""
 
     KIND: ClassVar = "switch.adopted"
     crossconnects: list[Crossconnect]

@@ -109,7 +109,7 @@ class HostTwin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """`jobs`: the host's group of users that may set the switches it owns; None is root alone."""
+    """A host; `jobs`: its group of users that may set the switches it owns; None is root alone."""
 
     name: str
     ports: tuple[NicPort, ...]

@@ -1,4 +1,4 @@
-"""What differs between two testbeds, in words: switches, hosts, fibres, passives, composites, ports, rules."""
+"""The differences of two testbeds, in words: switches, hosts, fibres, passives, composites, ports, rules."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from hwd_drivers.core.values import FibreEnd, natural_key
 
 
 class ChangeKind(StrEnum):
-    """What became of a part of the testbed."""
+    """A kind of change to a part of the testbed."""
 
     ADDED = "added"
     """The part is new."""

@@ -53,7 +53,7 @@ class TransferCut(TransferFact, frozen=True, kw_only=True):
 
 
 class TransferStatus(ApiValue, frozen=True, kw_only=True):
-    """What a process of a host says that it is sending now, since `since_s`, for another `left_s` at most.
+    """A transfer that a process of a host says it is sending now, since `since_s`, for another `left_s` at most.
 
     `drained_by`: the reconfiguration that waits for its end. `transfer` empty: the host has not said since the start of
     the daemon whether it is sending; until it does, or `left_s` is over, its ports count as in use.

@@ -6,7 +6,7 @@ from hwd_drivers.core.errors import FailedError
 
 
 class Breach(StrEnum):
-    """What a plane did that none may do."""
+    """A breach of the rules by a plane."""
 
     UNDECLARED = "undeclared target"
     """The plane switches to a target that it has not declared, or that has gone."""

@@ -12,7 +12,7 @@ from hwd_agents.wire import Operation, OperationKind
 
 
 class AnnouncedDemand:
-    """What has to get from host to host whatever the algorithm: of each operation the parts that each rank has for each
+    """The demand from host to host whatever the algorithm: of each operation the parts that each rank has for each
     other one. All parts of a collective operation are taken to be equal, but where an all-to-all says its parts. A
     broadcast, a reduce, a gather and a scatter count nothing, since nobody says which rank is the one, and so does an
     operation without a size.

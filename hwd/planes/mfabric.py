@@ -50,7 +50,7 @@ Matrix = NDArray[np.float64]
 
 
 class First(StrEnum):
-    """What the first all-to-all of a layer goes over (section 5.1 and appendix B)."""
+    """The light of the first all-to-all of a layer (section 5.1 and appendix B)."""
 
     BLOCK = "block"
     """Light for its own demand: it waits for that."""
@@ -99,8 +99,9 @@ class _HeldOperation:
 
 
 class MFabric:
-    """`layers`: those with experts; each makes two all-to-alls forward and two backward, the last layer's first.
-    `degree`: the optical NIC ports of a host that it uses, its first ones; with 0 all goes over packet switches.
+    """The control plane of mFabric. `layers`: those with experts; each makes two all-to-alls forward and two backward,
+    the last layer's first. `degree`: the optical NIC ports of a host that it uses, its first ones; with 0 all goes over
+    packet switches.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ Region = frozenset[NicPortId]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Move:
-    """`about`: the ports of its region, and those at the other ends of links that go; the links of `touched` change."""
+    """A region's move; `about`: its ports, and those at the other ends of links that go; links of `touched` change."""
 
     links: frozenset[Link]
     about: frozenset[NicPortId]

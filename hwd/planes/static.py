@@ -23,7 +23,7 @@ ONLY = "static"
 
 
 class Static:
-    """`topology`: the text of a topology, `ring rail=0`."""
+    """A control plane with one target, the text of a `topology`: `ring rail=0`."""
 
     def __init__(self, topology: str) -> None:
         self._topology = topology

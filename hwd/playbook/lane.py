@@ -64,7 +64,7 @@ class Brake:
 
 @dataclass(slots=True, kw_only=True)
 class LaneContext:
-    """What the lanes of one run share."""
+    """The context that the lanes of one run share."""
 
     run: str
     access: RunAccess

@@ -18,7 +18,7 @@ from hwd_drivers.core.documents import Fact, Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTemplate:
-    """What all run records of this daemon have in common: the lab and the program.
+    """The common part of all run records of this daemon: the lab and the program.
 
     `commit`: of this program, None if unknown. `testbed_text()`: the file, as it is in force.
     `inventory()`: models, serials and versions that the devices report now.

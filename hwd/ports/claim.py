@@ -16,7 +16,7 @@ _JOB: Final = re.compile(r"job ([0-9a-z]{8}) \(.+\)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What `owner` has on `ports`, and why. `id` is what commands name; a reason has one claim of an id.
+    """A claim of `owner` on `ports`, and why. `id` is what commands name; a reason has one claim of an id.
 
     A port is `ocs1.3` (both sides of a switch port) or `h0.eth0`. Times are unix times, so that they survive a restart
     of the daemon; `expires_wall_ns` None: only its owner ends it. `since_wall_ns` is the beginning of a reservation.

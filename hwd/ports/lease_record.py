@@ -1,4 +1,4 @@
-"""What is durable of a lease, beyond its claim on ports."""
+"""The durable record of a lease, beyond its claim on ports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -17,7 +17,7 @@ NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRequest:
-    """What somebody asked for. `number` is the order of arrival. `at_wall_ns`: when it begins; None: it waits in the
+    """A request for a lease. `number` is the order of arrival. `at_wall_ns`: when it begins; None: it waits in the
     queue. `heartbeat_s`: its lease ends where its holder is not heard for so long; None: it is not asked to be heard.
     """
 

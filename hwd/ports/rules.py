@@ -47,7 +47,7 @@ class Reason(StrEnum):
 
 
 class PortAction(StrEnum):
-    """What somebody wants to do on ports."""
+    """An action that somebody wants to do on ports."""
 
     LEASE = "lease"
     """Take a lease."""
@@ -110,7 +110,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What the claims of a reason bar. An action without a rule is not barred.
+    """A row of the rules: the actions that the claims of a reason bar. An action without a rule is not barred.
 
     `says`: whose the ports are, and until when; `remedy`: what to do next, for who is refused; `ending`: what ends the
     claim, for who waits for that, where it is something else. They have the fields of a claim, `left_s`, `begins` and

@@ -7,8 +7,8 @@ from hwd_agents.wire import SaidTransfer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """`said` by the agent of `host`, in `boot` of it. `ports`: those of it with their host, `h0.eth0`. Times are of the
-    daemon's monotonic clock: `until_ns` is the end of its longest time.
+    """A transfer, as the agent of `host` `said` it, in `boot` of it. `ports`: those of it with their host, `h0.eth0`.
+    Times are of the daemon's monotonic clock: `until_ns` is the end of its longest time.
     """
 
     said: SaidTransfer

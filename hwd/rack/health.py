@@ -7,8 +7,8 @@ from hwd.model.nic_port import NicPortId
 
 
 class RackHealth:
-    """`carrier`: of a NIC port, None where it is not known. `is_there`: whether the agent of a host reports now.
-    `cause`: why a switch cannot be reached now, None where it can or where a host drives it.
+    """The health of a rack. `carrier`: of a NIC port, None where it is not known. `is_there`: whether the agent of a
+    host reports now. `cause`: why a switch cannot be reached now, None where it can or where a host drives it.
     """
 
     def __init__(

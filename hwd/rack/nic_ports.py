@@ -46,7 +46,7 @@ class Carrier:
 
 @dataclass(slots=True, kw_only=True)
 class NicPortNow:
-    """What is None is not known: of a carrier and of RDMA while its agent is away, too.
+    """The present state of a NIC port; None is not known: of a carrier and of RDMA while its agent is away, too.
 
     `born`: as its agent told of it when it connected. `states_rdma`: as that told of its RDMA port beside that.
     `was`: its carrier, and since when. `lost_wall_ns`: when a known carrier became unknown, as its agent was lost;

@@ -17,7 +17,7 @@ UNNAMED_CALLER = "a caller of the HTTP API"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddDemand:
-    """What a caller says beside a file. `replace`: also where there is one of this name. The others: `DemandTerms`."""
+    """A request to store a demand file. `replace`: also where there is one of this name. The others: `DemandTerms`."""
 
     name: str
     hosts: tuple[str, ...] = ()

@@ -30,7 +30,7 @@ from hwd.reconfigure.apply.crash_recovery import CrashRecovery
 from hwd.reconfigure.apply.drive import Drive
 from hwd.reconfigure.apply.journal_writer import JournalWriter
 from hwd.reconfigure.apply.overrides import Overrides
-from hwd.reconfigure.apply.readiness import Readiness, not_ready_error
+from hwd.reconfigure.apply.ready_wait import ReadyWait, not_ready_error
 from hwd.reconfigure.apply.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.apply.switches import Switches
 from hwd.reconfigure.claims import Attempt, PortClaims
@@ -113,12 +113,12 @@ class Reconfigurer:
         )
         transfers.light_of_ways_back = self.recovery.light
         ledger.report_why(Reason.RECONFIGURATION, self._left_of)
-        self._readiness = Readiness(switches, agent_watch, links)
+        self._ready_wait = ReadyWait(switches, agent_watch, links)
         self._drive = Drive(
             switches=switches,
             agent_watch=agent_watch,
             writer=self._writer,
-            readiness=self._readiness,
+            ready_wait=self._ready_wait,
             ledger=ledger,
             emitter=emitter,
             clock=clock,
@@ -326,7 +326,7 @@ class Reconfigurer:
         """
         if reconfiguration.ending is None and reconfiguration.state is not State.ENDED:
             self._emitter.change_state(reconfiguration, State.WAITING)
-        why = await self._readiness.wait(reconfiguration, within_s=within_s)
+        why = await self._ready_wait.wait(reconfiguration, within_s=within_s)
         if why is not None:
             await self.roll_back(reconfiguration, why)
             if reconfiguration.outcome is not Outcome.CONFIRMED:  # somebody confirmed it first

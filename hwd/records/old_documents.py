@@ -30,7 +30,7 @@ class Cutoff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one batch did. `after`: the id up to which it looked. `groups`: those that may have more to delete."""
+    """The result of a batch. `after`: the id up to which it looked. `groups`: those that may have more to delete."""
 
     after: int = 0
     groups: frozenset[DocumentGroup] = frozenset(DocumentGroup)
@@ -111,7 +111,7 @@ def _delete(connection: sa.Connection, rows: list[_Old], cutoffs: Mapping[Docume
 
 
 class _NamedParts(msgspec.Struct):
-    """What a document names; another version of hwd may have written it, so nothing is sure of its types."""
+    """The parts that a document names; another version of hwd may have written it, so nothing is sure of its types."""
 
     reconfiguration: object = None
     prepared_set: object = None
@@ -122,7 +122,7 @@ class _NamedParts(msgspec.Struct):
 
 
 class _Retention:
-    """What may not be deleted: documents that name what has not ended, and those that made the desired state."""
+    """The rules of retention: documents stay that name what has not ended, and those that made the desired state."""
 
     def __init__(self, connection: sa.Connection, needed: Set[str]) -> None:
         self._needed = needed

@@ -13,8 +13,8 @@ from hwd.twin.nic_timing import NIC_TIMINGS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """`timings`: names of the timings of the twins; empty on hardware. `autoneg`: whether NICs negotiated, both where
-    some did; empty where that is unknown.
+    """The conditions of runs. `timings`: names of the timings of the twins; empty on hardware. `autoneg`: whether NICs
+    negotiated, both where some did; empty where that is unknown.
     """
 
     timings: frozenset[str] = frozenset()

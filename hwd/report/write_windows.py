@@ -10,8 +10,8 @@ from hwd.model.plural import plural
 
 @dataclass(slots=True, kw_only=True)
 class WriteWindows:
-    """`windows_s`: for each command, from the end of our last read of its switch to its first byte. `overruns`: one
-    text each.
+    """The windows between our reads of switches and our writes. `windows_s`: for each command, from the end of our last
+    read of its switch to its first byte. `overruns`: one text each.
     """
 
     windows_s: list[float] = field(default_factory=list)

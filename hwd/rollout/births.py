@@ -49,7 +49,7 @@ async def connected(bus: MqttBus) -> AsyncGenerator[None]:
 
 
 class Births:
-    """`birth` and `up` by host; births that cannot be read are in `unreadable`, with the reason."""
+    """The births of agents: `birth` and `up` by host; those that cannot be read in `unreadable`, with the reason."""
 
     def __init__(self, testbed: str, bus: MqttBus) -> None:
         self._testbed = testbed

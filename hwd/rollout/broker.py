@@ -15,8 +15,8 @@ BROKER_VARIABLE: Final = "HWD_BROKER"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brokers:
-    """`named`: the operator's choice, as hosts reach it. `daemons`: the broker of the daemon on this machine, as this
-    machine reaches it. `logins` are for URLs without a user.
+    """The brokers that a rollout can give to hosts. `named`: the operator's choice, as hosts reach it. `daemons`: the
+    broker of the daemon on this machine, as this machine reaches it. `logins` are for URLs without a user.
     """
 
     named: str | None

@@ -31,8 +31,8 @@ OWNER_EXTRAS: Final = ("gpio", "http", "serial", "ssh")
 
 @dataclass(slots=True, kw_only=True)
 class Rollout:
-    """`upgrade`: hosts that have an agent get this version; else those that have none, or this one already. `home`: the
-    user's, for `.ssh`.
+    """The rollout of agents to hosts. `upgrade`: hosts that have an agent get this version; else those that have none,
+    or this one already. `home`: the user's, for `.ssh`.
 
     reports = await Rollout(testbed=testbed, brokers=brokers, layout=Layout(), offload=offload, cache=cache,
     progress=say).run([host, ...])

@@ -39,8 +39,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True, kw_only=True)
 class Doctor:
-    """`ask_daemon`: the status of the testbed's daemon, None where none runs. Called after each host was examined,
-    which takes seconds.
+    """The examination of hosts and their agents. `ask_daemon`: the status of the testbed's daemon, None where none
+    runs. Called after each host was examined, which takes seconds.
     """
 
     testbed: Testbed

@@ -27,7 +27,7 @@ class Light(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """`subject` is what was examined; `text` says its state, and the remedy where it is not green."""
+    """A finding: `subject` is what was examined; `text` says its state, and the remedy where it is not green."""
 
     subject: str
     light: Light

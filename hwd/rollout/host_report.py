@@ -29,7 +29,9 @@ class Result(StrEnum):
 
 
 class HostReport(msgspec.Struct, frozen=True, kw_only=True):
-    """`changed`: in words. `why`: the cause, where it is not done; in text output the accompanying error says it."""
+    """The report of a rollout or removal on one host; `changed`: in words. `why`: the cause, where it is not done; in
+    text output the accompanying error says it.
+    """
 
     host: str
     result: Result

@@ -15,8 +15,8 @@ HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """`prefix` precedes every path but the unit's, for hosts whose `/opt` or `/etc` cannot be written. Without `unit`
-    nothing is started, and nothing outside the prefix is changed.
+    """The paths of an agent on a host; `prefix` precedes all but the unit's, where `/opt` or `/etc` cannot be written.
+    Without `unit` nothing is started, and nothing outside the prefix is changed.
     """
 
     prefix: str = ""

@@ -14,8 +14,8 @@ from hwd_drivers.core.errors import HwdError, LinkError
 
 @dataclass(slots=True, kw_only=True)
 class Removal:
-    """`keep_spool`: leave events that the daemon has not acknowledged. `leave_settings`: leave settings that runs have
-    made. `broker`: None: leave the broker alone.
+    """The removal of agents; `keep_spool`: leave events that the daemon has not acknowledged. `leave_settings`: leave
+    settings that runs have made. `broker`: None: leave the broker alone.
     """
 
     testbed: Testbed

@@ -68,7 +68,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """`id` names the environment: the agent's version and a digest of every wheel. `spec` is the argument of pip."""
+    """A bundle of wheels; `id` names the environment: the agent's version and a digest of every wheel. `spec` is the
+    argument of pip.
+    """
 
     id: str
     version: str

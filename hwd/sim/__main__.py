@@ -1,4 +1,4 @@
-"""`python -m hwd.sim TESTBED PLAYBOOK --records FILE`: runs a playbook in virtual time, with the usual records.
+"""`python -m hwd.sim TESTBED PLAYBOOK --records FILE` runs a playbook in virtual time, with the usual records.
 
 Progress goes to stderr as JSON lines, `{"run", "done", "total"}`; the last line on stdout is the run's id.
 """

@@ -42,7 +42,7 @@ TURNS_MOST: Final = 6
 
 
 class WorldReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a plan. `story` has its lines in the order of time; `departures`, who was overtaken.
+    """The report of a plan's execution. `story` has its lines in the order of time; `departures`, who was overtaken.
 
     All times count from the begin of the plan, as those of its steps: what starts the world is before it.
     """
@@ -187,7 +187,7 @@ def _delays(draw: random.Random) -> Callable[[], float]:
 
 
 class _Errors(logging.Handler):
-    """What a supervisor logged as a bug, with its traceback."""
+    """The errors that a supervisor logged as bugs, with their tracebacks."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

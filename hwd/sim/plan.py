@@ -13,7 +13,7 @@ from hwd_drivers.core.structs import to_plain
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What somebody does or what befalls the world. `of` is the number of an earlier step of the plan."""
+    """An act of somebody, or an event that befalls the world. `of` is the number of an earlier step of the plan."""
 
     @override
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class Deed(Act, frozen=True, kw_only=True):
 
 
 class Apply(Deed, frozen=True, kw_only=True):
-    """`lease`: the step that took it. `steps`: in steps with the fewest links dark at once."""
+    """An apply; `lease`: the step that took it. `steps`: in steps with the fewest links dark at once."""
 
     what: str
     lease: int | None = None
@@ -56,8 +56,8 @@ class Restore(Deed, frozen=True, kw_only=True):
 
 
 class TakeLease(Deed, frozen=True, kw_only=True):
-    """`queue`: wait for it, with this `priority`, where it is taken. `in_s`: reserve it from then on. `heartbeat_s`: it
-    ends where its holder, who says nothing, is not heard for so long.
+    """A lease is taken. `queue`: wait for it, with this `priority`, where it is taken. `in_s`: reserve it from then on.
+    `heartbeat_s`: it ends where its holder, who says nothing, is not heard for so long.
     """
 
     ports: tuple[str, ...]
@@ -137,7 +137,7 @@ class TakeBackSwitch(Deed, frozen=True, kw_only=True):
 
 
 class GrantSwitch(Deed, frozen=True, kw_only=True):
-    """Its host may set it again."""
+    """A host may set its switch again."""
 
     switch: str
 
@@ -261,7 +261,7 @@ AnyAct = (
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """`number` stays as it is where other steps are left out."""
+    """A step of a plan; `number` stays as it is where other steps are left out."""
 
     number: int
     at_s: float
@@ -276,7 +276,7 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorldPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """`departures`: None where they are drawn from the seed, `one_in` so many steps of tasks (0: none)."""
+    """The plan of a world; `departures`: None where drawn from the seed, `one_in` so many steps of tasks (0: none)."""
 
     seed: int
     rack: str

@@ -46,8 +46,8 @@ _OWNED: Final = "{name}: {{driver: osw, model: osw, size: 1x4, owner: {host}, " 
 
 @dataclass(frozen=True, kw_only=True)
 class Rack:
-    """`wanted`: what an apply may ask for, in the words of the command line. `attached`: the NIC port at the fibre of
-    a switch port. `owned`: by host, its own switches.
+    """A rack of the simulation. `wanted`: what an apply may ask for, in the words of the command line. `attached`: the
+    NIC port at the fibre of a switch port. `owned`: by host, its own switches.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a switch has lost or got without our asking, and what mends it: then an alert about it is over."""
+"""The losses and gains of a switch without our asking, and what mends them: then an alert about them is over."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ CHANGED, FAILED = "SwitchChangedBehindOurBack", "SwitchCommandsFail"
 
 @dataclass(slots=True)
 class _Open:
-    """What is not mended yet at one switch.
+    """The differences that are not mended yet at one switch.
 
     `missing`: by alert, crossconnects whose ends are still free. `foreign`: those that somebody else made. `failed`:
     verbs whose last command failed.

@@ -95,7 +95,7 @@ async def _check(run: Callable[[], PlaneRunner], jobs: int, seed: int) -> int:
 
 @dataclass(slots=True)
 class _RankState:
-    """What one rank has still to do."""
+    """The state of one rank: what it has still to do."""
 
     operations: list[Operation]
     is_late_for_ever: bool = False

@@ -14,7 +14,7 @@ WORDS = 12
 
 
 class Process:
-    """`hwd` with some arguments; its output is appended to `log`. It ends when this process ends."""
+    """A process of `hwd` with some arguments; its output is appended to `log`. It ends when this process ends."""
 
     def __init__(self, log: Path, *arguments: str, environment: Mapping[str, str]) -> None:
         self.log = log

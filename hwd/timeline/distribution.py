@@ -11,7 +11,7 @@ from hwd.timeline.statistics import Sample
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """`best_s`, `least_s` and `most_s` are each sorted: most likely values, and their lower and upper bounds.
+    """The distribution of times in sorted values: `best_s`, the most likely, `least_s` and `most_s`, their bounds.
 
     Each value is only known to lie within its bounds. So the distribution of the sample is not above that of `least_s`
     and not below that of `most_s`, and the true one is, with 95 %, nowhere further than `half_width` from it: the

@@ -55,10 +55,10 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """`ratio`: b to a, the geometric mean of the pairs, None without any; `within`: its bounds, None where there are
-    too few pairs for any. `warm_up`: pairs left out at the beginning; `pairs`: those that count. `evidence`: E, in
-    favour of a difference. `verdict`: `b is longer`, `b is shorter`, `no difference` (within the margin that was asked
-    for), or empty: not decided.
+    """The judgement of a trial of a and b. `ratio`: b to a, the geometric mean of the pairs, None without any;
+    `within`: its bounds, None where there are too few pairs for any. `warm_up`: pairs left out at the beginning;
+    `pairs`: those that count. `evidence`: E, in favour of a difference. `verdict`: `b is longer`, `b is shorter`, `no
+    difference` (within the margin that was asked for), or empty: not decided.
     """
 
     pairs: int

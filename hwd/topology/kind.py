@@ -1,4 +1,4 @@
-"""What a topology is made of: a function from a party of hosts and what is given to it, to links.
+"""The definition of a topology: a function from a party of hosts and what is given to it, to links.
 
     def links(party: Party, given: Given) -> Iterator[Link]:
         for one, other in zip(party.hosts[::2], party.hosts[1::2]):
@@ -41,7 +41,8 @@ class Draws(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What a topology sees beside its hosts. `name`: that of the topology. `arguments`: its own, as they were written.
+    """The input of a topology beside its hosts. `name`: that of the topology. `arguments`: its own, as they were
+    written.
 
     `demand`: by pairs of hosts, the smaller name first, both ways together, in any unit; empty where none is known.
     `draws`: random streams of the argument `seed`, so that the same text makes the same links.

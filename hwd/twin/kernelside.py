@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class KernelNetwork:
-    """`hwd.twin.rack.KernelSide` on a keeper that was started with the kernel hosts of the testbed.
+    """The network of kernel hosts, a `hwd.twin.rack.KernelSide` on a keeper that was started with those of the testbed.
 
     Every port knows the hardware address of every other one: no ARP, which would cost a second after each dark time. A
     socket that is bound to a port sends to any address through it; other sockets follow the routes of `PacketWays`,

@@ -29,7 +29,7 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NicChange:
-    """`what` of a port rose or fell at `at_ns`."""
+    """A change of a NIC port: `what` of it rose or fell at `at_ns`."""
 
     port: NicPortId
     what: What

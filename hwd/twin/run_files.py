@@ -14,8 +14,8 @@ log = logging.getLogger(__name__)
 
 
 class RunFiles:
-    """Its announcement, its Unix sockets, and the file of its true times. Of the listeners only those on Unix sockets
-    have a file.
+    """The files of a running rack: its announcement, its Unix sockets, and the file of its true times. Of the listeners
+    only those on Unix sockets have a file.
     """
 
     def __init__(

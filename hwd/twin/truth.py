@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """`what` of `port` rose or fell between the two stamps, `Clock.monotonic_ns` of the rack's machine."""
+    """A true time: `what` of `port` rose or fell between two stamps, `Clock.monotonic_ns` of the rack's machine."""
 
     port: NicPortId
     what: What

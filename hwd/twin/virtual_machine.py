@@ -27,8 +27,8 @@ LOOPBACK: Final = ("127.", "localhost", "::1", "0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QemuStart:
-    """`arguments` are for QEMU, which must get the `descriptors` (of taps) under their numbers. `nics`: by port, the
-    hardware address.
+    """A start of QEMU with `arguments`, which must get the `descriptors` (of taps) under their numbers. `nics`: by
+    port, the hardware address.
     """
 
     arguments: tuple[str, ...]

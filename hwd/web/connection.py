@@ -29,7 +29,9 @@ TAKE_WITHIN_S: Final = 60.0
 
 
 class Connection(H11Protocol):
-    """`lost` is called when it has ended. `waits`: no request with a token is in progress, so it may be closed."""
+    """A connection of an HTTP client; `lost` is called when it has ended. `waits`: no request with a token is in
+    progress, so it may be closed.
+    """
 
     def __init__(
         self,

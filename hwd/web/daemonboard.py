@@ -1,4 +1,4 @@
-"""What the daemon last reported of itself, from documents, for the status screen: its broker and its disk."""
+"""The daemon's last reports of itself, from documents, for the status screen: its broker and its disk."""
 
 from typing import ClassVar
 

@@ -33,7 +33,7 @@ LINKS_AT_ONCE, FOLLOWED_AT_ONCE = 16, 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeptDesired:
-    """What was said of one switch, and of what. `is_changing`: while reconfigurations in progress change it."""
+    """The desired state said of a switch, and of what. `is_changing`: while reconfigurations in progress change it."""
 
     of: SwitchStatus
     ends: DesiredEnds

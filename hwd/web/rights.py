@@ -15,7 +15,9 @@ OF_JOB: OverrideOf = "job"
 
 
 class Rights:
-    """What a lease covers is its holder's. Where that is a job, an id or an epoch proves nothing: both can be read."""
+    """The rights of callers: what a lease covers is its holder's. Where that is a job, an id or an epoch proves
+    nothing: both can be read.
+    """
 
     def __init__(self, leases: Leases, jobs: Jobs) -> None:
         self._leases = leases

@@ -9,6 +9,7 @@ from ..answers import check_answers
 
 def test_a_first_sentence_has_a_noun_and_a_verb_and_one_of_an_attribute_may_begin_with_a_preposition_but_of() -> None:
     answers = {
+        "of a class": lambda sentence: fault(sentence, noun=True) or "taken",
         "of a function": lambda sentence: fault(sentence, action=True) or "taken",
         "of an attribute": lambda sentence: fault(sentence, attribute=True) or "taken",
     }

@@ -15,7 +15,7 @@ from hwd.model.hang import Hang
 from hwd.model.host import HostDown
 from hwd.model.reconfiguration import ReconfigurationEnded
 from hwd.model.testbed import Strand, Testbed
-from hwd.reconfigure.apply import readiness
+from hwd.reconfigure.apply import ready_wait
 from hwd.sim.world import World, agent_node
 from hwd_drivers.core.errors import NotReadyError
 from hwd_drivers.core.structs import from_plain
@@ -189,7 +189,7 @@ async def test_powers_that_were_read_before_the_link_was_made_are_left_out(
 async def test_links_beyond_the_first_few_are_a_number_and_stand_in_the_document(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "NAMED", 1)
+    monkeypatch.setattr(ready_wait, "NAMED", 1)
     for port in ("h0.eth0", "h0.eth1"):
         world.faults.set(parse_fault({"port": port, "fault": "unplug"}))
     why, hangs = await not_ready(world, CROSSED)

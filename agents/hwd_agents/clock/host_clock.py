@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class HostClock:
-    """`reply` publishes an answer over the broker. `on_change` is called when the note has changed.
+    """The host's clock; `reply` publishes an answer over the broker. `on_change` is called when the note has changed.
 
     `walls`: programs that may synchronise the wall clock; the first that does is reported.
     """

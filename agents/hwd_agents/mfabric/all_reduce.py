@@ -30,8 +30,8 @@ class Stage(StrEnum):
 
 
 class VectorMove(msgspec.Struct, frozen=True, kw_only=True):
-    """`length` elements of the vector from `offset` on. `adds`: the receiver adds them to its own; else it overwrites
-    these.
+    """A move of `length` elements of the vector from `offset` on. `adds`: the receiver adds them to its own; else it
+    overwrites these.
     """
 
     sender: int

@@ -43,7 +43,7 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """What one rank sends to another one at once, in the order of the slices."""
+    """A move from one rank to another one at once, in the order of the slices."""
 
     sender: int
     receiver: int

@@ -40,7 +40,7 @@ class Circuit(msgspec.Struct, frozen=True):
 
 
 class Medium(StrEnum):
-    """What carries a move that has no circuit."""
+    """The medium of a move that has no circuit."""
 
     EPS = "eps"
     """Electrical packet switches, between two servers."""

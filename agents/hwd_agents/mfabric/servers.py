@@ -8,8 +8,9 @@ from hwd_drivers.core.errors import ConfigError
 
 
 class Servers(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """`ranks`: by server, one for each GPU. `eps`: by server, those ranks whose GPU has a NIC port on the EPS
-    (electrical packet switch). Servers are numbered from 0 on. Raises ConfigError where the two do not fit.
+    """The servers of a job's ranks; `ranks`: by server, one for each GPU. `eps`: by server, those ranks whose GPU has a
+    NIC port on the EPS (electrical packet switch). Servers are numbered from 0 on. Raises ConfigError where the two do
+    not fit.
     """
 
     ranks: tuple[tuple[int, ...], ...]

@@ -36,7 +36,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="re
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="offer"):
-    """`port` has an RC queue pair for `peer`: its number is `qpn`.
+    """An offer of an RC queue pair: `port` has one for `peer`, with the number `qpn`.
 
     `joined`: the number of the peer's queue pair that it is connected to, or 0.
     """

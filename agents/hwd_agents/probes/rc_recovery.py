@@ -76,7 +76,7 @@ class _Watch:
 
 
 class RcRecovery:
-    """Events `rc-recovery`.
+    """The probe of RC recovery emits events `rc-recovery`.
 
     Two linked ports each keep an RC queue pair, connected to one another, for the next time that they are linked. When
     a reconfiguration takes the carrier from one of them on the way to that link, it posts one send, and reports when

@@ -58,7 +58,7 @@ class _Watch:
 
 
 class Probe:
-    """Events `ready` and `wrong-peer`.
+    """The probe of readiness emits events `ready` and `wrong-peer`.
 
     An observed port with carrier sends requests to its peer's address, ever slower, until a valid reply arrives. A
     valid reply names the expected port, this reconfiguration and us as its peer, and neither end reports that its RDMA

@@ -103,7 +103,7 @@ class JobWork(dist.Work):
 
 
 class JobGroup(dist.ProcessGroup):
-    """`ranks`: of the job, in the order of the group."""
+    """A process group of a job; `ranks`: of the job, in the order of the group."""
 
     def __init__(self, group: Any, rank: Rank, worker: Worker, ranks: tuple[int, ...], options: GroupOptions) -> None:
         super().__init__(group.group_rank, group.group_size)

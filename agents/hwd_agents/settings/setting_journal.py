@@ -38,7 +38,8 @@ _decoder: msgspec.json.Decoder[JournalSetting] = decoder(JournalSetting)
 
 
 class SettingJournal:
-    """`held` is in the order of the changes. It is all on the disk: after a SIGKILL the next process reads it.
+    """The journal of settings; `held` is in the order of the changes. It is all on the disk: after a SIGKILL the next
+    process reads it.
 
     `damaged_bytes` of the disk could not be read: frames behind them are read all the same, and the whole file is set
     aside. So is a file with an incomplete frame at its end: nothing is appended to that. A complete frame that this

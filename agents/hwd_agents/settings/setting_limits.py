@@ -16,7 +16,7 @@ LOOK_S: Final = 60.0
 
 
 class SettingLimits:
-    """Events `put-back`. The daemon renews the settings of its runs.
+    """The time limits of settings, with events `put-back`. The daemon renews the settings of its runs.
 
     If it was killed or cut off for longer than a run allows, the host is put back to its earlier state.
     """

@@ -1,4 +1,4 @@
-"""What a rank of a job uses on its host: it tells what it is about to send, and waits until it may.
+"""The library of a rank of a job on its host: it tells what it is about to send, and waits until it may.
 
 with Rank.from_environment() as rank:
     for step in range(10):

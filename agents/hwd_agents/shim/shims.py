@@ -67,7 +67,7 @@ class Shim(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShimKind:
-    """What a package declares. `make` gets the arguments, the number of the rank, and the job."""
+    """A kind of shim, as a package declares it. `make` gets the arguments, the number of the rank, and the job."""
 
     make: Callable[[Mapping[str, str], int, JobJoined], Shim]
     arguments: tuple[str, ...] = field(default=())

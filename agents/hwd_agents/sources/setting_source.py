@@ -96,7 +96,9 @@ def restored(setting: Setting, before: Json, now: Json) -> bool:
 
 
 class SettingsBySource:
-    """`first` for `settings`, else `other`: a kernel twin has its MTU in the kernel, its firmware in the rack."""
+    """The source of settings that is `first` for `settings`, else `other`: a kernel twin has its MTU in the kernel, its
+    firmware in the rack.
+    """
 
     def __init__(self, first: SettingSource, settings: frozenset[Setting], other: SettingSource) -> None:
         self._first = first

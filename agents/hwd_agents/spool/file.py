@@ -44,7 +44,7 @@ _decoder: Final[msgspec.json.Decoder[Frame]] = decoder(Frame)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a file contains.
+    """The contents of a file.
 
     `torn_bytes`: an incomplete frame at the end, whose writer was killed. `damaged_bytes`: all other unreadable bytes.
     """

@@ -51,7 +51,7 @@ class Emit(Protocol):
 
 
 class Outbox:
-    """`emit` puts an event into the spool and wakes a worker, which publishes it in the next turn of the loop.
+    """The outbox: `emit` puts an event into the spool and wakes a worker, which publishes it in the loop's next turn.
 
     The first event of a turn is written at once, and all others of that turn together at its end: a single event does
     not wait, and a burst costs two appends.

@@ -22,7 +22,7 @@ class SpoolSync(StrEnum):
 
 
 class Syncer:
-    """`run` syncs what the spool has written, in a thread, while events are still added and sent.
+    """The syncer of a spool: `run` syncs what was written, in a thread, while events are still added and sent.
 
     An event that is sent before its sync is not lost: the daemon has it. After a failed sync the spool rewrites its
     file.

@@ -1,4 +1,4 @@
-"""`hwd-agent select`: sets switches of this host from the command line."""
+"""`hwd-agent select` sets switches of this host from the command line."""
 
 from typing import Annotated
 

@@ -102,9 +102,9 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
-    """`outcome`: `go`: send now, for `within_s` from the claim at the longest; `ended`; `over`: it had ended before,
-    for `why`; `refused`: do not send, for `why`; `failed`: the daemon cannot be asked now, do not send. `links`: as in
-    `OperationGranted`, where there are any.
+    """The answer to a claim, an operation or an end. `outcome`: `go`: send now, for `within_s` from the claim at the
+    longest; `ended`; `over`: it had ended before, for `why`; `refused`: do not send, for `why`; `failed`: the daemon
+    cannot be asked now, do not send. `links`: as in `OperationGranted`, where there are any.
     """
 
     id: Text | At | None = None
@@ -116,9 +116,9 @@ class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwitchAnswerLine(msgspec.Struct, frozen=True, kw_only=True):
-    """`outcome`: `switched`: the set is at `target`, read back and confirmed; `refused`: it was not switched, for
-    `why`; `failed`: `why` says whether its switches went back, or that this is not known. `reconfiguration`: the id of
-    the switch, empty where it was not asked for.
+    """The answer to the ask for a switch of a set. `outcome`: `switched`: the set is at `target`, read back and
+    confirmed; `refused`: it was not switched, for `why`; `failed`: `why` says whether its switches went back, or that
+    this is not known. `reconfiguration`: the id of the switch, empty where it was not asked for.
     """
 
     id: Text | At | None = None
@@ -129,8 +129,8 @@ class SwitchAnswerLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JoinAnswerLine(msgspec.Struct, frozen=True, kw_only=True):
-    """`outcome`: `joined`; `refused`: it is no rank of that job, for `why`; `failed`: the daemon cannot be
-    asked now.
+    """The answer to a rank that joins. `outcome`: `joined`; `refused`: it is no rank of that job, for `why`; `failed`:
+    the daemon cannot be asked now.
     """
 
     id: Text | At | None = None

@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 
 
 class PortBytesReader:
-    """`interfaces`: by NIC port. `source` None: this host has no counters of bytes; `ip_counters` None: none of
-    datagrams. Without both a reading is a time alone.
+    """The reader of byte counters; `interfaces`: by NIC port. `source` None: this host has no counters of bytes;
+    `ip_counters` None: none of datagrams. Without both a reading is a time alone.
     """
 
     def __init__(

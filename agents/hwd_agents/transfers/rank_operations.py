@@ -20,8 +20,8 @@ READINGS_MOST: Final = 256
 
 
 class RankOperations:
-    """`counted`: reads the counters of the NIC ports. A rank is known by the key that it says, too: who guesses its
-    number without the key changes nothing of the rank itself.
+    """The operations of ranks on this host; `counted`: reads the counters of the NIC ports. A rank is known by the key
+    that it says, too: who guesses its number without the key changes nothing of the rank itself.
     """
 
     def __init__(self, counted: Callable[[], CountedBytes]) -> None:

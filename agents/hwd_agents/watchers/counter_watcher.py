@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class CounterWatcher:
-    """Events `counters`, one per port every `every_s` while its counters change; an idle port reports nothing.
+    """The watcher of counters: events `counters`, one per port every `every_s` while they change, of an idle port none.
 
     `on_change` is called when some `why_not` has changed.
     """

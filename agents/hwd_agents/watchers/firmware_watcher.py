@@ -16,7 +16,7 @@ SOURCE: Final = "phy"
 
 
 class FirmwareWatcher:
-    """Events `firmware`. `on_change` is called when what can be seen of some port has changed.
+    """A watcher of PHYs: events `firmware`. `on_change` is called when what can be seen of some port has changed.
 
     The first report of a PHY is its present state; events are the changes after it.
     """

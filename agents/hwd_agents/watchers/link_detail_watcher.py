@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 
 
 class LinkDetailWatcher:
-    """Events `link-state` of one port, when a value differs from the last report; the stamps are those around the
-    question.
+    """The watcher of one port's link: events `link-state` when a value differs from the last report; the stamps are
+    those around the question.
 
     The first reading makes no event: it is in the birth message. `details`: the last reading; None when it failed.
     `why_not`: why the link cannot be seen; empty when it can.

@@ -26,7 +26,7 @@ OnCarrier = Callable[[str, LinkReading], None]
 
 
 class LinkWatcher:
-    """Events `carrier` and `interface`.
+    """The watcher of interfaces emits events `carrier` and `interface`.
 
     `carrier_changes` is the kernel's own count. Its increase beyond the one change that was seen is `unseen`. The last
     count is stored as a mark in the spool, with the run of the counters (`life`) and the ifindex, so that flaps while

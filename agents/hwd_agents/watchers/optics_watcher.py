@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class OpticsWatcher:
-    """Events `dark` and `light` of one port, and `monitors` when its module's measurements of itself have changed.
+    """The watcher of a port's light: events `dark`, `light`, and `monitors` when its module's measurements changed.
 
     The phase of the samples of a burst is drawn from `phase`. Else each burst would sample at the same times after its
     command, and many reconfigurations would show no more than one. A port that stays lit emits nothing: its Observation

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class RdmaWatcher:
-    """Events `rdma` of one port, which has an RDMA `device`.
+    """The watcher of one port's RDMA `device` emits events `rdma`.
 
     Files are polled, fast while the port is observed and its carrier and RDMA state differ; device events need no poll.
     `late_ns`: how late an event of a device may be that is handled now. `active`: None when it is unknown. `why_not`:

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class Restarter:
-    """`broken` holds why each watcher failed, until it runs well again; `on_change` is called when it has changed."""
+    """The restarter of watchers; `broken`: why each failed, until it runs well; `on_change`: called when it changed."""
 
     def __init__(
         self, host: str, broken: dict[str, str], *, jitter: random.Random, on_change: Callable[[], None]

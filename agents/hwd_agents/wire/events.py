@@ -38,7 +38,7 @@ RANGES_MOST: Final = 256 * 256
 
 
 class CarrierData(msgspec.Struct, frozen=True, kw_only=True):
-    """`unseen`: flaps that the kernel counted and nobody saw one by one."""
+    """A change of carrier; `unseen`: flaps that the kernel counted and nobody saw one by one."""
 
     carrier: bool
     carrier_changes: Number | UnsetType = UNSET
@@ -131,7 +131,7 @@ class FirmwareData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RdmaData(msgspec.Struct, frozen=True, kw_only=True):
-    """`missed`: losses of its carrier that neither the device's events nor its files showed."""
+    """A change of RDMA; `missed`: losses of its carrier that neither the device's events nor its files showed."""
 
     active: bool
     missed: Number | UnsetType = UNSET

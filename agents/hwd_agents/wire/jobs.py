@@ -60,7 +60,7 @@ class OperationGranted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PortBytes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a NIC port has received and sent since its interface was made, as the kernel counts it: whole frames.
+    """The bytes that a NIC port has received and sent since its interface was made, by the kernel: whole frames.
 
     `interface`: the index of the interface, which one that is made anew has not; None from an agent that does not say.
     """
@@ -130,7 +130,7 @@ class OperationEnded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndOperation(Arguments[OperationEnded], frozen=True, kw_only=True):
-    """What a rank was let go for has ended: for one whose agent was started anew meanwhile, and knows no transfer.
+    """An operation that was let go has ended: of a rank whose agent was started anew meanwhile, and knows no transfer.
 
     `after`: counted when the rank said so.
     """

@@ -55,7 +55,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_
 
 
 class State(Message, frozen=True, kw_only=True, tag="state"):
-    """`up` while the agent is connected, `down` after it stopped in order, `lost` as its will."""
+    """The state of an agent: `up` while it is connected, `down` after it stopped in order, `lost` as its will."""
 
     state: Literal["up", "down", "lost"]
 
@@ -116,7 +116,7 @@ class Events(Message, frozen=True, kw_only=True, tag="events"):
 
 
 class EncodedEvents(Message, frozen=True, kw_only=True, tag="events"):
-    """`Events` to send, whose events are JSON already."""
+    """The message `Events` to send, whose events are JSON already."""
 
     events: list[msgspec.Raw]
     clock: Name = ""

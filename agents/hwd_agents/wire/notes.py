@@ -23,7 +23,7 @@ class VerbsAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source of a port observes, or why it cannot.
+    """A note of what one source of a port observes, or why it cannot.
 
     `origin`: measured, kernel, twin or fitted. `limits`: what it cannot observe, in words.
     """

@@ -1,4 +1,4 @@
-"""What a rank of a job is about to send, in the words of collective communication."""
+"""The operations that a rank of a job is about to send, in the words of collective communication."""
 
 from collections.abc import Sequence
 from enum import StrEnum

@@ -27,7 +27,7 @@ class TransferGranted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SaidTransfer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process says that it sends: the id that its agent has chosen, over which ports of the host, without its
+    """A transfer as a process says it: the id that its agent has chosen, over which ports of the host, without its
     name, for which phase of the work of which process.
     """
 

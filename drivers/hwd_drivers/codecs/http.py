@@ -31,7 +31,7 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """`path` is the target as in the request line: percent-encoded, with its query.
+    """An HTTP request; `path` is the target as in the request line: percent-encoded, with its query.
 
     `repr` hides headers: they may hold a password.
     """

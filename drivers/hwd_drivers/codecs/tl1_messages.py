@@ -51,7 +51,7 @@ class Alarm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """`VERB:TID:AID:CTAG:GENERAL:positional,...:name=value,...;`
+    """A command of TL1: `VERB:TID:AID:CTAG:GENERAL:positional,...:name=value,...;`
 
     `aid` is the unparsed block, since commas and `&` have a meaning in it: read it with `parse_group` and `unquote` of
     `tl1_words`. Parameters are unquoted, and hidden in `str` and `repr`: a password is one. An empty `ctag` was missing
@@ -85,7 +85,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """`IP 123`: the answer takes more than about two seconds."""
+    """An acknowledgement, `IP 123`: the answer takes more than about two seconds."""
 
     ctag: str
     code: AckCode

@@ -16,7 +16,8 @@ PARTS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrangements:
-    """`rest` is the state before and after each check: no crossconnects in a matrix, elements in their first state.
+    """The arrangements of crossconnects that the checks make. `rest` is the state before and after each check: no
+    crossconnects in a matrix, elements in their first state.
 
     `one` and `other` differ in few pairs. `full` uses all ends; `moved` joins the ends of `full` differently. With
     stuck mirrors at `stuck`, `full` becomes `stuck_full`. `impossible`: crossconnects of an element that are not one of

@@ -10,7 +10,7 @@ from hwd_drivers.transports.rough import Way
 
 
 class Quality(StrEnum):
-    """What may be expected of a driver; each level includes all lower ones."""
+    """The quality level of a driver; each level includes all lower ones."""
 
     NONE = "none"
     """The driver does not reach bronze."""

@@ -12,7 +12,7 @@ Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
-    """What a document says: one subclass for each kind, with units in the names of its fields.
+    """The content of a document: one subclass for each kind, with units in the names of its fields.
 
     A field that is UNSET is left out of the JSON. `KIND` is dotted, subject first: `switch.up`.
     """

@@ -1,4 +1,4 @@
-"""What a supervisor tells of its switch: one type for each kind of document."""
+"""The facts that a supervisor tells of its switch: one type for each kind of document."""
 
 from typing import ClassVar
 

@@ -201,7 +201,7 @@ class LinePart(SerialPart[str, Answer]):
         return (self.before + "".join(f"{line}\r\n" for line in lines)).encode()
 
 
-class LineSwitch(OneElementSwitch[Answer]):
+class LineElement(OneElementSwitch[Answer]):
     """One session with a part that speaks lines. A subclass names its table."""
 
     part: ClassVar[LinePart]

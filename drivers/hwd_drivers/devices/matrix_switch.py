@@ -1,4 +1,4 @@
-"""Matrix switches: the size of a matrix, and LineSwitch, the base of drivers whose unit speaks lines of text."""
+"""Matrix switches: the size of a matrix, and LineMatrix, the base of drivers whose unit speaks lines of text."""
 
 import asyncio
 import re
@@ -40,7 +40,7 @@ def matrix_size(size: str, *, example: str, side_most: int) -> tuple[int, int]:
     return inputs, outputs
 
 
-class LineSwitch(ABC):
+class LineMatrix(ABC):
     """One session with one matrix switch: inputs on side A, outputs on side B, a line for each command and answer.
 
     A subclass says how lines are cut and what a refusal looks like, and has the abilities of `devices/abilities.py`: it

@@ -59,7 +59,7 @@ class OpenContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchSettings:
-    """What a testbed file says of a switch, before there is a session. A twin takes any login."""
+    """The settings of a switch in a testbed file, before there is a session. A twin takes any login."""
 
     name: str
     capabilities: Capabilities
@@ -87,7 +87,7 @@ class TwinDeclaration(Protocol):
 
 
 class Evidence(StrEnum):
-    """What is known of a device's protocol."""
+    """The evidence for a device's protocol."""
 
     VENDOR = "vendor"
     """A manual, a model file or captures of the vendor's."""
@@ -187,7 +187,7 @@ def find(name: str) -> DriverSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledDrivers:
-    """What all packages declare. `broken`: why a driver cannot be used, with the remedy, by its name."""
+    """The drivers that all packages declare. `broken`: why a driver cannot be used, with the remedy, by its name."""
 
     specs: Mapping[str, DriverSpec]
     broken: Mapping[str, str]

@@ -43,7 +43,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """What a unit does on a command.
+    """The reaction of a unit to a command.
 
     `targets`: the states that elements move to, by index; None where nothing moves. `when_moved`: it answers then, and
     else at once. `reports`: its states are in the answer. `echoes`: whether it repeats commands from now on.

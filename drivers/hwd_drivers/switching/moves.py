@@ -7,7 +7,7 @@ from hwd_drivers.core.values import Crossconnect
 
 
 class ApplyMode(StrEnum):
-    """What to do with crossconnects that collide with wanted ones."""
+    """The treatment of crossconnects that collide with wanted ones."""
 
     SAFE = "safe"
     """Refuse when a wanted end is in use."""
@@ -19,7 +19,7 @@ class ApplyMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchMoves:
-    """What one switch is asked to do, and what it reported before.
+    """The moves of one switch, and what it reported before.
 
     `failed`: those of `before` that it reported as failed. `lasting`: crossconnects of elements that always join
     something, and whose earlier state nobody knew: they cannot be rolled back.

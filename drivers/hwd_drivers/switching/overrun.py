@@ -9,7 +9,7 @@ from hwd_drivers.switching.moves import SwitchMoves
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrun:
-    """What another client made on a switch between our last read and our write, and our write took away.
+    """The loss of what another client made on a switch between our last read and our write, by that write.
 
     `lost`: its crossconnects. `window_s`: from the end of our last read to the first byte of the change.
 

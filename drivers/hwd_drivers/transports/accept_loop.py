@@ -24,7 +24,8 @@ GONE: Final = frozenset(
 
 
 class AcceptLoop:
-    """`take` gets each connection, non-blocking. `starved` gets the reason before each pause and may free descriptors.
+    """The loop that accepts connections of a listening socket; `take` gets each of them, non-blocking. `starved` gets
+    the reason before each pause and may free descriptors.
 
     loop = AcceptLoop(socket.create_server(("127.0.0.1", 0)), take=take, starved=log_it)
     task = asyncio.create_task(loop.run())      # cancel it, then close the socket

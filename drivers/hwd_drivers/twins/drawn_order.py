@@ -28,7 +28,7 @@ Turns = Callable[[int], int]
 
 
 class DrawnOrderLoop(VirtualLoop):
-    """`turns` says of each step of a task for how many more turns of the loop it waits; 0 is first in, first out.
+    """A virtual loop; `turns` says for how many more turns each step of a task waits; 0 is first in, first out.
 
     run_virtual(main(), loop=lambda: DrawnOrderLoop(lambda step: 3 if step == 17 else 0))
     """

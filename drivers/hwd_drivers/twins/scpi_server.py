@@ -165,7 +165,9 @@ class StatusRegisters:
 
 
 class ScpiSession(TwinSession):
-    """`tree` has the handler of each header, `errors` the errors; `elsewhere` returns an answer to another command."""
+    """A session of SCPI with one client. `tree` has the handler of each header, `errors` the errors; `elsewhere`
+    returns an answer to another command.
+    """
 
     def __init__(
         self,

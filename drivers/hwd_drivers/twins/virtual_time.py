@@ -284,7 +284,9 @@ class _VirtualSelector(selectors.DefaultSelector):
 
 
 class NumberedTask(asyncio.Task[Any]):
-    """`buried`: of a dead node. It counts as done, so that asyncio does not cancel it at the end and wait for it."""
+    """A task with a number; `buried`: of a dead node. It counts as done, so that asyncio does not cancel it at the end
+    and wait for it.
+    """
 
     def __init__(
         self,

@@ -31,7 +31,9 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """`users`: passwords by name. Without users anybody may connect. `rights` None: each client may do everything."""
+    """The users of the embedded broker, and their rights. `users`: passwords by name. Without users anybody may
+    connect. `rights` None: each client may do everything.
+    """
 
     users: Mapping[str, str] = field(default_factory=dict)
     rights: UserRights | None = None

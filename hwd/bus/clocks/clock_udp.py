@@ -33,7 +33,8 @@ class _PendingRequest:
 
 
 class ClockUdp:
-    """`reject` is called with the reason for each datagram that is dropped: a forged, repeated or late one.
+    """The exchange of time with one agent over UDP. `reject` is called with the reason for each datagram that is
+    dropped: a forged, repeated or late one.
 
     `why_not`: why UDP is not used, or empty.
     """

@@ -1,4 +1,4 @@
-"""`hwd agent`: agents on hosts, over SSH."""
+"""The command `hwd agent`: agents on hosts, over SSH."""
 
 from collections.abc import Callable
 from pathlib import Path

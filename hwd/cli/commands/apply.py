@@ -1,4 +1,4 @@
-"""`hwd plan`, `apply`, `confirm`, `rollback`, `give-up`: reconfigurations."""
+"""The commands `hwd plan`, `apply`, `confirm`, `rollback`, `give-up`: reconfigurations."""
 
 import re
 from collections.abc import Callable

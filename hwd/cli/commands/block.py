@@ -1,4 +1,4 @@
-"""`hwd block` and `hwd unblock`: fibre ends that a switch blocks, whatever crossconnect they are in."""
+"""The commands `hwd block` and `hwd unblock`: fibre ends that a switch blocks, whatever crossconnect they are in."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""`hwd broker`: configuration of an MQTT broker other than the daemon's own."""
+"""The command `hwd broker`: configuration of an MQTT broker other than the daemon's own."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`hwd demand`: what hosts send each other, stored in the daemon for topologies that read it."""
+"""The command `hwd demand`: what hosts send each other, stored in the daemon for topologies that read it."""
 
 from pathlib import Path
 from typing import Annotated, Final

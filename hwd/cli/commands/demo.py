@@ -1,5 +1,5 @@
-"""`hwd demo`: a twin rack with kernel hosts in real time, the same rack many times in virtual time, and one report of
-both.
+"""The command `hwd demo`: a twin rack with kernel hosts in real time, the same rack many times in virtual time, and one
+report of both.
 
 All processes that it starts end with it. Records and sockets are in a temporary folder; the report is kept.
 """

@@ -1,4 +1,4 @@
-"""`hwd driver list`, `check`, `new`: installed drivers, their quality, and packages for new ones."""
+"""The commands `hwd driver list`, `check`, `new`: installed drivers, their quality, and packages for new ones."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`hwd run`, `queue`, `runs`, `pause`, `resume`, `abort`: experiments."""
+"""The commands `hwd run`, `queue`, `runs`, `pause`, `resume`, `abort`: experiments."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`hwd fault`: inject faults into the twins of a running rack, and clear them."""
+"""`hwd fault` injects faults into the twins of a running rack, and clears them."""
 
 import json as json_text
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""`hwd host`: programs on hosts."""
+"""The command `hwd host`: programs on hosts."""
 
 import sys
 from contextlib import closing

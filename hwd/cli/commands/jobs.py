@@ -1,4 +1,4 @@
-"""`hwd job`: jobs of the testbed file, on the rack and under their control plane."""
+"""The command `hwd job`: jobs of the testbed file, on the rack and under their control plane."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""`hwd lease`: leases of ports."""
+"""The command `hwd lease`: leases of ports."""
 
 import math
 from typing import TYPE_CHECKING, Annotated

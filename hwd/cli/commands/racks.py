@@ -1,4 +1,4 @@
-"""`hwd demo`, `check`, `schema`, `serve`: files and the daemon."""
+"""The commands `hwd demo`, `check`, `schema`, `serve`: files and the daemon."""
 
 from pathlib import Path
 from typing import Annotated

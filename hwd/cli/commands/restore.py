@@ -1,4 +1,4 @@
-"""`hwd restore` and `hwd history`: the way back to the desired state, and who applied what."""
+"""The commands `hwd restore` and `hwd history`: the way back to the desired state, and who applied what."""
 
 from typing import TYPE_CHECKING, Annotated
 

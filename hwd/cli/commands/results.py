@@ -1,4 +1,4 @@
-"""`hwd show`, `report`, `compare`, `export`: the results of runs."""
+"""The commands `hwd show`, `report`, `compare`, `export`: the results of runs."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""`hwd install-service` and `hwd reload`: the daemon as a service of systemd, and its changed testbed file."""
+"""The commands `hwd install-service` and `hwd reload`: a service of systemd, and a changed testbed file."""
 
 from collections.abc import Iterator
 from pathlib import Path

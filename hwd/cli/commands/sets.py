@@ -1,4 +1,4 @@
-"""`hwd prepare`, `switch`, `sets`, `release`: prepared sets."""
+"""The commands `hwd prepare`, `switch`, `sets`, `release`: prepared sets."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final

@@ -1,4 +1,4 @@
-"""`hwd sim`: plays the simulated world of one seed, and tells it."""
+"""`hwd sim` plays the simulated world of one seed, and tells it."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`hwd status`: the present state."""
+"""The command `hwd status`: the present state."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""`hwd token`: the token that other programs need to talk to the daemon."""
+"""The command `hwd token`: the token that other programs need to talk to the daemon."""
 
 from typing import Annotated
 

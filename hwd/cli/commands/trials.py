@@ -1,4 +1,4 @@
-"""`hwd trial`: two playbooks, or two settings of one, compared until it is decided which takes longer."""
+"""The command `hwd trial`: two playbooks, or two settings of one, compared until it is decided which takes longer."""
 
 from collections.abc import Callable
 from functools import cache
@@ -29,7 +29,7 @@ commands = typer.Typer(rich_markup_mode=None)
 
 
 class _Treatment:
-    """`PLAYBOOK [K=V]...`, read once."""
+    """One side of a trial, `PLAYBOOK [K=V]...`, read once."""
 
     def __init__(self, words: str) -> None:
         from hwd.client.playbook_bundle import read_playbook

@@ -1,4 +1,4 @@
-"""`hwd twin`: simulated racks and devices."""
+"""The command `hwd twin`: simulated racks and devices."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`hwd verify`: whether a bundle says what its own records say."""
+"""`hwd verify` says whether a bundle says what its own records say."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""`hwd watch`: live events."""
+"""The command `hwd watch`: live events."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

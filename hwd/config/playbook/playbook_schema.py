@@ -40,7 +40,7 @@ Words = Annotated[
 
 
 class Cut(StrEnum):
-    """What the figures of a report can be grouped by."""
+    """A property by which the figures of a report can be grouped."""
 
     TOPOLOGY = "topology"
     """What was applied."""

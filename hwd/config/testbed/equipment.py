@@ -19,7 +19,7 @@ from hwd_drivers.transports.serial_line import SerialLine, is_serial
 
 
 class DriverSpecLike(Protocol):
-    """What the loader needs to know of a driver. `models`: capabilities of a model, for a size or for its default
+    """A driver, as the loader needs to know it. `models`: capabilities of a model, for a size or for its default
     (None); they raise ConfigError.
     """
 

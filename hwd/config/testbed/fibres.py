@@ -29,8 +29,8 @@ _PLUG = re.compile(r"([^.\s]+)\.([^.\s/]+)(?:/(\d{1,3}))?(?:\.(tx|rx))?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plug:
-    """What one end of a fibre entry names. Duplex: `sends` and `receives` have one end a lane; else `single` is the one
-    end.
+    """The fibre ends that one end of a fibre entry names. Duplex: `sends` and `receives` have one end a lane; else
+    `single` is the one end.
 
     `any_lanes`: a packet switch takes as many lanes as the other end has.
     """

@@ -16,8 +16,8 @@ Timings = Callable[[], Collection[str]]
 
 @dataclass(slots=True)
 class Sections:
-    """`owners`: names in use, with their section. `unsure`: owners, and `owner.port`, whose entries cannot be used, so
-    that what refers to them cannot be checked.
+    """The sections of a testbed file while they are read. `owners`: names in use, with their section. `unsure`: owners,
+    and `owner.port`, whose entries cannot be used, so that what refers to them cannot be checked.
     """
 
     reading: Reading

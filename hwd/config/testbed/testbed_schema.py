@@ -62,7 +62,7 @@ class LoginEntry(Entry):
 
 
 class SwitchTwinEntry(Entry):
-    """`options` are checked against those of the driver's twins."""
+    """The twin of a switch; `options` are checked against those of the driver's twins."""
 
     timing: Text = "ideal"
     seed: Whole = 0
@@ -86,7 +86,7 @@ class ClockEntry(Entry):
 
 
 class HostTwinEntry(Entry):
-    """`machine`: the IP address at which a virtual machine, which is this host, reaches the machine of the rack."""
+    """The twin of a host; `machine`: the IP address at which a host that is a virtual machine reaches the rack's."""
 
     kernel: bool = False
     machine: Text | None = None
@@ -149,7 +149,7 @@ class SshEntry(Entry):
 
 
 class HostEntry(Entry):
-    """`nics` are validated one by one. `jobs`: the host's group of users that may set the switches it owns."""
+    """A host; `nics` are validated one by one. `jobs`: the host's group of users that may set the switches it owns."""
 
     jobs: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,31}$")] | None = None
     ssh: (
@@ -170,14 +170,14 @@ class HostEntry(Entry):
 
 
 class PacketSwitchEntry(Entry):
-    """`rate_mbit_s`: of each port, each way, on a rack of kernel twins; 34 Gbit/s is what its filter can count."""
+    """A packet switch; `rate_mbit_s`: of each port, each way, on kernel twins, whose filter counts up to 34 Gbit/s."""
 
     ports: Count
     rate_mbit_s: Annotated[float, Field(ge=1, le=34_000)] | None = None
 
 
 class CompositeEntry(Entry):
-    """`ports`: names of its ends, and the ends of elements that they are."""
+    """A composite switch; `ports`: names of its ends, and the ends of elements that they are."""
 
     ports: Annotated[dict[str, Text], Field(min_length=1)]
 
@@ -206,13 +206,13 @@ class PortNoteEntry(Entry):
 
 
 class InterlockEntry(Entry):
-    """`override`: whether who applies a plan may override this interlock, with a reason."""
+    """An interlock; `override`: whether who applies a plan may override it, with a reason."""
 
     override: Literal["allowed", "never"] = "never"
 
 
 class InputPowerEntry(InterlockEntry):
-    """`max_dbm`: by switch, the strongest light of one fibre that it bears, in place of what its model states."""
+    """The interlock of input power; `max_dbm`: by switch, the strongest light of one fibre, in place of its model's."""
 
     max_dbm: dict[str, Dbm] = {}
 
@@ -227,20 +227,20 @@ class WearEntry(InterlockEntry):
 
 
 class RateEntry(InterlockEntry):
-    """`changes`: by switch, how often it may be changed in `per_s` seconds."""
+    """The interlock of rates; `changes`: by switch, how often it may be changed in `per_s` seconds."""
 
     changes: dict[str, Limit] = {}
     per_s: Annotated[float, Field(strict=True, ge=0.001, le=86_400, allow_inf_nan=False)] = 60.0
 
 
 class ForbiddenPairEntry(InterlockEntry):
-    """`pairs`: `h0.eth0 <-> h1.eth0` or `ocs1:1A-2B`, each with the reason."""
+    """The interlock of pairs: `h0.eth0 <-> h1.eth0` or `ocs1:1A-2B`, each with the reason."""
 
     pairs: dict[str, Annotated[str, Field(max_length=500)]] = {}
 
 
 class InterlocksEntry(Entry):
-    """What a plan is checked against beyond the limits of models and modules, and what may be overridden."""
+    """The interlocks of a plan beyond the limits of models and modules, and which of them may be overridden."""
 
     input_power: InputPowerEntry = Field(alias="input-power", default=InputPowerEntry())
     loss_budget: InterlockEntry = Field(alias="loss-budget", default=InterlockEntry())
@@ -253,8 +253,8 @@ class InterlocksEntry(Entry):
 
 
 class LeasesEntry(Entry):
-    """`required`: who changes light needs a lease of each port whose light changes. `baseline`: at the end of a lease
-    its ports get the crossconnects that they had before the first change under it.
+    """The rules of leases. `required`: who changes light needs a lease of each port whose light changes. `baseline`: at
+    the end of a lease its ports get the crossconnects that they had before the first change under it.
     """
 
     required: bool = False
@@ -265,8 +265,8 @@ Days = Annotated[int, Field(strict=True, ge=1, le=36_500)]
 
 
 class TransfersEntry(Entry):
-    """`longest_s`: the longest phase that a process may claim ports for. `drain_s`: how long a way back waits for the
-    end of the transfers on its ports before it cuts them.
+    """The time limits of transfers. `longest_s`: the longest phase that a process may claim ports for. `drain_s`: how
+    long a way back waits for the end of the transfers on its ports before it cuts them.
     """
 
     longest_s: Annotated[float, Field(strict=True, ge=1, le=86_400, allow_inf_nan=False)] = 600.0

@@ -14,7 +14,7 @@ from hwd.reconfigure.desired.earlier_states import EarlierStates
 from hwd.reconfigure.desired.restores import Restores
 from hwd.reconfigure.journal.identity import JournalIdentity
 from hwd.reconfigure.journal.journal import Journal
-from hwd.reconfigure.journal.recovery import JournalRecovery
+from hwd.reconfigure.journal.recovery_loop import JournalRecovery
 from hwd.reconfigure.leases.baselines import Baselines
 from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.plans.planner import Planner

@@ -32,7 +32,7 @@ class ForwardedBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCount:
-    """What came to a host in a busy time. `received_bytes`: without what it passed on. `why`: why that is not known."""
+    """The bytes to a host in a busy time. `received_bytes`: without what it passed on. `why`: why that is not known."""
 
     operations: tuple[RecordedOperation, ...]
     received_bytes: int = 0

@@ -1,4 +1,4 @@
-"""What the NIC ports of a host counted during operations, and between them, against what was said."""
+"""The check of bytes that a host's NIC ports counted during operations, and between them, against what was said."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -30,7 +30,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """`is_known` False: it cannot be shown from the records, which is no breach."""
+    """A finding about an operation; `is_known` False: it cannot be shown from the records, which is no breach."""
 
     what: str
     operation: RecordedOperation
@@ -39,8 +39,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
-    """What a host counted in a busy time, by NIC port. `most`: from a time on that is surely before anything of it can
-    have come, where one is known. `reset_ports`: ports whose counters began anew meanwhile.
+    """The bytes that a host counted in a busy time, by NIC port. `most`: from a time on that is surely before anything
+    of it can have come, where one is known. `reset_ports`: ports whose counters began anew meanwhile.
     """
 
     counted: Mapping[str, PortBytes]

@@ -89,9 +89,9 @@ class LitPorts:
 
 @dataclass(slots=True, kw_only=True)
 class RecordedLight:
-    """`reads` and `moves` by switch, in the order of their times once all is taken; `carriers` by NIC port; `ready`: by
-    NIC port and reconfiguration, the first time that its link was seen ready; `unsure` are those of them before which
-    events of the host were lost. `lost`: by host, how often some were.
+    """The light of a job by its records. `reads` and `moves` by switch, in the order of their times once all is taken;
+    `carriers` by NIC port; `ready`: by NIC port and reconfiguration, the first time that its link was seen ready;
+    `unsure` are those of them before which events of the host were lost. `lost`: by host, how often some were.
     """
 
     reads: dict[str, list[SwitchReading]] = field(default_factory=lambda: defaultdict(list))

@@ -15,8 +15,8 @@ Key = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetLight:
-    """What brought the light of some NIC ports to a target; both empty where it is at none. `ports` empty: all of the
-    job.
+    """The target of the light of some NIC ports, and the reconfiguration that reached it; both empty where it is at
+    none. `ports` empty: all of the job.
     """
 
     target: str = ""
@@ -77,8 +77,8 @@ class RecordedOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedOperations:
-    """`clock_broke`: the daemon's clock began anew between two events, so that their times cannot be compared. `gaps`:
-    ranks were let go of whose asking nothing is recorded.
+    """The operations of a job by its records. `clock_broke`: the daemon's clock began anew between two events, so that
+    their times cannot be compared. `gaps`: ranks were let go of whose asking nothing is recorded.
     """
 
     all: tuple[RecordedOperation, ...]

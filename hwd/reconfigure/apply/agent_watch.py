@@ -26,7 +26,7 @@ A = TypeVar("A", bound=msgspec.Struct)
 
 
 class Agents(Protocol):
-    """What a reconfiguration needs of the agents."""
+    """The agents, as a reconfiguration needs them."""
 
     def address(self, port: NicPortId) -> tuple[str, int] | None:
         """IP address and probe port of a NIC port, None where its agent has not reported it."""

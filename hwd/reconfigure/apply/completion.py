@@ -14,7 +14,7 @@ from hwd.reconfigure.apply.agent_watch import AgentWatch
 from hwd.reconfigure.apply.confirm_wait import ConfirmWait
 from hwd.reconfigure.apply.crash_recovery import CrashRecovery
 from hwd.reconfigure.apply.journal_writer import JournalWriter
-from hwd.reconfigure.apply.readiness import not_ready_error
+from hwd.reconfigure.apply.ready_wait import not_ready_error
 from hwd.reconfigure.apply.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.apply.remarks import gone_remarks, lasting_remarks, overrun_report, unknown_overrun
 from hwd.reconfigure.apply.switches import Switches, raise_joined, same_fault

@@ -13,7 +13,7 @@ _NS_IN_S = 1_000_000_000
 
 
 class ConfirmTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a begin says, beside its moves, of a reconfiguration that will await a confirm, as the journal has it.
+    """The terms of a reconfiguration that will await a confirm, beside its moves, as a begin in the journal has them.
 
     `links`: those that are wanted, each with whether it was kept. `owner` to `whole`: its claim of ports and switches.
     """

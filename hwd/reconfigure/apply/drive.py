@@ -11,7 +11,7 @@ from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction
 from hwd.reconfigure.apply.agent_watch import AgentWatch
 from hwd.reconfigure.apply.journal_writer import JournalWriter
-from hwd.reconfigure.apply.readiness import Readiness
+from hwd.reconfigure.apply.ready_wait import ReadyWait
 from hwd.reconfigure.apply.reconfiguration import Emitter, Reconfiguration, State
 from hwd.reconfigure.apply.remarks import overrun_report, read_back_remarks, uses
 from hwd.reconfigure.apply.switches import Switches, raise_joined
@@ -34,7 +34,7 @@ class Drive:
         switches: Switches,
         agent_watch: AgentWatch,
         writer: JournalWriter,
-        readiness: Readiness,
+        ready_wait: ReadyWait,
         ledger: Ledger,
         emitter: Emitter,
         clock: Clock,
@@ -43,7 +43,7 @@ class Drive:
         self._switches = switches
         self._agent_watch = agent_watch
         self._writer = writer
-        self._readiness = readiness
+        self._ready_wait = ready_wait
         self._ledger = ledger
         self._emitter = emitter
         self._clock = clock
@@ -134,7 +134,7 @@ class Drive:
         reconfiguration.awaited = frozenset(reconfiguration.links) - to_come
         self._emitter.change_state(reconfiguration, State.WAITING)
         try:
-            why = await self._readiness.wait(reconfiguration, within_s=within_s)
+            why = await self._ready_wait.wait(reconfiguration, within_s=within_s)
         finally:
             reconfiguration.awaited = None
         if why is not None:

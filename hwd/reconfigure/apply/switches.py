@@ -58,7 +58,7 @@ class SwitchDriver(drive.SwitchDriver, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What switches reported, and when each answer was complete, `Clock.monotonic_ns`."""
+    """A reading of switches, and when each answer was complete, `Clock.monotonic_ns`."""
 
     observed: Observed
     ended_ns: Mapping[str, int]

@@ -1,1 +1,1 @@
-"""What the rack is wanted to be: desired state, drift, the way back, and the history."""
+"""The desired state of the rack, drift from it, the way back, and the history."""

@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class JournalIdentity:
-    """`load` the journal first; call `store` until the records have the id of a new one.
+    """The id of the journal. `load` the journal first; call `store` until the records have the id of a new one.
 
     `known`: the id in the records.
     """

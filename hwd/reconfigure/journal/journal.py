@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """What was wrong with the journal when it was read.
+    """The damage of the journal when it was read.
 
     `aside`: the file with a copy of its bytes; empty where there is none yet. `held`: reconfigurations that wait for
     the decision of an operator.

@@ -31,7 +31,8 @@ class _MissingDocument:
 
 
 class RecordsCatchUp:
-    """`read` when journal and records are open, before the recorder writes; `tell` when the sinks listen.
+    """The catch-up of the records with the journal. `read` when journal and records are open, before the recorder
+    writes; `tell` when the sinks listen.
 
     What `tell` emits is in the journal until the recorder has committed it: a daemon that dies before tells it again.
     """

@@ -1,4 +1,4 @@
-"""What the journal says of prepared sets, beside the switches between their targets, which are reconfigurations.
+"""The entries of the journal about prepared sets; switches between their targets are reconfigurations.
 
 - `prepare`: a set with all its targets, and `at`: the one that its switches have.
 - `switch`: a reconfiguration from one target of a set to another. It is appended without a sync: its moves follow from

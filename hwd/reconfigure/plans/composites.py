@@ -18,7 +18,7 @@ from hwd_drivers.switching.moves import ApplyMode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompositeDemand:
-    """What one composite is asked for.
+    """The demand on one composite.
 
     `needed`: crossconnects that the request names on its elements directly. `used`: whether light passes a
     crossconnect.

@@ -47,7 +47,7 @@ class PlanWithInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inside:
-    """What all composites together need of their elements, by switch: see `CompositeWay`."""
+    """The needs of all composites together on their elements, by switch: see `CompositeWay`."""
 
     wanted: dict[str, set[Crossconnect]]
     staying: dict[str, set[Crossconnect]]

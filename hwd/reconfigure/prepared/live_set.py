@@ -27,8 +27,9 @@ from hwd_drivers.devices.facts import SwitchRead
 
 @dataclass(slots=True, kw_only=True)
 class LiveSet:
-    """`PreparedSets` owns it. `routed`: the links of each target with their paths. `expected`: seconds that a switch
-    takes, and where that is known from. `read_ns`: when each switch was last read by the set.
+    """A prepared set that has not ended; `PreparedSets` owns it. `routed`: the links of each target with their paths.
+    `expected`: seconds that a switch takes, and where that is known from. `read_ns`: when each switch was last read by
+    the set.
 
     `is_settled`: whether it is known that its switches are at the target that the journal says; `why`: why not. It is
     tried again at `settle_after_s`, `loop.time()`.

@@ -27,7 +27,7 @@ CROSSCONNECTS_MOST: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """What follows from the plans of all targets, made from one reading. `routed`: the links of each, with paths."""
+    """The result of the plans of all targets, made from one reading. `routed`: the links of each, with paths."""
 
     targets: tuple[PreparedTarget, ...]
     ends: Mapping[str, list[PortSide]]

@@ -24,7 +24,7 @@ NAME_LENGTH_MAX = 120
 
 
 class Kind(StrEnum):
-    """What a part of a report is."""
+    """The kind of a part of a report."""
 
     TABLE = "table"
     """Rows of named values."""
@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """`name`: of its member. `value`: a JSON object of a table or a figure; the text of the page."""
+    """A report's part; `name`: of its member. `value`: a JSON object of a table or a figure; the text of the page."""
 
     kind: Kind
     name: str

@@ -1,4 +1,4 @@
-"""What differs between a part of a report in a bundle and the same part derived from the bundle's records.
+"""The comparison of a part of a report in a bundle with the same part derived from the bundle's records.
 
 Texts and whole numbers are compared exactly; other numbers within a billionth, since another version of numpy may give
 another last digit.
@@ -21,8 +21,8 @@ EXCERPT = 60
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """`part`: `figures/waterfall`; `at`: where in it. A side without the value has no field in JSON. `note`: what is
-    wrong with the whole part.
+    """A difference between a bundle and its records. `part`: `figures/waterfall`; `at`: where in it. A side without the
+    value has no field in JSON. `note`: what is wrong with the whole part.
     """
 
     part: str

@@ -1,4 +1,4 @@
-"""What differs between two figures: in the data that their marks draw, by panel and row; in all else, by its path."""
+"""The comparison of two figures: in the data that their marks draw, by panel and row; in all else, by its path."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -60,7 +60,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """`members`: all others, in the order of the file. `run`: the id of the run."""
+    """The manifest of a bundle; `members`: all others, in the order of the file. `run`: the id of the run."""
 
     format: str
     format_version: int

@@ -37,8 +37,8 @@ Documents = Iterable[Document]
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """`figures`, `tables`, `pages`: how many were derived again and are equal. `unlike`: versions in which the program
-    that made the bundle and this one differ.
+    """The result of the verification of a bundle. `figures`, `tables`, `pages`: how many were derived again and are
+    equal. `unlike`: versions in which the program that made the bundle and this one differ.
     """
 
     run: str

@@ -47,7 +47,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """`shown`: the fields that plots and tables show first."""
+    """A stream of events in an export; `shown`: the fields that plots and tables show first."""
 
     name: str
     means: str

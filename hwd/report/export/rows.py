@@ -23,7 +23,7 @@ Row = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """`type` is that of its values: str, bool, int (64 bits) or float. An `optional` one may be empty."""
+    """An export's column; `type`: of its values, str, bool, int (64 bits) or float. An `optional` one may be empty."""
 
     name: str
     type: type

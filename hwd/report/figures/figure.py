@@ -79,8 +79,8 @@ class Datasets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """`name` is that of its file. `description` has its figures in words, for those who cannot see it. `chart` makes it
-    as wide as that many pixels, and adds its data.
+    """A figure of a report; `name` is that of its file. `description` has its figures in words, for those who cannot
+    see it. `chart` makes it as wide as that many pixels, and adds its data.
     """
 
     name: str

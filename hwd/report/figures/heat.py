@@ -38,7 +38,7 @@ _FULL = 1.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """`seconds`: None where it is unknown. `resolved`: whether it is larger than its bound."""
+    """A cell of a heat map; `seconds`: None where it is unknown. `resolved`: whether it is larger than its bound."""
 
     seconds: float | None
     resolved: bool
@@ -47,8 +47,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatMap:
-    """`cells` by row and column; None where there is nothing, such as a kept link. `by_column`: each column has a scale
-    of its own.
+    """A heat map of `cells` by row and column; None where there is nothing, such as a kept link. `by_column`: each
+    column has a scale of its own.
     """
 
     name: str

@@ -41,8 +41,9 @@ LINES_BYTES: Final = 131_072
 
 
 class LastingSupervisor(Supervisor):
-    """`starter`: the connection to whoever started it; `door`: the socket on which others attach; `restore`: makes it
-    anew where a clean-up of temporary files has removed its file, else None; `remove`: takes its file away.
+    """The supervisor of a program that outlives its starter. `starter`: the connection to whoever started it; `door`:
+    the socket on which others attach; `restore`: makes it anew where a clean-up of temporary files has removed its
+    file, else None; `remove`: takes its file away.
     """
 
     def __init__(

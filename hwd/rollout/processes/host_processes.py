@@ -23,7 +23,8 @@ STARTS_AT_ONCE: Final = 4
 
 
 class HostProcesses:
-    """`hwd.model.program.Processes`. `rack`: the twin rack that is up, None where there is none. `home` has `.ssh`.
+    """The starter of programs on hosts, a `hwd.model.program.Processes`. `rack`: the twin rack that is up, None where
+    there is none. `home` has `.ssh`.
 
     `offload` starts processes on twin hosts, outside the loop.
     """

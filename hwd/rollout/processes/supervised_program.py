@@ -106,7 +106,7 @@ class Pipe(Protocol):
 
 
 class SupervisedProgram:
-    """`hwd.model.program.RunningProgram` of one supervisor."""
+    """A program under one supervisor, a `hwd.model.program.RunningProgram`."""
 
     def __init__(self, host: str, pipe: Pipe, silent_s: float, *, kept: bool) -> None:
         self._host = host

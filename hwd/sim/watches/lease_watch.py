@@ -41,7 +41,9 @@ class Request:
 
 
 class LeaseWatch:
-    """`breach` is called with the rule and what breaks it. By the id of a lease, which a request keeps when granted."""
+    """The watch over the rules of leases; `breach` is called with the rule and what breaks it. By the id of a lease,
+    which a request keeps when granted.
+    """
 
     def __init__(self, now_wall_ns: Callable[[], int], breach: Callable[[str, str], None]) -> None:
         self.promises: dict[str, Promise] = {}

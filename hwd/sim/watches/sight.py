@@ -1,4 +1,4 @@
-"""What a witness sees of a world, whatever the rule: its mirrors, the journal's disk, and what others have touched."""
+"""The sight of a witness, whatever the rule: its mirrors, the journal's disk, and what others have touched."""
 
 import contextlib
 from collections.abc import Iterator

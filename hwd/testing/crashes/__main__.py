@@ -1,4 +1,4 @@
-"""`python -m hwd.testing.crashes --kills 500 --seed 1`: crashes of the real daemon, checked from outside.
+"""`python -m hwd.testing.crashes --kills 500 --seed 1` runs crashes of the real daemon, checked from outside.
 
 Progress goes to stderr, one line a second or more; each breach of a rule gets a line on stdout. Exit status 1 where
 there is one. The plan of a seed is the same each time; what the machine makes of it in time is not.

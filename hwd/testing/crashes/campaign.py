@@ -52,7 +52,7 @@ class BrokenRule:
 
 @dataclass(slots=True)
 class Answers:
-    """What operators were answered, over all lives."""
+    """The answers that operators got, over all lives."""
 
     outcomes: dict[str, str] = field(default_factory=dict)
     """By reconfiguration, its last answer: confirmed, rolled-back, or a state that is none yet.

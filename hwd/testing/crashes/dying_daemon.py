@@ -1,4 +1,4 @@
-"""`hwd serve` as its own process that dies at a boundary of its journal, by a `Disk` of its own."""
+"""The daemon of `hwd serve` as its own process that dies at a boundary of its journal, by a `Disk` of its own."""
 
 import ctypes
 import os

@@ -35,7 +35,7 @@ class BegunReconfiguration:
 
 @dataclass(slots=True)
 class Story:
-    """What one source says: begun in this order, and ended so."""
+    """The story of one source: begun in this order, and ended so."""
 
     begun: dict[str, BegunReconfiguration] = field(default_factory=dict)
     ended: dict[str, list[str]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What outlives the daemons of a campaign: the rack of twins and a Mosquitto, each a process of its own."""
+"""The parts that outlive the daemons of a campaign: the rack of twins and a Mosquitto, each its own process."""
 
 import shutil
 import socket
@@ -31,7 +31,7 @@ WHERE_DEBIAN_HAS_IT: Final = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """`mqtt`: the URL of the broker; `addresses`: of the switches."""
+    """The surroundings of a daemon; `mqtt`: the URL of the broker; `rack`: where its parts listen."""
 
     folder: Path
     environment: dict[str, str]

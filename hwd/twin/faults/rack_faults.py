@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class RackFaults:
-    """`kill_agent` sends SIGKILL to the agent of a host; None where the rack has no agents of its own.
+    """The faults of a rack; `kill_agent` sends SIGKILL to a host's agent; None where the rack has no agents of its own.
 
     A subject has each kind of fault once: a second one replaces the first, and one that is switched off, or is 0, is
     removed. Clock steps, stuck and failed ends, and drifts add up.

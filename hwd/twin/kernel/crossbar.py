@@ -52,7 +52,7 @@ class Plug:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Light:
-    """What `from_port` sends arrives at each of `to_ports` from now on; with none it is dark. One direction only."""
+    """The light of `from_port` arrives at each of `to_ports` from now on; with none it is dark. One direction only."""
 
     from_port: str
     to_ports: tuple[str, ...]

@@ -31,7 +31,7 @@ Handler = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """`access`: who may make it. `needs_body`: without a body its fields do not all have their defaults.
+    """An HTTP call; `access`: who may make it. `needs_body`: without a body its fields do not all have their defaults.
 
     `in_turns`: its answer is long, and is written in turns of the event loop. `body`, `answer`: where the handler's
     annotations do not say them. `request_body`: one that is no JSON, for the OpenAPI document.

@@ -29,7 +29,7 @@ from hwd_drivers.core.values import natural_key
 
 
 class LeaseCalls:
-    """What is claimed, waits or is reserved; the settings of ended runs among it."""
+    """The calls about leases: what is claimed, waits or is reserved; the settings of ended runs among it."""
 
     def __init__(
         self,

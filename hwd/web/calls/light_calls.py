@@ -27,7 +27,7 @@ ONLY: Final = "-"
 
 
 class LightCalls:
-    """What moves light outside of runs and prepared sets: see `Applies`."""
+    """The calls that move light outside of runs and prepared sets: see `Applies`."""
 
     def __init__(
         self,

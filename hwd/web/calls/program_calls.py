@@ -41,7 +41,7 @@ class ProgramCalls:
 
 
 class ProgramResponse(StreamingResponse):
-    """What a program says, one JSON document a line; the program is ended when the caller disconnects."""
+    """The output of a program, one JSON document a line; the program is ended when the caller disconnects."""
 
     media_type = "application/jsonl"
 

@@ -17,7 +17,7 @@ from hwd_agents.wire.access import ANYONE, Access
 
 
 class SetCalls:
-    """What is prepared under a lease. A set of a job is moved by the job, or with an override."""
+    """The calls about sets that are prepared under a lease. A set of a job is moved by the job, or with an override."""
 
     def __init__(
         self, *, applies: Applies, reconfigurer: Reconfigurer, leases: Leases, jobs: Jobs, rights: Rights

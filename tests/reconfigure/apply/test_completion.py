@@ -12,7 +12,7 @@ from hwd.model.reconfiguration import ReconfigurationEnded, ReconfigurationStart
 from hwd.model.status import StorageStatus
 from hwd.model.timeline import Timeline
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration, State
-from hwd.reconfigure.journal.recovery import AGAIN_S
+from hwd.reconfigure.journal.recovery_loop import AGAIN_S
 from hwd.records.journal_id import MemoryJournalId
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, RefusedError

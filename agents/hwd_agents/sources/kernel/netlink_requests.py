@@ -52,7 +52,7 @@ class KernelRefusal(HwdError):
 
 
 class _DumpInterrupted(Exception):
-    """What a dump reads changed meanwhile: its answer may be incomplete."""
+    """The objects of a dump changed while it was read: its answer may be incomplete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

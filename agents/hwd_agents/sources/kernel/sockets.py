@@ -72,7 +72,7 @@ class NamespaceSockets:
 
 
 class Verb(StrEnum):
-    """What a client asks of a keeper."""
+    """The verb of a client's request to a keeper."""
 
     SOCKET = "socket"
     """A new socket made inside the namespace."""

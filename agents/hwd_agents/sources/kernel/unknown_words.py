@@ -6,7 +6,7 @@ _log = logging.getLogger(__name__)
 
 
 class UnknownWords:
-    """`says`: what the words are of, such as `mlxlink: the state of a PHY`."""
+    """The unknown words of a program; `says`: what they are of, such as `mlxlink: the state of a PHY`."""
 
     def __init__(self, says: str) -> None:
         self._says = says

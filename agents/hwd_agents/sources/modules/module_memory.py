@@ -55,7 +55,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What is read of a module. `static` identifies it and is constant; `monitors` is read each time.
+    """The layout of what is read of a module. `static` identifies it and is constant; `monitors` is read each time.
 
     A parser takes `size` bytes; those that a module does not have are zero.
     """

@@ -159,7 +159,7 @@ class Module(_Frame, frozen=True, kw_only=True, tag="module"):
 
 
 class File(_Frame, frozen=True, kw_only=True, tag="file"):
-    """`text` None: the file does not exist."""
+    """A file of the host; `text` None: it does not exist."""
 
     id: int
     text: str | None

@@ -49,7 +49,7 @@ class TwinOptions(AnswerTime):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """`01 35 FF FF`; `result` are the last two bytes."""
+    """An answer of a part, `01 35 FF FF`; `result` are the last two bytes."""
 
     command: int
     result: bytes

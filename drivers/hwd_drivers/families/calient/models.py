@@ -1,4 +1,4 @@
-"""What Calient switches there are, and the declarations of their drivers."""
+"""The models of Calient switches, and the declarations of their drivers."""
 
 from collections.abc import Callable
 from dataclasses import replace

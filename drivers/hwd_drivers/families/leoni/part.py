@@ -13,7 +13,7 @@ from pydantic import Field
 from hwd_drivers.core.values import NOT_REPORTED, Identity
 from hwd_drivers.devices.element_switch import RereadOptions
 from hwd_drivers.devices.elements import one_by
-from hwd_drivers.devices.line_part import LinePart, LineSwitch, Query
+from hwd_drivers.devices.line_part import LineElement, LinePart, Query
 from hwd_drivers.devices.registry import DriverSpec, Options
 from hwd_drivers.transports.serial_line import SerialLine
 
@@ -55,7 +55,7 @@ PART: Final = LinePart(
 )
 
 
-class LeoniSwitch(LineSwitch):
+class LeoniSwitch(LineElement):
     """One session with one switch."""
 
     part = PART

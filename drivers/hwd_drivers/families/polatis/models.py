@@ -1,4 +1,4 @@
-"""What Polatis switches there are, and the declarations of their drivers."""
+"""The models of Polatis switches, and the declarations of their drivers."""
 
 import re
 from collections.abc import Callable, Mapping

@@ -20,7 +20,7 @@ REMEMBERS_S: Final = AVERAGING_STEPS_S[-1]
 
 
 class PowerMonitors:
-    """`ports` have a monitor for forward light, `reverse_ports` one for returning light."""
+    """The power monitors of a unit: `ports` have one for forward light, `reverse_ports` one for returning light."""
 
     def __init__(
         self, *, mirror: Mirror, clock: Clock, numbering: Numbering, ports: frozenset[int], options: TwinOptions

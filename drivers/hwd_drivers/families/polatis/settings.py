@@ -63,7 +63,7 @@ class MonitorConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoaSetting:
-    """`level` in dBm (absolute, converged) or dB (relative).
+    """A setting of a variable optical attenuator; `level` in dBm (absolute, converged) or dB (relative).
 
     `reference`: the reference port of a relative level, None for the connected port.
     """

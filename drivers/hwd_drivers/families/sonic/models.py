@@ -1,4 +1,4 @@
-"""What SONiC optical switches there are, and the declaration of their driver."""
+"""The models of SONiC optical switches, and the declaration of their driver."""
 
 import re
 from typing import Final

@@ -52,7 +52,7 @@ _PORT_NAME = re.compile(r"([1-9][0-9]{0,4})([ABab])")
 
 
 class Mode(StrEnum):
-    """What happens to crossconnects that conflict with new ones."""
+    """The treatment of crossconnects that conflict with new ones."""
 
     UPDATE = "update"
     """The old crossconnects are replaced."""

@@ -23,7 +23,7 @@ class Commands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """Both tables of one query, which was answered at `received_ns`."""
+    """The two tables of one query, which was answered at `received_ns`."""
 
     configured: frozenset[Crossconnect]
     rows: Mapping[Crossconnect, Row]

@@ -27,7 +27,7 @@ class CommandRefused(Exception):
 
 
 class Unit:
-    """`configured` are the crossconnects of its configuration; `mirror` has those of its optics.
+    """A simulated switch: `configured` are the crossconnects of its configuration; `mirror` has those of its optics.
 
     They differ after trouble: a crossconnect in the optics only is stale.
     """

@@ -15,7 +15,7 @@ from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import NOT_REPORTED, Capabilities, Identity
 from hwd_drivers.devices.element_switch import RereadOptions
 from hwd_drivers.devices.elements import part_capabilities, selector, two_by_twos
-from hwd_drivers.devices.line_part import LinePart, LineSwitch, Query
+from hwd_drivers.devices.line_part import LineElement, LinePart, Query
 from hwd_drivers.devices.registry import DriverSpec, Options
 from hwd_drivers.transports.serial_line import SerialLine
 
@@ -71,7 +71,7 @@ PART: Final = LinePart(
 )
 
 
-class ThorlabsSwitch(LineSwitch):
+class ThorlabsSwitch(LineElement):
     """One session with one switch."""
 
     part = PART

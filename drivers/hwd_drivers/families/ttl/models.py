@@ -1,4 +1,4 @@
-"""What parts on lines there are, and the declaration of their driver."""
+"""The models of parts on lines, and the declaration of their driver."""
 
 import re
 from functools import partial

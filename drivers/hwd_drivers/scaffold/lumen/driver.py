@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 
 from hwd_drivers.codecs.lines import LineDecoder
 from hwd_drivers.core.values import Capabilities, Crossconnect, CrossconnectReading, Exchange, Identity
-from hwd_drivers.devices.matrix_switch import LineSwitch, numbers
+from hwd_drivers.devices.matrix_switch import LineMatrix, numbers
 
 from . import protocol
 
 
-class LumenSwitch(LineSwitch):
+class LumenSwitch(LineMatrix):
     """One session with one switch; open it with `LumenSwitch.open`."""
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What Lumen switches there are, and the declaration of their driver."""
+"""The models of Lumen switches, and the declaration of their driver."""
 
 from typing import Final
 

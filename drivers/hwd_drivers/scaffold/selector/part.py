@@ -16,7 +16,7 @@ from pydantic import Field
 from hwd_drivers.core.values import NOT_REPORTED, Identity
 from hwd_drivers.devices.element_switch import PartOptions
 from hwd_drivers.devices.elements import one_by
-from hwd_drivers.devices.line_part import LinePart, LineSwitch, Query
+from hwd_drivers.devices.line_part import LineElement, LinePart, Query
 from hwd_drivers.devices.registry import DriverSpec, Evidence
 from hwd_drivers.devices.serial_part import AnswerTime
 from hwd_drivers.transports.serial_line import SerialLine
@@ -51,7 +51,7 @@ PART: Final = LinePart(
 )
 
 
-class LumenSwitch(LineSwitch):
+class LumenSwitch(LineElement):
     """One session with one switch."""
 
     part = PART

@@ -40,7 +40,7 @@ class SshTransport(paramiko.Transport):
 
 
 class _Packetizer(Packetizer):
-    """`sent` is called with the type of each message that went out, in the thread that sent it."""
+    """A packetizer; `sent` is called with the type of each message that went out, in the thread that sent it."""
 
     def __init__(self, sock: socket.socket, *, sent: Callable[[int], None]) -> None:
         super().__init__(sock)

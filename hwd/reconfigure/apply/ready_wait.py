@@ -1,4 +1,4 @@
-"""The wait for ready links, and the reasons why links are not ready.
+"""ReadyWait: the wait for ready links, and the reasons why links are not ready.
 
 A wait ends early where a switch or all agents are unreachable, or where a port has no interface: then a link cannot
 become ready, or nobody would report it.
@@ -40,7 +40,7 @@ NAMED = 8
 """The most links, and ports where something fell, that are named; the rest is a number."""
 
 
-class Readiness:
+class ReadyWait:
     """Waits for the links of reconfigurations on one testbed."""
 
     def __init__(self, switches: Switches, agent_watch: AgentWatch, links: Links) -> None:
