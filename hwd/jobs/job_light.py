@@ -88,7 +88,7 @@ class JobLight:
         wanted = {id: what for id, target in targets.items() if (what := what_of(target))}
         if not 0 < len(wanted) <= TARGETS_MOST or any(target.ports for target in targets.values()):
             return ""
-        await self._end_light_of_nobody()
+        await self._end_unleased_light()
         body = PrepareBody(
             targets={id: TargetBody(what=what) for id, what in wanted.items()},
             lease=self._job.record.lease,
@@ -98,7 +98,7 @@ class JobLight:
         )
         return (await self._applies.prepare(body)).id
 
-    async def _end_light_of_nobody(self) -> None:
+    async def _end_unleased_light(self) -> None:
         """End what joins a port of its lease to one beyond it, where nobody holds that: light that a job before has
         left. A set has both ends of what it changes, so it could not be prepared; and neither drift nor a restore is to
         bring that light back.

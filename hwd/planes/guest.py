@@ -34,7 +34,7 @@ WHY_MOST: Final = 500
 
 
 def targets_of(plane: Plane, job: Job, view: View) -> dict[str, Target]:
-    """What it declares. Raises PlaneError, and the HwdError of a topology that these hosts cannot have."""
+    """The targets that a plane declares. Raises PlaneError, and the HwdError of a topology that these hosts cannot have."""
     try:
         declared: Mapping[Any, Any] = dict(plane.targets(job, view))
     except HwdError:
@@ -48,7 +48,7 @@ def targets_of(plane: Plane, job: Job, view: View) -> dict[str, Target]:
 
 
 def answer_of(plane: Plane, event: Event) -> tuple[Action, ...]:
-    """What it answers to an event. Raises PlaneError."""
+    """The answer of a plane to an event. Raises PlaneError."""
     try:
         actions: tuple[Any, ...] = tuple(islice(plane.on(event), ACTIONS_MOST + 1))
     except GUEST_ERRORS as error:

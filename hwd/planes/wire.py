@@ -24,7 +24,7 @@ LINE_BYTES_MOST: Final = 64 << 20
 
 
 TOPOLOGIES_MOST: Final = 4096
-"""That one plane asks for."""
+"""Topologies that one plane asks for."""
 SHOWN_MOST: Final = 200
 """Characters of a message that is none, in an error."""
 
@@ -70,7 +70,7 @@ class NoLinks(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Kind(Struct, frozen=True, kw_only=True, tag=True):
-    """What the package of the plane declares, as `hwd.model.plane.PlaneKind` does."""
+    """The declaration of the package of a plane, as `hwd.model.plane.PlaneKind` does."""
 
     arguments: tuple[str, ...]
     demand_s: float | None

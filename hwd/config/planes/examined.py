@@ -1,4 +1,4 @@
-"""What planes declare, for callers without an event loop, who wait. The code of another package runs in a process of
+"""The declarations of planes, for callers without an event loop, who wait. The code of another package runs in a process of
 its own, which is gone after that; that of hwd itself runs here.
 """
 

@@ -49,7 +49,7 @@ BEGIN_S: Final = 10.0
 WITHIN_S: Final = 1.0
 """For each answer, where the job says nothing."""
 MEMORY_BYTES: Final = 1 << 30
-"""Of address space, where the job says nothing."""
+"""The address space of a plane, where the job says nothing."""
 PRINTED_LINES_MOST: Final = 200
 """Lines that a plane prints, in the log."""
 PRINTED_MOST: Final = 500
@@ -180,7 +180,7 @@ class PlaneProcess:
         return loop.time()
 
     async def _next(self, due_s: float, what: str) -> Said:
-        """What it says next. Raises PlaneError where it says nothing until `due_s`."""
+        """The next message of the process. Raises PlaneError where it says nothing until `due_s`."""
         try:
             return await self._said.next(due_s)
         except TimeoutError:
@@ -270,7 +270,7 @@ class _Said(asyncio.Protocol):
 
 
 class _Printed(asyncio.Protocol):
-    """What a plane prints, for the log. `last`: the end of it, on one line."""
+    """The lines that a plane prints, for the log. `last`: the end of it, on one line."""
 
     def __init__(self, plane: str) -> None:
         self.last = ""
@@ -329,7 +329,7 @@ def _read(line: bytes) -> Said:
 
 
 def _kill(process: Child) -> None:
-    """With all that is in its session."""
+    """Kill a process with all that is in its session."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
