@@ -34,7 +34,7 @@ WHY_MOST: Final = 500
 
 
 def targets_of(plane: Plane, job: Job, view: View) -> dict[str, Target]:
-    """The targets that a plane declares. Raises PlaneError, and ConfigError for a topology that these hosts cannot have."""
+    """The targets that a plane declares. Raises PlaneError, and ConfigError where these hosts cannot have them."""
     try:
         declared: Mapping[Any, Any] = dict(plane.targets(job, view))
     except HwdError:

@@ -1,5 +1,5 @@
-"""The declarations of planes, for callers without an event loop, who wait. The code of another package runs in a process of
-its own, which is gone after that; that of hwd itself runs here.
+"""The declarations of planes, for callers without an event loop, who wait. The code of another package runs in a
+process of its own, which is gone after that; that of hwd itself runs here.
 """
 
 import asyncio

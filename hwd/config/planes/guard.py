@@ -1,5 +1,5 @@
-"""The guard of the process of a plane, which may think, and do nothing else. It is set in that process, before the plane
-is loaded.
+"""The guard of the process of a plane, which may think, and do nothing else. It is set in that process, before the
+plane is loaded.
 
 Memory is limited by the system. Programs, signals, sockets and files are refused by an audit hook of Python, which sees
 all that Python itself does on any system; what native code of a package does without Python is not seen. A plane is a
