@@ -2,10 +2,11 @@
 
 import faulthandler
 import os
+import signal
 import socket
 import warnings
 from collections.abc import Callable
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 from hwd.config.planes.child import serve
 from hwd.config.planes.guard import end_with
@@ -43,7 +44,7 @@ def forked_plane(
     return PlaneProcess("of a test", {}, within_s=within_s, memory_bytes=memory_bytes, start=start)
 
 
-def _serve(make: Callable[[], Plane], parent: int, descriptor: int, output: BinaryIO, memory_bytes: int) -> NoReturn:
+def _serve(make: Callable[[], Plane], parent: int, descriptor: int, output: BinaryIO, memory_bytes: int) -> None:
     """Never returns: the rest of the test is the parent's."""
     try:
         os.setsid()
@@ -57,4 +58,4 @@ def _serve(make: Callable[[], Plane], parent: int, descriptor: int, output: Bina
 
         serve(socket.socket(fileno=descriptor), found, memory_bytes)
     finally:
-        os._exit(1)
+        signal.raise_signal(signal.SIGKILL)

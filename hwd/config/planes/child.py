@@ -5,7 +5,6 @@
 Started by `hwd.config.planes.process`, which says what goes over the socket of that descriptor.
 """
 
-import os
 import socket
 import sys
 from collections.abc import Callable
@@ -98,4 +97,3 @@ def _serve(begin: Begin, found: Find, incoming: BinaryIO, say: Callable[[Said], 
 
 if __name__ == "__main__":
     main()
-    os._exit(0)  # threads of the plane may not return
