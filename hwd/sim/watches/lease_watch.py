@@ -9,6 +9,8 @@ from msgspec import UNSET
 from hwd.model.lease import LeaseQueued, LeaseReleased, LeaseRenewed, LeaseReserved, LeaseTaken, LeaseWithdrawn
 from hwd_drivers.core.documents import Fact
 
+OF_A_JOB: Final = "job "
+"""How the holder of a job's lease begins."""
 OF_A_RUN: Final = "run "
 """How the holder of a run's lease begins: it ends with the process of the daemon, as the run does."""
 

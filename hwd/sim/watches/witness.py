@@ -23,7 +23,7 @@ from hwd.reconfigure.journal.entries import OpenEntry
 from hwd.reconfigure.journal.sets import StoredSet
 from hwd.sim.racks import Rack
 from hwd.sim.watches.command_watch import CommandWatch
-from hwd.sim.watches.lease_watch import OF_A_RUN, LeaseWatch
+from hwd.sim.watches.lease_watch import OF_A_JOB, OF_A_RUN, LeaseWatch
 from hwd.sim.watches.set_watch import SetWatch
 from hwd.sim.watches.sight import SeenReconfiguration, Sight
 from hwd.sim.watches.transfer_watch import TransferWatch
@@ -228,6 +228,10 @@ class Witness(Sight):
         match document.fact:
             case DaemonStarted():
                 self.up_s = self.now_s
+            case ReconfigurationStarted(reconfiguration=id, lease=str() as lease, by=str() as by) if by.startswith(
+                OF_A_JOB
+            ):
+                self.lease_of.setdefault(id, lease)
             case (
                 ReconfigurationState(reconfiguration=id, state=State.ROLLING_BACK)
                 | ReconfigurationEnded(reconfiguration=id)
