@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hwd.jobs.event_log import EventLog
-from hwd.model.job import JobEvent, OperationSent, recorded_actions
+from hwd.model.job import JobEvent, OperationSent
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Action, Applied, Done, Event, Failure, Intent, NotReady, Recovery, Tick
@@ -81,11 +81,11 @@ class ReplayedPlane:
         events = await self._log.events(self._job)
         state = ReplayState(events=len(events))
         for first in range(0, len(events), REPLAYED_AT_ONCE):
-            told: list[tuple[Event, list[dict[str, object]]]] = []
+            told: list[tuple[Event, tuple[Action, ...]]] = []
             for one in events[first : first + REPLAYED_AT_ONCE]:
                 if one.ticked_s is not None:
-                    told.append((Tick(at_s=one.ticked_s), []))
-                told.append((one.plane_event, one.actions))
+                    told.append((Tick(at_s=one.ticked_s), ()))
+                told.append((one.plane_event, one.plane_actions))
             for event, _ in told:
                 self._runner.tell(event)
             for event, before in told:
@@ -95,12 +95,12 @@ class ReplayedPlane:
         return state
 
     def _take_again(
-        self, event: Event, actions: tuple[Action, ...], before: list[dict[str, object]], state: ReplayState
+        self, event: Event, actions: tuple[Action, ...], before: tuple[Action, ...], state: ReplayState
     ) -> None:
         actor = self.actor
         asking = {**actor.waiting, **({event.rank: event.operation} if isinstance(event, Intent) else {})}
-        if (now := recorded_actions(actions)) != before:
-            raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: {before} before, {now} now")
+        if actions != before:
+            raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: {before} before, {actions} now")
         commands = actor.take(event, actions)
         if isinstance(event, Intent | Done):
             state.sending.pop(event.rank, None)

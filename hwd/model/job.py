@@ -1,34 +1,24 @@
 """Jobs on the rack: the durable record of one, and what happened in it, in order. Values only."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
-from msgspec import UNSET, Struct, UnsetType, json
+from msgspec import UNSET, Struct, UnsetType
 from typing_extensions import override
 
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
     Action,
-    Applied,
     CommunicationGroup,
-    Demand,
-    Done,
     Event,
-    Failure,
-    Intent,
     Job,
-    NotReady,
     Rank,
-    Recovery,
-    Tick,
 )
+from hwd.model.plane_json import NamedAction, NamedEvent
 from hwd.model.program import ProgramEnd
 from hwd_agents.wire import IpDatagrams, PortBytes
 from hwd_drivers.core.documents import Fact
-from hwd_drivers.core.structs import from_plain, to_json
-
-_EVENTS = {type.__name__.lower(): type for type in (Intent, Done, Demand, Failure, Recovery, Applied, NotReady, Tick)}
 
 
 class JobState(StrEnum):
@@ -159,8 +149,8 @@ class JobEvent(Struct, frozen=True, kw_only=True):
 
     at_ns: int
     wall_ns: int
-    event: dict[str, Any]
-    actions: list[dict[str, Any]]
+    event: NamedEvent
+    actions: list[NamedAction]
     ticked_s: float | None = None
     reconfiguration: str = ""
     ports: list[NicPortId] = []
@@ -182,8 +172,8 @@ class JobEvent(Struct, frozen=True, kw_only=True):
         return cls(
             at_ns=at_ns,
             wall_ns=wall_ns,
-            event=_named(event),
-            actions=recorded_actions(actions),
+            event=NamedEvent.of(event),
+            actions=[NamedAction.of(action) for action in actions],
             ticked_s=ticked_s,
             reconfiguration=reconfiguration,
             ports=[*ports],
@@ -192,29 +182,13 @@ class JobEvent(Struct, frozen=True, kw_only=True):
 
     @property
     def plane_event(self) -> Event:
-        ((name, fields),) = self.event.items()
-        if name == "demand":
-            return Demand(bytes_between={(one, other): size for one, other, size in fields["bytes_between"]})
-        return cast("Event", from_plain(fields, _EVENTS[name]))
+        """The event itself."""
+        return self.event.event
 
-
-def recorded_actions(actions: tuple[Action, ...]) -> list[dict[str, Any]]:
-    """Actions as they are recorded, `{"grant": {"ranks": [0, 1]}}`."""
-    return [_named(action) for action in actions]
-
-
-def _named(value: Event | Action) -> dict[str, Any]:
-    fields: Any
-    if isinstance(value, Demand):
-        fields = {"bytes_between": [[*pair, size] for pair, size in value.bytes_between.items()]}
-    else:
-        fields = json.decode(to_json(value))  # lists, as they come back from the records
-    return {type(value).__name__.lower(): fields}
-
-
-def operation_of(event: JobEvent) -> Mapping[str, Any]:
-    operation: Mapping[str, Any] = event.event["intent"]["operation"]
-    return operation
+    @property
+    def plane_actions(self) -> tuple[Action, ...]:
+        """The actions themselves."""
+        return tuple(named.action for named in self.actions)
 
 
 class JobFact(Fact, frozen=True, kw_only=True):

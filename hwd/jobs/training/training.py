@@ -10,7 +10,7 @@ from hwd.jobs.verification.recorded_operations import Key, operations_of
 from hwd.model.job import JobEvent, JobRecord
 from hwd.model.job_status import JobDemand, JobDemandMatrix, JobIteration, JobMove, JobTraining
 from hwd.model.link import Link
-from hwd.model.plane import Applied, Intent, NotReady
+from hwd.model.plane import Applied, Fallback, Intent, NotReady, Prepare, Switch
 from hwd.planes.target_rules import FALLBACK
 from hwd_agents.wire import Operation, OperationKind
 
@@ -146,12 +146,11 @@ def _moves(record: JobRecord, events: Iterable[JobEvent], together: Mapping[Key,
                 move.reconfiguration = event.reconfiguration
                 move.ports = frozenset(event.ports)
                 move.why = plane_event.why if isinstance(plane_event, NotReady) else ""
-        for action in event.actions:
-            ((name, fields),) = action.items()
-            if name == "prepare":
-                links[fields["id"]] = frozenset(map(Link.parse, fields["target"]["links"]))
-            elif name in ("switch", "fallback"):
-                target = fields.get("target", FALLBACK)
+        for action in event.plane_actions:
+            if isinstance(action, Prepare):
+                links[action.id] = frozenset(action.target.links)
+            elif isinstance(action, Switch | Fallback):
+                target = action.target if isinstance(action, Switch) else FALLBACK
                 count = None if lit is None or target not in links else len(links[target] - lit)
                 under_way[target] = _Move(target=target, began_ns=event.at_ns, links=count)
                 found.append(under_way[target])

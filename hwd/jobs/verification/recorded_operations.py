@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from msgspec import structs
 
 from hwd.model.job import JobEvent, OperationSent
-from hwd.model.plane import Applied, Done, Intent, NotReady
+from hwd.model.plane import Applied, Done, Grant, Intent, NotReady, Refuse
 from hwd_agents.wire import Operation
 
 Key = tuple[str | int, ...]
@@ -112,14 +112,13 @@ def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
             case NotReady():
                 new = TargetLight(ports=frozenset(one.ports))
                 light = (*_without(light, new.ports), new)
-        for action in one.actions:
-            ((name, fields),) = action.items()
-            if name not in ("grant", "refuse"):
+        for action in one.plane_actions:
+            if not isinstance(action, Grant | Refuse):
                 continue
-            for rank in fields["ranks"]:
+            for rank in action.ranks:
                 asked = waiting.pop(rank, None)
                 gaps |= asked is None
-                if name == "grant" and asked is not None:
+                if isinstance(action, Grant) and asked is not None:
                     let_go_ns.setdefault(asked.shared(rank), one.at_ns)
                     sending[rank] = RecordedOperation(
                         rank=rank,
