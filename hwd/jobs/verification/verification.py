@@ -87,6 +87,11 @@ class _Verifier:
             early_ns = one.granted_ns - one.sent.began_ns
             if early_ns > one.error_ns and self._is_resumed(one.sent.began_ns - one.error_ns, one.granted_ns):
                 self._lacks("whether operations were let go that began before the daemon was started anew", one)
+            elif (
+                early_ns > one.error_ns and one.ended_ns is not None and self._is_resumed(one.granted_ns, one.ended_ns)
+            ):
+                # the daemon that converted its begin does not know of a clock that was set before its own start
+                self._lacks("whether operations began early, whose times a daemon converted that was started anew", one)
             elif early_ns > one.error_ns:
                 self._breach(EARLY, one, f"it began {early_ns / 1e6:.3f} ms before its plane let it go")
         needs_light = self._is_over_light(one)

@@ -201,6 +201,17 @@ def test_what_was_counted_before_the_daemon_was_started_anew_may_not_be_in_time(
     assert "h0 was first counted when some may have come" in found.unshown[0]
 
 
+def test_begin_that_a_daemon_converted_that_was_started_anew_is_not_known_to_be_early() -> None:
+    """A clock of a host that was set while no daemon ran moves all times before that."""
+    story = told(Odd(began_ms=-3.0))
+    (early,) = story.judged().breaches
+    assert early.kind == "early"
+    story.say(early.at_ns / MS + 4, JobResumed(job="j7x2a1b9", entry="train", events=2))
+    found = story.judged()
+    assert found.breaches == []
+    assert "whether operations began early, whose times a daemon converted" in found.unshown[0]
+
+
 def of_size(one: JobEvent, size: int) -> JobEvent:
     if not isinstance(intent := one.plane_event, Intent):
         return one
