@@ -11,7 +11,7 @@ SWITCH = "hwd.reconfigure.apply.drive:Drive.switch"
 PLAN, ROUTE = "hwd.reconfigure.plans.planner:Planner.plan", "hwd.reconfigure.plans.route:Router.route"
 
 
-APPLY_MOST, FLAP_MOST, OPERATION_MOST = 443, 78, 566
+APPLY_MOST, FLAP_MOST, OPERATION_MOST = 436, 77, 556
 """Named functions of hwd on each way, with some room: what is kept from one play to the next makes one or two."""
 
 
