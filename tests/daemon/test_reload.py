@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,7 +148,7 @@ def recorded() -> list[Document]:
 
 
 @pytest.fixture
-async def desk(virtual_loop: VirtualLoop, recorded: list[Document]) -> AsyncIterator[Desk]:
+async def desk(virtual_loop: VirtualLoop, recorded: list[Document], tmp_path: Path) -> AsyncIterator[Desk]:
     """A desk whose switches are up, in virtual time."""
     clock, dialer, draws = VirtualClock(virtual_loop, wall_start_ns=10**18), MemoryDialer(MemoryNet()), Draws(1)
     documents: list[Document] = []
@@ -189,7 +190,7 @@ async def desk(virtual_loop: VirtualLoop, recorded: list[Document]) -> AsyncIter
             rack=RackAccess(
                 bus=MemoryBus(MemoryBroker(), "daemon", clock), open_switch=_opener(dialer, clock), set_fault=_no_rack
             ),
-            process=Process(version="test", data_dir="memory", pid=1),
+            process=Process(version="test", data_dir=str(tmp_path), pid=1),
             sinks=(take,),
             testbed_file=file,
         )
