@@ -124,6 +124,7 @@ class JobRun:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._efficiency.run(), name=f"hwd:jobs/{self.job.record.id}/efficiency")
                     await self._loop.run(self._check_time)
+            await self._plane.close()  # one that loops would have a processor until all ranks have ended
             await self._until_done(self._finish)
         except asyncio.CancelledError:
             await asyncio.shield(self._ranks.leave())

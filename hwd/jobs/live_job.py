@@ -8,6 +8,7 @@ from typing import Any
 
 from hwd.jobs.job_parts import JobParts
 from hwd.model.job import JobRecord, JobState
+from hwd.planes.breach import PlaneError
 from hwd.ports.claim import utc
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.emitter import Emitter
@@ -81,6 +82,8 @@ class LiveJob:
         """Where this cannot be done, the job fails."""
         try:
             yield
+        except PlaneError as error:
+            self.fail(f"plane {self.record.plane}: {reason_of(error)}")
         except HwdError as error:
             self.fail(reason_of(error))
         except Exception as error:

@@ -27,9 +27,9 @@ from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Failure, Recovery, Target
 from hwd.planes.actor import AnswerRanks, Command, DriveTo, PlaneActor, PrepareTarget, SetRoutes
-from hwd.planes.breach import Breach, PlaneError
+from hwd.planes.breach import Breach
 from hwd_agents.wire import Operation
-from hwd_drivers.core.errors import FailedError, HwdError
+from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.reason import reason_of
 
 TICK_S: Final = 0.1
@@ -196,11 +196,7 @@ class PlaneLoop:
             coming, self._coming = self._coming, []
             assert self._plane is not None
             with self._job.or_fail():
-                try:
-                    commands = await self._plane.tell(*coming, at_s=self._job.lasted_s)
-                except PlaneError as error:
-                    raise FailedError(f"plane {self._job.record.plane}: {reason_of(error)}") from error
-                for command in commands:
+                for command in await self._plane.tell(*coming, at_s=self._job.lasted_s):
                     self._has_set_routes |= isinstance(command, SetRoutes)
                     if self._held or isinstance(command, SetRoutes) or self._waits_for_records(command):
                         self._held += 1

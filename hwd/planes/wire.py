@@ -21,8 +21,6 @@ from hwd_drivers.core.printable import printable
 
 LINE_BYTES_MOST: Final = 64 << 20
 """4096 targets of 256 links each are some of these."""
-
-
 TOPOLOGIES_MOST: Final = 4096
 """Topologies that one plane asks for."""
 SHOWN_MOST: Final = 200
@@ -70,7 +68,7 @@ class NoLinks(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Kind(Struct, frozen=True, kw_only=True, tag=True):
-    """The declaration of the package of a plane, as `hwd.model.plane.PlaneKind` does."""
+    """The declaration of the package of a plane: a `hwd.model.plane.PlaneKind` without what makes it."""
 
     arguments: tuple[str, ...]
     demand_s: float | None
@@ -104,7 +102,7 @@ class Broken(Struct, frozen=True, kw_only=True, tag=True):
 
 
 Said = Kind | AskedTopology | Declared | Answer | Broken
-"""By the process."""
+"""The messages of the process."""
 
 
 def conversation(

@@ -478,6 +478,23 @@ async def test_end_that_a_killed_agent_took_with_it_is_told_by_its_rank(lab: Lab
     assert await lab.unmeasured(job) == []
 
 
+class Targetless:
+    """Raises where it is asked for its targets."""
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        raise ValueError("no targets")
+
+    def on(self, event: Event) -> list[Action]:
+        return []
+
+
+@of_job(entry="plane: own", plane=Targetless())
+async def test_job_whose_plane_breaks_before_it_begins_names_it(lab: Lab) -> None:
+    status = await ended(lab, await start(lab))
+    assert status.why == "plane own: raises: ValueError('no targets') at its targets"
+    assert await lab.holds_nothing()
+
+
 @of_job(entry="plane: own", plane=Routes(), steps=2, actions="")
 async def test_job_whose_plane_sets_routes_that_the_testbed_does_not_allow_does_not_go_on(lab: Lab) -> None:
     status = await ended(lab, await start(lab))
